@@ -1,0 +1,148 @@
+"""What happens in a run, as small frozen values.
+
+Workers write them as JSON lines; the run's supervisor, and nobody else, stores them and hands them
+to MLflow. Everything a person watches live or reads afterwards derives from these.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, TypeAdapter
+
+from engine.datasets import AnyDataset, Dataset
+
+TaskState = Literal["queued", "waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
+RunState = Literal["starting", "running", "done", "failed", "cancelled", "lost"]
+
+
+class Event(BaseModel):
+    """Base of all events. `time` is seconds since the epoch, `node` the node's id in the pipeline."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: str
+    time: float = Field(default_factory=time.time)
+    node: str | None = None
+
+
+class RunStateChanged(Event):
+    event: Literal["run-state"] = "run-state"
+    state: RunState
+    error: str = ""
+
+
+class TaskStateChanged(Event):
+    """A task moved on. `reason` says why it runs, waits, is cached or is skipped."""
+
+    event: Literal["task-state"] = "task-state"
+    state: TaskState
+    attempt: int = 1
+    reason: str = ""
+
+
+class TaskStarted(Event):
+    event: Literal["task-started"] = "task-started"
+    pid: int
+
+
+class Progress(Event):
+    """`done` of `total` (None: not known) `unit`, at `rate` a second, `label` naming the step."""
+
+    event: Literal["progress"] = "progress"
+    done: float
+    total: float | None = None
+    unit: str = ""
+    label: str = ""
+    rate: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        if not self.rate or self.total is None:
+            return None
+        return max(0.0, self.total - self.done) / self.rate
+
+
+class Message(Event):
+    """A line for people, also in the task's log."""
+
+    event: Literal["message"] = "message"
+    level: Literal["info", "warning", "error"] = "info"
+    text: str
+
+
+class Metrics(Event):
+    """Figures at one step, e.g. {"loss": 0.31}; the names are what MLflow will show."""
+
+    event: Literal["metrics"] = "metrics"
+    values: dict[str, float]
+    step: int
+
+
+class Facts(Event):
+    """Figures about a task's work that are set once, e.g. {"parameters": 33368897}."""
+
+    event: Literal["facts"] = "facts"
+    values: dict[str, str | int | float | bool]
+
+
+class Artifact(Event):
+    """A file or folder worth keeping with the run. `role` tells trackers what it is."""
+
+    event: Literal["artifact"] = "artifact"
+    role: Literal["model", "plot", "table", "file"]
+    name: str
+    path: str
+
+
+class Outputs(Event):
+    """The task's result by output port: its last word."""
+
+    event: Literal["outputs"] = "outputs"
+    outputs: dict[str, SerializeAsAny[AnyDataset]]
+
+    def datasets(self) -> dict[str, Dataset]:
+        return dict(self.outputs)
+
+
+class Failure(Event):
+    """The task raised. `code` is the error's, `details` its traceback (for the log)."""
+
+    event: Literal["failure"] = "failure"
+    code: str
+    message: str
+    hint: str = ""
+    parameter: str | None = None
+    details: str = ""
+
+
+class SystemSample(Event):
+    """The machine and the run's own processes at one moment, by MLflow's names for system metrics."""
+
+    event: Literal["system"] = "system"
+    values: dict[str, float]
+
+
+AnyEvent = Annotated[
+    RunStateChanged
+    | TaskStateChanged
+    | TaskStarted
+    | Progress
+    | Message
+    | Metrics
+    | Facts
+    | Artifact
+    | Outputs
+    | Failure
+    | SystemSample,
+    Field(discriminator="event"),
+]
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyEvent)
+
+
+def event_from_json(text: str | bytes) -> Event:
+    """The event in one JSON line. Raises `pydantic.ValidationError` on anything else."""
+    out = _ADAPTER.validate_json(text)
+    assert isinstance(out, Event)
+    return out
