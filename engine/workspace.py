@@ -1,0 +1,151 @@
+"""The workspace: the directory that holds pipelines, data, runs, settings and a person's own nodes.
+
+    workspace.json      format version
+    pipelines/          saved documents
+    my_nodes/           the person's own node types (run only after `trust`)
+    data/               results, by node type and lineage
+    scratch/            half-done work, by fingerprint
+    runs/ID/            the run's document, plan, logs and lock
+    runs.db             the run store (SQLite)
+    mlflow.db, mlartifacts/   local MLflow tracking
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import WorkspaceError
+
+FORMAT = 1
+ENVIRONMENT = "VOXELFLOW_WORKSPACE"
+_MARK = "workspace.json"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Paths of one workspace. Make it with `open_workspace`."""
+
+    root: Path
+
+    @property
+    def pipelines(self) -> Path:
+        return self.root / "pipelines"
+
+    @property
+    def my_nodes(self) -> Path:
+        return self.root / "my_nodes"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "scratch"
+
+    @property
+    def locks(self) -> Path:
+        return self.root / "locks"
+
+    @property
+    def observations(self) -> Path:
+        """Listings of input folders, kept by digest while a result or a run needs them."""
+        return self.root / "observations"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "runs.db"
+
+    @property
+    def mlflow_database(self) -> Path:
+        return self.root / "mlflow.db"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        return self.root / "mlartifacts"
+
+    def run_folder(self, run_id: str) -> Path:
+        return self.root / "runs" / run_id
+
+    def log_file(self, run_id: str, node_id: str) -> Path:
+        return self.run_folder(run_id) / "logs" / f"{node_id}.log"
+
+
+def default_root() -> Path:
+    """`$VOXELFLOW_WORKSPACE`, else the current directory if it is a workspace, else `./workspace`."""
+    if named := os.environ.get(ENVIRONMENT):
+        return Path(named)
+    here = Path.cwd()
+    return here if (here / _MARK).exists() else here / "workspace"
+
+
+def open_workspace(root: Path | None = None) -> Workspace:
+    """Open the workspace at `root`, making it when it is not there.
+
+    Raises `WorkspaceError` when the path cannot be written or the workspace is of a newer format.
+    """
+    root = (root or default_root()).expanduser().absolute()
+    mark = root / _MARK
+    try:
+        if mark.exists():
+            found = json.loads(mark.read_text()).get("format", 0)
+            if found > FORMAT:
+                raise WorkspaceError(
+                    f"the workspace {root} was made by a newer Voxelflow (format {found})", hint="Update Voxelflow."
+                )
+        workspace = Workspace(root)
+        for folder in (
+            workspace.pipelines,
+            workspace.my_nodes,
+            workspace.data,
+            workspace.scratch,
+            workspace.locks,
+            workspace.observations,
+            root / "runs",
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            temporary = root / f".{_MARK}.{os.getpid()}"
+            temporary.write_text(json.dumps({"format": FORMAT}) + "\n")
+            temporary.replace(mark)
+    except json.JSONDecodeError as exc:
+        raise WorkspaceError(f"{mark} is damaged: {exc}", hint="Delete that file; nothing else is lost.") from exc
+    except OSError as exc:
+        raise WorkspaceError(
+            f"the workspace {root} cannot be used: {exc.strerror or exc}",
+            hint="Choose another directory with --workspace.",
+        ) from exc
+    return workspace
+
+
+def _trust_file() -> Path:
+    # Outside the workspace: a workspace that someone sends you must not be able to trust itself.
+    from platformdirs import user_config_path
+
+    return user_config_path("voxelflow") / "trusted-workspaces.json"
+
+
+def is_trusted(workspace: Workspace) -> bool:
+    """Whether this person said that the workspace's own nodes may run."""
+    try:
+        listed = json.loads(_trust_file().read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(listed, list) and str(workspace.root.resolve()) in listed
+
+
+def trust(workspace: Workspace) -> None:
+    path = _trust_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        listed = json.loads(path.read_text())
+    except (OSError, ValueError):
+        listed = []
+    root = str(workspace.root.resolve())
+    if root not in listed:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(sorted([*listed, root]), indent=2) + "\n")
+        temporary.replace(path)
