@@ -1,1 +1,131 @@
-def main(): pass
+"""Voxelflow's public API, and the one place that joins the engine with the built-in nodes.
+
+    import voxelflow
+
+    run = voxelflow.run("pipelines/quickstart.json")
+    run.state, run.outputs["train"]["out"].metrics
+
+Node authors import what they need from here too: `from voxelflow import node, track, TaskContext`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import engine
+
+if not Path(engine.__file__ or "").with_name("pipeline.py").exists():
+    raise ImportError(
+        f"another package called 'engine' ({engine.__file__}) hides Voxelflow's. Install Voxelflow in an environment of its own."
+    )
+
+from engine.context import TaskContext
+from engine.datasets import (
+    Dataset,
+    Predictions,
+    Preview,
+    Report,
+    Selection,
+    TrainedModel,
+    VolumeDelta,
+    VolumeFiles,
+    VolumeParquet,
+    VolumeSpec,
+)
+from engine.errors import VoxelflowError
+from engine.node import Look, node
+from engine.parameters import Advanced, Extendable, Help, PathIn, PathOut, Policy, Range, Secret, Unit
+from engine.progress import track
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.catalog import Catalog
+    from engine.pipeline import Pipeline
+    from engine.workspace import Workspace
+
+__all__ = [
+    "Advanced",
+    "Dataset",
+    "Extendable",
+    "Help",
+    "Look",
+    "PathIn",
+    "PathOut",
+    "Policy",
+    "Predictions",
+    "Preview",
+    "Range",
+    "Report",
+    "RunResult",
+    "Secret",
+    "Selection",
+    "TaskContext",
+    "TrainedModel",
+    "Unit",
+    "VolumeDelta",
+    "VolumeFiles",
+    "VolumeParquet",
+    "VolumeSpec",
+    "VoxelflowError",
+    "catalog",
+    "node",
+    "run",
+    "track",
+]
+
+
+def catalog(workspace: Workspace | None = None) -> Catalog:
+    """All node types: built-in ones, those of installed packages, and the workspace's own if trusted."""
+    import nodes
+    from engine.catalog import build_catalog
+
+    return build_catalog(nodes.BUILT_IN, workspace)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run that has ended: its id, state, error, and the outputs by node and port."""
+
+    run_id: str
+    state: str
+    error: str
+    outputs: Mapping[str, Mapping[str, Dataset]]
+
+
+def run(
+    pipeline: Pipeline | str | Path, *, workspace: str | Path | None = None, profile: str = "local", **values: Any
+) -> RunResult:
+    """Run a pipeline (a document or a file's path) to its end; `values` set its parameters.
+
+    Raises `CheckFailed` with all problems when it cannot start. A run that fails is returned, not raised.
+    """
+    from engine import launch
+    from engine.pipeline import read_pipeline
+    from engine.profiles import find_profile
+    from engine.runs import RunStore
+    from engine.workspace import open_workspace
+
+    place = open_workspace(Path(workspace) if workspace is not None else None)
+    store = RunStore(place)
+    document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
+    run_id, _ = launch.start(
+        document, catalog(place), place, store, values=values, profile=find_profile(profile), base=Path.cwd()
+    )
+    for last in launch.ended(place, store, run_id):
+        state, error = last.state, last.error
+    return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
+
+
+def main() -> None:
+    """The `voxelflow` command."""
+    from engine.cli import main as command
+
+    sys.exit(command(catalog))
+
+
+if __name__ == "__main__":
+    main()

@@ -16,8 +16,7 @@ FORMAT_VERSION = 1
 """Version of the volume table layout, kept in schema metadata and table properties."""
 
 DTYPES = frozenset(
-    ["float16", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    ["float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
 """NumPy dtype names a volume may have; bool, complex, strings, objects and records are refused."""
 

@@ -38,9 +38,7 @@ class VoxelflowError(Exception):
     exit_code = 1
     code = "error"
 
-    def __init__(
-        self, message: str, *, hint: str = "", node: str | None = None, parameter: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, hint: str = "", node: str | None = None, parameter: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -44,7 +44,9 @@ def list_folder(root: Path, patterns: tuple[str, ...]) -> pa.Table:
 
     def flush() -> None:
         columns = [[r.path for r in rows], [r.size for r in rows], [r.mtime_ns for r in rows]]
-        batches.append(pa.record_batch([pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)], schema=schema))
+        batches.append(
+            pa.record_batch([pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)], schema=schema)
+        )
         rows.clear()
 
     for entry in _walk(os.fspath(root), "", patterns):
@@ -88,9 +90,8 @@ def _matches(path: str, pattern: str) -> bool:
 def digest(table: pa.Table) -> str:
     """Hash of names, sizes and modification times."""
     out = hashlib.blake2b(digest_size=16)
-    for batch in table.combine_chunks().to_batches(max_chunksize=_CHUNK):
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            out.update(repr(row).encode())
+    for entry in entries(table):
+        out.update(f"{entry.path}\0{entry.size}\0{entry.mtime_ns}\0".encode())
     return out.hexdigest()
 
 
@@ -110,3 +111,34 @@ def read(path: Path | str) -> pa.Table:
 
     with pa.memory_map(str(path)) as source:
         return pa.ipc.open_file(source).read_all()
+
+
+def entries(table: pa.Table) -> Iterator[FileEntry]:
+    """The rows one by one, a chunk in memory at a time."""
+    for batch in table.to_batches(max_chunksize=_CHUNK):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield FileEntry(*row)
+
+
+def total_bytes(table: pa.Table) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(table["size"]).as_py() or 0)
+
+
+def compare(old: pa.Table, new: pa.Table) -> dict[str, int]:
+    """How many files were gained, lost and changed. Both tables are sorted by path, so one walk does."""
+    gained = lost = changed = 0
+    before, after = entries(old), entries(new)
+    a, b = next(before, None), next(after, None)
+    while a is not None or b is not None:
+        if b is None or (a is not None and a.path < b.path):
+            lost += 1
+            a = next(before, None)
+        elif a is None or b.path < a.path:
+            gained += 1
+            b = next(after, None)
+        else:
+            changed += a != b
+            a, b = next(before, None), next(after, None)
+    return {"gained": gained, "lost": lost, "changed": changed}

@@ -122,12 +122,13 @@ class NodeType(Generic[P, R]):
     """Heavy modules that its worker should import while it waits for its inputs."""
     mutates: str | None = None
     """The input port whose table the node changes in place."""
-    uses_all_cores: bool = True
+    uses_all_cores: bool = False
     """A task that takes the whole machine is not run beside another such task."""
     origin: str = "built-in"
     backends: dict[str, Callable[..., Any]] = field(default_factory=dict)
     scan_hook: Callable[[Look], Mapping[str, Any]] | None = None
     preview_hook: Callable[[Look], Preview | Mapping[str, Preview]] | None = None
+    verify_hook: Callable[[Mapping[str, Dataset], bool], str] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -153,6 +154,17 @@ class NodeType(Generic[P, R]):
         self.preview_hook = hook
         return hook
 
+    def verify(
+        self, hook: Callable[[Mapping[str, Dataset], bool], str]
+    ) -> Callable[[Mapping[str, Dataset], bool], str]:
+        """Declare the check that a cached result can still be read: `hook(outputs, for_change)`.
+
+        It returns "" or why not. With `for_change` it says whether a following node may still
+        change the table in place (nothing newer stands in it).
+        """
+        self.verify_hook = hook
+        return hook
+
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
 
@@ -173,20 +185,18 @@ class NodeType(Generic[P, R]):
 
     def collect(self, result: Any) -> dict[str, Dataset]:
         """The function's return value by output port. Raises `DeclarationError` when it does not fit."""
-        values = (
-            {port.name: getattr(result, port.name, None) for port in self.outputs}
-            if len(self.outputs) > 1 or self.outputs and self.outputs[0].name != DEFAULT_OUTPUT
-            else {port.name: result for port in self.outputs}
-        )
+        single = len(self.outputs) == 1 and self.outputs[0].name == DEFAULT_OUTPUT
+        out: dict[str, Dataset] = {}
         for port in self.outputs:
-            value = values[port.name]
+            value = result if single else getattr(result, port.name, None)
             if not isinstance(value, Dataset) or value.kind not in port.kinds:
                 raise DeclarationError(
                     f"{self.name} returned {type(value).__name__} on its output {port.name},"
                     f" declared as {' or '.join(port.kinds)}",
                     hint="Return the declared dataset reference.",
                 )
-        return values
+            out[port.name] = value
+        return out
 
     def describe(self) -> dict[str, Any]:
         """Ports, form and docs as JSON: what the editor and `voxelflow nodes --json` show."""
@@ -215,7 +225,7 @@ def node(
     category: str,
     imports: tuple[str, ...] = (),
     mutates: str | None = None,
-    uses_all_cores: bool = True,
+    uses_all_cores: bool = False,
 ) -> Callable[[Callable[P, R]], NodeType[P, R]]:
     """Turn a function into a node type.
 

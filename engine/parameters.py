@@ -1,8 +1,8 @@
 """Annotations that tell what a node's parameter may hold, and the check of a value against them.
 
-    depth: Annotated[Literal[18, 34, 50], Help("...")] = 18
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
-    folder: Annotated[str, PathIn("folder", "**/*.npy")]
+depth: Annotated[Literal[18, 34, 50], Help("...")] = 18
+target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
+folder: Annotated[str, PathIn("folder", "**/*.npy")]
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ class Parameter:
         if self.path_out:
             out["path"] = {"access": "write", "kind": self.path_out.kind}
         out |= {
-            k: True
-            for k in ("required", "secret", "policy", "extendable", "advanced", "optional")
-            if getattr(self, k)
+            k: True for k in ("required", "secret", "policy", "extendable", "advanced", "optional") if getattr(self, k)
         }
         return out
 

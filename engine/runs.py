@@ -188,7 +188,9 @@ class RunStore:
         """The newest runs first."""
         where = "WHERE pipeline = ?" if pipeline else ""
         arguments = (pipeline, limit) if pipeline else (limit,)
-        return [self._run(r) for r in self._read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)]
+        return [
+            self._run(r) for r in self._read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
+        ]
 
     def begin_attempt(self, run_id: str) -> int:
         """The supervisor has started: note who it is. Gives the attempt's number, from 1."""
@@ -360,7 +362,7 @@ class RunStore:
     def _supervised(self, row: sqlite3.Row) -> bool:
         if is_held(self.workspace.run_folder(row["run_id"]) / "lock"):
             return True
-        return row["state"] == "starting" and time.time() - row["created"] < _START_GRACE_S
+        return bool(row["state"] == "starting" and time.time() - row["created"] < _START_GRACE_S)
 
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)

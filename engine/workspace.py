@@ -1,13 +1,13 @@
 """The workspace: the directory that holds pipelines, data, runs, settings and a person's own nodes.
 
-    workspace.json      format version
-    pipelines/          saved documents
-    my_nodes/           the person's own node types (run only after `trust`)
-    data/               results, by node type and lineage
-    scratch/            half-done work, by fingerprint
-    runs/ID/            the run's document, plan, logs and lock
-    runs.db             the run store (SQLite)
-    mlflow.db, mlartifacts/   local MLflow tracking
+workspace.json      format version
+pipelines/          saved documents
+my_nodes/           the person's own node types (run only after `trust`)
+data/               results, by node type and lineage
+scratch/            half-done work, by fingerprint
+runs/ID/            the run's document, plan, logs and lock
+runs.db             the run store (SQLite)
+mlflow.db, mlartifacts/   local MLflow tracking
 """
 
 from __future__ import annotations

@@ -1,0 +1,106 @@
+"""What makes two pieces of work the same: fingerprints. Pure.
+
+* `fingerprint`: node type, version (a user node: its source), parameters, inputs' fingerprints, and
+  the names, sizes and times of the files it reads. Equal fingerprints, equal results.
+* `base`: the same without extendable parameters: results that can continue from one another.
+* `lineage`: without what the sources contain: the same work on data that grows.
+
+Threads, retries, limits, titles, backend and profile are policy; they enter none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.node import PathFound
+from engine.resolve import Resolved, ResolvedNode
+
+
+class Identity(BaseModel):
+    """The three keys of one node's work, and what went into them (to say later what changed)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    fingerprint: str
+    base: str
+    lineage: str
+    parts: dict[str, Any]
+
+
+def identify(resolved: Resolved, paths: Mapping[str, Mapping[str, PathFound]]) -> dict[str, Identity]:
+    """The identity of every node whose parameters and inputs are all known."""
+    out: dict[str, Identity] = {}
+    for item in resolved.typed():
+        if item.complete and (identity := _identify(item, resolved, paths.get(item.node.id, {}), out)):
+            out[item.node.id] = identity
+    return out
+
+
+def _identify(
+    item: ResolvedNode, resolved: Resolved, paths: Mapping[str, PathFound], known: Mapping[str, Identity]
+) -> Identity | None:
+    assert item.type is not None
+    sources: dict[str, tuple[str, str]] = {}
+    for edge in resolved.wires_into(item.node.id):
+        if edge.source_node not in known:
+            return None
+        sources[edge.target_port] = (edge.source_node, edge.source_port)
+    identified = [p for p in item.type.parameters if not p.policy]
+    params = {p.name: _plain(item.params.get(p.name)) for p in identified}
+    parts: dict[str, Any] = {
+        "type": item.type.name,
+        "version": item.type.version if item.type.origin == "built-in" else item.type.source_digest,
+        "params": params,
+        "inputs": {port: f"{known[node].fingerprint}.{out}" for port, (node, out) in sources.items()},
+        "files": {name: found.digest for name, found in paths.items() if found.exists},
+    }
+    extendable = {p.name for p in identified if p.extendable}
+    base = parts | {"params": {k: v for k, v in params.items() if k not in extendable}}
+    lineage = base | {
+        "inputs": {port: f"{known[node].lineage}.{out}" for port, (node, out) in sources.items()},
+        "files": {},
+    }
+    return Identity(fingerprint=_hash(parts), base=_hash(base), lineage=_hash(lineage), parts=parts)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def what_changed(old: Mapping[str, Any], new: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    """Why work with the parts `new` is not the work `old`, in words.
+
+    `files` says for a path parameter how its listing changed, e.g. "gained 20 files".
+    """
+    reasons: list[str] = []
+    if old.get("type") != new["type"]:
+        return f"the node was a {old.get('type')}"
+    if old.get("version") != new["version"]:
+        both_numbers = isinstance(old.get("version"), int) and isinstance(new["version"], int)
+        reasons.append(
+            f"node version {old['version']} -> {new['version']}" if both_numbers else "the node's code changed"
+        )
+    before, after = old.get("params", {}), new["params"]
+    reasons += [
+        f"parameter {name} changed {before.get(name)} -> {after.get(name)}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    for name, digest in new["files"].items():
+        if old.get("files", {}).get(name) != digest:
+            reasons.append(f"{name} {files.get(name, 'changed on disk')}")
+    wired_before, wired_after = old.get("inputs", {}), new["inputs"]
+    changed = [p for p in sorted(wired_before.keys() | wired_after.keys()) if wired_before.get(p) != wired_after.get(p)]
+    if changed:
+        reasons.append(f"input {', '.join(changed)} changed")
+    return "; ".join(reasons)

@@ -1,0 +1,176 @@
+"""Prepare, start, resume and cancel runs: what the command line, the app and notebooks call.
+
+Preparing observes and plans in the caller's process, so that every problem is told at once. The run
+itself is a process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from engine.catalog import Catalog
+from engine.diagnostics import Diagnostic
+from engine.errors import ExecutionError, UsageError
+from engine.observation import Observation
+from engine.observe import observe
+from engine.pipeline import Pipeline, PipelineParameter, dump
+from engine.plan import Choice, Plan, plan
+from engine.profiles import Profile, find_profile
+from engine.resolve import Resolved, resolve
+from engine.run_lock import is_held
+from engine.runs import Run, RunStore
+from engine.worker_process import PROGRAM
+from engine.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A pipeline that is ready to run: what was observed and the plan made from it."""
+
+    resolved: Resolved
+    observation: Observation
+    plan: Plan
+
+
+def prepare(
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    *,
+    values: Mapping[str, JsonValue] | None = None,
+    profile: Profile | None = None,
+    choice: Choice | None = None,
+    base: Path | None = None,
+    fresh_suffix: str = "",
+) -> Prepared:
+    """Observe and plan. `values` are the person's own, so the folders they name are allowed.
+
+    Raises `CheckFailed` with every problem found.
+    """
+    resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
+    roots = [Path(v).expanduser() for v in (values or {}).values() if isinstance(v, str) and os.sep in v]
+    observation = observe(resolved, workspace, store, extra_roots=roots)
+    made = plan(resolved, profile or find_profile("local"), observation, choice, fresh_suffix=fresh_suffix)
+    return Prepared(resolved, observation, with_problems(made, catalog.problems))
+
+
+def with_problems(made: Plan, problems: Iterable[Diagnostic]) -> Plan:
+    """The plan with the catalogue's problems among its diagnostics."""
+    return made.model_copy(update={"diagnostics": (*problems, *made.diagnostics)})
+
+
+def start(
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    *,
+    values: Mapping[str, JsonValue] | None = None,
+    profile: Profile | None = None,
+    choice: Choice | None = None,
+    base: Path | None = None,
+) -> tuple[str, Plan]:
+    """Plan a new run and start its process. Gives the run's id and its plan.
+
+    Raises as `prepare` does; then no run was recorded.
+    """
+    choice = choice or Choice()
+    # Named before it is recorded, since the plan names folders after it.
+    suffix = f"{time.time_ns():x}"[-10:]
+    ready = prepare(
+        pipeline, catalog, workspace, store,
+        values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
+    )  # fmt: skip
+    document = dump(with_values(pipeline, values or {}))
+    options = {"start": choice.start, "end": choice.end, "fresh": choice.fresh}
+    run_id = store.create_run(pipeline.name, document, options, ready.plan.profile.name)
+    folder = workspace.run_folder(run_id)
+    (folder / "pipeline.json").write_text(document, encoding="utf-8")
+    (folder / "plan.json").write_text(ready.plan.model_dump_json(indent=1), encoding="utf-8")
+    _spawn(workspace, run_id)
+    return run_id, ready.plan
+
+
+def with_values(pipeline: Pipeline, values: Mapping[str, JsonValue]) -> Pipeline:
+    """The document as it ran: its parameters hold the values given."""
+    parameters = {
+        name: PipelineParameter(value=values.get(name, p.value), help=p.help) for name, p in pipeline.parameters.items()
+    }
+    return pipeline.model_copy(update={"parameters": parameters})
+
+
+def resume(workspace: Workspace, store: RunStore, run_id: str) -> Run:
+    """Go on with a run that was lost, failed or was cancelled: finished tasks stay.
+
+    Raises `UsageError` when it is still running or is done.
+    """
+    run = store.run(run_id)
+    if run.active:
+        raise UsageError(f"run {run.run_id} is still running", hint=f"`voxelflow runs cancel {run.run_id}` stops it.")
+    if run.state == "done":
+        raise UsageError(f"run {run.run_id} is done", hint="`voxelflow run` starts a new one.")
+    _spawn(workspace, run.run_id)
+    return run
+
+
+def cancel(store: RunStore, run_id: str) -> Run:
+    """Ask a run to stop. Raises `UsageError` when it is not running."""
+    run = store.run(run_id)
+    if not run.active:
+        raise UsageError(f"run {run.run_id} is not running: it is {run.state}")
+    store.request_cancel(run.run_id)
+    return run
+
+
+def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = 60) -> None:
+    """Wait until the run's process has begun its attempt. Raises `ExecutionError` when it does not."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        if store.run(run_id).attempt >= attempt:
+            return
+        time.sleep(0.05)
+    log = workspace.run_folder(run_id) / "supervisor.log"
+    raise ExecutionError(f"the run's process did not start within {timeout_s:g} s", hint=f"See {log}.")
+
+
+def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.1) -> Iterator[Run]:
+    """Yield the run about every `poll_s` seconds until it has ended; the last one is the ended run."""
+    while True:
+        run = store.run(run_id)
+        yield run
+        if not run.active:
+            return
+        time.sleep(poll_s)
+
+
+def _spawn(workspace: Workspace, run_id: str) -> None:
+    with (workspace.run_folder(run_id) / "supervisor.log").open("ab") as output:
+        process = subprocess.Popen(
+            [*PROGRAM, "_supervise", str(workspace.root), run_id],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    _children.append(process)
+
+
+_children: list[subprocess.Popen[bytes]] = []
+"""Kept so that a long-lived caller reaps them; they live on when the caller ends."""
+
+
+def kill_run(workspace: Workspace, run: Run) -> None:
+    """End the run's process at once, without a word. Its workers end with it."""
+    if run.pid is not None and is_held(workspace.run_folder(run.run_id) / "lock"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(run.pid, signal.SIGKILL)

@@ -1,0 +1,327 @@
+"""The pipeline document: nodes, edges, positions and parameters, as plain JSON.
+
+The file is the product: a person can read, diff and merge it. It holds no run-time state, and
+`load(dump(p)) == p` for every document. A node's `type` may be one this installation does not know:
+the node keeps its parameters and edges, and the checks report it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+
+from engine.errors import PipelineError
+
+SCHEMA_VERSION = 1
+SCHEMA_ID = "urn:voxelflow:pipeline:1"
+SCHEMA_FILE = "pipeline.schema.json"
+"""Lies beside the documents, so that editors complete and check them."""
+ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+NodeId = Annotated[str, Field(pattern=ID_PATTERN)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Position(_Frozen):
+    """Where the node's top left corner lies on the canvas, in pixels at zoom 1."""
+
+    x: float = 0
+    y: float = 0
+
+
+class Node(_Frozen):
+    """One box: an instance of a node type with parameter values."""
+
+    id: NodeId
+    type: str
+    version: int | None = None
+    """The node type's version it was drawn with; None takes the newest."""
+    title: str = ""
+    params: dict[str, JsonValue] = {}
+    position: Position = Position()
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    """How often to try again after a failure."""
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds after which an attempt is stopped."""
+    ui: dict[str, JsonValue] = {}
+    """What an editor wants to remember (colour, folded); the engine ignores it."""
+
+    @property
+    def label(self) -> str:
+        return self.title or self.id
+
+    @field_validator("params", "ui")
+    @classmethod
+    def _finite(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        _refuse_non_finite(value)
+        return value
+
+
+class Edge(_Frozen):
+    """A wire from an output port to an input port, each written `node.port`."""
+
+    source: Annotated[str, Field(alias="from", pattern=r"^[^.]+\.[^.]+$")]
+    target: Annotated[str, Field(alias="to", pattern=r"^[^.]+\.[^.]+$")]
+
+    @property
+    def source_node(self) -> str:
+        return self.source.split(".")[0]
+
+    @property
+    def source_port(self) -> str:
+        return self.source.split(".")[1]
+
+    @property
+    def target_node(self) -> str:
+        return self.target.split(".")[0]
+
+    @property
+    def target_port(self) -> str:
+        return self.target.split(".")[1]
+
+
+class PipelineParameter(_Frozen):
+    """A value that node parameters take with `${name}`. Without a value the run must be given one."""
+
+    value: JsonValue = None
+    help: str = ""
+
+    @field_validator("value")
+    @classmethod
+    def _finite(cls, value: JsonValue) -> JsonValue:
+        _refuse_non_finite(value)
+        return value
+
+
+class Pipeline(_Frozen):
+    """A whole document."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: Annotated[str, Field(min_length=1, max_length=300)]
+    description: str = ""
+    parameters: dict[NodeId, PipelineParameter] = {}
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    ui: dict[str, JsonValue] = {}
+
+    @field_validator("ui")
+    @classmethod
+    def _finite(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        _refuse_non_finite(value)
+        return value
+
+    @model_validator(mode="after")
+    def _unique_ids(self) -> Pipeline:
+        seen: set[str] = set()
+        for node in self.nodes:
+            # Logs and folders are named after nodes, on file systems that ignore case too.
+            if node.id.lower() in seen:
+                raise ValueError(f"two nodes are called {node.id}; ids must differ in more than case")
+            seen.add(node.id.lower())
+        return self
+
+    def node(self, node_id: str) -> Node | None:
+        return next((n for n in self.nodes if n.id == node_id), None)
+
+    def edges_into(self, node_id: str) -> list[Edge]:
+        return [e for e in self.edges if e.target_node == node_id]
+
+
+def _refuse_non_finite(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("NaN and infinity have no place in a JSON document")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_non_finite(item)
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_non_finite(item)
+
+
+# --- text -> document ------------------------------------------------------------------------
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+MIGRATIONS: dict[int, Migration] = {}
+"""From version n to n + 1. Version 1 is the first published one."""
+
+
+def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int, Migration] | None = None) -> Pipeline:
+    """The document in JSON `text`; `where` names it in errors.
+
+    Raises `PipelineError` with the line of a syntax error, the path of a wrong value, or the
+    version of a document that is newer than this Voxelflow.
+    """
+    try:
+        raw = json.loads(text, object_pairs_hook=_no_duplicate_keys)
+    except json.JSONDecodeError as exc:
+        raise PipelineError(f"{where} is not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from exc
+    except (UnicodeDecodeError, RecursionError, ValueError) as exc:
+        raise PipelineError(f"{where} cannot be read as JSON: {exc}") from exc
+    if not isinstance(raw, dict):
+        raise PipelineError(f"{where} is not a pipeline: the top level must be an object")
+    raw.pop("$schema", None)
+    raw = _migrate(raw, where, MIGRATIONS if migrations is None else migrations)
+    try:
+        return Pipeline.model_validate(raw)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        path = ".".join(str(p) for p in first["loc"]) or "document"
+        more = f" (and {exc.error_count() - 1} more)" if exc.error_count() > 1 else ""
+        message = first["msg"].removeprefix("Value error, ")
+        raise PipelineError(
+            f"{where} is not a pipeline: {path}: {message}{more}",
+            hint="The JSON Schema (`voxelflow new --schema`) lists what may stand there.",
+        ) from exc
+
+
+def _no_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        keys = [k for k, _ in pairs]
+        twice = next(k for k in keys if keys.count(k) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return out
+
+
+def _migrate(raw: dict[str, Any], where: str, migrations: dict[int, Migration]) -> dict[str, Any]:
+    newest = max([SCHEMA_VERSION, *(n + 1 for n in migrations)])
+    version = raw.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise PipelineError(f"{where}: schema_version must be a whole number")
+    if version > newest:
+        raise PipelineError(
+            f"{where} has schema_version {version}; this Voxelflow reads up to {newest}", hint="Update Voxelflow."
+        )
+    while version < newest:
+        if version not in migrations:
+            raise PipelineError(f"{where} has schema_version {version}, which no release of Voxelflow wrote")
+        raw = migrations[version](raw)
+        version += 1
+        raw["schema_version"] = version
+    return raw
+
+
+def read_pipeline(path: Path) -> Pipeline:
+    """The document in a file. Raises `PipelineError`, naming the file."""
+    try:
+        text = path.read_bytes()
+    except OSError as exc:
+        raise PipelineError(
+            f"{path} cannot be read: {exc.strerror}", hint="`voxelflow new` makes a pipeline to start from."
+        ) from exc
+    return load(text, str(path))
+
+
+# --- document -> text ------------------------------------------------------------------------
+
+
+def dump(pipeline: Pipeline) -> str:
+    """The document's canonical text: the same document gives the same bytes everywhere.
+
+    Keys stand in the models' order, parameters sorted by name; what holds its default is left out,
+    except a node's position.
+    """
+    out: dict[str, Any] = {
+        "$schema": f"./{SCHEMA_FILE}",
+        "schema_version": pipeline.schema_version,
+        "name": pipeline.name,
+    }
+    if pipeline.description:
+        out["description"] = pipeline.description
+    if pipeline.parameters:
+        out["parameters"] = {
+            name: {"value": p.value} | ({"help": p.help} if p.help else {})
+            for name, p in sorted(pipeline.parameters.items())
+        }
+    out["nodes"] = [_dump_node(n) for n in pipeline.nodes]
+    out["edges"] = [{"from": e.source, "to": e.target} for e in pipeline.edges]
+    if pipeline.ui:
+        out["ui"] = _sorted(pipeline.ui)
+    return json.dumps(out, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _dump_node(node: Node) -> dict[str, Any]:
+    out: dict[str, Any] = {"id": node.id, "type": node.type}
+    if node.version is not None:
+        out["version"] = node.version
+    if node.title:
+        out["title"] = node.title
+    out["params"] = _sorted(node.params)
+    out["position"] = {"x": _number(node.position.x), "y": _number(node.position.y)}
+    if node.retries:
+        out["retries"] = node.retries
+    if node.timeout_s is not None:
+        out["timeout_s"] = _number(node.timeout_s)
+    if node.ui:
+        out["ui"] = _sorted(node.ui)
+    return out
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _sorted(value[k]) for k in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(v) for v in value]
+    return value
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value == int(value) else value
+
+
+def write_pipeline(pipeline: Pipeline, path: Path) -> None:
+    """Write the canonical text; the file is whole at any moment."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(dump(pipeline), encoding="utf-8", newline="\n")
+    temporary.replace(path)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the document, for editors and other tools."""
+    schema = Pipeline.model_json_schema(by_alias=True)
+    schema["properties"]["$schema"] = {"type": "string"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
+
+
+# --- ${name} ---------------------------------------------------------------------------------
+
+_REFERENCE = re.compile(r"\$(\$)?\{([^}]*)\}")
+
+
+def substitute(value: JsonValue, values: dict[str, JsonValue]) -> JsonValue:
+    """`value` with `${name}` replaced: a text that is nothing else takes the value itself, with its
+    type; inside a longer text it becomes text. `$${` stands for a plain `${`.
+
+    Raises `KeyError` with the name that has no value.
+    """
+    if isinstance(value, list):
+        return [substitute(v, values) for v in value]
+    if not isinstance(value, str):
+        return value
+    whole = _REFERENCE.fullmatch(value)
+    if whole and not whole[1]:
+        return values[whole[2]]
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0][1:]
+        found = values[match[2]]
+        return found if isinstance(found, str) else json.dumps(found)
+
+    return _REFERENCE.sub(replace, value)
+
+
+def references(value: JsonValue) -> set[str]:
+    """Names of the pipeline parameters that `value` refers to."""
+    if isinstance(value, list):
+        return set().union(*(references(v) for v in value)) if value else set()
+    return {m[2] for m in _REFERENCE.finditer(value) if not m[1]} if isinstance(value, str) else set()

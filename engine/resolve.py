@@ -1,0 +1,168 @@
+"""A pipeline joined with its catalogue: each node with its type and its parameters' final values.
+
+Pure: no I/O. Whatever is wrong becomes a diagnostic; what can be resolved is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from engine.catalog import AnyNodeType, Catalog
+from engine.diagnostics import Diagnostic
+from engine.parameters import Parameter, read_value
+from engine.pipeline import Edge, Node, Pipeline, references, substitute
+
+
+@dataclass(frozen=True)
+class ResolvedNode:
+    """A node with its type (None: unknown) and the parameter values that could be read."""
+
+    node: Node
+    type: AnyNodeType | None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+    """Whether every parameter has a good value."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The whole pipeline, resolved. `order` is topological; nodes on a cycle are left out of it."""
+
+    pipeline: Pipeline
+    nodes: Mapping[str, ResolvedNode]
+    order: tuple[str, ...]
+    problems: tuple[Diagnostic, ...]
+
+    def typed(self) -> list[ResolvedNode]:
+        """The nodes with a known type, in topological order."""
+        return [self.nodes[n] for n in self.order if self.nodes[n].type is not None]
+
+    def wires_into(self, node_id: str) -> list[Edge]:
+        """Wires whose two nodes are there, ordered by target port."""
+        known = self.nodes.keys()
+        edges = [e for e in self.pipeline.edges_into(node_id) if e.source_node in known]
+        return sorted(edges, key=lambda e: e.target_port)
+
+
+def resolve(
+    pipeline: Pipeline, catalog: Catalog, values: Mapping[str, JsonValue] | None = None, *, base: Path | None = None
+) -> Resolved:
+    """Join `pipeline` with `catalog`; `values` override its parameters; relative paths lie below `base`."""
+    problems: list[Diagnostic] = []
+    settings: dict[str, JsonValue] = {n: p.value for n, p in pipeline.parameters.items() if p.value is not None}
+    for name, value in (values or {}).items():
+        if name in pipeline.parameters:
+            settings[name] = value
+        else:
+            known = ", ".join(sorted(pipeline.parameters)) or "none"
+            problems.append(
+                _error("VF207", f"the pipeline has no parameter {name}", f"It has: {known}.", parameter=name)
+            )
+    nodes = {n.id: _resolve_node(n, catalog, pipeline, settings, problems, base or Path.cwd()) for n in pipeline.nodes}
+    return Resolved(pipeline, nodes, topological_order(pipeline), tuple(problems))
+
+
+def topological_order(pipeline: Pipeline) -> tuple[str, ...]:
+    """Node ids so that every edge leads forward; among equals, the document's order."""
+    waiting = {
+        n.id: {e.source_node for e in pipeline.edges_into(n.id) if pipeline.node(e.source_node)} for n in pipeline.nodes
+    }
+    order: list[str] = []
+    while ready := next((n for n, sources in waiting.items() if not sources), None):
+        order.append(ready)
+        del waiting[ready]
+        for sources in waiting.values():
+            sources.discard(ready)
+    return tuple(order)
+
+
+def _resolve_node(
+    node: Node,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    settings: Mapping[str, JsonValue],
+    problems: list[Diagnostic],
+    base: Path,
+) -> ResolvedNode:
+    node_type = catalog.find(node.type, node.version)
+    if node_type is None:
+        near = catalog.similar(node.type)
+        problems.append(
+            _error(
+                "VF101",
+                f"there is no node type {node.type}",
+                f"Did you mean {near}?" if near else "`voxelflow nodes` lists the known ones.",
+                node=node.id,
+            )
+        )
+        return ResolvedNode(node, None, complete=False)
+    if node.version is not None and node_type.version != node.version:
+        problems.append(
+            Diagnostic(
+                code="VF110",
+                severity="warning",
+                message=f"{node.type} version {node.version} is not installed; version {node_type.version} is used",
+                hint="Look through its parameters, then save.",
+                node=node.id,
+            )
+        )
+    before = len(problems)
+    for name in sorted(node.params.keys() - {p.name for p in node_type.parameters}):
+        known = ", ".join(p.name for p in node_type.parameters) or "none"
+        problems.append(
+            _error("VF201", f"{node.type} has no parameter {name}", f"It has: {known}.", node=node.id, parameter=name)
+        )
+    params: dict[str, Any] = {}
+    for parameter in node_type.parameters:
+        _resolve_parameter(node, parameter, pipeline, settings, params, problems, base)
+    return ResolvedNode(node, node_type, params, complete=len(problems) == before)
+
+
+def _resolve_parameter(
+    node: Node,
+    parameter: Parameter,
+    pipeline: Pipeline,
+    settings: Mapping[str, JsonValue],
+    params: dict[str, Any],
+    problems: list[Diagnostic],
+    base: Path,
+) -> None:
+    name = parameter.name
+
+    def tell(code: str, message: str, hint: str) -> None:
+        problems.append(_error(code, message, hint, node=node.id, parameter=name))
+
+    if name not in node.params:
+        if parameter.required:
+            tell("VF202", "has no value", parameter.help or "Give it one.")
+        else:
+            params[name] = parameter.default
+        return
+    given = node.params[name]
+    for reference in sorted(references(given)):
+        if reference not in pipeline.parameters:
+            tell("VF204", f"refers to ${{{reference}}}, which the pipeline does not have", "Add it to the parameters.")
+            return
+        if reference not in settings:
+            tell("VF205", f"the pipeline's parameter {reference} has no value", f"Give it with --set {reference}=...")
+            return
+    value = substitute(given, dict(settings))
+    try:
+        value = read_value(parameter, value)
+    except ValueError as exc:
+        shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
+        tell("VF203", f"{shown} is not possible: it {exc}", parameter.help)
+        return
+    if (parameter.path_in or parameter.path_out) and value:
+        value = os.path.normpath(base / Path(value).expanduser())
+    params[name] = value
+
+
+def _error(code: str, message: str, hint: str, *, node: str | None = None, parameter: str | None = None) -> Diagnostic:
+    return Diagnostic(code=code, severity="error", message=message, hint=hint, node=node, parameter=parameter)
