@@ -203,23 +203,25 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
                 continue
             if parameter.secret and value in observation.missing_secrets:
                 yield _problem(
-                    "VF206", f"the environment variable {value} is not set", "Set it, then run again.",
-                    node=node, parameter=name,
-                )  # fmt: skip
+                    "VF206",
+                    f"the environment variable {value} is not set",
+                    "Set it, then run again.",
+                    node=node,
+                    parameter=name,
+                )
             if parameter.path_out is not None and (reason := observation.not_writable.get(str(value))):
                 yield _problem(
                     "VF303", f"{value} cannot be written: {reason}", "Choose another place.", node=node, parameter=name
                 )
-            if parameter.path_in or parameter.path_out:
-                if str(value) in observation.outside:
-                    yield _problem(
-                        "VF308",
-                        f"{value} lies outside the folders that this workspace may use",
-                        'Give it with --set, or list its folder in workspace.json under "data_roots".',
-                        node=node,
-                        parameter=name,
-                    )
-                    continue
+            if (parameter.path_in or parameter.path_out) and str(value) in observation.outside:
+                yield _problem(
+                    "VF308",
+                    f"{value} lies outside the folders that this workspace may use",
+                    'Give it with --set, or list its folder in workspace.json under "data_roots".',
+                    node=node,
+                    parameter=name,
+                )
+                continue
             found = observation.paths.get(node, {}).get(name)
             if parameter.path_in is None or found is None:
                 continue
@@ -235,9 +237,12 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
                 yield _problem("VF301", f"{value} does not exist", "Check the spelling.", node=node, parameter=name)
             elif found.kind != parameter.path_in.kind:
                 yield _problem(
-                    "VF305", f"{value} is a {found.kind}, not a {parameter.path_in.kind}", "Choose the right one.",
-                    node=node, parameter=name,
-                )  # fmt: skip
+                    "VF305",
+                    f"{value} is a {found.kind}, not a {parameter.path_in.kind}",
+                    "Choose the right one.",
+                    node=node,
+                    parameter=name,
+                )
             elif found.kind == "folder" and not found.count:
                 patterns = ", ".join(parameter.path_in.patterns)
                 yield _problem(
@@ -336,7 +341,7 @@ def look_ahead(
                     "Tell the node's author.",
                     node=item.node.id,
                     severity="warning",
-                )  # fmt: skip
+                )
             )
             continue
         named = {item.type.outputs[0].name: out} if isinstance(out, Preview) else dict(out)

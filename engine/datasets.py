@@ -22,7 +22,7 @@ DTYPES = frozenset(
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 class VolumeSpec(_Frozen):
@@ -47,7 +47,7 @@ class VolumeSpec(_Frozen):
     @property
     def volume_bytes(self) -> int:
         """Bytes of one volume."""
-        size = int(self.dtype.lstrip("uintfloat")) // 8
+        size = int("".join(c for c in self.dtype if c.isdigit())) // 8
         for length in self.shape:
             size *= length
         return size

@@ -20,7 +20,8 @@ RunState = Literal["starting", "running", "done", "failed", "cancelled", "lost"]
 class Event(BaseModel):
     """Base of all events. `time` is seconds since the epoch, `node` the node's id in the pipeline."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A loss that is not a number is news; plain JSON would turn it into null, which cannot be read back.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     event: str
     time: float = Field(default_factory=time.time)

@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from engine.catalog import Catalog
@@ -27,7 +28,7 @@ from engine.run_lock import ProcessLock
 from engine.runs import Result, RunStore
 from engine.worker import TaskMessage
 from engine.worker_process import WorkerProcess
-from engine.workspace import Workspace
+from engine.workspace import Workspace, place_lock
 
 CANCEL_GRACE_S = 10.0
 """Between the request to stop and SIGKILL."""
@@ -63,6 +64,7 @@ class Execution:
         self._jobs = {t.node: _Job(t) for t in plan.tasks}
         self._inbox: queue.SimpleQueue[tuple[WorkerProcess, Event | None]] = queue.SimpleQueue()
         self._warm: dict[str, WorkerProcess] = {}
+        self._places: list[ProcessLock] = []
         self._cancelled = False
         self._beat_at = 0.0
         self.first_error = ""
@@ -83,6 +85,7 @@ class Execution:
 
     def run(self, on_tick: Any = None) -> RunState:
         """Run until every task has ended. `on_tick` is called about ten times a second."""
+        self._hold_places()
         self._decide()
         self._warm_up()
         try:
@@ -96,6 +99,8 @@ class Execution:
         finally:
             for worker in [*self._warm.values(), *(j.worker for j in self._jobs.values() if j.worker)]:
                 worker.kill()
+            for lock in self._places:
+                lock.release()
         states = {j.state for j in self._jobs.values()}
         if "failed" in states:
             return "failed"
@@ -184,14 +189,13 @@ class Execution:
         job.failure, job.stopped_for, job.kill_at = None, "", None
         job.started = time.time()
         job.deadline = time.monotonic() + task.timeout_s if task.timeout_s else None
-        self._set(
-            job, "running", task.reason, attempt=job.attempt, started=job.started, ended=None, pid=job.worker.pid
-        )
+        self._set(job, "running", task.reason, attempt=job.attempt, started=job.started, ended=None, pid=job.worker.pid)
         self._store.add_events(self._run_id, [TaskStarted(node=task.node, pid=job.worker.pid)])
         job.worker.start(self._message(job))
 
     def _message(self, job: _Job) -> TaskMessage:
         task, profile = job.task, self._plan.profile
+        inputs: dict[str, Any] = {port: self._jobs[s.node].outputs[s.port] for port, s in task.inputs.items()}
         return TaskMessage(
             run_id=self._run_id,
             node=task.node,
@@ -199,7 +203,7 @@ class Execution:
             version=task.version,
             backend=task.backend,
             params=task.params,
-            inputs={port: self._jobs[s.node].outputs[s.port] for port, s in task.inputs.items()},
+            inputs=inputs,
             fingerprint=task.identity.fingerprint,
             out=str(self._workspace.data / task.out),
             shared=str(self._workspace.data / task.shared),
@@ -216,16 +220,28 @@ class Execution:
 
     # --- locks ---------------------------------------------------------------------------------
 
+    def _hold_places(self) -> None:
+        """Keep `clean` away from everything this run writes or reads, until it ends."""
+        places = {self._workspace.data / t.shared for t in self._plan.tasks}
+        places |= {self._workspace.scratch / t.identity.fingerprint for t in self._plan.tasks}
+        for task in self._plan.tasks:
+            result = self._store.result(task.identity.fingerprint)
+            for dataset in result.outputs.values() if result else ():
+                with contextlib.suppress(ValueError):
+                    inside = Path(dataset.uri).relative_to(self._workspace.data).parts
+                    places.add(self._workspace.data.joinpath(*inside[:2]))
+        for place in sorted(places):
+            lock = ProcessLock(place_lock(self._workspace, place))
+            while not lock.acquire(shared=True):
+                time.sleep(_TICK_S)  # a clean-up is just freeing it
+            self._places.append(lock)
+
     def _lock(self, job: _Job) -> bool:
-        """Take the fingerprint (two runs never make one result at once) and hold its place (`clean` keeps off)."""
-        place = ProcessLock(place_lock(self._workspace, job.task.shared))
-        fingerprint = ProcessLock(self._workspace.locks / f"result-{job.task.identity.fingerprint}")
-        if not place.acquire(shared=True):
+        """Take the fingerprint: two runs never make one result at once."""
+        lock = ProcessLock(self._workspace.locks / f"result-{job.task.identity.fingerprint}")
+        if not lock.acquire():
             return False
-        if not fingerprint.acquire():
-            place.release()
-            return False
-        job.locks = [place, fingerprint]
+        job.locks = [lock]
         return True
 
     def _unlock(self, job: _Job) -> None:
@@ -264,7 +280,7 @@ class Execution:
     def _end(self, job: _Job, worker: WorkerProcess) -> None:
         job.worker = None
         now = time.time()
-        if job.outputs and worker.exit_status == 0 or (worker.exit_status == 0 and job.failure is None):
+        if (job.outputs and worker.exit_status == 0) or (worker.exit_status == 0 and job.failure is None):
             failpoint("supervisor:before-result")
             self._commit(job)
             failpoint("supervisor:after-result")
@@ -366,11 +382,6 @@ class Execution:
         )
         event = TaskStateChanged(node=job.task.node, state=state, attempt=max(1, job.attempt), reason=reason)
         self._store.add_events(self._run_id, [event])
-
-
-def place_lock(workspace: Workspace, shared: str) -> Any:
-    """The lock file of a result's place: held shared by runs, exclusively by `clean`."""
-    return workspace.locks / f"place-{shared.replace('/', '-')}"
 
 
 def _protected(results: list[Result]) -> dict[str, tuple[int, ...]]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -132,18 +133,18 @@ def _find(path: Path, parameter: Parameter, workspace: Workspace, *, scan: bool)
     assert parameter.path_in is not None
     text = str(path)
     try:
-        stat = path.stat()
+        found = path.stat()
     except FileNotFoundError:
         return PathFound(text, exists=False)
     except OSError as exc:
         return PathFound(text, exists=True, problem=exc.strerror or str(exc))
     is_folder = path.is_dir()
     kind = "folder" if is_folder else "file"
-    if not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
+    if not _may(path, os.R_OK | (os.X_OK if is_folder else 0)):
         return PathFound(text, exists=True, kind=kind, problem="permission denied")
     if not is_folder:
         return PathFound(
-            text, exists=True, kind=kind, count=1, bytes=stat.st_size, digest=f"{stat.st_size}-{stat.st_mtime_ns}"
+            text, exists=True, kind=kind, count=1, bytes=found.st_size, digest=f"{found.st_size}-{found.st_mtime_ns}"
         )
     if parameter.path_in.kind != "folder":
         return PathFound(text, exists=True, kind=kind)
@@ -175,11 +176,21 @@ def _find(path: Path, parameter: Parameter, workspace: Workspace, *, scan: bool)
 def _cannot_write(path: Path) -> str:
     """Why nothing can be written at `path`, or "". Looks at the nearest folder that exists."""
     for folder in (path, *path.parents):
-        if folder.exists():
-            if not folder.is_dir():
+        try:
+            found = folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as exc:
+            return f"{folder}: {exc.strerror}"
+        else:
+            if not stat.S_ISDIR(found.st_mode):
                 return f"{folder} is a file"
-            return "" if os.access(folder, os.W_OK | os.X_OK) else f"no permission in {folder}"
+            return "" if _may(folder, os.W_OK | os.X_OK) else f"no permission in {folder}"
     return "no such folder"
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _scan(resolved: Resolved, seen: Observation) -> dict[str, Mapping[str, Any]]:
@@ -210,7 +221,7 @@ def check_result(node_type: AnyNodeType | None, result: Result) -> Cached:
     problem = moved_on = ""
     for dataset in result.outputs.values():
         for path in (dataset.uri, getattr(dataset, "manifest", None)):
-            if path is not None and not os.path.exists(path):  # noqa: PTH110 - may be a URL one day
+            if path is not None and not os.path.exists(path):
                 problem = problem or f"{path} is gone"
     verify = node_type.verify_hook if node_type else None
     if not problem and verify is not None:

@@ -1,4 +1,4 @@
-"""`plan`: pipeline + catalogue + profile + observation -> ordered tasks, each cached or with the reason it must run. Pure."""
+"""`plan`: pipeline, profile and observation become ordered tasks, each cached or with the reason it must run. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
-from engine.checks import Checked, check
-from engine.datasets import AnyDataset, Preview
+from engine.checks import check
+from engine.datasets import AnyDataset
 from engine.diagnostics import Diagnostic
 from engine.errors import CheckFailed, UsageError
 from engine.identity import Identity, identify, what_changed
@@ -134,11 +134,6 @@ def plan(
         diagnostics=tuple(relevant),
         left_out=left_out,
     )
-
-
-def preview_all(resolved: Resolved, observation: Observation, profile: Profile) -> Checked:
-    """Diagnostics and previews of the whole pipeline, for showing beside a plan."""
-    return check(resolved, observation, profile)
 
 
 def downstream(resolved: Resolved, node: str) -> set[str]:
@@ -277,8 +272,3 @@ def _task(
         retries=item.node.retries,
         timeout_s=item.node.timeout_s,
     )
-
-
-def expected(checked: Checked, node: str) -> Preview | None:
-    """The preview of a node's first output, if any."""
-    return next((p for (name, _), p in checked.previews.items() if name == node), None)

@@ -183,7 +183,9 @@ def _failure(exc: BaseException, node: str) -> Failure:
             details=details,
         )
     if isinstance(exc, MemoryError):
-        return Failure(node=node, code="memory", message="out of memory", hint="Give the node less to hold.", details=details)
+        return Failure(
+            node=node, code="memory", message="out of memory", hint="Give the node less to hold.", details=details
+        )
     if isinstance(exc, OSError):
         name = f"{exc.filename}: " if exc.filename else ""
         return Failure(node=node, code="os", message=f"{name}{exc.strerror or exc}", details=details)

@@ -74,6 +74,11 @@ class Workspace:
         return self.run_folder(run_id) / "logs" / f"{node_id}.log"
 
 
+def place_lock(workspace: Workspace, place: Path) -> Path:
+    """The lock file of a folder of results: held shared by runs, exclusively while it is freed."""
+    return workspace.locks / f"place-{place.parent.name}-{place.name}"
+
+
 def default_root() -> Path:
     """`$VOXELFLOW_WORKSPACE`, else the current directory if it is a workspace, else `./workspace`."""
     if named := os.environ.get(ENVIRONMENT):

@@ -1,0 +1,1 @@
+"""Ready pipelines and templates, as JSON beside this file."""

@@ -1,0 +1,45 @@
+"""Shared fixtures: an isolated workspace and the small node types that the engine's tests run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import Catalog, build_catalog
+from engine.runs import RunStore
+from engine.workspace import Workspace, open_workspace, trust
+
+PROBES = Path(__file__).parent / "support" / "probes.py"
+"""Node types that sleep, fail, count and grow: what the engine's tests execute for real."""
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads the person's trust file, workspace or tracking server."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", str(tmp_path))
+    monkeypatch.setenv("VOXELFLOW_TRACKING", "off")
+    monkeypatch.delenv("VOXELFLOW_WORKSPACE", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return open_workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def store(workspace: Workspace) -> Iterator[RunStore]:
+    out = RunStore(workspace)
+    yield out
+    out.close()
+
+
+@pytest.fixture
+def probes(workspace: Workspace) -> Catalog:
+    """A catalogue with the test nodes, installed as the workspace's own and trusted."""
+    (workspace.my_nodes / "probes.py").write_text(PROBES.read_text())
+    trust(workspace)
+    return build_catalog((), workspace)

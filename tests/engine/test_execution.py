@@ -1,0 +1,294 @@
+"""Runs for real: supervisor and workers as processes, killed, cancelled and resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from building import box, pipeline
+
+from engine import launch
+from engine.catalog import Catalog
+from engine.errors import UsageError
+from engine.events import Failure, Message, Progress, TaskStateChanged
+from engine.pipeline import Pipeline
+from engine.plan import Choice
+from engine.profiles import Profile
+from engine.runs import Run, RunStore, Task
+from engine.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+class Runner:
+    def __init__(self, catalog: Catalog, workspace: Workspace, store: RunStore) -> None:
+        self.catalog, self.workspace, self.store = catalog, workspace, store
+
+    def start(self, document: Pipeline, **choice) -> str:
+        profile = Profile(name="test", cores=2, memory_bytes=1 << 30, parallel_tasks=4)
+        run_id, _ = launch.start(
+            document, self.catalog, self.workspace, self.store, profile=profile, choice=Choice(**choice)
+        )
+        return run_id
+
+    def finish(self, run_id: str) -> Run:
+        return list(launch.ended(self.workspace, self.store, run_id))[-1]
+
+    def run(self, document: Pipeline, **choice) -> tuple[Run, dict[str, Task]]:
+        ended = self.finish(self.start(document, **choice))
+        return ended, self.tasks(ended.run_id)
+
+    def resume(self, run_id: str) -> tuple[Run, dict[str, Task]]:
+        attempt = launch.resume(self.workspace, self.store, run_id).attempt
+        launch.wait_started(self.workspace, self.store, run_id, attempt + 1)
+        return self.finish(run_id), self.tasks(run_id)
+
+    def tasks(self, run_id: str) -> dict[str, Task]:
+        return {t.node: t for t in self.store.tasks(run_id)}
+
+    def wait_for(self, run_id: str, node: str, *states: str) -> Task:
+        for _ in range(1200):
+            task = self.tasks(run_id).get(node)
+            if task is not None and task.state in states:
+                return task
+            time.sleep(0.05)
+        raise AssertionError(f"{node} never became {states}: {self.tasks(run_id)}")
+
+    def wait_for_progress(self, run_id: str, node: str) -> Task:
+        for _ in range(1200):
+            task = self.tasks(run_id).get(node)
+            if task is not None and task.progress is not None:
+                return task
+            time.sleep(0.05)
+        raise AssertionError(f"{node} never reported progress")
+
+    def text(self, task: Task, port: str = "out") -> str:
+        return Path(task.outputs[port].uri).read_text()
+
+
+@pytest.fixture
+def runner(probes: Catalog, workspace: Workspace, store: RunStore) -> Runner:
+    return Runner(probes, workspace, store)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _wait_gone(pid: int) -> None:
+    for _ in range(200):
+        if _gone(pid):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} lives on")
+
+
+def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runner) -> None:
+    document = pipeline(
+        box("a", "Make", text="left right", steps=3),
+        box("b", "Halve"),
+        box("c", "Join"),
+        wires="a.out>b.whole b.right>c.first b.left>c.second",
+    )
+    run, tasks = runner.run(document)
+    assert run.state == "done"
+    assert runner.text(tasks["c"]) == "right+left "
+    assert {t.state for t in tasks.values()} == {"done"}
+    log = runner.workspace.log_file(run.run_id, "a")
+    assert log.exists()
+    kinds = [type(e) for _, e in runner.store.events(run.run_id)]
+    assert Message in kinds
+    assert tasks["a"].progress == Progress(
+        node="a", time=tasks["a"].progress.time, done=3, total=3, unit="steps", rate=tasks["a"].progress.rate
+    )
+    again, tasks = runner.run(document)
+    assert again.state == "done"
+    assert {t.state for t in tasks.values()} == {"cached"}
+    assert runner.text(tasks["c"]) == "right+left "
+    # Nothing half-done is left.
+    assert list(runner.workspace.scratch.iterdir()) == []
+
+
+def test_an_error_names_the_node_skips_what_follows_and_lets_other_branches_end(runner: Runner) -> None:
+    document = pipeline(
+        box("bad", "Fail", how="told"), box("after", "Join"), box("other", "Make"), wires="bad.out>after.first"
+    )
+    run, tasks = runner.run(document)
+    assert run.state == "failed"
+    assert run.error == "bad: the probe was told to fail. Tell it otherwise."
+    assert (tasks["bad"].state, tasks["after"].state, tasks["other"].state) == ("failed", "skipped", "done")
+    assert tasks["bad"].failure is not None
+    assert tasks["bad"].failure["parameter"] == "how"
+    assert "VoxelflowError" in tasks["bad"].failure["details"]
+    log = runner.workspace.log_file(run.run_id, "bad").read_text()
+    assert "Traceback" in log
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("kill", "SIGKILL"), ("exit", "exit status 7"), ("error", "an error of its own")]
+)
+def test_a_node_that_dies_fails_its_task_and_nothing_else(runner: Runner, how: str, told: str) -> None:
+    run, tasks = runner.run(pipeline(box("bad", "Fail", how=how), box("good", "Make")))
+    assert run.state == "failed"
+    assert tasks["good"].state == "done"
+    assert told in tasks["bad"].reason
+
+
+def test_retries_try_again(runner: Runner, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    run, tasks = runner.run(pipeline(box("a", "Fail", marker=str(marker), times=1, how="kill", retries=1)))
+    assert run.state == "done"
+    assert tasks["a"].attempt == 2
+    assert runner.text(tasks["a"]) == "at last"
+    run, tasks = runner.run(pipeline(box("b", "Fail", marker=str(tmp_path / "other"), times=5, retries=1)))
+    assert (run.state, tasks["b"].attempt) == ("failed", 2)
+
+
+def test_a_timeout_stops_a_task_that_hangs(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, tasks = runner.run(pipeline(box("a", "Make", steps=10_000, step_s=0.05, timeout_s=0.5)))
+    assert run.state == "failed"
+    assert "did not finish within 0.5 s" in tasks["a"].reason
+
+
+def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner) -> None:
+    document = pipeline(
+        box("first", "Make"), box("slow", "Make", text="slow", steps=40, step_s=0.05), box("end", "Join"),
+        wires="first.out>end.first slow.out>end.second",
+    )  # fmt: skip
+    run_id = runner.start(document)
+    runner.wait_for(run_id, "first", "done")
+    pid = runner.wait_for_progress(run_id, "slow").pid
+    assert pid is not None
+    launch.cancel(runner.store, run_id)
+    run = runner.finish(run_id)
+    assert run.state == "cancelled"
+    _wait_gone(pid)
+    with pytest.raises(UsageError, match="not running"):
+        launch.cancel(runner.store, run_id)
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert run.attempt == 2
+    assert tasks["first"].attempt == 1
+    assert runner.text(tasks["end"]) == "made+slow"
+    with pytest.raises(UsageError, match="is done"):
+        launch.resume(runner.workspace, runner.store, run_id)
+
+
+def test_a_task_that_ignores_the_request_is_killed_after_the_grace(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("deaf", "Fail", how="hang")))
+    pid = runner.wait_for(run_id, "deaf", "running").pid
+    assert pid is not None
+    launch.cancel(runner.store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
+    _wait_gone(pid)
+
+
+def test_a_killed_run_is_lost_its_workers_end_and_resume_finishes(runner: Runner) -> None:
+    document = pipeline(
+        box("first", "Make"), box("slow", "Make", text="slow", steps=60, step_s=0.05), box("end", "Join"),
+        wires="first.out>end.first slow.out>end.second",
+    )  # fmt: skip
+    run_id = runner.start(document)
+    runner.wait_for(run_id, "first", "done")
+    worker = runner.wait_for_progress(run_id, "slow").pid
+    assert worker is not None
+    run = runner.store.run(run_id)
+    with pytest.raises(UsageError, match="still running"):
+        launch.resume(runner.workspace, runner.store, run_id)
+    launch.kill_run(runner.workspace, run)
+    _wait_gone(worker)
+    assert runner.store.run(run_id).state == "lost"
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert tasks["first"].attempt == 1
+    assert tasks["slow"].attempt == 2
+    assert runner.text(tasks["end"]) == "made+slow"
+
+
+@pytest.mark.parametrize("point", ["supervisor:before-result", "supervisor:after-result"])
+def test_a_kill_around_the_record_of_a_result(runner: Runner, point: str, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+    monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(tmp_path / "once"))
+    run_id = runner.start(pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first"))
+    assert runner.finish(run_id).state == "lost"
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert runner.text(tasks["b"]) == "made"
+    assert len(runner.store.results()) == 2
+
+
+def test_branches_run_side_by_side(runner: Runner) -> None:
+    boxes = [box(f"n{i}", "Make", text=str(i), steps=20, step_s=0.05) for i in range(3)]
+    _, tasks = runner.run(pipeline(*boxes))
+    spans = [(t.started, t.ended) for t in tasks.values()]
+    assert max(s for s, _ in spans) < min(e for _, e in spans)
+
+
+def test_two_runs_of_the_same_work_do_it_once(runner: Runner) -> None:
+    document = pipeline(box("slow", "Make", text="shared", steps=40, step_s=0.05))
+    one = runner.start(document)
+    runner.wait_for_progress(one, "slow")
+    two = runner.start(document)
+    assert runner.wait_for(two, "slow", "waiting", "cached").state == "waiting"
+    assert runner.finish(one).state == "done"
+    assert runner.finish(two).state == "done"
+    assert runner.tasks(two)["slow"].state == "cached"
+    states = [e.state for _, e in runner.store.events(two) if isinstance(e, TaskStateChanged)]
+    assert states == ["waiting", "cached"] or states == ["queued", "waiting", "cached"]
+
+
+def test_more_of_an_extendable_parameter_continues(runner: Runner) -> None:
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=2)))
+    assert runner.text(tasks["g"]) == "0->2"
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=5)))
+    assert runner.text(tasks["g"]) == "2->5"
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=3)))
+    assert runner.text(tasks["g"]) == "2->3"
+
+
+def test_work_on_a_growing_folder_sees_what_it_made_before(runner: Runner, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x")
+    document = pipeline(box("c", "Count", folder=str(folder)))
+    runner.run(document)
+    (folder / "b.txt").write_text("x")
+    _, tasks = runner.run(document)
+    assert tasks["c"].reason == "folder gained 1 file"
+    logs = list(runner.workspace.data.glob("Count/*/log"))
+    assert [p.read_text() for p in logs] == ["1 previous=None\n2 previous=1\n"]
+
+
+def test_fresh_does_everything_again_elsewhere(runner: Runner) -> None:
+    document = pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first")
+    _, before = runner.run(document)
+    run, after = runner.run(document, fresh=True)
+    assert run.state == "done"
+    assert {t.state for t in after.values()} == {"done"}
+    assert after["a"].outputs["out"].uri != before["a"].outputs["out"].uri
+    _, again = runner.run(document)
+    assert {t.state for t in again.values()} == {"cached"}
+    assert again["a"].outputs == after["a"].outputs
+
+
+def test_failures_leave_a_trace_in_the_events(runner: Runner) -> None:
+    run, _ = runner.run(pipeline(box("bad", "Fail", how="kill")))
+    failures = [e for _, e in runner.store.events(run.run_id, kinds=("failure",))]
+    assert [type(f) for f in failures] == [Failure]
+    assert "resume" in failures[0].hint  # type: ignore[attr-defined]
+
+
+def test_a_signal_to_the_runs_process_cancels_it(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    runner.wait_for_progress(run_id, "slow")
+    pid = runner.store.run(run_id).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    assert runner.finish(run_id).state == "cancelled"

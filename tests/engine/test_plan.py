@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.catalog import Catalog
+from engine.errors import CheckFailed, UsageError
+from engine.identity import identify
+from engine.launch import prepare
+from engine.pipeline import Edge, Pipeline
+from engine.plan import Choice, Plan
+from engine.resolve import resolve, topological_order
+from engine.runs import Result, RunStore
+from engine.workspace import Workspace
+from voxelflow import Report, VolumeFiles
+
+
+class Planner:
+    """Plans against a store that the test fills as if runs had been."""
+
+    def __init__(self, catalog: Catalog, workspace: Workspace, store: RunStore) -> None:
+        self.catalog, self.workspace, self.store = catalog, workspace, store
+
+    def plan(self, document: Pipeline, **choice) -> Plan:
+        return prepare(document, self.catalog, self.workspace, self.store, choice=Choice(**choice)).plan
+
+    def pretend(self, document: Pipeline) -> Plan:
+        """Record a run of the whole document, without running anything."""
+        plan = self.plan(document)
+        run_id = self.store.create_run(document.name, "{}", {}, "local")
+        self.store.set_tasks(run_id, [(t.node, t.node_type, t.title) for t in plan.tasks])
+        for task in plan.tasks:
+            out = self.workspace.data / task.out
+            out.mkdir(parents=True, exist_ok=True)
+            listing = next(iter(task.listings.values()), None)
+            result = VolumeFiles(uri=str(out), count=1, bytes=1, manifest=listing) if listing else Report(uri=str(out))
+            if task.action == "run":
+                self.store.put_result(
+                    Result(
+                        fingerprint=task.identity.fingerprint,
+                        lineage=task.identity.lineage,
+                        base=task.identity.base,
+                        node_type=task.node_type,
+                        identity=task.identity.parts,
+                        outputs={"out": result},
+                        out=task.out,
+                        shared=task.shared,
+                        pipeline=document.name,
+                        node=task.node,
+                        run_id=run_id,
+                    )
+                )
+            self.store.update_task(run_id, task.node, fingerprint=task.identity.fingerprint, state="done")
+        self.store.finish_run(run_id, "done")
+        return plan
+
+
+@pytest.fixture
+def planner(probes: Catalog, workspace: Workspace, store: RunStore) -> Planner:
+    return Planner(probes, workspace, store)
+
+
+def _why(plan: Plan) -> dict[str, str]:
+    return {t.node: t.reason for t in plan.tasks if t.action == "run"}
+
+
+def two(**params) -> Pipeline:
+    return pipeline(box("a", "Make", **params), box("b", "Join"), wires="a.out>b.first")
+
+
+def test_a_first_run_runs_everything_and_a_second_nothing(planner: Planner) -> None:
+    assert _why(planner.pretend(two())) == {"a": "never ran before", "b": "never ran before"}
+    again = planner.plan(two())
+    assert _why(again) == {}
+    assert {t.reason for t in again.tasks} == {"up to date"}
+
+
+def test_a_changed_parameter_is_named_and_only_what_depends_on_it_runs(planner: Planner) -> None:
+    document = pipeline(
+        box("a", "Make"), box("b", "Join"), box("c", "Make", text="c"), box("d", "Join"),
+        wires="a.out>b.first c.out>d.first",
+    )  # fmt: skip
+    planner.pretend(document)
+    changed = document.model_copy(update={"nodes": (box("a", "Make", text="new"), *document.nodes[1:])})
+    assert _why(planner.plan(changed)) == {
+        "a": "parameter text changed made -> new",
+        "b": "input first changed",
+    }
+
+
+def test_policy_and_titles_change_nothing(planner: Planner) -> None:
+    planner.pretend(two())
+    other = two(step_s=3.5)
+    renamed = other.model_copy(
+        update={"nodes": (other.nodes[0].model_copy(update={"title": "New name", "retries": 3}), other.nodes[1])}
+    )
+    assert _why(planner.plan(renamed)) == {}
+
+
+def test_a_folder_that_gained_files_says_so(planner: Planner, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    for i in range(5):
+        (folder / "sub" / f"{i}.txt").write_text("x")
+    document = pipeline(box("a", "Count", folder=str(folder)))
+    first = planner.pretend(document)
+    assert _why(planner.plan(document)) == {}
+    for i in range(20):
+        (folder / f"new{i}.txt").write_text("x")
+    (folder / "sub" / "0.txt").unlink()
+    (folder / "sub" / "1.txt").write_text("longer")
+    (folder / "ignored.csv").write_text("x")
+    again = planner.plan(document)
+    assert _why(again) == {"a": "folder gained 20 files, lost 1 file, changed 1 file"}
+    assert again.tasks[0].shared == first.tasks[0].shared
+    assert again.tasks[0].out != first.tasks[0].out
+    previous = again.tasks[0].previous["out"]
+    assert previous.manifest == first.tasks[0].listings["folder"]
+
+
+def test_a_removed_result_runs_again_but_not_when_nothing_needs_it(planner: Planner) -> None:
+    import shutil
+
+    plan = planner.pretend(two())
+    shutil.rmtree(planner.workspace.data / plan.task("a").out)
+    again = planner.plan(two())
+    assert _why(again) == {}
+    assert again.task("a").reason == "not needed: what follows is up to date"
+    shutil.rmtree(planner.workspace.data / plan.task("b").out)
+    why = _why(planner.plan(two()))
+    assert set(why) == {"a", "b"}
+    assert "is gone" in why["a"]
+
+
+def test_more_epochs_extend_and_fewer_start_anew(planner: Planner) -> None:
+    planner.pretend(pipeline(box("a", "Grow", epochs=3)))
+    planner.pretend(pipeline(box("a", "Grow", epochs=5)))
+    longer = planner.plan(pipeline(box("a", "Grow", epochs=8)))
+    assert _why(longer) == {"a": "parameter epochs changed 5 -> 8"}
+    assert longer.tasks[0].extends["out"].uri.endswith(planner.plan(pipeline(box("a", "Grow", epochs=5))).tasks[0].out)
+    assert planner.plan(pipeline(box("a", "Grow", epochs=2))).tasks[0].extends == {}
+
+
+def test_from_to_and_fresh(planner: Planner) -> None:
+    document = pipeline(
+        box("a", "Make"), box("b", "Join"), box("c", "Join"), box("x", "Make", text="x"),
+        wires="a.out>b.first b.out>c.first",
+    )  # fmt: skip
+    planner.pretend(document)
+    assert _why(planner.plan(document, start="b")) == {"b": "asked for", "c": "asked for"}
+    only = planner.plan(document, end="b")
+    assert [t.node for t in only.tasks] == ["a", "b"]
+    assert set(only.left_out) == {"c", "x"}
+    fresh = planner.plan(document, fresh=True)
+    assert set(_why(fresh)) == {"a", "b", "c", "x"}
+    assert all(t.previous == {} and t.extends == {} for t in fresh.tasks)
+    with pytest.raises(UsageError, match="no node nothing"):
+        planner.plan(document, start="nothing")
+    with pytest.raises(UsageError, match="does not lead"):
+        planner.plan(document, start="x", end="b")
+
+
+def test_problems_of_nodes_not_asked_for_do_not_stop_a_run(planner: Planner) -> None:
+    document = pipeline(box("a", "Make"), box("bad", "Make", steps=-5))
+    with pytest.raises(CheckFailed) as caught:
+        planner.plan(document)
+    assert [d.code for d in caught.value.diagnostics] == ["VF203"]
+    assert [t.node for t in planner.plan(document, end="a").tasks] == ["a"]
+
+
+def test_a_plan_survives_json(planner: Planner) -> None:
+    planner.pretend(pipeline(box("a", "Grow", epochs=3)))
+    plan = planner.plan(pipeline(box("a", "Grow", epochs=4)))
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_another_file_of_the_same_node_has_another_fingerprint(planner: Planner, workspace: Workspace) -> None:
+    from engine.catalog import build_catalog
+
+    document = two()
+    before = identify(resolve(document, planner.catalog), {})
+    source = workspace.my_nodes / "probes.py"
+    source.write_text(source.read_text() + "\n# changed\n")
+    after = identify(resolve(document, build_catalog((), workspace)), {})
+    assert before["a"].fingerprint != after["a"].fingerprint
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Pipeline:
+    size = draw(st.integers(1, 7))
+    nodes = [box(f"n{i}", "Make" if i == 0 else "Join") for i in draw(st.permutations(range(size)))]
+    edges = [
+        Edge(**{"from": f"n{draw(st.integers(0, i - 1))}.out", "to": f"n{i}.{port}"})
+        for i in range(1, size)
+        for port in ("first", "second")[: draw(st.integers(1, 2))]
+    ]
+    return Pipeline(name="g", nodes=tuple(nodes), edges=tuple(draw(st.permutations(edges))))
+
+
+@given(graphs())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+def test_a_plan_respects_every_edge(planner: Planner, document: Pipeline) -> None:
+    order = topological_order(document)
+    assert sorted(order) == sorted(n.id for n in document.nodes)
+    for edge in document.edges:
+        assert order.index(edge.source_node) < order.index(edge.target_node)
+    assert [t.node for t in planner.plan(document).tasks] == list(order)

@@ -1,0 +1,155 @@
+"""Small node types for the engine's tests. Loaded as a workspace's `my_nodes/probes.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from voxelflow import (
+    Extendable,
+    PathIn,
+    PathOut,
+    Policy,
+    Preview,
+    Range,
+    Report,
+    Secret,
+    TaskContext,
+    Unit,
+    VolumeFiles,
+    VoxelflowError,
+    node,
+    track,
+)
+
+
+def _report(ctx: TaskContext, text: str, **figures: int | str) -> Report:
+    path = ctx.out / "report.txt"
+    path.write_text(text)
+    return Report(uri=str(path), figures=figures)
+
+
+@node("Make", version=1, category="Probes")
+def make(
+    *,
+    text: str = "made",
+    steps: Annotated[int, Range(0, 10_000), Unit("steps")] = 1,
+    step_s: Annotated[float, Policy()] = 0.0,
+    ctx: TaskContext,
+) -> Report:
+    """Write a text, slowly if asked to.
+
+    Args:
+        text: what to write.
+        steps: how many steps it takes.
+        step_s: seconds a step lasts.
+    """
+    for _ in track(range(steps), unit="steps"):
+        time.sleep(step_s)
+    ctx.info(f"wrote {text}")
+    return _report(ctx, text, steps=steps)
+
+
+@node("Join", version=1, category="Probes")
+def join(first: Report, second: Report | None = None, *, ctx: TaskContext) -> Report:
+    """Put two texts together."""
+    texts = [Path(r.uri).read_text() for r in (first, second) if r is not None]
+    return _report(ctx, "+".join(texts))
+
+
+class Halves(NamedTuple):
+    left: Report
+    right: Report
+
+
+@node("Halve", version=1, category="Probes")
+def halve(whole: Report, *, ctx: TaskContext) -> Halves:
+    """Cut a text in two."""
+    text = Path(whole.uri).read_text()
+    middle = len(text) // 2
+    out = []
+    for name, part in (("left", text[:middle]), ("right", text[middle:])):
+        path = ctx.out / name
+        path.write_text(part)
+        out.append(Report(uri=str(path)))
+    return Halves(*out)
+
+
+@node("Fail", version=1, category="Probes")
+def fail(
+    first: Report | None = None, *, how: str = "error", marker: str = "", times: int = 1_000_000, ctx: TaskContext
+) -> Report:
+    """Fail in the way asked for, until `marker` has been written to `times` times."""
+    if marker:
+        path = Path(marker)
+        count = len(path.read_text()) if path.exists() else 0
+        path.write_text("x" * (count + 1))
+        if count >= times:
+            return _report(ctx, "at last")
+    if how == "told":
+        raise VoxelflowError("the probe was told to fail", hint="Tell it otherwise.", parameter="how")
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "hang":
+        time.sleep(600)
+    if how == "exit":
+        os._exit(7)
+    raise ValueError("an error of its own")
+
+
+@node("Count", version=1, category="Probes")
+def count(
+    *,
+    folder: Annotated[str, PathIn("folder", "**/*.txt")],
+    ctx: TaskContext,
+) -> VolumeFiles:
+    """Count the files of a folder."""
+    listing = ctx.inputs_found["folder"]
+    from engine import manifest
+
+    files = manifest.read(listing)
+    with (ctx.shared / "log").open("a") as log:
+        log.write(f"{files.num_rows} previous={ctx.previous['out'].count if ctx.previous else None}\n")
+    return VolumeFiles(uri=folder, count=files.num_rows, bytes=manifest.total_bytes(files), manifest=str(listing))
+
+
+@count.preview
+def _(look):
+    found = look.paths.get("folder")
+    if found is not None and found.count > 100:
+        look.problem("VF499", "too many files for a probe", parameter="folder", severity="warning")
+    return Preview(kind="VolumeFiles", count=found.count if found else None, bytes=found.bytes if found else None)
+
+
+@node("Grow", version=1, category="Probes")
+def grow(*, epochs: Annotated[int, Range(1, 100), Extendable()] = 1, ctx: TaskContext) -> Report:
+    """Work that continues from a shorter result."""
+    start = int(ctx.extends["out"].figures["epochs"]) if ctx.extends else 0
+    return _report(ctx, f"{start}->{epochs}", epochs=epochs, start=start)
+
+
+@node("Save", version=1, category="Probes")
+def save(
+    first: Report,
+    *,
+    folder: Annotated[str, PathOut("folder")] = "",
+    token: Annotated[str, Secret()] = "",
+    ctx: TaskContext,
+) -> Report:
+    """Write a text where the person wants it."""
+    text = Path(first.uri).read_text()
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / "saved.txt").write_text(text)
+    return _report(ctx, text)
+
+
+@node("Mutate", version=1, category="Probes", mutates="first")
+def mutate(first: Report, *, ctx: TaskContext) -> Report:
+    """Change its input in place."""
+    with Path(first.uri).open("a") as handle:
+        handle.write("!")
+    return first
