@@ -289,11 +289,12 @@ class Execution:
             return
         self._unlock(job)
         job.outputs = {}
-        if job.stopped_for == "cancelled" or (job.failure and job.failure.code == "cancelled"):
+        if job.stopped_for == "cancelled":
             self._set(job, "cancelled", "cancelled on request", ended=now)
             return
-        failure = job.failure or self._death(job, worker)
-        if job.failure is None or job.stopped_for:
+        failure = job.failure
+        if failure is None or job.stopped_for == "timeout":
+            failure = self._death(job, worker)
             self._store.add_events(self._run_id, [failure])
         if job.attempt <= job.task.retries and not self._cancelled:
             job.not_before = time.monotonic() + min(60.0, 2.0 ** (job.attempt - 1))
@@ -366,8 +367,6 @@ class Execution:
         assert job.worker is not None
         job.stopped_for = why
         job.kill_at = time.monotonic() + CANCEL_GRACE_S
-        if why == "timeout":
-            job.failure = None
         job.worker.cancel()
 
     def _set(self, job: _Job, state: TaskState, reason: str, **columns: Any) -> None:

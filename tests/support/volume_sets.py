@@ -1,0 +1,151 @@
+"""Small volume datasets of every kind, made without the nodes that make them in earnest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine import manifest
+from engine.datasets import VolumeDelta, VolumeFiles, VolumeParquet, VolumeSpec
+from nodes.volume_layout import properties, schema, writer_options
+from nodes.volume_parts import Part, Parts, write_parts
+
+Volumes = Mapping[str, NDArray[Any]]
+Labels = Mapping[str, float | None]
+
+
+def some_volumes(
+    count: int, shape: tuple[int, ...] = (3, 4, 2), dtype: str = "float32", *, seed: int = 0
+) -> dict[str, NDArray[Any]]:
+    """`count` different volumes. Their ids are spread so that file order is not id order."""
+    rng = np.random.default_rng(seed)
+    ids = [f"{(7 * i) % 10}/v{i:05d}.npy" for i in range(count)]
+    return {i: (100 * rng.standard_normal(shape)).astype(dtype) for i in ids}
+
+
+def labels_for(volumes: Volumes, classes: int = 2, unlabelled: int = 0) -> dict[str, float | None]:
+    """Labels 0, 1, ... in turn; the last `unlabelled` volumes have none."""
+    ids = list(volumes)
+    end = len(ids) - unlabelled
+    return {volume_id: float(i % classes) if i < end else None for i, volume_id in enumerate(ids)}
+
+
+def spec_for(volumes: Volumes) -> VolumeSpec:
+    first = next(iter(volumes.values()))
+    return VolumeSpec(shape=first.shape, dtype=first.dtype.name)
+
+
+def write_file(
+    path: Path, volumes: Volumes, labels: Labels, *, group: int = 4, nullable: bool = False, **options: Any
+) -> None:
+    """One Parquet file in the volume layout; `options` change what the writer is given."""
+    spec = spec_for(volumes)
+    fields = schema(spec)
+    if nullable:
+        fields = pa.schema([field.with_nullable(True) for field in fields], metadata=fields.metadata)
+    table = pa.table(
+        {
+            "id": list(volumes),
+            "label": pa.array([labels.get(volume_id) for volume_id in volumes], pa.float32()),
+            "volume": pa.array([np.ascontiguousarray(v).tobytes() for v in volumes.values()], pa.binary()),
+        },
+        schema=fields,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, fields, **(writer_options() | options)) as writer:
+        writer.write_table(table, row_group_size=group)
+
+
+def parts_of(volumes: Volumes, size: int) -> list[dict[str, NDArray[Any]]]:
+    ids = list(volumes)
+    return [{i: volumes[i] for i in ids[at : at + size]} for at in range(0, len(ids), size)]
+
+
+def make_delta(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9, **options: Any) -> VolumeDelta:
+    """A Delta table with files of `rows` rows; a folder name with a blank, as people have them."""
+    from deltalake import DeltaTable, convert_to_deltalake
+
+    root = folder / "a table"
+    for number, part in enumerate(parts_of(volumes, rows)):
+        write_file(root / f"part {number}.parquet", part, labels, **options)
+    convert_to_deltalake(str(root))
+    DeltaTable(str(root)).alter.set_table_properties(properties(spec_for(volumes)), raise_if_not_exists=False)
+    return reference(root, volumes)
+
+
+def reference(root: Path, volumes: Volumes) -> VolumeDelta:
+    """The newest version of the table."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(root))
+    return VolumeDelta(
+        uri=str(root),
+        count=len(volumes),
+        bytes=0,
+        spec=spec_for(volumes),
+        version=table.version(),
+        data_version=0,
+        files=len(table.file_uris()),
+    )
+
+
+def compact(dataset: VolumeDelta, volumes: Volumes, *, group: int = 6) -> VolumeDelta:
+    """The same rows in other files and row groups."""
+    from deltalake import ColumnProperties, DeltaTable, WriterProperties
+
+    plain = WriterProperties(
+        compression="UNCOMPRESSED",
+        max_row_group_size=group,
+        default_column_properties=ColumnProperties(dictionary_enabled=False),
+    )
+    DeltaTable(dataset.uri).optimize.compact(writer_properties=plain)
+    return reference(Path(dataset.uri), volumes)
+
+
+def make_parquet(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9, **options: Any) -> VolumeParquet:
+    root = folder / "parquet"
+    parts = []
+    for number, part in enumerate(parts_of(volumes, rows)):
+        path = root / f"part-{number}.parquet"
+        write_file(path, part, labels, **options)
+        stat = path.stat()
+        parts.append(
+            Part(
+                path=path.name,
+                rows=len(part),
+                bytes=stat.st_size,
+                mtime_ns=stat.st_mtime_ns,
+                labelled=sum(labels[i] is not None for i in part),
+                id_min=min(part),
+                id_max=max(part),
+            )
+        )
+    write_parts(Parts(parts=tuple(parts)), root / "parts.json")
+    return VolumeParquet(
+        uri=str(root),
+        count=len(volumes),
+        bytes=sum(part.bytes for part in parts),
+        spec=spec_for(volumes),
+        manifest=str(root / "parts.json"),
+        found=len(volumes),
+    )
+
+
+def make_files(folder: Path, volumes: Volumes, labels: Labels) -> VolumeFiles:
+    """A folder of `.npy` files with a `labels.csv`."""
+    root = folder / "files"
+    for volume_id, volume in volumes.items():
+        path = root / volume_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, volume)
+    lines = [f"{i},{'' if labels[i] is None else labels[i]}" for i in volumes]
+    (root / "labels.csv").write_text("\n".join(["file,label", *lines]) + "\n", encoding="utf-8")
+    listing = folder / "files.arrow"
+    manifest.write(manifest.list_folder(root, ("**/*.npy",)), listing)
+    return VolumeFiles(uri=str(root), count=len(volumes), bytes=0, spec=spec_for(volumes), manifest=str(listing))
