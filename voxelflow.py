@@ -19,7 +19,8 @@ import engine
 
 if not Path(engine.__file__ or "").with_name("pipeline.py").exists():
     raise ImportError(
-        f"another package called 'engine' ({engine.__file__}) hides Voxelflow's. Install Voxelflow in an environment of its own."
+        f"another package called 'engine' ({engine.__file__}) hides Voxelflow's."
+        " Install Voxelflow in an environment of its own."
     )
 
 from engine.context import TaskContext

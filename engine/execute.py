@@ -34,6 +34,8 @@ CANCEL_GRACE_S = 10.0
 """Between the request to stop and SIGKILL."""
 _TICK_S = 0.1
 _HEARTBEAT_S = 1.0
+SLOW_IMPORTS = frozenset(["mlflow", "pyspark", "tensorflow"])
+"""Packages that take seconds to import (tensorflow 5-16 s on two cores)."""
 ENDED: frozenset[TaskState] = frozenset(["done", "cached", "failed", "cancelled", "skipped"])
 
 
@@ -87,11 +89,11 @@ class Execution:
         """Run until every task has ended. `on_tick` is called about ten times a second."""
         self._hold_places()
         self._decide()
-        self._warm_up()
         try:
             while any(j.state not in ENDED for j in self._jobs.values()):
                 self._beat()
                 self._start_ready()
+                self._warm_up()
                 self._hear()
                 self._watch()
                 if on_tick is not None:
@@ -141,10 +143,18 @@ class Execution:
                 self._set(job, "cached", task.reason, outputs=_outputs_json(job.outputs))
 
     def _warm_up(self) -> None:
-        """Start the imports of heavy tasks while the tables are still being made."""
+        """Start workers before their turn: while one task runs, the next one's process starts and imports.
+
+        Imports that take many seconds start with the run; the others wait until a task before them
+        runs, so that they don't slow down the first ones.
+        """
         for job in self._jobs.values():
-            if job.state == "queued" and job.task.imports:
-                self._warm[job.task.node] = self._worker(job.task)
+            task = job.task
+            if job.state != "queued" or job.worker is not None or task.node in self._warm or job.attempt:
+                continue
+            is_next = any(self._jobs[s.node].state == "running" for s in task.inputs.values())
+            if is_next or SLOW_IMPORTS & {name.split(".")[0] for name in task.imports}:
+                self._warm[task.node] = self._worker(task)
 
     def _worker(self, task: PlannedTask) -> WorkerProcess:
         log = self._workspace.log_file(self._run_id, task.node)
@@ -163,6 +173,11 @@ class Execution:
                 self._set(job, "skipped", f"{broken.task.node} did not finish", ended=time.time())
             elif all(s.state in ("done", "cached") for s in sources) and self._has_room(job):
                 self._start(job)
+
+    def _drop_warm(self, node: str) -> None:
+        """End a worker that waits for a task which will not come."""
+        if worker := self._warm.pop(node, None):
+            worker.kill()
 
     def _has_room(self, job: _Job) -> bool:
         running = [j for j in self._jobs.values() if j.worker is not None]
@@ -371,6 +386,8 @@ class Execution:
 
     def _set(self, job: _Job, state: TaskState, reason: str, **columns: Any) -> None:
         job.state = state
+        if state in ENDED:
+            self._drop_warm(job.task.node)
         self._store.update_task(
             self._run_id,
             job.task.node,

@@ -136,11 +136,16 @@ def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: in
     """Wait until the run's process has begun its attempt. Raises `ExecutionError` when it does not."""
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
+        # In this order: a process that has ended said before whether it began.
+        child = _children.get(run_id)
+        died = child is not None and child.poll() is not None
         if store.run(run_id).attempt >= attempt:
             return
+        if died:
+            break
         time.sleep(0.05)
     log = workspace.run_folder(run_id) / "supervisor.log"
-    raise ExecutionError(f"the run's process did not start within {timeout_s:g} s", hint=f"See {log}.")
+    raise ExecutionError("the run's process did not start", hint=f"See {log}.")
 
 
 def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.1) -> Iterator[Run]:
@@ -162,11 +167,11 @@ def _spawn(workspace: Workspace, run_id: str) -> None:
             stderr=output,
             start_new_session=True,
         )
-    _children.append(process)
+    _children[run_id] = process
 
 
-_children: list[subprocess.Popen[bytes]] = []
-"""Kept so that a long-lived caller reaps them; they live on when the caller ends."""
+_children: dict[str, subprocess.Popen[bytes]] = {}
+"""By run. Kept to notice one that dies at once; they live on when the caller ends."""
 
 
 def kill_run(workspace: Workspace, run: Run) -> None:

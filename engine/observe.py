@@ -66,7 +66,7 @@ def observe(
         not_writable=not_writable,
         outside=frozenset(outside),
         missing_secrets=frozenset(secrets),
-        free_bytes=shutil.disk_usage(workspace.root).free,
+        free_bytes=shutil.disk_usage(next(p for p in (workspace.root, *workspace.root.parents) if p.exists())).free,
     )
     if not scan:
         return seen

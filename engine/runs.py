@@ -197,7 +197,9 @@ class RunStore:
         with self._write() as db:
             db.execute(
                 "UPDATE runs SET state = 'running', pid = ?, host = ?, heartbeat = ?, error = '', ended = NULL,"
-                " started = coalesce(started, ?), attempt = attempt + 1, cancel = 0 WHERE run_id = ?",
+                " started = coalesce(started, ?), attempt = attempt + 1,"
+                # Who asked to cancel while the first attempt was starting meant this one.
+                " cancel = CASE attempt WHEN 0 THEN cancel ELSE 0 END WHERE run_id = ?",
                 (os.getpid(), socket.gethostname(), time.time(), time.time(), run_id),
             )
         return self.run(run_id).attempt
@@ -266,6 +268,10 @@ class RunStore:
             run_id, after, *kinds, limit,
         )  # fmt: skip
         return [(r["seq"], event_from_json(r["body"])) for r in rows]
+
+    def last_event(self, run_id: str) -> int:
+        """The sequence number of the run's newest event; 0 when it has none."""
+        return int(self._read("SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"])
 
     # --- results ----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from engine.catalog import Catalog
 from engine.context import Resources, TaskContext
 from engine.datasets import AnyDataset, Dataset
 from engine.errors import Cancelled, VoxelflowError
-from engine.events import Event, Failure, Outputs, Progress
+from engine.events import Event, Failure, Message, Outputs, Progress
 from engine.progress import current_reporter
 
 
@@ -65,6 +65,8 @@ class _Channel:
     def emit(self, event: Event) -> None:
         if event.node is None:
             event = event.model_copy(update={"node": self.node})
+        if isinstance(event, Message):
+            print(f"{event.level}: {event.text}", flush=True)
         data = event.model_dump_json(exclude_none=True).encode() + b"\n"
         with self._lock:
             self._sink.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -67,6 +68,13 @@ class FakeRun:
         nodes = [(n["id"], n["type"], n["id"]) for n in self.document["nodes"]]
         self.store.set_tasks(self.id, nodes)
         self._lock = ProcessLock(self.workspace.run_folder(self.id) / "lock")
+
+    @classmethod
+    def opened(cls, other: FakeRun) -> FakeRun:
+        """The same run, for use in another thread."""
+        out = copy.copy(other)
+        out.store = RunStore(other.workspace)
+        return out
 
     def begin(self) -> FakeRun:
         assert self._lock.acquire()

@@ -1,0 +1,73 @@
+"""`voxelflow new`: a pipeline to start from."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+
+from engine.cli.documents import shipped_pipelines
+from engine.cli.screen import say
+from engine.cli.session import Session, workspace_option
+from engine.errors import UsageError
+from engine.pipeline import SCHEMA_FILE, Pipeline, dump, json_schema, read_pipeline
+
+_EMPTY = "empty"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,99}"
+
+
+@click.command("new", short_help="Make a pipeline to start from.")
+@click.argument("name", required=False)
+@click.option(
+    "--template",
+    default="quickstart",
+    show_default=True,
+    metavar="NAME",
+    help='A pipeline that comes with Voxelflow, e.g. "quickstart" or "volumes-to-resnet"; or "empty".',
+)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of pipelines instead.")
+@workspace_option
+@click.pass_obj
+def command(session: Session, name: str | None, template: str, schema: bool, root: Path | None) -> int:
+    """Write NAME.json into the workspace's pipelines/, with the JSON Schema for editors beside it.
+
+    A pipeline that is there already is never overwritten.
+    """
+    schema_text = json.dumps(json_schema(), indent=2) + "\n"
+    if schema:
+        click.echo(schema_text, nl=False)
+        return 0
+    if name is None:
+        raise UsageError("the pipeline needs a name", hint="`voxelflow new my-pipeline` makes one.")
+    name = name.removesuffix(".json")
+    if not re.fullmatch(_NAME, name):
+        raise UsageError(
+            f"{name!r} cannot be a pipeline's name", hint="Use letters, digits, spaces, dots, hyphens and underscores."
+        )
+    document = _from_template(template).model_copy(update={"name": name})
+    workspace = session.workspace(root)
+    path = workspace.pipelines / f"{name}.json"
+    try:
+        # "x": two people who choose one name at once must not overwrite each other either.
+        with path.open("x", encoding="utf-8", newline="\n") as out:
+            out.write(dump(document))
+    except FileExistsError:
+        raise UsageError(f"{path} is there already", hint="Choose another name.") from None
+    (workspace.pipelines / SCHEMA_FILE).write_text(schema_text, encoding="utf-8")
+    say(f"made {path}")
+    missing = [n for n, p in document.parameters.items() if p.value is None]
+    if document.nodes:
+        say(" ".join(["run it with: voxelflow run", shlex.quote(name), *(f"--set {n}=..." for n in missing)]))
+    return 0
+
+
+def _from_template(template: str) -> Pipeline:
+    if template == _EMPTY:
+        return Pipeline(name=_EMPTY)
+    shipped = shipped_pipelines()
+    if template not in shipped:
+        raise UsageError(f"there is no template {template}", hint=f"Ready ones: {', '.join([*shipped, _EMPTY])}.")
+    return read_pipeline(shipped[template])

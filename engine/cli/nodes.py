@@ -1,0 +1,129 @@
+"""`voxelflow nodes`: the node types there are, and the documentation of one."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from engine.catalog import AnyNodeType, Catalog
+from engine.cli.screen import COLOURS, say, say_json, table
+from engine.cli.session import Session, json_option, workspace_option
+from engine.errors import UsageError
+from engine.parameters import Parameter, type_name
+from engine.workspace import Workspace
+
+
+@click.command("nodes", short_help="List node types, or show one.")
+@click.argument("name", required=False)
+@click.option("--trust", is_flag=True, help="Allow the files of this workspace's my_nodes/ to run. Read them first.")
+@json_option
+@workspace_option
+@click.pass_obj
+def command(session: Session, name: str | None, trust: bool, as_json: bool, root: Path | None) -> int:
+    """List the node types by category, or show the ports and parameters of NAME."""
+    workspace = session.workspace_to_look_at(root)
+    if trust:
+        _trust(workspace)
+    catalog = session.catalog(workspace)
+    if name is not None:
+        found = catalog.find(name)
+        if found is None:
+            near = catalog.similar(name)
+            hint = f"Did you mean {near}?" if near else "`voxelflow nodes` lists the known ones."
+            raise UsageError(f"there is no node type {name}", hint=hint)
+        if as_json:
+            say_json(found.describe())
+        else:
+            _show(found)
+        return 0
+    if as_json:
+        problems = [p.model_dump(mode="json") for p in catalog.problems]
+        say_json({"nodes": [t.describe() for t in catalog], "problems": problems})
+        return 0
+    _list(catalog)
+    for problem in catalog.problems:
+        say(problem.line(), style=COLOURS.get(problem.severity, ""), error=True)
+    return 0
+
+
+def _trust(workspace: Workspace) -> None:
+    """Trust the workspace, and say which files may run from now on."""
+    from engine.workspace import trust
+
+    files = sorted(p for p in workspace.my_nodes.glob("*.py") if not p.name.startswith("_"))
+    if not files:
+        raise UsageError(f"there are no files in {workspace.my_nodes}", hint="Put a Python file there first.")
+    trust(workspace)
+    for path in files:
+        say(f"trusted: {path}", error=True)
+
+
+def _list(catalog: Catalog) -> None:
+    for category, types in groupby(catalog, key=lambda t: t.category):
+        say(category, style="bold")
+        for node_type in types:
+            origin = "" if node_type.origin == "built-in" else f" ({Path(node_type.origin).name})"
+            say(f"  {node_type.name:<20} {node_type.summary}{origin}")
+
+
+def _show(node_type: AnyNodeType) -> None:
+    say(f"{node_type.name}, version {node_type.version}: {node_type.summary}", style="bold")
+    say(f"{node_type.category}, from {node_type.origin}, runs on {', '.join(sorted(node_type.backends))}")
+    for paragraph in node_type.description.split("\n\n"):
+        if paragraph.strip():
+            say("")
+            say(" ".join(paragraph.split()))
+    for title, ports in (("Inputs", node_type.inputs), ("Outputs", node_type.outputs)):
+        if ports:
+            say("")
+            rows = [(p.name, " or ".join(p.kinds) + ("" if p.required else " (optional)"), p.help) for p in ports]
+            table((title.lower(), "takes" if title == "Inputs" else "gives", ""), rows)
+    if node_type.parameters:
+        say("")
+        table(
+            ("parameters", "value", "default", ""),
+            [(p.name, _values(p), _default(p), _help(p)) for p in node_type.parameters],
+        )
+
+
+def _values(parameter: Parameter) -> str:
+    """What may stand there: type, choices, limits and unit."""
+    if parameter.choices:
+        return "one of " + ", ".join(str(c) for c in parameter.choices)
+    text = type_name(parameter.type)
+    if parameter.path_in:
+        text = (
+            f"a {parameter.path_in.kind}, {', '.join(parameter.path_in.patterns)}"
+            if (parameter.path_in.kind == "folder")
+            else "a file"
+        )
+    elif parameter.path_out:
+        text = f"a {parameter.path_out.kind} to write"
+    elif parameter.secret:
+        text = "the name of an environment variable"
+    if limits := parameter.range:
+        low = "" if limits.low is None else f"{limits.low:g}"
+        high = "" if limits.high is None else f"{limits.high:g}"
+        text += f" {low}..{high}"
+    return f"{text} {parameter.unit}".rstrip()
+
+
+def _default(parameter: Parameter) -> str:
+    if parameter.required:
+        return "(required)"
+    if parameter.default is None or parameter.default == "":
+        return "none"
+    if isinstance(parameter.default, tuple):
+        return ", ".join(map(str, parameter.default)) or "none"
+    return str(parameter.default)
+
+
+def _help(parameter: Parameter) -> str:
+    notes = [parameter.help.rstrip(".")] if parameter.help else []
+    if parameter.extendable:
+        notes.append("more of it continues from the shorter result")
+    if parameter.policy:
+        notes.append("does not change the result")
+    return "; ".join(notes)

@@ -1,0 +1,65 @@
+"""`voxelflow run`: start a pipeline and follow it to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine.cli.session import Session, choice_options, json_option, pipeline_options, workspace_option
+
+
+@click.command("run", short_help="Run a pipeline and follow it.")
+@pipeline_options
+@choice_options
+@click.option("--detach", is_flag=True, help="Start the run, print its id and return.")
+@json_option
+@workspace_option
+@click.pass_obj
+def command(
+    session: Session,
+    pipeline: str,
+    settings: tuple[str, ...],
+    profile: str,
+    start: str | None,
+    end: str | None,
+    fresh: bool,
+    detach: bool,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Run PIPELINE: a file, or the name of a pipeline of the workspace or of one that comes with Voxelflow.
+
+    The run is a process of its own. The first Ctrl-C cancels it and waits, the second leaves it to
+    itself; closing the terminal leaves it running. What is up to date is not run again.
+
+    Relative paths, in the document and in --set, start at the current directory.
+
+    With --json each line is one event: run-started, then those of the run as they are stored, at
+    last run-ended with the state and the outputs.
+    """
+    from engine import launch
+    from engine.cli.attending import attend
+    from engine.cli.documents import find_pipeline, read_settings
+    from engine.cli.screen import COLOURS, say
+    from engine.plan import Choice
+    from engine.profiles import find_profile
+    from engine.runs import RunStore
+
+    workspace = session.workspace(root)
+    store = RunStore(workspace)
+    document = find_pipeline(pipeline, workspace)
+    catalog = session.catalog(workspace)
+    run_id, made = launch.start(
+        document,
+        catalog,
+        workspace,
+        store,
+        values=read_settings(settings, document, catalog),
+        profile=find_profile(profile),
+        choice=Choice(start=start, end=end, fresh=fresh),
+        base=Path.cwd(),
+    )
+    for diagnostic in made.diagnostics:
+        say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=True)
+    return attend(workspace, store, run_id, attempt=1, after=0, detach=detach, as_json=as_json)

@@ -1,0 +1,87 @@
+"""Printing: to a terminal with colours, to a pipe as plain text that other programs can read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.wording import safe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COLOURS = {
+    "done": "green",
+    "cached": "green",
+    "running": "cyan",
+    "starting": "cyan",
+    "waiting": "yellow",
+    "failed": "bold red",
+    "lost": "bold red",
+    "cancelled": "yellow",
+    "error": "bold red",
+    "warning": "yellow",
+    "run": "cyan",
+}
+_PIPED_WIDTH = 10_000
+"""Wide enough that nothing is cut or wrapped: a program reads it line by line."""
+
+
+def is_terminal() -> bool:
+    """Whether a person sees the output, on a terminal that can redraw lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+def console(*, error: bool = False) -> Console:
+    """Where to print. Markup, emoji codes and highlighting are off: much of what is shown was typed by people."""
+    from rich.console import Console
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # Rich would end the process; the command has a status for it
+
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
+    return Ours(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+def say(text: str, *, style: str = "", error: bool = False) -> None:
+    """One line, made safe."""
+    console(error=error).print(safe(text), style=style or None, soft_wrap=True)
+
+
+def say_json(value: Any) -> None:
+    """One JSON document on one line, at once. Figures that are not finite become text, as in events."""
+    print(json.dumps(_finite(value), allow_nan=False, default=str), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Aligned columns. A cell that is the name of a state gets its colour. `right` names columns of figures."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold")
+    for name in columns:
+        out.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        out.add_row(*(Text(safe(cell), style=COLOURS.get(cell, "")) for cell in row))
+    target = console()
+    if target.is_terminal:
+        target.print(out)
+        return
+    with target.capture() as captured:
+        target.print(out)
+    for line in captured.get().splitlines():
+        print(line.rstrip())

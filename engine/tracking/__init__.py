@@ -1,0 +1,107 @@
+"""MLflow, fed from a run's events by a process of its own.
+
+The supervisor stores events and never waits for MLflow; executors and workers never reach it. A
+tracker follows the event log from a durable cursor, so a server that is away costs nothing but
+time, and a tracker that is killed goes on where it was.
+
+    destination     where MLflow is, connecting to it, keeping secrets out of texts
+    follow          the loop: one run's events, from the cursor to the end
+    recorder        what each event becomes in MLflow
+    mlflow_run      what is on its way to one MLflow run, each point once
+    experiment      finding or making the experiment, its runs and its models
+    inputs          datasets
+    logged_models   models
+    described       a run's document and plan, as parameters
+    naming          MLflow's rules for names and values
+    state           what the tracker remembers between two starts
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.run_lock import is_held
+from engine.tracking.destination import destination
+from engine.tracking.follow import TRACKER_LOCK, Patience, follow
+from engine.tracking.state import TrackState
+from engine.workspace import Workspace
+
+__all__ = ["Patience", "location", "run_link", "send_pending", "track_run"]
+
+
+def track_run(workspace: Workspace, run_id: str, *, until_ended: bool = True, patience: Patience | None = None) -> bool:
+    """Send a run's events to MLflow; True when the run has ended and all of it was sent.
+
+    With `until_ended` this follows the run until it has ended, however long the server is away;
+    after the end it gives up after `patience.tries_after_end` tries, and `send_pending` sends the
+    rest later. Without, it sends what there is now, trying once. Only one process at a time tracks
+    a run: while another does, this one waits for it, or returns False without `until_ended`.
+
+    Raises `UsageError` when there is no such run. Problems with MLflow never raise: they go to the
+    run store and the run's tracker.log.
+    """
+    return follow(workspace, run_id, until_ended=until_ended, patience=patience or Patience())
+
+
+def send_pending(workspace: Workspace) -> int:
+    """Send what earlier runs left unsent; gives the number of runs that are now whole in MLflow.
+
+    Runs that were meant for another MLflow than today's are left alone. Stops at the first run that
+    cannot be sent, since the server is then most likely still away.
+    """
+    from engine.runs import RunStore
+
+    store = RunStore(workspace)
+    try:
+        waiting = store.untracked()
+        # A lost run whose tracker died with it: nobody else would tell MLflow that it ended.
+        waiting += [r.run_id for r in store.runs() if r.state == "lost" and not store.tracking(r.run_id)[2]]
+        here = location(workspace)
+        sent = 0
+        for run_id in waiting:
+            if (meant_for := store.tracking(run_id)[1].get("location")) and meant_for != here:
+                continue
+            if is_held(workspace.run_folder(run_id) / TRACKER_LOCK):
+                continue  # its tracker is still at it
+            if not track_run(workspace, run_id, until_ended=False):
+                break
+            sent += 1
+        return sent
+    finally:
+        store.close()
+
+
+def location(workspace: Workspace) -> str:
+    """Where runs are tracked, to show to people: without user names, passwords or tokens."""
+    return destination(workspace).shown
+
+
+def run_link(workspace: Workspace, run_id: str) -> dict[str, Any]:
+    """What is known of a run in MLflow, from the run store alone; empty when nothing was sent yet.
+
+    Keys: "location", "experiment_id", "run_id", "children" (MLflow run ids by node), "models"
+    (lists of MLflow model ids by node), "sent" (all of it is there), "notes" (what MLflow would not
+    take), and "url" of the run's page when MLflow is a server.
+    """
+    from engine.runs import RunStore
+
+    store = RunStore(workspace)
+    try:
+        _, saved, sent = store.tracking(run_id)
+    finally:
+        store.close()
+    state = TrackState.model_validate(saved)
+    if not state.run:
+        return {}
+    out: dict[str, Any] = {
+        "location": state.location,
+        "experiment_id": state.experiment,
+        "run_id": state.run,
+        "children": {node: child.run for node, child in state.children.items()},
+        "models": {node: list(child.models.values()) for node, child in state.children.items() if child.models},
+        "sent": sent,
+        "notes": list(state.notes),
+    }
+    if state.location.startswith(("http://", "https://")):
+        out["url"] = f"{state.location}/#/experiments/{state.experiment}/runs/{state.run}"
+    return out

@@ -1,0 +1,77 @@
+"""What the labels of the training rows say about the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DataError
+
+IMBALANCE = 10
+"""One class having so many times the volumes of another is worth a warning."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """`counts[k]` training volumes have label k, whose name is `names[k]`."""
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def remarks(self) -> list[str]:
+        """What a person should know before hours of training."""
+        told = ", ".join(f"{name}: {count:,}" for name, count in zip(self.names, self.counts, strict=True))
+        if len(told) > 300:
+            told = f"{told[:300]} ..."
+        if min(self.counts) == 0:
+            return [f"some classes have no training volume ({told})"]
+        if max(self.counts) > IMBALANCE * min(self.counts):
+            return [f"the classes are very unequal, accuracy will flatter the largest ({told})"]
+        return []
+
+
+def find_classes(
+    training: NDArray[np.float32],
+    validation: NDArray[np.float32],
+    *,
+    classes: int,
+    names: tuple[str, ...],
+    where: str,
+) -> Classes:
+    """The classes from the labels of training and validation rows.
+
+    There are `classes` of them, or as many as there are `names`, or, when neither is known, labels.
+    Raises `DataError` when labels are not 0, 1, ... n - 1 or the training rows have fewer than two
+    different ones.
+    """
+    every = np.concatenate([training, validation])
+    found = np.unique(every)
+    odd = found[(found < 0) | (found != np.rint(found))]
+    if len(odd):
+        raise DataError(
+            f"{where} has the label {odd[0]:g}, which is no class number",
+            hint="Labels for training are 0, 1, ... for the classes, or class names in the label table.",
+        )
+    if len(np.unique(training)) < 2:
+        only = f"only the label {training[0]:g}" if len(training) else "no labels"
+        raise DataError(
+            f"the training volumes of {where} have {only}; a classifier needs two classes",
+            hint="Check the labels that NumpyToParquet found, or the split.",
+        )
+    count = classes or len(names) or len(found)
+    if found[-1] >= count:
+        told = ", ".join(f"{label:g}" for label in found[:10])
+        raise DataError(
+            f"{where} has the labels {told}{' ...' if len(found) > 10 else ''}, which do not fit {count} classes",
+            hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}.",
+            parameter="classes",
+        )
+    if len(names) != count:
+        names = tuple(str(number) for number in range(count))
+    counts = np.bincount(training.astype(np.int64), minlength=count)
+    return Classes(names, tuple(counts.tolist()))

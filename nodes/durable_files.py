@@ -1,0 +1,48 @@
+"""Putting files where they belong so that a power cut loses none of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+_CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Another device, a file system without hard links, or too many links: the bytes are copied instead."""
+
+
+def flush(paths: Iterable[Path]) -> None:
+    """Have the system write these files or folders to the disk, and wait for it.
+
+    Folders matter too: a file's name stands in its folder.
+    """
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def place(source: Path, target: Path, mode: Literal["link", "copy"]) -> bool:
+    """Make `target` a hard link to `source`, or a copy of it; it appears whole or not at all.
+
+    Returns True when bytes were copied. A link that the file system refuses becomes a copy. A
+    file that stands at `target` already is taken for the one wanted.
+    """
+    if target.exists():
+        return False
+    if mode == "link":
+        try:
+            os.link(source, target)
+            return False
+        except OSError as exc:
+            if exc.errno not in _CANNOT_LINK:
+                raise
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    # The modification time is kept: it stands in the table's log.
+    shutil.copy2(source, temporary)
+    temporary.replace(target)
+    return True

@@ -1,0 +1,130 @@
+"""What lets petastorm 0.13.1 run on today's pyarrow and NumPy.
+
+It imports `pyarrow.filesystem` and `pyarrow.hdfs`, reads through `ParquetDataset.pieces` and uses
+`numpy.string_` and `numpy.unicode_`, all gone from current releases. The stand-ins are put into
+petastorm's own modules when this module is imported, and nowhere else. A race in its thread pool that
+loses row groups is closed too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def open_reader(paths: Sequence[str], columns: Sequence[str], *, seed: int, shuffle: bool) -> Any:
+    """petastorm's batch reader over exactly these local files, one pass.
+
+    It yields named tuples with one array a column, one for each row group. `seed` fixes the order
+    of the row groups and must not be 0, which petastorm takes for "none".
+    """
+    reader = importlib.import_module("petastorm.reader")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return reader.make_batch_reader(
+            [f"file://{quote(path)}" for path in paths],
+            schema_fields=[f"^{name}$" for name in columns],
+            # One worker: with more, which result comes first is a race in petastorm's thread pool.
+            reader_pool_type="thread",
+            workers_count=1,
+            results_queue_size=2,
+            seed=seed,
+            shuffle_row_groups=shuffle,
+            filesystem=_LocalFiles(),
+        )
+
+
+class _LocalFiles:
+    """The file system: petastorm hands over a URL's path as it was quoted."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        return pa.OSFile(unquote(path))
+
+
+class _Piece:
+    """A file, or one row group of it."""
+
+    def __init__(
+        self, path: str, open_file_func: Any = None, row_group: int | None = None, partition_keys: Sequence[Any] = ()
+    ) -> None:
+        self.path, self.row_group, self.partition_keys = path, row_group, partition_keys
+        self._open = open_file_func
+
+    def get_metadata(self) -> pq.FileMetaData:
+        with self._open(self.path) as file:
+            return pq.read_metadata(file)
+
+    def read(self, columns: Iterable[str], partitions: object = None) -> pa.Table:
+        with self._open(self.path) as file, pq.ParquetFile(file) as parquet:
+            return parquet.read_row_group(self.row_group, columns=sorted(columns), use_threads=False)
+
+
+class _Dataset:
+    """A list of files without partitions and without petastorm's own metadata."""
+
+    def __init__(self, path_or_paths: str | list[str], filesystem: _LocalFiles, **_: object) -> None:
+        self.paths, self.fs = path_or_paths, filesystem
+        paths = [path_or_paths] if isinstance(path_or_paths, str) else path_or_paths
+        self.pieces = [_Piece(path, filesystem.open) for path in paths]
+        self.partitions = self.metadata = self.common_metadata = None
+
+
+class _Stead(types.SimpleNamespace):
+    """A module with some names replaced."""
+
+    def __init__(self, module: types.ModuleType, **names: Any) -> None:
+        super().__init__(**names)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def _install() -> None:
+    filesystem = types.ModuleType("pyarrow.filesystem")
+    filesystem.LocalFileSystem = _LocalFiles  # type: ignore[attr-defined]
+    hdfs = types.ModuleType("pyarrow.hdfs")
+    hdfs.HadoopFileSystem = object  # type: ignore[attr-defined]
+    gone = {"pyarrow.filesystem": filesystem, "pyarrow.hdfs": hdfs}
+    absent = [name for name in gone if name not in sys.modules]
+    sys.modules.update({name: gone[name] for name in absent})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # distutils and pkg_resources
+            names = ("reader", "etl.dataset_metadata", "arrow_reader_worker", "unischema")
+            reader, metadata, worker, unischema = (importlib.import_module(f"petastorm.{name}") for name in names)
+    finally:
+        # Only the imports needed them; other packages must not take them for the real ones.
+        for name in absent:
+            del sys.modules[name]
+    parquet = _Stead(pq, ParquetDataset=_Dataset, ParquetDatasetPiece=_Piece)
+    numpy = _Stead(np, string_=np.bytes_, unicode_=np.str_)
+    for module in (reader, metadata, worker):
+        module.pq = parquet  # type: ignore[attr-defined]
+    for module in (worker, unischema):
+        module.np = numpy  # type: ignore[attr-defined]
+
+    class ThreadPool(reader.ThreadPool):  # type: ignore[misc, name-defined]
+        """petastorm's pool, which may lose the last row groups of a pass.
+
+        It looks whether all work is done and then whether more is to come: work that comes between
+        the two looks is lost. Here the second question is asked first.
+        """
+
+        def all_workers_done(self) -> bool:
+            no_more_comes = self._ventilator is None or self._ventilator.completed()
+            return bool(no_more_comes and super().all_workers_done())
+
+    reader.ThreadPool = ThreadPool  # type: ignore[attr-defined]
+
+
+_install()

@@ -1,0 +1,80 @@
+"""The loader of sources that can read any row at once: a global shuffle, read by a few threads."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.loaders.interface import Batch, Loader, Promises, Reading, RowNumbers, Source
+from nodes.loaders.order import shuffled
+
+if TYPE_CHECKING:
+    from engine.datasets import VolumeSpec
+    from nodes.loaders.rows import Rows
+
+AHEAD_BATCHES = 4
+AHEAD_BYTES = 256 << 20
+"""Batches read before they are asked for: at most this many, and one at least, within this memory."""
+
+
+class RandomAccessSource(Source):
+    """A source that fills a buffer with any rows, from several threads at once."""
+
+    def __init__(self, where: str, spec: VolumeSpec, rows: Rows, *, cores: int) -> None:
+        super().__init__(where, spec, rows)
+        # Two threads reach the speed of memory; more only help where files are slow to come.
+        self.pool = ThreadPoolExecutor(min(4, max(2, cores)), thread_name_prefix="loader")
+
+    @property
+    def promises(self) -> Promises:
+        return Promises(order_survives_rewrite=True, restores_without_reading=True)
+
+    @property
+    def order_identity(self) -> str:
+        return f"by-id {self.rows.identity()}"
+
+    def loader(self, chosen: RowNumbers, reading: Reading) -> Loader:
+        return RandomAccessLoader(self, chosen, reading)
+
+    @abstractmethod
+    def fill(self, rows: RowNumbers, out: NDArray[np.float32]) -> None:
+        """Put the volumes of `rows` into `out`, float32 (len(rows), *shape)."""
+
+    def close(self) -> None:
+        """End the reading threads."""
+        self.pool.shutdown(cancel_futures=True)
+
+
+class RandomAccessLoader(Loader):
+    source: RandomAccessSource
+
+    def _read(self, seed: int, epoch: int, first: int) -> Iterator[Batch]:
+        order = self.chosen[shuffled(len(self.chosen), seed, epoch)] if self.reading.training else self.chosen
+        size = self.reading.batch_size
+        batch_bytes = 4 * size * int(np.prod(self.source.spec.shape))
+        depth = max(1, min(AHEAD_BATCHES, AHEAD_BYTES // batch_bytes))
+        waiting: deque[Future[Batch]] = deque()
+        try:
+            for step in range(first, self.steps):
+                rows = self.slice(order[step * size : (step + 1) * size])
+                waiting.append(self.source.pool.submit(self._batch, rows))
+                if len(waiting) > depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _batch(self, rows: RowNumbers) -> Batch:
+        # A new buffer each time: the allocator hands back the memory of the batch before, so this
+        # measured no slower than a ring of buffers, and nobody's batch is ever written over.
+        volumes = np.empty((len(rows), *self.source.spec.shape), np.float32)
+        self.source.fill(rows, volumes)
+        return Batch(volumes, self.source.rows.labels[rows], rows)

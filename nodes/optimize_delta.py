@@ -1,0 +1,64 @@
+"""`OptimizeDelta`: a table's many small files become few large ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from engine.context import TaskContext
+from engine.datasets import Dataset, Preview, VolumeDelta
+from engine.node import Look, node
+from engine.parameters import Advanced, Range, Unit
+
+
+@node("OptimizeDelta", version=1, category="Storage", imports=("deltalake", "pyarrow.parquet"), mutates="table")
+def optimize_delta(
+    table: VolumeDelta,
+    *,
+    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78,
+    min_fill: Annotated[float, Range(0.05, 1), Advanced()] = 0.75,
+    rewrite_layout: Annotated[bool, Advanced()] = False,
+    vacuum: bool = False,
+    vacuum_keep_hours: Annotated[float, Range(0), Unit("h"), Advanced()] = 0,
+    ctx: TaskContext,
+) -> VolumeDelta:
+    """Compact a Delta table's small files into few large ones.
+
+    Rows stay as they are, and older versions stay readable until vacuum deletes files that nothing
+    refers to any more.
+
+    Args:
+        table: the table to compact.
+        target_file_mb: size of the files that come out.
+        min_fill: files smaller than this share of the target are written again; larger ones stay.
+        rewrite_layout: also write files again that are compressed, have a dictionary or huge row
+            groups, so that training reads them at full speed.
+        vacuum: delete files that neither this table's newest version nor any result, training or
+            other reference known to this workspace needs.
+        vacuum_keep_hours: with vacuum, also keep what was part of the table within these hours, for
+            readers that this workspace does not know.
+    """
+    from nodes.compaction import Target, compact
+    from nodes.delta_vacuum import vacuum as delete_unneeded
+
+    target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
+    done = compact(table, target, ctx)
+    if vacuum:
+        freed = delete_unneeded(table.uri, (table.version, done.version), vacuum_keep_hours, ctx)
+        ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB")
+        ctx.facts(vacuumed_files=freed.files, vacuumed_bytes=freed.bytes)
+    out = done.reference(table.uri, table.selections, known=(table.version, table.data_version))
+    ctx.facts(version=out.version, files_before=table.files, files=out.files, bytes=out.bytes)
+    return out
+
+
+@optimize_delta.preview
+def _preview(look: Look) -> Preview:
+    return look.inputs.get("table", Preview(kind="VolumeDelta"))
+
+
+@optimize_delta.verify
+def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
+    from nodes.delta_check import problem_with
+
+    return problem_with(outputs, for_change)

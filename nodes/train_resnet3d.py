@@ -1,0 +1,206 @@
+"""`TrainResNet3D`: a 3-D ResNet from a table of labelled volumes.
+
+Its problems: VF501 volumes of this shape do not fit; VF502 the loader does not read this input; VF503 too
+few volumes for a batch; VF504 no volume has a label; VF505 more steps wanted than an epoch has; VF506
+nothing is held back for validation; VF507 the validation volumes are of another kind.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from engine.context import TaskContext
+from engine.datasets import Preview, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
+from engine.errors import UsageError
+from engine.node import Look, node
+from engine.parameters import Advanced, Extendable, Policy, Range, Unit
+from nodes.loaders import READS, LoaderName
+from nodes.resnet3d import Depth, parameter_count
+
+
+@node(
+    "TrainResNet3D",
+    version=1,
+    category="Training",
+    imports=("nodes.tensorflow_setup", "nodes.mlflow_model"),
+    uses_all_cores=True,
+)
+def train_resnet3d(
+    data: VolumeDelta | VolumeParquet | VolumeFiles,
+    validation: VolumeDelta | VolumeParquet | VolumeFiles | None = None,
+    *,
+    depth: Annotated[Depth, Unit("layers")] = 18,
+    epochs: Annotated[int, Range(1, 100_000), Extendable()] = 5,
+    batch_size: Annotated[int, Range(1, 65_536), Unit("volumes")] = 32,
+    steps_per_epoch: Annotated[int, Range(0)] = 0,
+    learning_rate: Annotated[float, Range(1e-9, 10)] = 1e-3,
+    optimizer: Literal["adam", "sgd"] = "adam",
+    schedule: Literal["cosine", "constant"] = "cosine",
+    decay_epochs: Annotated[int, Range(1, 100_000), Unit("epochs"), Advanced()] = 20,
+    warmup_steps: Annotated[int, Range(0, 1_000_000), Unit("steps"), Advanced()] = 20,
+    validation_share: Annotated[float, Range(0, 0.9)] = 0.2,
+    seed: int = 0,
+    loader: LoaderName = "arrow",
+    classes: Annotated[int, Range(0, 10_000), Advanced()] = 0,
+    mixed_precision: Annotated[bool, Advanced()] = False,
+    jit: Annotated[bool, Policy(), Advanced()] = False,
+    deterministic: Annotated[bool, Policy(), Advanced()] = True,
+    checkpoint_every_s: Annotated[int, Range(0), Unit("s"), Policy(), Advanced()] = 120,
+    ctx: TaskContext,
+) -> TrainedModel:
+    """Train a 3-D ResNet to tell the classes of volumes apart.
+
+    The model normalises its input itself, with the mean and deviation of each channel of the
+    training volumes, and is saved as a plain Keras file. Figures: `loss`, `accuracy`, `val_loss`
+    and `val_accuracy` for each epoch; `step_loss`, `step_accuracy` and `learning_rate` for steps. Volumes
+    without a label are left out and counted. A killed training goes on at the next volume; more
+    epochs than an earlier result continue from it, because nothing else depends on their number:
+    the cosine has its own length, `decay_epochs`, and stays at a hundredth of the rate afterwards.
+
+    Args:
+        data: the volumes to train on.
+        validation: volumes to validate on; without it a share of the data is held back.
+        depth: layers of the network; more are slower and need more volumes.
+        epochs: passes over the training volumes.
+        batch_size: volumes in a step. A smaller one needs less memory.
+        steps_per_epoch: end an epoch after so many steps; 0 for all.
+        learning_rate: the highest rate. Try a third of it when the loss jumps.
+        optimizer: Adam, or stochastic gradient descent with Nesterov momentum 0.9.
+        schedule: cosine falls from the rate to a hundredth of it, constant stays.
+        decay_epochs: the epochs over which the cosine falls. It stands apart from the number of
+            epochs, so that a training can be made longer.
+        warmup_steps: steps over which the rate rises at first.
+        validation_share: part of the volumes held back for validation, chosen by the hash of their
+            id, so that a volume stays on its side when others are added.
+        seed: decides initial weights and the order of volumes.
+        loader: arrow reads tables fastest; petastorm is the package of that name; npy reads a
+            folder's files one by one, for comparison.
+        classes: number of classes; 0 takes it from the class names or labels.
+        mixed_precision: compute in bfloat16. Faster on recent GPUs, slower on most CPUs.
+        jit: compile with XLA. Often faster on GPUs, much slower on CPUs.
+        deterministic: equal runs give equal weights, bit for bit. May cost speed on GPUs.
+        checkpoint_every_s: least time between two checkpoints within an epoch.
+    """
+    from nodes.training import Settings, train_and_publish
+
+    settings = Settings(
+        depth=depth,
+        epochs=epochs,
+        batch_size=batch_size,
+        steps_per_epoch=steps_per_epoch,
+        learning_rate=learning_rate,
+        optimizer=optimizer,
+        schedule=schedule,
+        decay_epochs=decay_epochs,
+        warmup_steps=warmup_steps,
+        validation_share=validation_share,
+        seed=seed,
+        loader=loader,
+        classes=classes,
+        mixed_precision=mixed_precision,
+    )
+    return train_and_publish(
+        data,
+        validation,
+        settings,
+        ctx,
+        jit=jit,
+        deterministic=deterministic,
+        checkpoint_every_s=checkpoint_every_s,
+    )
+
+
+@train_resnet3d.preview
+def _preview(look: Look) -> Preview:
+    data = look.inputs.get("data") or Preview(kind="VolumeDelta")
+    validation = look.inputs.get("validation")
+    for port, preview in (("data", data), ("validation", validation)):
+        if preview is not None:
+            _check_input(look, port, preview)
+    if validation is not None and data.spec and validation.spec and _form(data) != _form(validation):
+        look.problem(
+            "VF507",
+            f"the validation volumes are {validation.spec.describe()}, the others {data.spec.describe()}",
+            hint="Validate on volumes of the same shape and type.",
+            port="validation",
+        )
+    share = 0.0 if validation is not None else look.params["validation_share"]
+    if validation is None and share == 0:
+        look.problem(
+            "VF506",
+            "nothing is held back for validation, so nobody will know what the model has learned",
+            hint="Set validation_share, for example to 0.2.",
+            parameter="validation_share",
+            severity="warning",
+        )
+    _check_counts(look, data, share)
+    if data.spec is None:
+        return Preview(kind="TrainedModel")
+    try:
+        count = parameter_count(
+            data.spec.shape,
+            depth=look.params["depth"],
+            classes=max(2, look.params["classes"] or len(data.spec.classes)),
+        )
+    except UsageError:
+        return Preview(kind="TrainedModel", spec=data.spec)
+    # The model, and the state to go on from: weights again and the optimizer's one or two of each.
+    copies = 2 + (2 if look.params["optimizer"] == "adam" else 1)
+    return Preview(kind="TrainedModel", spec=data.spec, bytes=4 * count * copies)
+
+
+def _form(preview: Preview) -> tuple[object, ...]:
+    assert preview.spec is not None
+    return preview.spec.shape, preview.spec.dtype
+
+
+def _check_input(look: Look, port: str, preview: Preview) -> None:
+    loader = look.params["loader"]
+    if preview.kind not in READS[loader]:
+        fitting = [name for name, kinds in READS.items() if preview.kind in kinds]
+        look.problem(
+            "VF502",
+            f"the {loader} loader does not read {preview.kind}",
+            hint=f"Wire {' or '.join(READS[loader])}, or choose the loader {' or '.join(fitting)}.",
+            parameter="loader",
+        )
+    if preview.spec is not None and len(preview.spec.shape) not in (3, 4):
+        look.problem(
+            "VF501",
+            f"volumes of {preview.spec.describe()} do not fit a 3-D network",
+            hint="They need three axes (X, Y, Z) or four (X, Y, Z, channels).",
+            port=port,
+        )
+    if preview.labelled == 0 and preview.count:
+        look.problem(
+            "VF504",
+            "no volume has a label, so there is nothing to learn",
+            hint="Give NumpyToParquet a label table, or folders or file names that tell the class.",
+            port=port,
+        )
+
+
+def _check_counts(look: Look, data: Preview, share: float) -> None:
+    """Too few volumes for a batch, or for the steps that are wanted. With a held-back share, by expectation."""
+    count = data.labelled if data.labelled is not None else data.count
+    if not count:
+        return
+    batch, steps = look.params["batch_size"], look.params["steps_per_epoch"]
+    training = int(count * (1 - share))
+    if training < batch:
+        look.problem(
+            "VF503",
+            f"about {training:,} volumes to train on do not fill one batch of {batch:,}",
+            hint="Choose a smaller batch size, or give more labelled volumes.",
+            parameter="batch_size",
+            # A held-back share is decided by hashes: so near to a batch nobody can tell.
+            severity="error" if count < batch or training < batch * 0.8 else "warning",
+        )
+    elif steps > training // batch:
+        look.problem(
+            "VF505",
+            f"an epoch has about {training // batch:,} steps, fewer than the {steps:,} that are wanted",
+            hint="Raise the number of epochs instead; 0 takes all steps.",
+            parameter="steps_per_epoch",
+            severity="warning",
+        )

@@ -1,0 +1,174 @@
+"""The command itself: help, what errors become, exit statuses, and what it does not import."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from command_line import Command, Save
+
+from engine.catalog import Catalog
+from engine.cli import main
+from engine.cli.command import VERBS
+from engine.worker_process import PROGRAM
+from engine.workspace import Workspace
+
+HEAVY = ("numpy", "pyarrow", "pandas", "tensorflow", "keras", "pyspark", "mlflow", "deltalake", "scipy", "matplotlib")
+EXIT = (
+    "import atexit, sys\n"
+    "atexit.register(lambda: print('IMPORTED', *sorted(m for m in sys.modules if '.' not in m), file=sys.stderr))\n"
+    "import voxelflow\n"
+    "sys.argv = ['voxelflow', *sys.argv[1:]]\n"
+    "voxelflow.main()\n"
+)
+
+
+def test_without_a_verb_the_command_shows_its_help(command: Command) -> None:
+    said = command()
+    assert said.status == 0
+    assert said.out == command("--help").out
+    for word in (*VERBS, "130  cancelled", "VOXELFLOW_TRACKING"):
+        assert word in said.out
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "runs show", "runs resume"])
+def test_every_verb_has_help(verb: str, command: Command) -> None:
+    said = command(*verb.split(), "--help")
+    assert said.status == 0
+    assert said.out.startswith(f"Usage: voxelflow {verb} ")
+
+
+def test_the_version(command: Command) -> None:
+    assert command("--version").out.startswith("voxelflow 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["frob"], "No such command 'frob'"),
+        (["run"], "Missing argument"),
+        (["run", "x", "--what"], "No such option"),
+        (["runs", "frob"], "No such command 'frob'"),
+        (["clean", "--keep", "much"], "is not a size"),
+        (["runs", "list"], "there is no workspace at"),
+        (["run", "missing.json"], "missing.json cannot be read"),
+        (["nodes", "Frob"], "there is no node type Frob"),
+        (["new", "a/b"], "cannot be a pipeline's name"),
+    ],
+)
+def test_an_error_is_one_line_and_status_2(arguments: list[str], text: str, command: Command) -> None:
+    said = command(*arguments)
+    assert said.status == 2
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert text in said.err
+
+
+def test_with_json_errors_are_json_too(command: Command) -> None:
+    said = command("run", "missing.json", "--json")
+    assert said.status == 2
+    assert said.err.startswith("error: ")
+    told = said.json
+    assert (told["event"], told["code"]) == ("error", "pipeline")
+    assert told["hint"]
+    assert command("run", "--json").json["code"] == "usage"
+
+
+def test_failed_checks_are_told_one_a_line(command: Command, save: Save) -> None:
+    name = save(pipeline(box("a", "Join"), box("b", "Make", steps=-1), box("c", "Maek"), wires="a.out>b.nowhere"))
+    said = command("run", name)
+    lines = said.err.splitlines()
+    assert said.status == 2
+    assert [line.split()[1] for line in lines[:-1]] == ["VF106", "VF103", "VF203", "VF101"]
+    assert lines[-1] == "error: 4 problems must be mended before this pipeline can run"
+    told = command("plan", name, "--json").json
+    assert told["code"] == "checks"
+    assert [d["code"] for d in told["diagnostics"]] == ["VF106", "VF103", "VF203", "VF101"]
+
+
+def test_what_people_typed_cannot_drive_the_terminal(command: Command) -> None:
+    said = command("run", "\x1b]0;gotcha\x07.json")
+    assert "\x1b" not in said.err + said.out
+    assert "\\x1b]0;gotcha" in said.err
+    assert "[bold]x[/bold]" in command("run", "[bold]x[/bold]").err
+
+
+def _broken(_: object) -> Catalog:
+    raise RuntimeError("out of\ncoffee")
+
+
+def test_the_unexpected_is_one_line_that_says_where_to_look(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(_broken, ["nodes"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("error: RuntimeError: out of coffee (VOXELFLOW_TRACEBACK=1")
+    assert main(_broken, ["--traceback", "nodes"]) == 1
+    assert "in _broken" in capsys.readouterr().err
+    monkeypatch.setenv("VOXELFLOW_TRACEBACK", "1")
+    assert main(_broken, ["nodes"]) == 1
+    assert "in _broken" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_a_run_has_begun_is_quiet(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: object) -> Catalog:
+        raise KeyboardInterrupt
+
+    assert main(interrupted, ["nodes"]) == 130
+    assert capsys.readouterr().err == "\ninterrupted\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(home: Path) -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "nodes", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_hidden_verbs_tell_why_in_their_last_line(home: Path, workspace: Workspace) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "_supervise", str(workspace.root), "no-such-run"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert done.stderr.strip().splitlines()[-1]
+    assert subprocess.run([*PROGRAM, "_worker"], capture_output=True, timeout=60).returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["validate", "test.json", "--set", "data=files"], ["nodes"]])
+def test_nothing_heavy_is_imported(arguments: list[str], save: Save, home: Path) -> None:
+    (home / "files").mkdir()
+    save(pipeline(box("n", "Count", folder="${data}"), box("m", "Make"), data=None))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", EXIT, *arguments], capture_output=True, text=True, env=os.environ, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    imported = next(line for line in done.stderr.splitlines() if line.startswith("IMPORTED")).split()
+    assert "engine" in imported
+    assert set(imported).isdisjoint(HEAVY)
+
+
+def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> None:
+    program = (
+        "import sys, os\n"
+        "from engine.cli import main\n"
+        "read, write = os.pipe()\n"
+        "sys.stdin = open(os.devnull)\n"
+        "import engine.worker\n"
+        "engine.worker.work = lambda fd, catalog: print(sorted(m for m in sys.modules if '.' not in m)) or 0\n"
+        f"sys.exit(main(None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
+    imported = json.loads(done.stdout.replace("'", '"'))
+    assert "pydantic" in imported
+    assert {"click", "rich"}.isdisjoint(imported)

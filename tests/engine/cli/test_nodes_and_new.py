@@ -1,0 +1,135 @@
+"""`voxelflow nodes` and `new`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from engine.catalog import Catalog
+from engine.cli.documents import shipped_pipelines
+from engine.pipeline import SCHEMA_FILE, json_schema, read_pipeline
+from engine.workspace import Workspace, is_trusted
+
+NODE = '''
+from typing import Annotated, Literal
+from voxelflow import Extendable, Help, PathIn, PathOut, Policy, Range, Report, Secret, TaskContext, Unit, node
+
+@node("Show", version=3, category="Mine")
+def show(
+    first: Report,
+    second: Report | None = None,
+    *,
+    folder: Annotated[str, PathIn("folder", "**/*.npy", "*.txt")],
+    size: Annotated[int, Range(1, 4096), Unit("MB")] = 78,
+    rate: Annotated[float, Range(0, None)] = 0.5,
+    depth: Literal[18, 34] = 18,
+    shape: tuple[int, ...] = (16, 16),
+    token: Annotated[str, Secret()] = "",
+    to: Annotated[str, PathOut("folder")] = "",
+    epochs: Annotated[int, Extendable()] = 5,
+    threads: Annotated[int, Policy()] = 0,
+    ctx: TaskContext,
+) -> Report:
+    """Show everything.
+
+    It shows what a node may declare,
+    on two lines.
+
+    Args:
+        first: what to show.
+        size: how much of it.
+        epochs: how often.
+    """
+'''
+GOLDEN = Path(__file__).with_name("golden") / "node.txt"
+
+
+@pytest.fixture
+def own_node(workspace: Workspace) -> Path:
+    path = workspace.my_nodes / "show.py"
+    path.write_text(NODE)
+    return path
+
+
+def test_own_nodes_run_only_after_trust(command: Command, workspace: Workspace, own_node: Path) -> None:
+    said = command("nodes")
+    assert said.status == 0
+    assert "Show" not in said.out
+    assert "VF150" in said.err
+    assert not is_trusted(workspace)
+    trusted = command("nodes", "--trust")
+    assert is_trusted(workspace)
+    assert trusted.err == f"trusted: {own_node}\n"
+    assert trusted.out.splitlines() == ["Mine", "  Show                 Show everything. (show.py)"]
+    assert command("nodes").err == ""
+
+
+def test_there_must_be_something_to_trust(command: Command, workspace: Workspace) -> None:
+    assert command("nodes", "--trust").status == 2
+    assert not is_trusted(workspace)
+
+
+def test_the_docs_of_one_node(
+    command: Command, own_node: Path, monkeypatch: pytest.MonkeyPatch, workspace: Workspace
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    command("nodes", "--trust")
+    assert command("nodes", "Show").out.replace(str(workspace.root), "WORKSPACE") == GOLDEN.read_text()
+    near = command("nodes", "Shwo")
+    assert "Did you mean Show?" in near.err
+
+
+def test_nodes_as_json(command: Command, probes: Catalog) -> None:
+    told = command("nodes", "--json").json
+    assert [n["type"] for n in told["nodes"]] == [t.name for t in probes]
+    assert told["problems"] == []
+    assert command("nodes", "Grow", "--json").json == probes.types["Grow"][0].describe()
+
+
+def test_a_broken_file_is_told_and_the_others_are_there(command: Command, probes: Catalog, workspace: Workspace) -> None:
+    (workspace.my_nodes / "broken.py").write_text("1 / 0\n")
+    said = command("nodes")
+    assert said.status == 0
+    assert "Make" in said.out
+    assert "VF151" in said.err
+    assert "line 1" in said.err
+
+
+def test_new_writes_a_document_and_the_schema(command: Command, home: Path) -> None:
+    said = command("new", "first", "--template", "empty")
+    path = home / "workspace" / "pipelines" / "first.json"
+    assert (said.status, said.out) == (0, f"made {path}\n")
+    assert read_pipeline(path).name == "first"
+    assert json.loads(path.with_name(SCHEMA_FILE).read_text()) == json_schema()
+    before = path.read_bytes()
+    again = command("new", "first.json", "--template", "empty")
+    assert again.status == 2
+    assert "is there already" in again.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("template", sorted(shipped_pipelines()))
+def test_every_shipped_pipeline_is_a_template(template: str, command: Command, home: Path) -> None:
+    said = command("new", "mine", "--template", template)
+    assert said.status == 0
+    made = read_pipeline(home / "workspace" / "pipelines" / "mine.json")
+    shipped = read_pipeline(shipped_pipelines()[template])
+    assert made == shipped.model_copy(update={"name": "mine"})
+    for name, parameter in shipped.parameters.items():
+        assert (f"--set {name}=" in said.out) == (parameter.value is None)
+
+
+def test_an_unknown_template_tells_the_known_ones(command: Command, home: Path) -> None:
+    said = command("new", "mine", "--template", "nonsense")
+    assert said.status == 2
+    assert "empty" in said.err
+    assert command("new").status == 2
+    assert list(home.iterdir()) == []
+
+
+def test_the_schema_is_printed_for_other_tools(command: Command, home: Path) -> None:
+    assert command("new", "--schema").json == json_schema()
+    assert list(home.iterdir()) == []

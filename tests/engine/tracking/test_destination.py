@@ -1,0 +1,141 @@
+"""Where runs go, and that nothing on the way tells a secret."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tracked_runs import QUICK, ROOT, FakeRun
+
+from engine.tracking import location, run_link, track_run
+from engine.tracking.destination import destination
+from engine.workspace import Workspace
+
+
+def test_the_workspace_is_the_default(workspace: Workspace) -> None:
+    target = destination(workspace)
+    assert target.uri == target.shown == location(workspace) == f"sqlite:///{workspace.root}/mlflow.db"
+    assert target.artifacts == workspace.mlflow_artifacts.as_uri()
+    assert target.database == workspace.mlflow_database
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown", "own_artifacts"),
+    [
+        ("http://host:5000/", "http://host:5000", False),
+        ("https://me:s3cret@host/mlflow/?token=abcdef", "https://host/mlflow", False),
+        ("postgresql+psycopg2://me:s3cret@host/db?sslpassword=abcdef", "postgresql+psycopg2://host/db", True),
+        ("sqlite:////somewhere/else.db", "sqlite:////somewhere/else.db", True),
+        ("databricks://profile", "databricks://profile", False),
+        ("http://[broken", "an-address-that-cannot-be-read", False),
+    ],
+)
+def test_the_environment_wins_and_is_shown_without_secrets(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, uri: str, shown: str, own_artifacts: bool
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    target = destination(workspace)
+    assert (target.uri, target.shown, location(workspace)) == (uri, shown, shown)
+    assert (target.artifacts is not None) == own_artifacts
+    assert target.database is None
+
+
+def test_messages_are_cleaned(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:p%40ss-word@host/mlflow?token=abcdef")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok-123")
+    clean = destination(workspace).clean
+    text = clean(
+        "GET https://me:p%40ss-word@host/mlflow?token=abcdef failed for p@ss-word with tok-123, s3://key:secret@bucket/x"
+    )
+    for secret in ("p%40ss", "p@ss", "abcdef", "tok-123", "secret", "me:"):
+        assert secret not in text
+    assert "failed for" in text
+    assert "bucket/x" in text
+
+
+@pytest.mark.slow
+def test_a_server_that_refuses_is_told_without_the_password(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret-word@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = FakeRun(workspace).begin()
+    run.end("done")
+    assert not track_run(workspace, run.id, patience=QUICK)
+    kept = (workspace.run_folder(run.id) / "tracker.log").read_text() + workspace.database.read_bytes().decode(
+        "latin-1"
+    )
+    assert "127.0.0.1:9" in kept
+    assert "s3cret" not in kept
+    assert run_link(workspace, run.id) == {}
+
+
+def test_importing_the_package_imports_nothing_heavy(workspace: Workspace) -> None:
+    code = (
+        "import sys; from pathlib import Path; from engine.tracking import location, run_link\n"
+        "from engine.workspace import open_workspace; workspace = open_workspace(Path(sys.argv[1]))\n"
+        "location(workspace); run_link(workspace, 'none')\n"
+        "heavy = {'mlflow', 'numpy', 'pandas', 'pyarrow', 'sqlalchemy', 'tensorflow'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code, str(workspace.root)], cwd=ROOT, check=True, timeout=60)
+
+
+@pytest.mark.slow
+def test_several_processes_make_one_database(workspace: Workspace) -> None:
+    code = (
+        "import sys; from pathlib import Path; from engine.workspace import open_workspace\n"
+        "from engine.tracking.destination import connect, destination\n"
+        "workspace = open_workspace(Path(sys.argv[1])); client = connect(destination(workspace), workspace)\n"
+        "client.create_run('0')"
+    )
+    command = [sys.executable, "-c", code, str(workspace.root)]
+    started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    assert [p.wait(timeout=120) for p in started] == [0, 0, 0]
+    assert sorted(p.name for p in workspace.root.glob("*mlflow.db*")) == ["mlflow.db"]
+    assert list(workspace.root.glob(".mlflow.db*")) == []
+
+
+@pytest.mark.slow
+def test_an_older_database_is_upgraded_and_backed_up(local: Workspace) -> None:
+    import sqlite3
+
+    from engine.tracking.destination import connect
+
+    _downgrade(local)
+    with sqlite3.connect(local.mlflow_database) as db:
+        (before,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
+    db.close()
+    connect(destination(local), local).create_run("0")
+    with sqlite3.connect(local.mlflow_database) as db:
+        (after,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
+    db.close()
+    backup = local.mlflow_database.with_name("mlflow.db.before-upgrade")
+    with sqlite3.connect(backup) as db:
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (before,)
+    db.close()
+    assert before != after
+
+
+def _downgrade(workspace: Workspace) -> None:
+    """Replace the database by one of an earlier schema, made by MLflow's own migrations."""
+    import warnings
+
+    workspace.mlflow_database.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import sqlalchemy
+        from alembic import command
+        from mlflow.store.db.utils import _get_alembic_config
+        from mlflow.store.tracking.dbmodels.initial_models import Base
+
+        uri = f"sqlite:///{workspace.mlflow_database}"
+        engine = sqlalchemy.create_engine(uri)
+        Base.metadata.create_all(engine)
+        with engine.begin() as connection:
+            config = _get_alembic_config(uri)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "heads")
+            command.downgrade(config, "-1")
+        engine.dispose()

@@ -1,0 +1,179 @@
+"""A real MLflow server that is away at first, dies in the middle and comes back."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tracked_runs import QUICK, FakeRun, Reader, TrackerProcess
+
+from engine.events import Artifact, Facts, Metrics, TaskStateChanged
+from engine.tracking import run_link, send_pending, track_run
+from engine.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+Read = Callable[[Workspace], Reader]
+
+
+class Server:
+    """`mlflow server` on this machine, with its own database and artifacts."""
+
+    def __init__(self, folder: Path, database: Path) -> None:
+        self.folder = folder
+        shutil.copy(database, folder / "server.db")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port),
+                    "--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder}/server.db",
+                    "--artifacts-destination", str(self.folder / "artifacts"),
+                ],
+                cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            )  # fmt: skip
+        pause = threading.Event()
+        for _ in range(900):
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=5):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                assert self.process.poll() is None, (self.folder / "server.log").read_text()
+                pause.wait(0.1)
+        raise AssertionError("the MLflow server did not start within 90 s")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(timeout=20)
+            self.process = None
+
+
+@pytest.fixture
+def server(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    (tmp_path / "server").mkdir()
+    out = Server(tmp_path / "server", empty_database)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", out.uri)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    yield out
+    out.kill()
+
+
+def _wait(happened: Callable[[], bool], what: str) -> None:
+    pause = threading.Event()
+    for _ in range(1200):
+        if happened():
+            return
+        pause.wait(0.05)
+    raise AssertionError(f"{what} did not happen within a minute")
+
+
+def test_the_server_comes_dies_and_comes_back(
+    workspace: Workspace, reader: Read, server: Server, tracker: Callable[..., TrackerProcess]
+) -> None:
+    run = FakeRun(workspace).begin()
+    run.emit(TaskStateChanged(node="train", state="running"), Facts(node="train", values={"device": "CPU"}))
+    run.step(*range(20))
+    process = tracker(run)
+    log = workspace.run_folder(run.id) / "tracker.log"
+    _wait(log.exists, "a word about the missing server")
+    assert str(server.port) in log.read_text()
+    assert run.store.tracking(run.id)[0] == 0
+
+    server.start()
+    _wait(lambda: run.store.tracking(run.id)[0] > 0, "sending to the server")
+    # Steps flow while it is killed, so that a request may be cut in two.
+    stop, written = threading.Event(), [20]
+
+    def write() -> None:
+        writer = FakeRun.opened(run)
+        while not stop.wait(0.005):
+            writer.step(written[0])
+            written[0] += 1
+        writer.store.close()
+        run.clock = writer.clock
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        before = run.store.tracking(run.id)[0]
+        _wait(lambda: run.store.tracking(run.id)[0] > before, "sending while the run goes on")
+        server.kill()
+        told = log.stat().st_size
+        _wait(lambda: log.stat().st_size > told, "noticing that the server died")
+    finally:
+        stop.set()
+        thread.join()
+    server.start()
+    run.emit(TaskStateChanged(node="train", state="done"))
+    run.end("done")
+    assert process.wait() == 0
+
+    read = reader(workspace)
+    found = read.runs(run.id)
+    assert found[""].status == found["train"].status == "FINISHED"
+    steps = list(range(written[0]))
+    assert found["train"].steps("loss") == found["train"].steps("accuracy") == steps
+    assert found[""].steps("system/cpu_utilization_percentage") == steps
+    assert found["train"].params == {"epochs": "2", "note": "", "device": "CPU"}
+    assert read.artifacts(found[""].id) == ["pipeline.json"]
+    link = run_link(workspace, run.id)
+    assert link["url"] == f"{server.uri}/#/experiments/{link['experiment_id']}/runs/{found[''].id}"
+
+
+def test_what_the_tracker_gave_up_is_sent_when_the_server_is_back(
+    workspace: Workspace, reader: Read, server: Server, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "MLmodel").write_text("flavors: {}\nutc_time_created: '2026-01-01 00:00:00'\nmodel_uuid: x\n")
+    (model / "weights.bin").write_bytes(bytes(1000))
+    (tmp_path / "loss.png").write_bytes(b"png")
+    run = FakeRun(workspace).begin()
+    run.upstream()
+    run.emit(TaskStateChanged(node="train", state="running"))
+    run.emit(Metrics(node="train", step=0, values={"loss": math.nan}))
+    run.step(1, 2)
+    run.emit(
+        Artifact(node="train", role="plot", name="loss.png", path=str(tmp_path / "loss.png")),
+        Artifact(node="train", role="model", name="model", path=str(model)),
+        TaskStateChanged(node="train", state="done"),
+    )
+    run.end("done")
+    assert not track_run(workspace, run.id, patience=QUICK)
+    assert send_pending(workspace) == 0
+    assert run.store.untracked() == [run.id]
+
+    server.start()
+    assert send_pending(workspace) == 1
+    assert run.store.untracked() == []
+    read = reader(workspace)
+    child = read.runs(run.id)["train"]
+    assert child.steps("loss") == [0, 1, 2]
+    assert math.isnan(child.points["loss"][0][2])
+    assert child.models == run_link(workspace, run.id)["models"]["train"]
+    assert read.artifacts(child.id) == ["plots/loss.png"]
+    assert {i.tags[0].value for i in child.inputs} == {"table", "validation"}
+    (sent,) = read.client.search_logged_models([run_link(workspace, run.id)["experiment_id"]])
+    assert str(sent.status) == "READY"
+    assert {m.key for m in sent.metrics} == {"loss", "accuracy"}
+    stored = server.folder / "artifacts"
+    assert {p.name for p in stored.rglob("*") if p.is_file()} >= {"MLmodel", "weights.bin", "pipeline.json"}
+    assert f"model_id: {sent.model_id}" in next(stored.rglob("MLmodel")).read_text()

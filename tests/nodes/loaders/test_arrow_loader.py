@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+from loader_conformance import UNLABELLED, LoaderConformance, ids_in, training
+from volume_sets import (
+    Labels,
+    Volumes,
+    compact,
+    labels_for,
+    make_delta,
+    make_parquet,
+    reference,
+    some_volumes,
+    write_file,
+)
+
+from engine.datasets import Dataset, VolumeDelta
+from engine.errors import DataError
+from nodes.loaders import open_source
+from nodes.loaders.arrow_loader import PageIndexedSource
+from nodes.loaders.interface import Reading
+from nodes.loaders.row_groups import RowGroupSource
+
+
+class TestPageIndex(LoaderConformance):
+    """The volume layout: read through the page index."""
+
+    loader = "arrow"
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        return make_delta(folder, volumes, labels)
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        assert isinstance(dataset, VolumeDelta)
+        return compact(dataset, volumes)
+
+    def test_this_is_the_page_index(self, source: object) -> None:
+        assert isinstance(source, PageIndexedSource)
+
+
+class TestRowGroups(LoaderConformance):
+    """A compressed table: read by row groups."""
+
+    loader = "arrow"
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        return make_delta(folder, volumes, labels, compression="ZSTD")
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        assert isinstance(dataset, VolumeDelta)
+        DeltaTable(dataset.uri).optimize.compact(
+            writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=6)
+        )
+        return reference(Path(dataset.uri), volumes)
+
+    def test_the_reason_is_told(self, source: object) -> None:
+        assert isinstance(source, RowGroupSource)
+        assert "compressed (zstd)" in source.reason
+
+
+class TestSmallWindows(TestRowGroups):
+    """Windows of one batch each, decoded two rows at a time: every boundary is met."""
+
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nodes.loaders.windows.WINDOW_BYTES", 1)
+        monkeypatch.setattr("nodes.loaders.row_groups._DECODE_BYTES", 200)
+
+
+class TestParquetFolder(LoaderConformance):
+    loader = "arrow"
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        return make_parquet(folder, volumes, labels)
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        return make_parquet(
+            Path(dataset.uri).parent / "again", volumes, labels_for(volumes, unlabelled=UNLABELLED), rows=20
+        )
+
+
+def test_only_the_files_of_the_pinned_version_are_read(tmp_path: Path) -> None:
+    volumes = some_volumes(30)
+    labels = labels_for(volumes)
+    table = make_delta(tmp_path, volumes, labels)
+    compact(table, volumes)
+    write_file(Path(table.uri) / "left-behind.parquet", some_volumes(3, seed=9), {})
+    with closing(open_source("arrow", table, cores=2)) as source:
+        assert len(source.rows) == 30
+        batches = list(source.loader(source.rows_in(), Reading(7, training=False)).batches())
+        assert sorted(ids_in(source, batches)) == sorted(volumes)
+
+
+def test_a_vanished_file_is_named(tmp_path: Path) -> None:
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, labels_for(volumes))
+    with closing(open_source("arrow", table, cores=2)) as source:
+        (Path(table.uri) / "part 1.parquet").unlink()
+        with pytest.raises(DataError, match=r"part 1\.parquet is gone"):
+            list(training(source, 30).batches())
+    with pytest.raises(DataError, match=r"part 1\.parquet is gone"):
+        open_source("arrow", table, cores=2)
+
+
+def test_a_file_cut_short_after_opening_is_told_not_read(tmp_path: Path) -> None:
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, labels_for(volumes))
+    with closing(open_source("arrow", table, cores=2)) as source:
+        path = Path(table.uri) / "part 2.parquet"
+        path.write_bytes(path.read_bytes()[:600])
+        with pytest.raises(DataError, match=r"part 2\.parquet: the volume .* is not 96 bytes long"):
+            list(training(source, 30).batches())
+
+
+def test_a_shifted_file_never_gives_other_bytes(tmp_path: Path) -> None:
+    """The length in front of each value is compared with every read."""
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, labels_for(volumes))
+    with closing(open_source("arrow", table, cores=2)) as source:
+        path = Path(table.uri) / "part 0.parquet"
+        path.write_bytes(b"\x01\x02\x03" + path.read_bytes())
+        with pytest.raises(DataError, match="is not 96 bytes long"):
+            list(training(source, 30).batches())
+
+
+def test_doubled_rows_are_refused(tmp_path: Path) -> None:
+    volumes = some_volumes(12)
+    labels = labels_for(volumes)
+    make_delta(tmp_path, volumes, labels)
+    root = tmp_path / "a table"
+    write_deltalake(str(root), pq.read_table(root / "part 0.parquet"), mode="append")
+    with pytest.raises(DataError, match="9 ids come more than once"):
+        open_source("arrow", reference(root, volumes), cores=1)
+
+
+def test_many_files_do_not_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.loaders.arrow_loader.OPEN_FILES", 2)
+    volumes = some_volumes(40)
+    table = make_parquet(tmp_path, volumes, labels_for(volumes), rows=2)
+
+    def open_here() -> int:
+        return sum(".parquet" in str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+
+    with closing(open_source("arrow", table, cores=2)) as source:
+        loader = training(source, 8)
+        for _ in range(3):
+            for batch in loader.batches():
+                assert np.isfinite(batch.volumes).all()
+                assert open_here() <= 4
+    assert open_here() == 0

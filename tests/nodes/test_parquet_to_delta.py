@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_tables import (
+    SPEC,
+    context,
+    dataset_of,
+    ids,
+    multiset,
+    read_by_deltalake,
+    rows_of,
+    shards,
+    write_shard,
+)
+from deltalake import DeltaTable, write_deltalake
+from volumes import rows_by_polars, rows_by_pyarrow
+
+from engine.datasets import Preview, VolumeDelta, VolumeParquet
+from engine.errors import DataError, StaleInput, UsageError
+from engine.node import Look
+from engine.table_lock import INTERNALS
+from nodes.delta_table import open_table
+from nodes.optimize_delta import optimize_delta
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.volume_layout import schema, writer_options
+from nodes.volume_parts import Part, read_parts
+
+
+def _holds(table: VolumeDelta, volume_ids: list[str]) -> None:
+    """The version pinned, and the newest one, hold exactly these volumes, through every reader."""
+    for read in (read_by_deltalake, rows_by_pyarrow, rows_by_polars):
+        for version in (table.version, None):
+            assert read(table.uri, version) == rows_of(volume_ids), (read, version)
+    assert table.count == len(volume_ids)
+
+
+def _without(dataset: VolumeParquet, *places: int, extra: tuple[Part, ...] = ()) -> VolumeParquet:
+    """The dataset without the shards at these places, and with others."""
+    parts = [p for i, p in enumerate(read_parts(dataset).parts) if i not in places]
+    return dataset_of(Path(dataset.uri), [*parts, *extra])
+
+
+def test_a_table_owns_its_files_without_copying_them(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    _holds(table, ids(0, 7))
+    for file, part in zip(open_table(table.uri).files, read_parts(dataset).parts, strict=True):
+        assert file.path == part.path
+        assert (Path(table.uri) / file.path).samefile(Path(dataset.uri) / part.path)
+    shutil.rmtree(dataset.uri)
+    _holds(table, ids(0, 7))
+    assert table.labelled == dataset.labelled
+    assert table.spec == SPEC
+    assert table.bytes == dataset.bytes
+
+
+def test_copy_makes_files_of_its_own(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3)
+    table = parquet_to_delta(dataset, mode="copy", ctx=context(tmp_path))
+    (file,) = open_table(table.uri).files
+    assert not (Path(table.uri) / file.path).samefile(Path(dataset.uri) / file.path)
+    _holds(table, ids(0, 3))
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no second file system")
+def test_link_across_file_systems_becomes_a_copy(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3)
+    elsewhere = Path("/dev/shm") / f"voxelflow-{os.getpid()}"
+    try:
+        _holds(parquet_to_delta(dataset, table=str(elsewhere), ctx=context(tmp_path)), ids(0, 3))
+    finally:
+        shutil.rmtree(elsewhere, ignore_errors=True)
+
+
+def test_in_place_makes_the_parquet_folder_the_table(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, mode="in_place", ctx=context(tmp_path))
+    assert table.uri == dataset.uri
+    _holds(table, ids(0, 7))
+    grown = parquet_to_delta(shards(tmp_path / "p", 3, 4, 5), mode="in_place", ctx=context(tmp_path))
+    _holds(grown, ids(0, 12))
+    with pytest.raises(UsageError, match="in place"):
+        parquet_to_delta(dataset, mode="in_place", table=str(tmp_path / "other"), ctx=context(tmp_path))
+
+
+def test_a_file_of_a_table_in_place_must_not_change(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    parquet_to_delta(
+        dataset_of(folder, [write_shard(folder, ids(0, 3), name="a.parquet")]), mode="in_place", ctx=context(tmp_path)
+    )
+    (folder / "a.parquet").unlink()
+    changed = dataset_of(folder, [write_shard(folder, ids(0, 4), name="a.parquet")])
+    with pytest.raises(DataError, match="must not change"):
+        parquet_to_delta(changed, mode="in_place", ctx=context(tmp_path))
+
+
+def test_doing_it_again_makes_no_version(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    first = parquet_to_delta(dataset, ctx=context(tmp_path))
+    log = sorted((Path(first.uri) / "_delta_log").iterdir())
+    assert parquet_to_delta(dataset, ctx=context(tmp_path)) == first
+    assert sorted((Path(first.uri) / "_delta_log").iterdir()) == log
+
+
+def test_twenty_new_shards_cost_twenty_files(tmp_path: Path) -> None:
+    before = parquet_to_delta(shards(tmp_path / "p", *[2] * 5), ctx=context(tmp_path))
+    old = {f.path for f in open_table(before.uri).files}
+    after = parquet_to_delta(shards(tmp_path / "p", *[2] * 25), ctx=context(tmp_path))
+    assert after.version == before.version + 1
+    actions = (Path(after.uri) / "_delta_log" / f"{after.version:020d}.json").read_text().splitlines()
+    assert sum(line.startswith('{"add"') for line in actions) == 20
+    assert not any(line.startswith('{"remove"') for line in actions)
+    assert old < {f.path for f in open_table(after.uri).files}
+    _holds(after, ids(0, 50))
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_shards_vanish_and_change(tmp_path: Path, optimized: bool) -> None:
+    dataset = shards(tmp_path / "p", 3, 4, 5)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    if optimized:
+        assert optimize_delta(table, ctx=context(tmp_path, "o")).files == 1
+    # The middle one vanishes.
+    table = parquet_to_delta(_without(dataset, 1), ctx=context(tmp_path))
+    _holds(table, ids(0, 3) + ids(7, 5))
+    # The last one changes, and the middle one comes back: first and second state each stay readable.
+    changed = write_shard(Path(dataset.uri), ids(7, 9))
+    again = parquet_to_delta(_without(dataset, 2, extra=(changed,)), ctx=context(tmp_path))
+    _holds(again, ids(0, 16))
+    assert read_by_deltalake(table.uri, table.version) == rows_of(ids(0, 3) + ids(7, 5))
+    # Everything but the new one goes.
+    only = parquet_to_delta(dataset_of(Path(dataset.uri), [changed]), ctx=context(tmp_path))
+    _holds(only, ids(7, 9))
+    assert only.data_version == only.version
+
+
+def test_a_state_that_was_there_before_is_made_again(tmp_path: Path) -> None:
+    """The same fingerprint runs twice with another state between: its transaction id must not stop it."""
+    small, large = shards(tmp_path / "p", 3), shards(tmp_path / "p", 3, 4)
+    first = parquet_to_delta(small, ctx=context(tmp_path))
+    place = first.uri
+    second = parquet_to_delta(large, table=place, ctx=context(tmp_path, "large"))
+    third = parquet_to_delta(small, table=place, ctx=context(tmp_path))
+    assert first.version < second.version < third.version
+    _holds(third, ids(0, 3))
+    fourth = parquet_to_delta(large, table=place, ctx=context(tmp_path, "large"))
+    _holds(fourth, ids(0, 7))
+
+
+def test_files_with_plain_names_are_told_by_size_and_time(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    first = [write_shard(folder, ids(0, 3), name="a.parquet"), write_shard(folder, ids(3, 3), name="sub/a.parquet")]
+    table = parquet_to_delta(dataset_of(folder, first), ctx=context(tmp_path))
+    _holds(table, ids(0, 6))
+    (folder / "a.parquet").unlink()
+    changed = write_shard(folder, ids(10, 3), name="a.parquet")
+    assert changed.mtime_ns != first[0].mtime_ns
+    after = parquet_to_delta(dataset_of(folder, [changed, first[1]]), ctx=context(tmp_path))
+    _holds(after, ids(3, 3) + ids(10, 3))
+    assert read_by_deltalake(table.uri, table.version) == rows_of(ids(0, 6))
+
+
+def test_a_parquet_folder_may_move(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    shutil.copytree(dataset.uri, tmp_path / "moved")
+    moved = dataset_of(tmp_path / "moved", list(read_parts(dataset).parts))
+    again = parquet_to_delta(moved, table=table.uri, ctx=context(tmp_path, "other"))
+    assert again.version == table.version
+
+
+def test_two_sources_share_a_table(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    one, two = shards(tmp_path / "one", 3, 4), shards(tmp_path / "two", 5, first=100)
+    parquet_to_delta(one, table=place, ctx=context(tmp_path, "one"))
+    both = parquet_to_delta(two, table=place, ctx=context(tmp_path, "two"))
+    _holds(both, ids(0, 7) + ids(100, 5))
+    optimize_delta(both, ctx=context(tmp_path, "o"))
+    # What vanished from one source says nothing of the other.
+    less = parquet_to_delta(_without(one, 0), table=place, ctx=context(tmp_path, "one"))
+    _holds(less, ids(3, 4) + ids(100, 5))
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_the_same_volumes_from_two_sources_are_refused(tmp_path: Path, optimized: bool) -> None:
+    place = str(tmp_path / "t")
+    one = parquet_to_delta(shards(tmp_path / "one", 3, 4), table=place, ctx=context(tmp_path, "one"))
+    if optimized:
+        optimize_delta(one, ctx=context(tmp_path, "o"))
+    # Ranges of ids meet in both, ids only in the second.
+    between = dataset_of(tmp_path / "two", [write_shard(tmp_path / "two", ["vol-00001x-00000", "vol-00005x-00001"])])
+    parquet_to_delta(between, table=place, ctx=context(tmp_path, "two"))
+    with pytest.raises(DataError, match=r"already holds the volume vol-0000[456]") as caught:
+        parquet_to_delta(shards(tmp_path / "three", 4, 3, first=4), table=place, ctx=context(tmp_path, "three"))
+    assert "replace" in caught.value.hint
+    assert max(multiset(rows_by_pyarrow(place)).values()) == 1
+
+
+def test_replace_makes_the_table_hold_this_dataset_alone(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    one = parquet_to_delta(shards(tmp_path / "one", 3, 4), table=place, ctx=context(tmp_path, "one"))
+    write_deltalake(place, DeltaTable(place).to_pyarrow_table().slice(0, 2), mode="append")
+    two = shards(tmp_path / "two", 5, first=2)
+    table = parquet_to_delta(two, table=place, existing="replace", ctx=context(tmp_path, "two"))
+    _holds(table, ids(2, 5))
+    assert read_by_deltalake(place, one.version) == rows_of(ids(0, 7))
+
+
+def test_rows_that_another_program_moved_stay_and_are_not_added_again(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    DeltaTable(table.uri).optimize.compact()
+    same = parquet_to_delta(dataset, ctx=context(tmp_path))
+    _holds(same, ids(0, 7))
+    assert same.data_version == table.version
+    # New shards still go in ...
+    grown = shards(tmp_path / "p", 3, 4, 5)
+    _holds(parquet_to_delta(grown, ctx=context(tmp_path)), ids(0, 12))
+    # ... but nothing comes out, not even after our own compaction.
+    optimize_delta(parquet_to_delta(grown, ctx=context(tmp_path)), ctx=context(tmp_path, "o"))
+    with pytest.raises(StaleInput, match="another program has rewritten") as caught:
+        parquet_to_delta(_without(grown, 0), ctx=context(tmp_path))
+    assert "replace" in caught.value.hint
+    less = parquet_to_delta(_without(grown, 0), existing="replace", ctx=context(tmp_path))
+    _holds(less, ids(3, 9))
+
+
+def test_a_shard_of_which_rows_were_deleted_by_others_is_put_right_only_if_known(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    DeltaTable(table.uri).delete("id >= 'vol-00003'")
+    # Its file is gone and nothing came instead: the shard is simply missing.
+    _holds(parquet_to_delta(dataset, ctx=context(tmp_path)), ids(0, 7))
+
+
+def test_a_lost_ledger_is_mended_where_names_tell(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    shutil.rmtree(Path(table.uri) / INTERNALS)
+    assert parquet_to_delta(dataset, ctx=context(tmp_path)).version == table.version
+    _holds(parquet_to_delta(_without(dataset, 0), ctx=context(tmp_path)), ids(3, 4))
+
+
+def test_a_lost_ledger_never_doubles_rows(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    optimize_delta(table, ctx=context(tmp_path, "o"))
+    shutil.rmtree(Path(table.uri) / INTERNALS)
+    with pytest.raises(DataError, match="already holds"):
+        parquet_to_delta(dataset, ctx=context(tmp_path))
+    _holds(parquet_to_delta(dataset, existing="replace", ctx=context(tmp_path)), ids(0, 7))
+
+
+def test_other_volumes_do_not_fit(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    parquet_to_delta(shards(tmp_path / "p", 3), table=place, ctx=context(tmp_path))
+    other = SPEC.model_copy(update={"shape": (4, 3, 3)})
+    with pytest.raises(DataError, match=r"shape \(4, 3, 2\); these have shape \(4, 3, 3\)") as caught:
+        parquet_to_delta(shards(tmp_path / "q", 3, spec=other), table=place, ctx=context(tmp_path, "b"))
+    assert caught.value.parameter == "table"
+    more = SPEC.model_copy(update={"classes": ("a", "aa", "b")})
+    with pytest.raises(DataError, match="classes"):
+        parquet_to_delta(shards(tmp_path / "q", 3, spec=more), table=place, ctx=context(tmp_path, "b"))
+
+
+def test_a_managed_table_of_other_volumes_is_a_new_one(tmp_path: Path) -> None:
+    first = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
+    more = SPEC.model_copy(update={"classes": ("a", "aa", "b")})
+    second = parquet_to_delta(shards(tmp_path / "q", 4, spec=more), ctx=context(tmp_path))
+    assert second.uri != first.uri
+    _holds(first, ids(0, 3))
+    _holds(second, ids(0, 4))
+    assert parquet_to_delta(shards(tmp_path / "q", 4, spec=more), ctx=context(tmp_path)) == second
+
+
+def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "thesis.doc").touch()
+    with pytest.raises(UsageError, match=r"thesis\.doc"):
+        parquet_to_delta(shards(tmp_path / "p", 3), table=str(tmp_path / "t"), ctx=context(tmp_path))
+
+
+def test_a_changed_or_missing_parquet_file_is_told(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 3, 4)
+    (part, _) = read_parts(dataset).parts
+    path = Path(dataset.uri) / part.path
+    path.unlink()
+    with pytest.raises(DataError, match="cannot be read"):
+        parquet_to_delta(dataset, ctx=context(tmp_path))
+    write_shard(Path(dataset.uri), ids(0, 2), name=part.path)
+    with pytest.raises(StaleInput, match="not the file it was"):
+        parquet_to_delta(dataset, ctx=context(tmp_path))
+
+
+def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
+    first = shards(tmp_path / "p", 3)
+    table = parquet_to_delta(first, ctx=context(tmp_path))
+    columns = schema(SPEC).append(pa.field("site", pa.string()))
+    rows = pq.read_table(Path(first.uri) / read_parts(first).parts[0].path)
+    path = tmp_path / "p" / ("f" * 32 + ".parquet")
+    with pq.ParquetWriter(path, columns, **writer_options()) as writer:
+        writer.write_table(rows.append_column("site", pa.array(["x"] * 3)).cast(columns))
+    part = read_parts(first).parts[0].model_copy(update={"path": path.name, "bytes": path.stat().st_size})
+    with pytest.raises(DataError, match="column site"):
+        parquet_to_delta(dataset_of(tmp_path / "p", [*read_parts(first).parts, part]), ctx=context(tmp_path))
+    assert open_table(table.uri).version == table.version
+
+
+def test_nothing_to_make_a_table_of(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no volumes"):
+        parquet_to_delta(dataset_of(tmp_path / "p", []), ctx=context(tmp_path))
+    dataset = shards(tmp_path / "p", 3).model_copy(update={"spec": None})
+    with pytest.raises(DataError, match="shape"):
+        parquet_to_delta(dataset, ctx=context(tmp_path))
+
+
+def test_what_is_foreseen(tmp_path: Path) -> None:
+    assert parquet_to_delta.preview_hook is not None
+    given = Preview(kind="VolumeParquet", count=7, bytes=70, spec=SPEC)
+    params = {"table": "", "mode": "link", "existing": "keep"}
+    seen = parquet_to_delta.preview_hook(Look(params, {"parquet": given}))
+    assert isinstance(seen, Preview)
+    assert (seen.kind, seen.count, seen.spec) == ("VolumeDelta", 7, SPEC)
+
+    table = parquet_to_delta(shards(tmp_path / "p", 3), table=str(tmp_path / "t"), ctx=context(tmp_path))
+    params["table"] = table.uri
+    assert parquet_to_delta.scan_hook is not None
+    facts = parquet_to_delta.scan_hook(Look(params))
+    other = given.model_copy(update={"spec": SPEC.model_copy(update={"dtype": "int16"})})
+    for preview, mode, codes in ((given, "link", []), (other, "link", ["VF432"]), (given, "in_place", ["VF431"])):
+        look = Look(params | {"mode": mode}, {"parquet": preview}, facts=facts)
+        seen = parquet_to_delta.preview_hook(look)
+        assert [d.code for d in look.problems] == codes
+        # A table that exists may hold more than what is added.
+        assert isinstance(seen, Preview)
+        assert seen.count is None
+
+
+def test_a_result_is_checked_before_it_is_used_again(tmp_path: Path) -> None:
+    verify = parquet_to_delta.verify_hook
+    assert verify is not None
+    dataset = shards(tmp_path / "p", 3, 4)
+    first = parquet_to_delta(dataset, ctx=context(tmp_path))
+    assert verify({"out": first}, False) == verify({"out": first}, True) == ""
+    optimize_delta(first, ctx=context(tmp_path, "o"))
+    assert verify({"out": first}, True) == "", "a compaction changes no row"
+    parquet_to_delta(shards(tmp_path / "p", 3, 4, 5), ctx=context(tmp_path))
+    assert verify({"out": first}, False) == ""
+    assert "other rows" in verify({"out": first}, True)
+    (Path(first.uri) / open_table(first.uri, first.version).files[0].path).unlink()
+    assert "is gone" in verify({"out": first}, False)
+    shutil.rmtree(first.uri)
+    assert "no Delta table" in verify({"out": first}, False)

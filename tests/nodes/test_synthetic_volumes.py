@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from npy_folders import context, convert, rows
+
+from engine import manifest
+from engine.datasets import DTYPES, VolumeFiles
+from engine.errors import Cancelled
+from engine.events import Progress
+from engine.node import Look
+from engine.progress import current_reporter
+from nodes.seismic import SeismicMaker, class_of
+from nodes.seismic_classes import MAX_CLASSES, class_names
+from nodes.synthetic_volumes import synthetic_volumes
+
+SHAPE = (8, 6, 5, 4)
+
+
+def make(base: Path, count: int, fingerprint: str = "0" * 32, **params: Any) -> VolumeFiles:
+    fields = {k: params.pop(k) for k in ("previous", "extends") if k in params}
+    params = {"shape": SHAPE} | params
+    return synthetic_volumes(count=count, **params, ctx=context(base, "make", fingerprint, **fields))
+
+
+def contents(files: VolumeFiles) -> dict[str, bytes]:
+    return {p: (Path(files.uri) / p).read_bytes() for p in manifest.read(files.manifest)["path"].to_pylist()}
+
+
+def labels(files: VolumeFiles) -> dict[str, str]:
+    with (Path(files.uri) / "labels.csv").open(newline="") as source:
+        return {row["file"]: row["label"] for row in csv.DictReader(source)}
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_volumes_of_every_dtype_use_its_range(tmp_path: Path, dtype: str) -> None:
+    files = make(tmp_path, 6, dtype=dtype, classes=3)
+    assert files.count == 6
+    for path in contents(files):
+        volume = np.load(Path(files.uri) / path, allow_pickle=False)
+        assert (volume.shape, volume.dtype.name) == (SHAPE, dtype)
+        assert np.isfinite(volume).all()
+        assert volume.astype(float).std() > (0.1 if dtype.startswith("float") else 5)
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (6, 7, 2), (3, 1, 4, 3), (30, 30, 10, 10), (4, 4, 3, 2, 7)])
+def test_any_number_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    files = make(tmp_path, 32, shape=shape, classes=MAX_CLASSES)
+    assert files.spec is not None
+    assert files.spec.shape == shape
+    assert all(np.load(Path(files.uri) / p).shape == shape for p in contents(files))
+
+
+def test_labels_name_the_classes_in_equal_shares(tmp_path: Path) -> None:
+    files = make(tmp_path, 30, classes=3)
+    assert files.spec is not None
+    assert files.spec.classes == ("background", "bright-spot", "channel")
+    assert set(labels(files)) == set(contents(files))
+    assert Counter(labels(files).values()) == dict.fromkeys(files.spec.classes, 10)
+    converted = convert(Path(files.uri), tmp_path / "work")
+    assert converted.spec == files.spec
+    expected = {name: files.spec.classes.index(text) for name, text in labels(files).items()}
+    assert {name: label for name, (label, _) in rows(converted).items()} == expected
+
+
+def test_class_names_are_all_different_and_follow_the_seed() -> None:
+    assert len(set(class_names(MAX_CLASSES))) == MAX_CLASSES
+    assert [class_of(i, 0, 4) for i in range(64)] != [class_of(i, 1, 4) for i in range(64)]
+
+
+def test_a_volume_depends_on_seed_and_number_alone() -> None:
+    maker = SeismicMaker(SHAPE, "float32", 2, 0.5, seed=1)
+    first, _ = maker.volume(7)
+    maker.volume(8)
+    assert np.array_equal(first, maker.volume(7)[0])
+    assert not np.array_equal(first, SeismicMaker(SHAPE, "float32", 2, 0.5, seed=2).volume(7)[0])
+    assert not np.array_equal(first, maker.volume(9)[0])
+
+
+def test_the_classes_differ_by_more_than_their_noise() -> None:
+    """Background and bright spots: a threshold on one simple figure tells most volumes apart, not all."""
+    maker = SeismicMaker((30, 30, 10, 1), "float32", 2, 0.5, seed=0)
+    found = [maker.volume(i) for i in range(300)]
+    peak = np.array([np.abs(v).max() / np.abs(v).mean() for v, _ in found])
+    kind = np.array([k for _, k in found])
+    best = max(((peak > t) == kind).mean() for t in np.quantile(peak, np.linspace(0, 1, 99)))
+    assert 0.75 < best < 1
+
+
+def test_a_larger_count_only_adds_files(tmp_path: Path) -> None:
+    small = make(tmp_path, 40)
+    before = {p: (Path(small.uri) / p).stat() for p in contents(small)}
+    large = make(tmp_path, 100, "1" * 32, extends={"out": small})
+    assert large.count == 100
+    for path, old in before.items():
+        new = (Path(large.uri) / path).stat()
+        assert (new.st_ino, new.st_mtime_ns) == (old.st_ino, old.st_mtime_ns)
+    afresh = make(tmp_path / "other", 100)
+    assert contents(afresh) == contents(large)
+    assert labels(afresh) == labels(large)
+    smaller = make(tmp_path, 10, "2" * 32, previous={"out": large})
+    assert contents(smaller) == {p: b for p, b in contents(large).items() if p < "0000010"}
+    assert len(labels(smaller)) == 10
+
+
+def test_an_earlier_result_that_was_cleaned_away_is_made_afresh(tmp_path: Path) -> None:
+    small = make(tmp_path, 10)
+    gone = small.model_copy(update={"uri": str(tmp_path / "gone")})
+    assert contents(make(tmp_path, 20, "1" * 32, extends={"out": gone})).items() >= contents(small).items()
+
+
+def test_only_missing_and_torn_files_are_made_again(tmp_path: Path) -> None:
+    files = make(tmp_path, 40)
+    whole = contents(files)
+    times = {p: (Path(files.uri) / p).stat().st_mtime_ns for p in whole}
+    (Path(files.uri) / "0000003.npy").unlink()
+    os.truncate(Path(files.uri) / "0000017.npy", 0)
+    assert contents(make(tmp_path, 40)) == whole
+    changed = {p for p, t in times.items() if (Path(files.uri) / p).stat().st_mtime_ns != t}
+    assert changed == {"0000003.npy", "0000017.npy"}
+
+
+class Listener:
+    def __init__(self, cancel_after: int) -> None:
+        self.events: list[Progress] = []
+        self._left = cancel_after
+
+    def emit(self, event: Progress, /) -> None:
+        self.events.append(event)
+
+    def cancelled(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def test_it_can_be_cancelled_and_goes_on_from_what_is_there(tmp_path: Path) -> None:
+    token = current_reporter.set(Listener(cancel_after=0))
+    with pytest.raises(Cancelled):
+        make(tmp_path, 600)
+    current_reporter.reset(token)
+    made = sum(1 for p in tmp_path.rglob("*.npy") if not p.name.startswith("."))
+    assert 0 < made < 600
+    listener = Listener(cancel_after=1000)
+    token = current_reporter.set(listener)
+    files = make(tmp_path, 600)
+    current_reporter.reset(token)
+    assert listener.events[0].done >= made
+    assert listener.events[-1].done == files.count == listener.events[-1].total == 600
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {support!r})
+from npy_folders import context
+from nodes.synthetic_volumes import synthetic_volumes
+synthetic_volumes(count=60, shape=(8, 6, 5, 4), ctx=context(Path({base!r}), "make"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["synthetic:file-written#20", "synthetic:file-renamed#41"])
+def test_a_kill_leaves_no_half_file(tmp_path: Path, point: str) -> None:
+    script = SCRIPT.format(support=str(Path(__file__).parents[1] / "support"), base=str(tmp_path))
+    killed = subprocess.run([sys.executable, "-c", script], env=os.environ | {"VOXELFLOW_KILL_AT": point}, check=False)
+    assert killed.returncode == -9
+    there = [p for p in (tmp_path / "make").rglob("*.npy") if not p.name.startswith(".")]
+    assert 10 < len(there) < 60
+    assert all(np.load(p).shape == SHAPE for p in there)
+    times = {p: p.stat().st_mtime_ns for p in there}
+    files = make(tmp_path, 60)
+    assert contents(files) == contents(make(tmp_path / "undisturbed", 60))
+    assert {p: p.stat().st_mtime_ns for p in there} == times
+    assert sorted(os.listdir(files.uri)) == sorted([*contents(files), "labels.csv"])
+
+
+def preview(**params: Any) -> tuple[Any, list[str]]:
+    assert synthetic_volumes.preview_hook is not None
+    defaults = {p.name: p.default for p in synthetic_volumes.parameters}
+    look = Look(params=defaults | params)
+    return synthetic_volumes.preview_hook(look), [d.code for d in look.problems]
+
+
+def test_the_preview_is_what_comes_out(tmp_path: Path) -> None:
+    files = make(tmp_path, 12, classes=3, dtype="int16")
+    seen, problems = preview(count=12, shape=SHAPE, classes=3, dtype="int16")
+    assert problems == []
+    assert (seen.count, seen.bytes, seen.spec) == (files.count, files.bytes, files.spec)
+    assert seen.labelled == 12
+
+
+def test_problems_are_told_beforehand() -> None:
+    assert preview(shape=(30,))[1] == ["VF421"]
+    assert preview(count=3, classes=4)[1] == ["VF422"]

@@ -1,0 +1,197 @@
+"""Parquet datasets for table tests, contexts to run nodes in, and nodes run and killed in processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.context import TaskContext
+from engine.datasets import Dataset, VolumeDelta, VolumeParquet, VolumeSpec, dataset_from_json
+from nodes.volume_layout import schema, writer_options
+from nodes.volume_parts import Part, Parts, write_parts
+
+SPEC = VolumeSpec(shape=(4, 3, 2), dtype="float32", classes=("a", "b"))
+
+
+def volume_of(volume_id: str, spec: VolumeSpec = SPEC) -> bytes:
+    """The bytes that the volume with this id has in every test."""
+    seed = int.from_bytes(hashlib.blake2b(volume_id.encode(), digest_size=8).digest(), "big")
+    values = np.random.default_rng(seed).integers(0, 100, spec.shape)
+    return values.astype(np.dtype(spec.dtype).newbyteorder("<")).tobytes()
+
+
+def label_of(volume_id: str) -> float | None:
+    """Every seventh volume has no label."""
+    number = int(volume_id[-5:])
+    return None if number % 7 == 0 else float(number % 2)
+
+
+def ids(first: int, count: int) -> list[str]:
+    return [f"vol-{i:05d}" for i in range(first, first + count)]
+
+
+def rows_of(volume_ids: Iterable[str], spec: VolumeSpec = SPEC) -> list[tuple[str, float | None, bytes]]:
+    """What a table with these volumes must hold, sorted."""
+    return sorted((i, label_of(i), volume_of(i, spec)) for i in volume_ids)
+
+
+def write_shard(
+    folder: Path,
+    volume_ids: Sequence[str],
+    *,
+    name: str = "",
+    spec: VolumeSpec = SPEC,
+    row_group: int = 64,
+    **options: Any,
+) -> Part:
+    """One Parquet file in the volume layout; without a `name` it is named after its content."""
+    columns = schema(spec)
+    table = pa.table(
+        {
+            "id": list(volume_ids),
+            "label": pa.array([label_of(i) for i in volume_ids], pa.float32()),
+            "volume": [volume_of(i, spec) for i in volume_ids],
+        },
+        schema=columns,
+    )
+    name = name or hashlib.blake2b(json.dumps(list(volume_ids)).encode(), digest_size=16).hexdigest() + ".parquet"
+    path = folder / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with pq.ParquetWriter(temporary, columns, **writer_options() | options) as writer:
+            writer.write_table(table, row_group_size=row_group)
+        temporary.replace(path)
+    labels = [x for i in volume_ids if (x := label_of(i)) is not None]
+    stat = path.stat()
+    return Part(
+        path=name,
+        rows=len(volume_ids),
+        bytes=stat.st_size,
+        mtime_ns=stat.st_mtime_ns,
+        labelled=len(labels),
+        id_min=min(volume_ids),
+        id_max=max(volume_ids),
+        label_min=min(labels, default=None),
+        label_max=max(labels, default=None),
+    )
+
+
+def dataset_of(folder: Path, parts: Sequence[Part], spec: VolumeSpec = SPEC) -> VolumeParquet:
+    """The reference to these parts; each has a manifest of its own."""
+    key = hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+    manifest = folder.parent / f"{folder.name}-{key}.json"
+    write_parts(Parts(parts=tuple(parts)), manifest)
+    count = sum(p.rows for p in parts)
+    return VolumeParquet(
+        uri=str(folder),
+        manifest=str(manifest),
+        count=count,
+        bytes=sum(p.bytes for p in parts),
+        spec=spec,
+        found=count,
+        labelled=sum(p.labelled for p in parts),
+    )
+
+
+def shards(folder: Path, *sizes: int, first: int = 0, spec: VolumeSpec = SPEC) -> VolumeParquet:
+    """A dataset of content-named shards with so many volumes each, ids counting on."""
+    parts = []
+    for size in sizes:
+        parts.append(write_shard(folder, ids(first, size), spec=spec))
+        first += size
+    return dataset_of(folder, parts, spec)
+
+
+def context(
+    tmp_path: Path, name: str = "task", *, protected: Mapping[str, tuple[int, ...]] | None = None
+) -> TaskContext:
+    """A context whose folders exist; the same name gives the same fingerprint and folders again."""
+    home = tmp_path / "tasks" / name
+    for folder in ("out", "shared", "scratch"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    return TaskContext(
+        run_id="run",
+        node_id=name,
+        fingerprint=hashlib.blake2b(name.encode(), digest_size=16).hexdigest(),
+        out=home / "out",
+        shared=home / "shared",
+        scratch=home / "scratch",
+        protected=protected or {},
+    )
+
+
+def read_by_deltalake(uri: str, version: int | None = None) -> list[tuple[str, float | None, bytes]]:
+    """All rows through delta-rs' own engine (DataFusion), sorted; not through pyarrow's Parquet reader."""
+    from deltalake import DeltaTable
+
+    table = pa.table(DeltaTable(uri, version=version).scan().read_all())
+    return sorted(zip(*(table[c].to_pylist() for c in ("id", "label", "volume")), strict=True))
+
+
+def multiset(rows: Iterable[tuple[str, float | None, bytes]]) -> Counter[str]:
+    return Counter(row[0] for row in rows)
+
+
+# --- nodes in processes of their own ----------------------------------------------------------
+
+
+def start_node(
+    tmp_path: Path, node: str, dataset: Dataset, name: str, kill_at: str = "", **params: Any
+) -> subprocess.Popen[str]:
+    """Run a node in its own process, under the context `name`, killed at the commit point `kill_at`."""
+    order = {
+        "tmp": str(tmp_path),
+        "node": node,
+        "name": name,
+        "params": params,
+        "input": dataset.model_dump(mode="json"),
+    }
+    environment = os.environ | {"VOXELFLOW_KILL_AT": kill_at}
+    return subprocess.Popen(
+        [sys.executable, __file__, json.dumps(order)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+def finish_node(process: subprocess.Popen[str]) -> VolumeDelta:
+    """The node's result. Raises `AssertionError` with its traceback when it failed."""
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    made = dataset_from_json(out)
+    assert isinstance(made, VolumeDelta)
+    return made
+
+
+def was_killed(process: subprocess.Popen[str]) -> bool:
+    process.communicate(timeout=120)
+    return process.returncode == -signal.SIGKILL
+
+
+def _main(order: dict[str, Any]) -> None:
+    from nodes.optimize_delta import optimize_delta
+    from nodes.parquet_to_delta import parquet_to_delta
+
+    node: Any = {"ParquetToDelta": parquet_to_delta, "OptimizeDelta": optimize_delta}[order["node"]]
+    made = node(dataset_from_json(order["input"]), **order["params"], ctx=context(Path(order["tmp"]), order["name"]))
+    print(made.model_dump_json())
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))
