@@ -10,6 +10,7 @@ Node authors import what they need from here too: `from voxelflow import node, t
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,29 +24,28 @@ if not Path(engine.__file__ or "").with_name("pipeline.py").exists():
         " Install Voxelflow in an environment of its own."
     )
 
-from engine.context import TaskContext
-from engine.datasets import (
-    Dataset,
-    Predictions,
-    Preview,
-    Report,
-    Selection,
-    TrainedModel,
-    VolumeDelta,
-    VolumeFiles,
-    VolumeParquet,
-    VolumeSpec,
-)
-from engine.errors import VoxelflowError
-from engine.node import Look, node
-from engine.parameters import Advanced, Extendable, Help, PathIn, PathOut, Policy, Range, Secret, Unit
-from engine.progress import track
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from engine.catalog import Catalog
+    from engine.context import TaskContext
+    from engine.datasets import (
+        Dataset,
+        Predictions,
+        Preview,
+        Report,
+        Selection,
+        TrainedModel,
+        VolumeDelta,
+        VolumeFiles,
+        VolumeParquet,
+        VolumeSpec,
+    )
+    from engine.errors import VoxelflowError
+    from engine.node import Look, node
+    from engine.parameters import Advanced, Extendable, Help, PathIn, PathOut, Policy, Range, Secret, Unit
     from engine.pipeline import Pipeline
+    from engine.progress import track
     from engine.workspace import Workspace
 
 __all__ = [
@@ -77,6 +77,27 @@ __all__ = [
     "run",
     "track",
 ]
+
+
+_HOME = {
+    "engine.context": ("TaskContext",),
+    "engine.datasets": (
+        "Dataset", "Predictions", "Preview", "Report", "Selection", "TrainedModel", "VolumeDelta", "VolumeFiles",
+        "VolumeParquet", "VolumeSpec",
+    ),
+    "engine.errors": ("VoxelflowError",),
+    "engine.node": ("Look", "node"),
+    "engine.parameters": ("Advanced", "Extendable", "Help", "PathIn", "PathOut", "Policy", "Range", "Secret", "Unit"),
+    "engine.progress": ("track",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up when first asked for: the command's `--help` needs none of them.
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def catalog(workspace: Workspace | None = None) -> Catalog:

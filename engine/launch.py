@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ def prepare(
     Raises `CheckFailed` with every problem found.
     """
     resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
-    roots = [Path(v).expanduser() for v in (values or {}).values() if isinstance(v, str) and os.sep in v]
+    texts = [v for v in (values or {}).values() if isinstance(v, str) and v]
+    roots = [path for v in texts if (path := (base or workspace.root) / Path(v).expanduser()).is_absolute()]
     observation = observe(resolved, workspace, store, extra_roots=roots)
     made = plan(resolved, profile or find_profile("local"), observation, choice, fresh_suffix=fresh_suffix)
     return Prepared(resolved, observation, with_problems(made, catalog.problems))
@@ -168,6 +170,8 @@ def _spawn(workspace: Workspace, run_id: str) -> None:
             start_new_session=True,
         )
     _children[run_id] = process
+    # Reaped by a thread of its own: a long-lived caller must not collect dead processes.
+    threading.Thread(target=process.wait, daemon=True).start()
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

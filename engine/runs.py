@@ -202,6 +202,8 @@ class RunStore:
                 " cancel = CASE attempt WHEN 0 THEN cancel ELSE 0 END WHERE run_id = ?",
                 (os.getpid(), socket.gethostname(), time.time(), time.time(), run_id),
             )
+            # There will be more to send.
+            db.execute("UPDATE tracking SET finished = 0 WHERE run_id = ?", (run_id,))
         return self.run(run_id).attempt
 
     def finish_run(self, run_id: str, state: RunState, error: str = "") -> None:
@@ -361,6 +363,10 @@ class RunStore:
         values["options"] = json.loads(values["options"])
         values["cancel"] = bool(values["cancel"])
         if values["state"] in ACTIVE and not self._supervised(row):
+            # It may have ended between the reading of its row and the look at its lock.
+            again = self._read("SELECT * FROM runs WHERE run_id = ?", row["run_id"])[0]
+            if tuple(again) != tuple(row):
+                return self._run(again)
             values["state"] = "lost"
         assert values["state"] in get_args(RunState)
         return Run(**values)

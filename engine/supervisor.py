@@ -53,7 +53,7 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     _start_tracker(workspace, run_id)
     execution = Execution(workspace, store, catalog, run_id, plan)
     signal.signal(signal.SIGTERM, lambda *_: execution.cancel())
-    sampler, sampled_at = SystemSampler(), 0.0
+    sampler, sampled_at = SystemSampler(workspace.root), 0.0
 
     def sample() -> None:
         nonlocal sampled_at

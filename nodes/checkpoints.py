@@ -21,8 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.durable_files import flush
-from nodes.learner import NOTHING, Arrays, Sums
 from nodes.loaders.interface import LoaderState
+from nodes.running_sums import NOTHING, Sums
+
+Arrays = dict[str, NDArray[Any]]
+"""Weights and optimizer variables by name."""
 
 KEPT = 2
 _META = "meta"
@@ -118,7 +121,7 @@ def write(file: IO[bytes], checkpoint: Checkpoint, identity: str) -> None:
 def read(path: Path, identity: str) -> Checkpoint:
     """Read and verify a checkpoint (each array carries a checksum). Raises `Torn`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop(_META).tobytes())
         if meta["format"] != 1 or meta["identity"] != identity:

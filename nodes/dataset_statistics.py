@@ -184,7 +184,7 @@ def _sample(
     wanted = math.ceil(sample / BLOCK_ROWS / max(share, 1e-3))
     blocks = [-(-f.rows // BLOCK_ROWS) for f in files]
     total = sum(blocks)
-    looks = min(wanted, total)
+    looks = total if sample >= sum(f.rows for f in files) else min(wanted, total)
     given = first = look = 0
     for file, count in zip(files, blocks, strict=True):
         keep = []

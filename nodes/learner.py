@@ -8,7 +8,6 @@ all-reduce before it would count them twice).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -17,29 +16,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from engine.errors import DataError
+from nodes.checkpoints import Arrays
 from nodes.loaders.interface import Batch
 from nodes.resnet3d import LOGITS
-
-Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Loss and right answers added up over rows."""
-
-    loss: float = 0.0
-    right: float = 0.0
-    rows: int = 0
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.loss + other.loss, self.right + other.right, self.rows + other.rows)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        return {"loss": self.loss / self.rows, "accuracy": self.right / self.rows}
-
-
-NOTHING = Sums()
+from nodes.running_sums import Sums
 
 
 class Learner:
@@ -63,8 +43,8 @@ class Learner:
         self._logits = keras.Model(model.input, model.get_layer(LOGITS).output)
         with self.strategy.scope():
             optimizer.build(model.trainable_variables)
-        self._train = tf.function(self._train_replicas, jit_compile=jit)
-        self._evaluate = tf.function(self._evaluate_replicas)
+        self._train = tf.function(self._train_replicas, jit_compile=jit, autograph=False)
+        self._evaluate = tf.function(self._evaluate_replicas, autograph=False)
 
     def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
         """One optimizer step; the sums are over the batch, before the step."""

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from engine.context import TaskContext
-from engine.datasets import Preview, VolumeFiles, VolumeParquet
+from engine.datasets import Dataset, Preview, VolumeFiles, VolumeParquet
 from engine.errors import DataError
 from engine.node import Look, node
 from engine.parameters import Advanced, PathIn, Policy, Range, Unit
+from nodes.volume_parts import read_parts
 
 _ROW_BYTES = 100
 """About what a row takes beside its volume: id, label, page and row-group headers."""
@@ -77,6 +78,22 @@ def numpy_to_parquet(
         threads=threads,
     )
     return convert_files(files, choices, ctx)
+
+
+@numpy_to_parquet.verify
+def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
+    """Every part stands with the size it had: one `stat` a part, 3,000 for 650,000 volumes of 360 kB."""
+    dataset = outputs["out"]
+    assert isinstance(dataset, VolumeParquet)
+    for part in read_parts(dataset).parts:
+        path = Path(dataset.uri) / part.path
+        try:
+            size = path.stat().st_size
+        except OSError as exc:
+            return f"{path} cannot be read: {exc.strerror}"
+        if size != part.bytes:
+            return f"{path} has {size} bytes instead of {part.bytes}"
+    return ""
 
 
 @numpy_to_parquet.scan

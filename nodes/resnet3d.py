@@ -64,12 +64,12 @@ def build_resnet3d(
     backbone in bfloat16, with float32 weights, input and output. Raises `UsageError` for another
     rank of shape or fewer than two classes.
     """
-    import keras
-    from keras import layers
-
     volume = volume_shape(shape)
     if classes < 2:
         raise UsageError(f"a classifier needs at least two classes, not {classes}", parameter="classes")
+    import keras
+    from keras import layers
+
     # Input and head are float32 whatever the backbone is: data in its own units and probabilities
     # need more than bfloat16's three digits.
     exact: dict[str, Any] = {"dtype": "float32"}

@@ -66,10 +66,12 @@ class SeismicMaker:
             place = place + _sign(random) * random.uniform(0.25, 0.45) * (plane > 0)
         out: Volume = np.zeros(self._voxels, np.float32)
         for _ in range(_REFLECTORS):
-            pitch, phase = random.uniform(6, 16), random.uniform(0, 2 * math.pi)
+            # 6 to 16 voxels a wave, whatever the size: thinner layers would look like noise.
+            pitch = random.uniform(0.2, 0.5) * self._voxels[self._depth]
+            phase = random.uniform(0, 2 * math.pi)
             out += random.uniform(0.4, 0.8) * np.sin(pitch * place + phase)
         if "bright-spot" in features:
-            out *= 1 + random.uniform(1.5, 2.5) * self._blob(random, 0.4)
+            out *= 1 + random.uniform(2, 3) * self._blob(random, 0.4)
         if "salt" in features:
             # Salt has no layers: a blob where the signal gives way to weak chaos.
             blob = self._blob(random, 0.6)
@@ -79,8 +81,8 @@ class SeismicMaker:
             along = sideways[1] if len(sideways) > 1 else np.zeros_like(depth)
             bed = random.uniform(-0.3, 0.3) + 0.3 * np.sin(3 * along + random.uniform(0, 6))
             level = random.uniform(-0.4, 0.4)
-            inside = np.exp(-(((across - bed) / 0.25) ** 2) - ((depth - level) / 0.2) ** 2)
-            out = out * (1 - inside) + 2 * _sign(random) * inside
+            inside = np.exp(-(((across - bed) / 0.35) ** 2) - ((depth - level) / 0.25) ** 2)
+            out = out * (1 - inside) + 2.5 * _sign(random) * inside
         return out
 
     def _axis(self, axis: int) -> Volume:

@@ -46,7 +46,10 @@ class Staging:
             self._flushing.append(self._flusher.submit(self._finish, name, names))
         else:
             on_rows(sum(s.rows for s in sources))
-        return tuple(describe_file(self.where(n).parent, n) for n in names)
+        made = tuple(describe_file(self.where(n).parent, n) for n in names)
+        if sum(f.rows for f in made) != sum(s.rows for s in sources):
+            raise DataError(f"the new files {', '.join(names)} do not hold the rows they should", hint="Run it again.")
+        return made
 
     def settle(self) -> None:
         """Wait until every file is on the disk."""

@@ -7,8 +7,8 @@ rows as one that was not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from engine.context import TaskContext
 from engine.errors import Cancelled, DataError
 from engine.progress import Meter, track
 from nodes.checkpoints import Checkpoint, Checkpoints
-from nodes.learner import NOTHING, Learner, Sums
 from nodes.learning_rate import Schedule
 from nodes.loaders.interface import Batch, Loader, LoaderState
+from nodes.running_sums import NOTHING, Sums
+
+if TYPE_CHECKING:
+    from nodes.learner import Learner
 
 EVERY_STEP_UNTIL = 200
 """Figures are told for each step up to here, then ever more sparsely: curves stay about a thousand points."""
@@ -132,7 +135,3 @@ def _not_finite(training: Training, batch: Batch, step: int) -> DataError:
         hint="Choose a smaller learning rate, or more warm-up steps.",
         parameter="learning_rate",
     )
-
-
-def last_figures(history: tuple[Mapping[str, float], ...]) -> dict[str, float]:
-    return dict(history[-1]) if history else {}

@@ -34,11 +34,14 @@ def attend(
         followed = follow(store, run_id, view, interrupts, after)
         if followed.left:
             return _leave(followed, as_json)
-        tracked = _send(workspace, store, followed.run, view, interrupts)
+        if not as_json:
+            _tell(store, followed.run)
+        if is_tracked() and followed.run.state != "lost":
+            tracked = _send(workspace, store, followed.run, view, interrupts)
+            if not as_json:
+                _tell_tracking(workspace, run_id, tracked)
     if as_json:
         say_json(_ended(workspace, store, followed.run))
-    else:
-        _tell(workspace, store, followed.run, tracked)
     return STATUS.get(followed.run.state, 1)
 
 
@@ -92,8 +95,12 @@ def _leave(followed: Followed, as_json: bool) -> int:
 
 
 def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupts: Interrupts) -> bool:
-    """Wait until MLflow has the run. A lost run's tracker waits for its resumption, so we don't."""
-    if not is_tracked() or run.state == "lost":
+    """Wait until MLflow has the run, so that the machine may go away after us; whether it has.
+
+    A run that found everything up to date has nothing to lose: its tracker needs longer to import
+    MLflow than the whole run took, and ends without us.
+    """
+    if all(t.state == "cached" for t in store.tasks(run.run_id)):
         return False
     with contextlib.ExitStack() as stack:
         if not store.tracking(run.run_id)[2]:
@@ -103,18 +110,20 @@ def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupt
         return wait_for_tracking(workspace, store, run.run_id, interrupts)
 
 
-def _tell(workspace: Workspace, store: RunStore, run: Run, tracked: bool) -> None:
+def _tell(store: RunStore, run: Run) -> None:
     tasks = store.tasks(run.run_id)
     for line in failures(run, tasks):
         say(f"error: {line}", style=COLOURS["error"], error=True)
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
     if run.state != "done":
         say(f"`voxelflow runs resume {run.run_id}` goes on from what is done")
-    if is_tracked() and run.state != "lost":
-        for line in tracking_lines(workspace, run.run_id):
-            say(line)
-        if not tracked:
-            say("MLflow does not have all of it yet: a later run sends the rest")
+
+
+def _tell_tracking(workspace: Workspace, run_id: str, tracked: bool) -> None:
+    for line in tracking_lines(workspace, run_id):
+        say(line)
+    if not tracked:
+        say("MLflow does not have all of it yet; the rest is sent in the background, or by a later run")
 
 
 def failures(run: Run, tasks: list[Task]) -> Iterator[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -123,8 +122,3 @@ def _is_path(catalog: Catalog, node_type: str, version: int | None, name: str) -
     found = catalog.find(node_type, version)
     parameter = found.parameter(name) if found else None
     return parameter is not None and (parameter.path_in is not None or parameter.path_out is not None)
-
-
-def show_settings(values: Mapping[str, Any]) -> str:
-    """`data=/volumes, epochs=5`, as given."""
-    return ", ".join(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items())

@@ -10,6 +10,7 @@ import click
 from engine.catalog import AnyNodeType, Catalog
 from engine.cli.screen import COLOURS, say, say_json, table
 from engine.cli.session import Session, json_option, workspace_option
+from engine.cli.wording import number
 from engine.errors import UsageError
 from engine.parameters import Parameter, type_name
 from engine.workspace import Workspace
@@ -104,8 +105,8 @@ def _values(parameter: Parameter) -> str:
     elif parameter.secret:
         text = "the name of an environment variable"
     if limits := parameter.range:
-        low = "" if limits.low is None else f"{limits.low:g}"
-        high = "" if limits.high is None else f"{limits.high:g}"
+        low = "" if limits.low is None else number(limits.low)
+        high = "" if limits.high is None else number(limits.high)
         text += f" {low}..{high}"
     return f"{text} {parameter.unit}".rstrip()
 

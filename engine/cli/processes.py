@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -33,6 +34,9 @@ def serve(arguments: Sequence[str], catalog: Callable[[Workspace | None], Catalo
 
             return supervise(workspace, subject, catalog(workspace))
         from engine.tracking import send_pending, track_run
+
+        # Importing MLflow takes seconds that the run should have.
+        os.nice(10)
 
         if not track_run(workspace, subject, until_ended=True):
             return 1

@@ -24,7 +24,7 @@ def command(session: Session, pipeline: str, settings: tuple[str, ...], as_json:
     from engine.cli.documents import find_pipeline, read_settings
     from engine.cli.screen import COLOURS, say, say_json
     from engine.observe import observe
-    from engine.profiles import find_profile
+    from engine.profiles import Profile
     from engine.resolve import resolve
 
     workspace = session.workspace_to_look_at(root)
@@ -33,8 +33,10 @@ def command(session: Session, pipeline: str, settings: tuple[str, ...], as_json:
     values = read_settings(settings, document, catalog)
     resolved = resolve(document, catalog, values, base=Path.cwd())
     named = [Path(v) for v in values.values() if isinstance(v, str) and Path(v).is_absolute()]
+    # The checks ask a profile for its backend only; finding out how much memory is free takes its time.
+    profile = Profile(name="local", cores=1, memory_bytes=1 << 28)
     seen = observe(resolved, workspace, None, scan=False, extra_roots=named)
-    found = [*catalog.problems, *check(resolved, seen, find_profile("local")).diagnostics]
+    found = [*catalog.problems, *check(resolved, seen, profile).diagnostics]
     ok = all(d.severity != "error" for d in found)
     if as_json:
         say_json({"ok": ok, "pipeline": document.name, "diagnostics": [d.model_dump(mode="json") for d in found]})

@@ -28,6 +28,7 @@ from npy_folders import (
 )
 
 from engine.datasets import VolumeParquet
+from nodes.numpy_to_parquet import numpy_to_parquet
 
 SHAPE = (25, 25, 10, 4)
 PARAMS: dict[str, Any] = {"target_file_mb": 1, "row_group_rows": 4}
@@ -147,6 +148,19 @@ def test_a_damaged_part_is_made_again(tmp_path: Path, damage: str, with_previous
     again = convert(root, tmp_path / "work", previous=first if with_previous else None, told=told, **PARAMS)
     assert data(again) == bytes_of(volumes)
     assert "; 10 files converted now" in told[-1]
+
+
+def test_a_result_whose_parts_were_damaged_is_no_longer_used(tmp_path: Path) -> None:
+    root, verify = tmp_path / "in", numpy_to_parquet.verify_hook
+    make_volumes(root, numbered(30), SHAPE)
+    out = convert(root, tmp_path / "work", **PARAMS)
+    assert verify is not None
+    assert verify({"out": out}, False) == ""
+    victim = Path(out.uri) / parts_of(out).parts[2].path
+    os.truncate(victim, 1000)
+    assert "has 1000 bytes" in verify({"out": out}, False)
+    victim.unlink()
+    assert victim.name in verify({"out": out}, False)
 
 
 def test_a_previous_result_of_another_kind_is_not_used(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -22,6 +23,8 @@ from engine.datasets import Dataset, VolumeDelta, VolumeParquet, VolumeSpec, dat
 from nodes.volume_layout import schema, writer_options
 from nodes.volume_parts import Part, Parts, write_parts
 
+STARTED = "started"
+"""What a node's process says when its work begins."""
 SPEC = VolumeSpec(shape=(4, 3, 2), dtype="float32", classes=("a", "b"))
 
 
@@ -174,7 +177,7 @@ def finish_node(process: subprocess.Popen[str]) -> VolumeDelta:
     """The node's result. Raises `AssertionError` with its traceback when it failed."""
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    made = dataset_from_json(out)
+    made = dataset_from_json(out.splitlines()[-1])
     assert isinstance(made, VolumeDelta)
     return made
 
@@ -188,6 +191,10 @@ def _main(order: dict[str, Any]) -> None:
     from nodes.optimize_delta import optimize_delta
     from nodes.parquet_to_delta import parquet_to_delta
 
+    # Heavy modules before the word that it begins: whoever kills it then hits its work, not its imports.
+    for module in ("nodes.table_ingest", "nodes.compaction", "nodes.delta_vacuum"):
+        importlib.import_module(module)
+    print(STARTED, flush=True)
     node: Any = {"ParquetToDelta": parquet_to_delta, "OptimizeDelta": optimize_delta}[order["node"]]
     made = node(dataset_from_json(order["input"]), **order["params"], ctx=context(Path(order["tmp"]), order["name"]))
     print(made.model_dump_json())

@@ -49,6 +49,9 @@ class NodeConformance:
     commit_points: ClassVar[tuple[str, ...]] = ()
     """Where a kill must lose nothing."""
 
+    redo: ClassVar[Mapping[str, Any]] = {"start": "it"}
+    """How to make the node do its work again (see `engine.plan.Choice`)."""
+
     def document(self, tmp_path: Path) -> Pipeline:
         """A tiny pipeline that ends in the node under test; it may make files below `tmp_path`."""
         raise NotImplementedError
@@ -139,7 +142,7 @@ class NodeConformance:
             once = tmp_path / f"killed-{number}"
             monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
             monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
-            run, tasks = runner.run(document, start="it")
+            run, tasks = runner.run(document, **self.redo)
             assert once.exists(), f"{point} was never passed"
             assert run.state == "failed"
             assert tasks["it"].failure is not None

@@ -126,9 +126,7 @@ def test_ctrl_c_before_a_run_has_begun_is_quiet(home: Path, capsys: pytest.Captu
 
 
 def test_a_reader_that_goes_away_is_no_error(home: Path) -> None:
-    with subprocess.Popen(
-        [*PROGRAM, "nodes", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([*PROGRAM, "nodes", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

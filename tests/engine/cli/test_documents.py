@@ -14,7 +14,6 @@ from pydantic import JsonValue
 
 import engine
 from engine.catalog import Catalog
-from engine.cli import documents
 from engine.cli.documents import find_pipeline, read_setting, read_settings, shipped_pipelines
 from engine.errors import PipelineError, UsageError
 from engine.pipeline import Pipeline, write_pipeline
@@ -27,7 +26,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site = tmp_path / "site"
     (site / "engine").mkdir(parents=True)
     shutil.copytree(Path(engine.__file__ or "").parents[1] / "pipelines", site / "pipelines")
-    monkeypatch.setattr(documents.engine, "__file__", str(site / "engine" / "__init__.py"))
+    monkeypatch.setattr(engine, "__file__", str(site / "engine" / "__init__.py"))
     return site / "pipelines"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,12 +71,16 @@ def test_the_plan_as_people_read_it(
     monkeypatch.setenv("COLUMNS", "110")
     _ran(_document("old words"), {"data": str(files)}, probes, workspace, store)
     (files / "another.txt").write_text("new")
-    said = command("plan", save(_document()), "--set", "data=files", "--to", "both")
-    parts = [said.out]
-    parts.append(command("plan", "test.json", "--set", "data=files", "--from", "found").out)
-    parts.append(command("plan", "test.json", "--set", "data=files", "--fresh").out)
-    assert said.status == 0
-    assert "\n".join(parts) == GOLDEN.read_text()
+    save(_document())
+    parts = []
+    for options in ([], ["--to", "both"], ["--from", "found"], ["--fresh"]):
+        said = command("plan", "test.json", "--set", "data=files", *options)
+        assert said.status == 0
+        parts.append(" ".join(["$ voxelflow plan", *options]) + "\n" + said.out)
+    told = "\n".join(parts)
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(told)
+    assert told == GOLDEN.read_text()
 
 
 def test_the_plan_as_json_is_a_plan(command: Command, save: Save, files: Path) -> None:

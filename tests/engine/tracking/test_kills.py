@@ -78,7 +78,7 @@ def test_killed_at_random_moments_while_the_run_goes_on(
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for _ in range(4):
+        for _ in range(3):
             victim = tracker(run)
             _until_sent(run, more_than=run.store.tracking(run.id)[0])
             stop.wait(chance.random() / 2)
@@ -99,8 +99,8 @@ def test_killed_at_random_moments_while_the_run_goes_on(
 def _until_sent(run: FakeRun, more_than: int) -> None:
     """Wait until the tracker has moved its cursor: from then on a kill may hit anything."""
     pause = threading.Event()
-    for _ in range(1200):
+    for _ in range(2400):
         if run.store.tracking(run.id)[0] > more_than:
             return
         pause.wait(0.05)
-    raise AssertionError("the tracker sent nothing within a minute")
+    raise AssertionError("the tracker sent nothing within two minutes")

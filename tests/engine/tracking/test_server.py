@@ -78,11 +78,11 @@ def server(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
 
 def _wait(happened: Callable[[], bool], what: str) -> None:
     pause = threading.Event()
-    for _ in range(1200):
+    for _ in range(2400):
         if happened():
             return
         pause.wait(0.05)
-    raise AssertionError(f"{what} did not happen within a minute")
+    raise AssertionError(f"{what} did not happen within two minutes")
 
 
 def test_the_server_comes_dies_and_comes_back(

@@ -26,7 +26,7 @@ def bytes_at(path: Path, offsets: Any, volume_bytes: int) -> list[bytes]:
     return [data[offset : offset + volume_bytes] for offset in offsets]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(1, 70),
     values=st.integers(1, 40),
@@ -114,7 +114,7 @@ def test_any_bytes_are_a_struct_or_malformed(data: bytes) -> None:
     assert 0 < used <= len(data)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 10_000), value=st.integers(0, 255))
 def test_a_damaged_page_header_gives_no_wrong_offset(tmp_path: Path, at: int, value: int) -> None:
     """Whatever byte of the volume column is another one: no offset is wrong but those that lack the length in front."""

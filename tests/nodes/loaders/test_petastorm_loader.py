@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from loader_conformance import LoaderConformance
 from volume_sets import Labels, Volumes, compact, make_delta
 
@@ -21,6 +22,7 @@ class TestPetastorm(LoaderConformance):
         return compact(dataset, volumes)
 
 
+@pytest.mark.slow
 def test_the_bridge_leaves_no_stand_ins_outside_petastorm() -> None:
     code = (
         "import nodes.loaders.petastorm_bridge, sys, numpy, pyarrow\n"

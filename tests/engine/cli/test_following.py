@@ -1,0 +1,118 @@
+"""Watching: nothing missed, no false alarm, Ctrl-C counted, the wait for MLflow bounded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from engine.cli import following
+from engine.cli.following import Interrupts, wait_for_tracking, watch
+from engine.events import Message, RunStateChanged
+from engine.run_lock import ProcessLock
+from engine.runs import RunStore
+from engine.workspace import Workspace
+
+
+@pytest.fixture
+def run_id(store: RunStore) -> str:
+    return store.create_run("p", "{}", {}, "local")
+
+
+def test_every_event_is_seen_once_and_the_last_moment_is_the_end(
+    store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_BATCH", 2)
+    store.add_events(run_id, [Message(node="a", text=str(i)) for i in range(5)])
+    after = store.last_event(run_id)
+    store.add_events(run_id, [Message(node="a", text=str(i)) for i in range(5, 10)])
+    texts: list[str] = []
+    states = []
+    for moment in watch(store, run_id, after, ("message",)):
+        texts += [e.text for e in moment.events if isinstance(e, Message)]
+        states.append(moment.run.state)
+        if len(states) == 1:
+            store.add_events(run_id, [Message(node="a", text="last"), RunStateChanged(state="done")])
+            store.finish_run(run_id, "done")
+    assert texts == ["5", "6", "7", "8", "9", "last"]
+    assert states == ["starting", "done"]
+
+
+def test_a_run_that_ends_between_two_looks_is_not_lost(
+    store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.begin_attempt(run_id)
+    original = RunStore._supervised
+
+    def ends_meanwhile(self: RunStore, row: object) -> bool:
+        store.finish_run(run_id, "done")
+        return original(self, row)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RunStore, "_supervised", ends_meanwhile)
+    assert [m.run.state for m in watch(store, run_id, 0)] == ["done"]
+
+
+def test_ctrl_c_is_counted_and_the_third_breaks_whatever_hangs() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.count == 2
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_wait_for_mlflow_ends_when_all_is_sent(
+    workspace: Workspace, store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_TRACKER_GONE_S", 0.0)
+    tracker = ProcessLock(workspace.run_folder(run_id) / "tracker.lock")
+    assert tracker.acquire()
+    asked = threading.Event()
+    original = store.tracking
+
+    def asked_for(run: str) -> tuple[int, dict[str, object], bool]:
+        asked.set()
+        return original(run)
+
+    monkeypatch.setattr(store, "tracking", asked_for)
+
+    def send() -> None:
+        assert asked.wait(10)
+        RunStore(workspace).set_tracking(run_id, 1, {}, finished=True)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert wait_for_tracking(workspace, store, run_id, Interrupts())
+    sender.join()
+    tracker.release()
+
+
+def test_the_wait_for_mlflow_ends_without_a_tracker_when_time_is_up_and_at_ctrl_c(
+    workspace: Workspace, store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = ProcessLock(workspace.run_folder(run_id) / "tracker.lock")
+    monkeypatch.setattr(following, "_TRACKER_GONE_S", -1.0)
+    assert not wait_for_tracking(workspace, store, run_id, Interrupts())
+    assert tracker.acquire()
+    monkeypatch.setattr(following, "_TRACKER_GONE_S", 60.0)
+    monkeypatch.setattr(following, "_TRACKING_PATIENCE_S", -1.0)
+    assert not wait_for_tracking(workspace, store, run_id, Interrupts())
+    monkeypatch.setattr(following, "_TRACKING_PATIENCE_S", 60.0)
+    with Interrupts() as interrupts:
+        # The timer is a thread; the signal reaches the main thread, as from a keyboard.
+        timer = threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT))
+        original = store.tracking
+
+        def press(run: str) -> tuple[int, dict[str, object], bool]:
+            if timer.ident is None:
+                timer.start()
+            return original(run)
+
+        monkeypatch.setattr(store, "tracking", press)
+        assert not wait_for_tracking(workspace, store, run_id, interrupts)
+        timer.join()
+    tracker.release()

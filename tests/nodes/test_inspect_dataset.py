@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_tables import SPEC, context, dataset_of, ids, label_of, shards, volume_of, write_shard
+from numpy.typing import NDArray
+
+from engine.datasets import Selection, VolumeSpec
+from engine.errors import DataError
+from nodes.dataset_report import middle_plane, png
+from nodes.dataset_statistics import measure
+from nodes.inspect_dataset import inspect_dataset
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.volume_layout import schema, writer_options
+from nodes.volume_parts import read_parts
+
+
+def _volumes(volume_ids: list[str], spec: VolumeSpec = SPEC) -> NDArray[Any]:
+    return np.stack([np.frombuffer(volume_of(i, spec), spec.dtype).reshape(spec.shape) for i in volume_ids])
+
+
+def test_labels_are_counted_and_values_measured(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 30, 40, 5)
+    found = measure(dataset, 1000, context(tmp_path))
+    assert found.labels == dict(
+        sorted(Counter(map(label_of, ids(0, 75))).items(), key=lambda i: (i[0] is None, i[0] or 0))
+    )
+    assert found.volumes == found.values.volumes == 75
+    flat = _volumes(ids(0, 75)).reshape(-1, 2).astype(float)
+    np.testing.assert_array_equal(found.values.least, flat.min(axis=0))
+    np.testing.assert_array_equal(found.values.most, flat.max(axis=0))
+    np.testing.assert_allclose(found.values.mean, flat.mean(axis=0))
+    np.testing.assert_allclose(found.values.std, flat.std(axis=0))
+
+
+@pytest.mark.parametrize("sample", [1, 7, 30, 75, 76])
+def test_the_sample_is_bounded_spread_and_the_same_each_time(tmp_path: Path, sample: int) -> None:
+    dataset = shards(tmp_path / "p", 30, 40, 5)
+    found = measure(dataset, sample, context(tmp_path))
+    assert found.values.volumes == min(sample, 75)
+    again = measure(dataset, sample, context(tmp_path))
+    np.testing.assert_array_equal(found.values.total, again.values.total)
+
+
+def test_a_sample_reaches_all_files(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", *[12] * 6)
+    found = measure(dataset, 24, context(tmp_path))
+    assert found.values.volumes == 24
+    # Six blocks of four, one in each file: the picture's ids tell the first six volumes.
+    assert {name.split(" ")[0] for name, _ in found.pictures} == set(ids(0, 4) + ids(12, 2))
+
+
+def test_a_table_gives_the_same_figures(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 30, 40, 5)
+    table = parquet_to_delta(dataset, ctx=context(tmp_path))
+    one, two = (inspect_dataset(d, ctx=context(tmp_path, "i")).figures for d in (dataset, table))
+    assert two == one | {"version": table.version}
+    assert (one["volumes"], one["files"], one["shape"], one["dtype"]) == (75, 3, "4x3x2", "float32")
+    assert one["label a"] == sum(label_of(i) == 0 for i in ids(0, 75))
+    assert one["labelled"] == table.labelled
+
+
+def test_a_selection_is_what_is_measured(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 100), ctx=context(tmp_path))
+    selection = Selection(salt="s", low=0, high=0.3)
+    members = [i for i in ids(0, 100) if selection.holds(i)]
+    found = measure(table.select(selection), 1000, context(tmp_path))
+    assert found.labels == Counter(map(label_of, members))
+    assert found.values.volumes == len(members)
+    assert found.values.total.sum() == _volumes(members).sum()
+    small = measure(table.select(selection), 8, context(tmp_path))
+    assert 0 < small.values.volumes <= 8
+
+
+def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> None:
+    volumes = _volumes(ids(0, 3)).copy()
+    volumes[0, 0, 0, 0] = np.nan
+    volumes[1, :, :, 1] = np.inf
+    table = pa.table(
+        {"id": ids(0, 3), "label": pa.array([None, 5, 0], pa.float32()), "volume": [v.tobytes() for v in volumes]},
+        schema=schema(SPEC),
+    )
+    part = write_shard(tmp_path / "p", ids(0, 3))
+    with pq.ParquetWriter(tmp_path / "p" / part.path, schema(SPEC), **writer_options()) as writer:
+        writer.write_table(table)
+    found = measure(dataset_of(tmp_path / "p", [part]), 10, context(tmp_path))
+    assert found.values.not_finite == 1 + 12
+    assert found.values.most.max() <= 100
+    assert [found.label_name(label) for label in found.labels] == ["a", "5", "no label"]
+
+
+def test_the_page_is_safe_and_the_figures_are_json(tmp_path: Path) -> None:
+    spec = SPEC.model_copy(update={"classes": ("<script>alert(1)</script>", "b & c")})
+    dataset = shards(tmp_path / "p", 9, spec=spec)
+    ctx = context(tmp_path)
+    events: list[Any] = []
+    object.__setattr__(ctx, "emit", events.append)
+    report = inspect_dataset(dataset, ctx=ctx)
+    page = Path(report.uri).read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "b &amp; c" in page
+    assert page.count("data:image/png;base64,") == 6
+    assert page.startswith("<!doctype html>")
+    figures = json.loads((ctx.out / "figures.json").read_text())
+    assert figures["volumes"] == 9
+    assert figures["labels"]["b & c"] == sum(label_of(i) == 1 for i in ids(0, 9))
+    assert len(figures["channels"]) == 2
+    assert [Path(e.path).name for e in events if e.event == "artifact"] == ["dataset.html", "figures.json"]
+
+
+def test_a_channel_without_a_finite_value_is_told_as_such(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": ["a"],
+            "label": pa.array([None], pa.float32()),
+            "volume": [np.full(SPEC.shape, np.nan, np.float32).tobytes()],
+        },
+        schema=schema(SPEC),
+    )
+    part = write_shard(tmp_path / "p", ids(0, 1))
+    with pq.ParquetWriter(tmp_path / "p" / part.path, schema(SPEC), **writer_options()) as writer:
+        writer.write_table(table)
+    ctx = context(tmp_path)
+    report = inspect_dataset(dataset_of(tmp_path / "p", [part]), ctx=ctx)
+    assert "minimum" not in report.figures
+    assert json.loads((ctx.out / "figures.json").read_text())["channels"][0]["minimum"] is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((5,), "uint8"), ((5, 4), "int64"), ((6, 5, 4, 3), "float16"), ((3, 4, 5, 2, 2), "float64")]
+)
+def test_any_shape_and_dtype(tmp_path: Path, shape: tuple[int, ...], dtype: str) -> None:
+    spec = VolumeSpec(shape=shape, dtype=dtype)
+    found = measure(shards(tmp_path / "p", 4, spec=spec), 10, context(tmp_path))
+    channels = shape[-1] if len(shape) > 1 else 1
+    assert found.values.mean.shape == (channels,)
+    np.testing.assert_allclose(found.values.mean, _volumes(ids(0, 4), spec).reshape(-1, channels).astype(float).mean(0))
+    planes = [middle_plane(volume) for _, volume in found.pictures]
+    assert all((p is None) == (len(shape) < 3) for p in planes)
+    assert all(p is None or p.shape == shape[:2] for p in planes)
+
+
+def test_pictures_are_real_png() -> None:
+    plane = np.array([[0.0, 1.0, 2.0], [np.nan, 4.0, np.inf]])
+    data = png(plane)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (3, 2)
+    start = data.index(b"IDAT") + 4
+    raw = zlib.decompress(data[start : data.index(b"IEND") - 8])
+    rows = np.frombuffer(raw, np.uint8).reshape(2, 4)
+    assert rows[:, 0].tolist() == [0, 0]
+    assert rows[0, 1:].tolist() == [0, 63, 127]
+    assert png(np.zeros((2, 2)))[:4] == b"\x89PNG"
+
+
+def test_an_empty_or_broken_dataset_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no volumes"):
+        measure(dataset_of(tmp_path / "p", []), 10, context(tmp_path))
+    dataset = shards(tmp_path / "p", 3)
+    (part,) = read_parts(dataset).parts
+    (tmp_path / "p" / part.path).write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read"):
+        measure(dataset, 10, context(tmp_path))
+    wrong = SPEC.model_copy(update={"shape": (4, 3, 3)})
+    other = shards(tmp_path / "q", 3).model_copy(update={"spec": wrong})
+    with pytest.raises(DataError, match="96 bytes, not 144"):
+        measure(other, 10, context(tmp_path))

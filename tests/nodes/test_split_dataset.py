@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from delta_tables import SPEC, context, ids, shards
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.datasets import Preview, VolumeDelta
+from engine.errors import UsageError
+from engine.node import Look
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.split_dataset import Split, split_dataset
+
+TABLE = VolumeDelta(uri="/t", count=2000, bytes=1, spec=SPEC, version=3, data_version=2, files=4, labelled=5)
+
+
+def _split(tmp_path: Path, table: VolumeDelta = TABLE, **params: float) -> Split:
+    return split_dataset(table, ctx=context(tmp_path), **params)
+
+
+def _holds(table: VolumeDelta, volume_id: str) -> bool:
+    return all(s.holds(volume_id) for s in table.selections)
+
+
+def _members(split: Split, volume_ids: list[str]) -> list[set[str]]:
+    return [{i for i in volume_ids if _holds(part, i)} for part in split]
+
+
+def test_every_volume_is_in_exactly_one_part(tmp_path: Path) -> None:
+    train, validation, test = _members(_split(tmp_path, validation=0.2, test=0.1), ids(0, 2000))
+    assert train | validation | test == set(ids(0, 2000))
+    assert len(train) + len(validation) + len(test) == 2000
+    # Shares are met on average: three standard deviations of a share of 2,000 are below 3%.
+    for part, share in ((train, 0.7), (validation, 0.2), (test, 0.1)):
+        assert abs(len(part) / 2000 - share) < 0.03
+
+
+@given(st.floats(0, 0.6), st.floats(0, 0.39), st.integers(0, 5), st.text(min_size=1, max_size=20))
+def test_no_id_falls_between_the_parts(
+    tmp_path_factory: pytest.TempPathFactory, validation: float, test: float, seed: int, volume_id: str
+) -> None:
+    split = _split(tmp_path_factory.getbasetemp(), validation=validation, test=test, seed=seed)
+    assert sum(_holds(part, volume_id) for part in split) == 1
+
+
+def test_references_are_the_table_itself(tmp_path: Path) -> None:
+    for part in _split(tmp_path):
+        assert part.model_copy(update={"selections": ()}) == TABLE
+
+
+def test_a_volume_stays_in_its_part_when_others_come(tmp_path: Path) -> None:
+    few = _members(_split(tmp_path), ids(0, 500))
+    many = _members(_split(tmp_path), ids(0, 2000))
+    assert all(a <= b for a, b in zip(few, many, strict=True))
+
+
+def test_the_test_part_does_not_depend_on_the_validation_share(tmp_path: Path) -> None:
+    one = _members(_split(tmp_path, validation=0.1, test=0.2), ids(0, 500))[2]
+    two = _members(_split(tmp_path, validation=0.3, test=0.2), ids(0, 500))[2]
+    assert one == two
+
+
+def test_another_seed_gives_another_split(tmp_path: Path) -> None:
+    one, two = (_members(_split(tmp_path, seed=seed), ids(0, 500))[1] for seed in (0, 1))
+    assert one != two
+    assert one & two
+
+
+def test_a_split_of_a_split_has_all_its_parts(tmp_path: Path) -> None:
+    outer = _split(tmp_path, validation=0.3).train
+    inner = _split(tmp_path, outer, validation=0.3)
+    members = _members(inner, ids(0, 2000))
+    assert members[0] | members[1] == _members(_split(tmp_path, validation=0.3), ids(0, 2000))[0]
+    assert abs(len(members[1]) / 2000 - 0.7 * 0.3) < 0.04
+
+
+def test_nothing_left_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to train on"):
+        _split(tmp_path, validation=0.5, test=0.5)
+    look = Look({"validation": 0.5, "test": 0.5, "seed": 0})
+    assert split_dataset.preview_hook is not None
+    split_dataset.preview_hook(look)
+    assert [(d.code, d.parameter) for d in look.problems] == [("VF441", "validation")]
+
+
+def test_what_is_foreseen() -> None:
+    assert split_dataset.preview_hook is not None
+    given = Preview(kind="VolumeDelta", count=7, spec=SPEC)
+    seen = split_dataset.preview_hook(Look({"validation": 0.2, "test": 0.1, "seed": 0}, {"table": given}))
+    assert isinstance(seen, Mapping)
+    assert dict(seen) == {"train": given, "validation": given, "test": given}
+
+
+def test_a_real_table_splits_without_new_files(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 30), ctx=context(tmp_path))
+    before = sorted(Path(table.uri).rglob("*"))
+    split = _split(tmp_path, table)
+    assert sorted(Path(table.uri).rglob("*")) == before
+    assert split.train.uri == table.uri
+    assert split_dataset.verify_hook is not None
+    assert split_dataset.verify_hook(split._asdict(), False) == ""

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from engine.datasets import Preview, VolumeSpec
+from engine.node import Look
+from nodes.resnet3d import parameter_count
+from nodes.train_resnet3d import train_resnet3d
+
+SPEC = VolumeSpec(shape=(30, 30, 10, 10), dtype="float32")
+TABLE = Preview(kind="VolumeDelta", count=2000, labelled=2000, spec=SPEC)
+
+
+def look(
+    inputs: Mapping[str, Preview] | None = None, **params: Any
+) -> tuple[Preview, list[tuple[str, str, str | None]]]:
+    defaults = {p.name: p.default for p in train_resnet3d.parameters}
+    seen = Look(params=defaults | params, inputs={"data": TABLE} if inputs is None else inputs)
+    assert train_resnet3d.preview_hook is not None
+    out = train_resnet3d.preview_hook(seen)
+    assert isinstance(out, Preview)
+    assert all(problem.hint for problem in seen.problems)
+    return out, [(p.code, p.severity, p.parameter or p.port) for p in seen.problems]
+
+
+def spec(*shape: int) -> VolumeSpec:
+    return VolumeSpec(shape=shape, dtype="int16")
+
+
+def test_nothing_to_say_about_a_good_table() -> None:
+    out, problems = look()
+    assert problems == []
+    assert out.kind == "TrainedModel"
+    assert out.spec == SPEC
+    # The model, and weights with Adam's two moments to go on from.
+    assert out.bytes == 4 * parameter_count(SPEC.shape) * 4
+
+
+def test_nothing_to_say_while_nothing_is_known() -> None:
+    assert look({}) == (Preview(kind="TrainedModel"), [])
+    assert look({"data": Preview(kind="VolumeDelta")}) == (Preview(kind="TrainedModel"), [])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "params", "expected"),
+    [
+        ({"data": TABLE.model_copy(update={"spec": spec(8, 8)})}, {}, ("VF501", "error", "data")),
+        ({"data": TABLE.model_copy(update={"spec": spec(8, 8, 8, 1, 1)})}, {}, ("VF501", "error", "data")),
+        ({"data": TABLE}, {"loader": "npy"}, ("VF502", "error", "loader")),
+        ({"data": TABLE.model_copy(update={"kind": "VolumeFiles"})}, {}, ("VF502", "error", "loader")),
+        ({"data": TABLE}, {"batch_size": 2001}, ("VF503", "error", "batch_size")),
+        ({"data": TABLE}, {"batch_size": 1700}, ("VF503", "warning", "batch_size")),
+        ({"data": TABLE.model_copy(update={"labelled": 20})}, {}, ("VF503", "error", "batch_size")),
+        ({"data": TABLE.model_copy(update={"labelled": 0})}, {}, ("VF504", "error", "data")),
+        ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
+        ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
+        (
+            {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
+            {},
+            ("VF507", "error", "validation"),
+        ),
+    ],
+)
+def test_problems_are_told_before_anything_runs(
+    inputs: dict[str, Preview], params: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    assert look(inputs, **params)[1] == [expected]
+
+
+def test_other_inputs_with_their_loader() -> None:
+    files = TABLE.model_copy(update={"kind": "VolumeFiles", "labelled": None})
+    assert look({"data": files}, loader="npy")[1] == []
+    parquet = TABLE.model_copy(update={"kind": "VolumeParquet"})
+    assert look({"data": parquet, "validation": TABLE}, loader="petastorm")[1] == []
+    assert look({"data": TABLE.model_copy(update={"spec": spec(9, 9, 9)})})[1] == []
+
+
+def test_what_enters_the_fingerprint() -> None:
+    by_name = {p.name: p for p in train_resnet3d.parameters}
+    assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
+    assert [n for n, p in by_name.items() if p.policy] == ["jit", "deterministic", "checkpoint_every_s"]
+    assert by_name["depth"].choices == (18, 34, 50, 101, 152)
+    assert train_resnet3d.inputs[1].required is False

@@ -1,0 +1,160 @@
+"""Trainings in processes of their own, with a network small enough to be killed many times."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.context import Resources, TaskContext
+from engine.datasets import Dataset, dataset_from_json
+from engine.events import Event
+
+PROCESSES = multiprocessing.get_context("forkserver")
+# TensorFlow and MLflow are imported once, in the fork server, and not for each of the trainings.
+PROCESSES.set_forkserver_preload(["nodes.training", "nodes.mlflow_model", "matplotlib.figure"])
+
+
+class Place:
+    """Where one training has its folders, as the engine would make them for a fingerprint."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for folder in (self.out, self.scratch, root / "shared"):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def out(self) -> Path:
+        return self.root / "out"
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "scratch"
+
+    def events(self) -> list[dict[str, Any]]:
+        path = self.root / "events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def state(self) -> dict[str, bytes]:
+        """Weights, optimizer and history of the finished training, to be compared bit for bit."""
+        import numpy as np
+
+        with np.load(self.out / "training_state.npz", allow_pickle=False) as file:
+            return {name: file[name].tobytes() for name in file.files}
+
+
+def run_training(
+    place: Place,
+    data: Dataset,
+    *,
+    environment: dict[str, str] | None = None,
+    validation: Dataset | None = None,
+    extends: Dataset | None = None,
+    cancel_after: int | None = None,
+    **params: Any,
+) -> int:
+    """Train in a new process; its exit status (negative: the signal that ended it, 3: an error in events)."""
+    process = PROCESSES.Process(
+        target=_child,
+        args=(
+            str(place.root),
+            data.model_dump_json(),
+            validation.model_dump_json() if validation else "",
+            extends.model_dump_json() if extends else "",
+            environment or {},
+            cancel_after,
+            params,
+        ),
+    )
+    process.start()
+    process.join(240)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError("the training did not end")
+    return process.exitcode
+
+
+def _child(
+    root: str,
+    data: str,
+    validation: str,
+    extends: str,
+    environment: dict[str, str],
+    cancel_after: int | None,
+    params: dict[str, Any],
+) -> None:
+    os.environ.update(environment)
+    from engine.errors import VoxelflowError
+    from engine.progress import current_reporter
+    from nodes import training
+
+    training.build_resnet3d = tiny_network  # type: ignore[assignment]
+    place = Place(Path(root))
+    steps = 0
+    with (place.root / "events.jsonl").open("a") as sink:
+
+        def emit(event: Event) -> None:
+            nonlocal steps
+            steps += event.event == "metrics"
+            sink.write(event.model_dump_json() + "\n")
+            sink.flush()
+
+        def cancelled() -> bool:
+            return cancel_after is not None and steps >= cancel_after
+
+        class Reporter:
+            def emit(self, event: Event, /) -> None:
+                emit(event)
+
+            def cancelled(self) -> bool:
+                return cancelled()
+
+        current_reporter.set(Reporter())
+        ctx = TaskContext(
+            run_id="run",
+            node_id="train",
+            fingerprint="0" * 64,
+            out=place.out,
+            shared=place.root / "shared",
+            scratch=place.scratch,
+            resources=Resources(cores=2),
+            extends={"out": dataset_from_json(extends)} if extends else {},
+            emit=emit,
+            is_cancelled=cancelled,
+        )
+        from nodes.train_resnet3d import train_resnet3d
+
+        inputs = [dataset_from_json(data), dataset_from_json(validation) if validation else None]
+        try:
+            result = train_resnet3d(*inputs, ctx=ctx, **params)  # type: ignore[arg-type]
+        except VoxelflowError as exc:
+            sink.write(
+                json.dumps({"event": "failure", "code": exc.code, "message": exc.message, "hint": exc.hint}) + "\n"
+            )
+            sink.flush()
+            sys.exit(3)
+        (place.root / "result.json").write_text(result.model_dump_json())
+
+
+def tiny_network(
+    shape: Any, *, depth: int, classes: int, mean: Any, variance: Any, mixed_precision: bool = False, **_: Any
+) -> Any:
+    """Batch norm, convolutions and a head named like the real network's: everything that a state holds."""
+    import keras
+    from keras import layers
+
+    from nodes.resnet3d import LOGITS, volume_shape
+
+    inputs = keras.Input(tuple(shape), name="volume")
+    x = layers.Reshape(volume_shape(shape))(inputs)
+    x = layers.Normalization(-1, list(mean), list(variance))(x)
+    for filters in (4, 8):
+        x = layers.Conv3D(filters, 3, 2, "same")(x)
+        x = layers.ReLU()(layers.BatchNormalization(momentum=0.9)(x))
+    x = layers.GlobalAveragePooling3D()(x)
+    x = layers.Dense(1 if classes == 2 else classes, name=LOGITS)(x)
+    outputs = layers.Activation("sigmoid" if classes == 2 else "softmax")(x)
+    return keras.Model(inputs, outputs)

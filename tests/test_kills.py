@@ -1,0 +1,172 @@
+"""From files to an optimised table, killed anywhere: no row lost, none doubled, the record as if undisturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from running import Runner
+from volumes import rows_by_polars, rows_by_pyarrow, write_volumes
+
+import voxelflow
+from engine import launch
+from engine.datasets import VolumeDelta
+from engine.pipeline import Pipeline
+from engine.runs import RunStore
+from engine.workspace import Workspace, open_workspace
+
+pytestmark = pytest.mark.slow
+
+SHAPE = (12, 12, 8, 2)
+COUNT = 600
+COMMIT_POINTS = [
+    "parquet:part-written",
+    "parquet:part-renamed#2",
+    "parquet:before-manifest",
+    "parquet:after-manifest",
+    "delta:file-linked#2",
+    "delta:before-ledger",
+    "delta:before-commit",
+    "delta:after-commit",
+    "optimize:file-written",
+    "optimize:before-commit",
+    "optimize:after-commit",
+    "optimize:before-vacuum",
+    "supervisor:before-result",
+    "supervisor:before-result#3",
+    "supervisor:after-result#2",
+]
+"""Every named commit point on the way from files to the table; `#n` is its n-th passing."""
+
+
+def etl(folder: Path, *, table: str = "", name: str = "etl") -> Pipeline:
+    return pipeline(
+        box("folder", "VolumeFolder", folder=str(folder)),
+        box("convert", "NumpyToParquet", target_file_mb=1),
+        box("table", "ParquetToDelta", table=table),
+        box("optimize", "OptimizeDelta", target_file_mb=3, vacuum=True),
+        wires="folder.out>convert.files convert.out>table.parquet table.out>optimize.table",
+        name=name,
+    )
+
+
+def expected(folder: Path, volumes: dict) -> list[tuple[str, float, bytes]]:
+    return sorted((name, float(int(Path(name).stem) % 2), volume.tobytes()) for name, volume in volumes.items())
+
+
+def rows(table: object) -> list[tuple[str, float | None, bytes]]:
+    assert isinstance(table, VolumeDelta)
+    found = rows_by_pyarrow(table.uri, table.version)
+    assert found == rows_by_polars(table.uri, table.version)
+    return found
+
+
+def record(store: RunStore) -> dict[str, tuple]:
+    """What the run store says of the results, without times and places."""
+    return {
+        r.fingerprint: (r.node_type, r.node, {k: v.details() | {"version": 0} for k, v in r.outputs.items()})
+        for r in store.results()
+    }
+
+
+@pytest.fixture(scope="module")
+def volumes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list]:
+    folder = tmp_path_factory.mktemp("volumes")
+    return folder, expected(folder, write_volumes(folder, COUNT, shape=SHAPE))
+
+
+def runner_in(workspace: Workspace) -> Runner:
+    return Runner(voxelflow.catalog(workspace), workspace, RunStore(workspace))
+
+
+@pytest.fixture
+def undisturbed(volumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple]:
+    monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", f"{tmp_path}{os.pathsep}{volumes[0]}")
+    runner = runner_in(open_workspace(tmp_path / "undisturbed"))
+    run, tasks = runner.run(etl(volumes[0]))
+    assert run.state == "done", run.error
+    assert rows(tasks["optimize"].outputs["out"]) == volumes[1]
+    return record(runner.store)
+
+
+def finish_killed(runner: Runner, run_id: str) -> dict:
+    """Resume until the run is done; gives its tasks."""
+    run = runner.finish(run_id)
+    for _ in range(5):
+        if run.state == "done":
+            break
+        run, _ = runner.resume(run_id)
+    assert run.state == "done", run.error
+    return runner.tasks(run_id)
+
+
+@pytest.mark.timeout(900)
+def test_a_kill_at_every_commit_point(volumes, undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, point in enumerate(COMMIT_POINTS):
+        runner = runner_in(open_workspace(tmp_path / f"killed-{number}"))
+        once = tmp_path / f"once-{number}"
+        monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+        monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
+        run_id = runner.start(etl(volumes[0]))
+        assert runner.finish(run_id).state in ("failed", "lost"), point
+        assert once.exists(), f"{point} was never passed"
+        tasks = finish_killed(runner, run_id)
+        assert rows(tasks["optimize"].outputs["out"]) == volumes[1], point
+        assert record(runner.store) == undisturbed, point
+        assert list(runner.workspace.scratch.iterdir()) == [], point
+
+
+@pytest.mark.timeout(900)
+def test_kills_at_random_moments(volumes, undisturbed, tmp_path: Path) -> None:
+    dice = random.Random(20)
+    for number in range(8):
+        runner = runner_in(open_workspace(tmp_path / f"random-{number}"))
+        run_id = runner.start(etl(volumes[0]))
+        launch.wait_started(runner.workspace, runner.store, run_id, 1)
+        time.sleep(dice.uniform(0.1, 5.0))
+        run = runner.store.run(run_id)
+        workers = [t.pid for t in runner.store.tasks(run_id) if t.state == "running" and t.pid]
+        victim = run.pid if dice.random() < 0.5 or not workers else workers[0]
+        if run.active and victim is not None:
+            os.kill(victim, signal.SIGKILL)
+        tasks = finish_killed(runner, run_id)
+        assert rows(tasks["optimize"].outputs["out"]) == volumes[1]
+        assert record(runner.store) == undisturbed
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("point", ["delta:before-commit", "delta:after-commit", "optimize:before-commit"])
+def test_two_runs_on_one_table_one_of_them_killed(
+    volumes, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", f"{tmp_path}{os.pathsep}{volumes[0]}")
+    other = tmp_path / "other"
+    more = expected(other, write_volumes(other, 300, shape=SHAPE, first=COUNT))
+    place = str(tmp_path / "table")
+    runner = runner_in(open_workspace(tmp_path / "workspace"))
+    monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+    monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(tmp_path / "once"))
+    one = runner.start(etl(volumes[0], table=place, name="one"))
+    two = runner.start(etl(other, table=place, name="two"))
+    for run_id in (one, two):
+        runner.finish(run_id)
+    assert (tmp_path / "once").exists()
+    for run_id in (one, two):
+        if runner.store.run(run_id).state == "done":
+            continue
+        run, tasks = runner.resume(run_id)
+        if run.state != "done":
+            # The other run has moved the table on; a new run brings it up to what the sources say.
+            assert tasks["optimize"].failure is not None, run.error
+            assert tasks["optimize"].failure["code"] == "stale-input", run.error
+    finals = []
+    for document in (etl(volumes[0], table=place, name="one"), etl(other, table=place, name="two")):
+        run, tasks = runner.run(document)
+        assert run.state == "done", run.error
+        finals.append(tasks["optimize"].outputs["out"])
+    assert rows(max(finals, key=lambda t: t.version)) == sorted(volumes[1] + more)
