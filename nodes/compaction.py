@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.context import TaskContext
 from engine.datasets import VolumeDelta
@@ -19,8 +18,8 @@ from engine.progress import Meter
 from nodes.compaction_plan import Bin, plan_bins
 from nodes.delta_commit import Change, table_writer
 from nodes.delta_log import data_version
-from nodes.delta_table import TableFile, TableVersion, open_table
-from nodes.parquet_rewrite import Recipe, RowSource, compression_of, layout_problem
+from nodes.delta_table import TableVersion, open_table
+from nodes.parquet_rewrite import Recipe, RowSource, compression_of, layout_problem, read_metadata
 from nodes.shard_ledger import concatenate, cut, drop_old_ledgers, open_ledger, write_ledger
 from nodes.table_staging import Staging, open_staging
 
@@ -79,7 +78,9 @@ def fresh(table: VolumeDelta) -> TableVersion:
 
 
 def _plan(current: TableVersion, target: Target) -> list[Bin]:
-    odd = {f.path for f in current.files if layout_problem(current.root / f.path)} if target.rewrite_layout else set()
+    odd: set[str] = set()
+    if target.rewrite_layout:
+        odd = {f.path for f in current.files if layout_problem(read_metadata(current.root / f.path, f.bytes))}
     return plan_bins(current.files, target.file_bytes, target.min_fill, odd)
 
 
@@ -92,27 +93,22 @@ def _write(
 ) -> list[Change]:
     import pyarrow as pa
 
-    columns = pa.schema(current.delta.schema().to_arrow())
+    columns = pa.schema(current.columns.to_arrow())
     meter = Meter(sum(b.rows for b in bins), "volumes", "writing large files")
     changes = []
     for item in bins:
+        sources = [RowSource(current.root / f.path, f.bytes, ((0, f.rows),)) for f in item.files]
         if item.odd:
             # Written plain they may grow beyond the target: then they become several.
             recipe = Recipe.of(current.spec, columns, max_bytes=target.file_bytes)
         else:
-            recipe = Recipe.of(current.spec, columns, _shared_compression(current.root, item.files))
-        sources = [RowSource(current.root / f.path, f.bytes, ((0, f.rows),)) for f in item.files]
+            # Compressed files that somebody chose stay compressed.
+            recipe = Recipe.of(current.spec, columns, compression_of(read_metadata(s.path, s.bytes) for s in sources))
         changes.append(Change(adds=staging.rewrite(sources, recipe, meter.add), removes=item.files))
         ctx.commit_point("optimize:file-written")
     staging.settle()
     meter.finish()
     return changes
-
-
-def _shared_compression(root: Path, files: Sequence[TableFile]) -> str:
-    """Compressed files that somebody chose stay compressed; a mixture becomes plain."""
-    found = {compression_of(root / f.path) for f in files}
-    return found.pop() if len(found) == 1 else "none"
 
 
 def _commit(planned: TableVersion, changes: list[Change], staging: Staging, ctx: TaskContext) -> None:

@@ -20,7 +20,7 @@ from nodes.delta_log import data_version
 from nodes.volume_layout import spec_of
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, Schema
 
 IN_PLACE = "voxelflow.in_place"
 """Property of a table whose files also belong to a Parquet dataset."""
@@ -72,7 +72,7 @@ class TableVersion:
     in_place: bool
     token: int
     """Fencing token of the last writer, 0 when there was none."""
-    delta: DeltaTable = field(compare=False, repr=False)
+    columns: Schema = field(compare=False, repr=False)
 
     def reference(
         self, uri: str, selections: Sequence[Selection] = (), known: tuple[int, int] | None = None
@@ -127,7 +127,7 @@ def open_table(uri: str | Path, version: int | None = None) -> TableVersion:
         files=tuple(sorted(_files(delta, root), key=lambda f: (f.id_min, f.path))),
         in_place=metadata.configuration.get(IN_PLACE) == "true",
         token=delta.transaction_version(WRITER_APP_ID) or 0,
-        delta=delta,
+        columns=delta.schema(),
     )
 
 

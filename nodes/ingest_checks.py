@@ -96,7 +96,7 @@ def columns_of(wanted: Wanted, part: Part) -> Schema:
 
 
 def refuse_other_columns(table: TableVersion, wanted: Wanted, parts: Iterable[Part]) -> None:
-    there = {f.name: str(f.type) for f in table.delta.schema().fields}
+    there = {f.name: str(f.type) for f in table.columns.fields}
     for part in parts:
         here = {f.name: str(f.type) for f in columns_of(wanted, part).fields}
         if there != here:

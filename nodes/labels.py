@@ -2,7 +2,8 @@
 
 Texts become 0, 1, ... in sorted order and their names are kept as the classes; numbers stay numbers
 (sub-folder names are always classes). Everything is held in Arrow and NumPy columns, no Python object
-a file: about 150 bytes a row while labels are matched, 5 bytes a file afterwards.
+a file. Measured with 650,000 files and as many rows: 600 bytes a file at the peak while a table of
+labels is read and matched, 5 bytes a file afterwards.
 """
 
 from __future__ import annotations

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
-from engine.errors import DataError
+from engine.errors import DataError, UsageError
 from nodes.checkpoints import Arrays
 from nodes.loaders.interface import Batch
 from nodes.resnet3d import LOGITS
 from nodes.running_sums import Sums
+from nodes.tensorflow_setup import keras, tf
 
 
 class Learner:
     """A model from `resnet3d` with its optimizer.
 
-    `strategy` is the one the model was built under (default: the current one, a single device).
-    Several machines need no other code here, but each must hand in its slice of the global batch.
+    `strategy` is the one the model was built under (default: the current one, a single device). It
+    may have several replicas in this process; for several machines `_spread` has to take this
+    machine's slice of the batch only, and the rows that `Sums` counts must be those of all.
     """
 
     def __init__(
@@ -47,10 +47,27 @@ class Learner:
         self._evaluate = tf.function(self._evaluate_replicas, autograph=False)
 
     def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
-        """One optimizer step; the sums are over the batch, before the step."""
+        """One optimizer step; the sums are over the batch, before the step.
+
+        Raises `UsageError` when the device has too little memory for the batch, or no repeatable form of an
+        operation.
+        """
         self.optimizer.learning_rate = learning_rate
         share = tf.constant(1 / global_rows, tf.float32)
-        loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
+        try:
+            loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
+        except tf.errors.ResourceExhaustedError as exc:
+            raise UsageError(
+                f"the device has too little memory for a batch of {len(batch.rows)} volumes",
+                hint="Choose a smaller batch size or depth.",
+                parameter="batch_size",
+            ) from exc
+        except tf.errors.UnimplementedError as exc:
+            raise UsageError(
+                f"the device cannot do an operation as it is wanted: {str(exc).splitlines()[0]}",
+                hint="Set deterministic to false, or jit to false if it is on.",
+                parameter="deterministic",
+            ) from exc
         return Sums(float(loss), float(right), len(batch.rows))
 
     def evaluate(self, batch: Batch, *, rows: int) -> Sums:

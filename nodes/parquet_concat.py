@@ -39,19 +39,15 @@ def template(columns: pa.Schema, options: dict[str, Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def can_join(sources: Sequence[tuple[Path, int]], empty: bytes, codec: str, group_rows: int) -> bool:
+def can_join(files: Iterable[tuple[int, pq.FileMetaData]], empty: bytes, codec: str, group_rows: int) -> bool:
     """Whether the pages of these files may stand one behind the other in a file with the schema of `empty`.
 
-    `sources` are files, each with the rows that it must have; `codec` is pyarrow's name of the compression.
-    A file that cannot be read may not.
+    `files` are the rows that each must have, and its footer; `codec` is pyarrow's name of the
+    compression that all of them must have.
     """
     schema = pq.ParquetFile(pa.BufferReader(empty)).schema
-    for path, rows in sources:
-        try:
-            meta = pq.read_metadata(path, memory_map=True)
-        except (OSError, pa.ArrowException):
-            return False
-        if not meta.created_by.startswith(_WRITER) or not meta.schema.equals(schema) or meta.num_rows != rows:
+    for rows, meta in files:
+        if meta.num_rows != rows or not meta.created_by.startswith(_WRITER) or not meta.schema.equals(schema):
             return False
         for group in _groups_of(meta):
             if group.num_rows > group_rows:
@@ -63,8 +59,14 @@ def can_join(sources: Sequence[tuple[Path, int]], empty: bytes, codec: str, grou
     return True
 
 
-def join(paths: Sequence[Path], target: Path, empty: bytes, group_rows: int, on_rows: Callable[[int], None]) -> None:
-    """Write the rows of `paths`, in their order, to `target`, in row groups of at most `group_rows`.
+def join(
+    files: Iterable[tuple[Path, pq.FileMetaData]],
+    target: Path,
+    empty: bytes,
+    group_rows: int,
+    on_rows: Callable[[int], None],
+) -> None:
+    """Write the rows of the files, in their order, to `target`, in row groups of at most `group_rows`.
 
     Call it for files of which `can_join` said yes. Raises `OSError`.
     """
@@ -72,7 +74,7 @@ def join(paths: Sequence[Path], target: Path, empty: bytes, group_rows: int, on_
     try:
         os.write(out, MAGIC)
         groups: list[tuple[int, list[Chunk]]] = []
-        for pieces in _merged(paths, group_rows):
+        for pieces in _merged(files, group_rows):
             groups.append((sum(p.group.num_rows for p in pieces), _copy(out, pieces)))
             on_rows(groups[-1][0])
         end = memoryview(footer(empty, sum(rows for rows, _ in groups), groups))
@@ -82,12 +84,12 @@ def join(paths: Sequence[Path], target: Path, empty: bytes, group_rows: int, on_
         os.close(out)
 
 
-def _merged(paths: Iterable[Path], group_rows: int) -> Iterator[list[_Piece]]:
+def _merged(files: Iterable[tuple[Path, pq.FileMetaData]], group_rows: int) -> Iterator[list[_Piece]]:
     """Neighbouring row groups that together have at most `group_rows` rows."""
     pieces: list[_Piece] = []
     rows = 0
-    for path in paths:
-        for group in _groups_of(pq.read_metadata(path, memory_map=True)):
+    for path, meta in files:
+        for group in _groups_of(meta):
             if pieces and rows + group.num_rows > group_rows:
                 yield pieces
                 pieces, rows = [], 0

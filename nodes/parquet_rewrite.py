@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ _RECIPE = 1
 
 @dataclass(frozen=True)
 class RowSource:
-    """Rows of one Parquet file, in their order: the half-open ranges `keep`, which are sorted."""
+    """Rows of one Parquet file of a table, in their order: the half-open ranges `keep`, which are sorted."""
 
     path: Path
     bytes: int
@@ -120,10 +121,12 @@ def _join(sources: Sequence[RowSource], recipe: Recipe, path: Path, on_rows: Cal
         return []
     empty = template(recipe.schema, writer_options(recipe.compression))
     codec = recipe.compression.upper().replace("NONE", "UNCOMPRESSED")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    if not can_join([(s.path, s.rows) for s in sources], empty, codec, recipe.group_rows):
+    # Footers one after another, never all at once: a bin may have thousands of files.
+    if not can_join(((s.rows, read_metadata(s.path, s.bytes)) for s in sources), empty, codec, recipe.group_rows):
         return []
-    join([s.path for s in sources], temporary, empty, recipe.group_rows, on_rows)
+    files = ((s.path, read_metadata(s.path, s.bytes)) for s in sources)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    join(files, temporary, empty, recipe.group_rows, on_rows)
     temporary.replace(path)
     return [path]
 
@@ -179,48 +182,43 @@ def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(wanted):
         return batch
     columns: list[Any] = []
-    for field in wanted:
-        if field.name in batch.schema.names:
-            columns.append(batch.column(field.name).cast(field.type))
+    for column in wanted:
+        if column.name in batch.schema.names:
+            columns.append(batch.column(column.name).cast(column.type))
         else:
             # A column that joined the table later: older files do not have it.
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            columns.append(pa.nulls(batch.num_rows, column.type))
     return pa.record_batch(columns, schema=wanted)
 
 
-def layout_problem(path: Path) -> str:
-    """How the file's volume column differs from the layout that loaders read fastest, or ""."""
-    compression, rows, dictionary = _volume_chunks(path)
-    if compression != "none":
-        return f"compressed with {compression}"
-    if dictionary:
-        return "has a dictionary"
-    if rows > ROW_GROUP_ROWS:
-        return f"has row groups of {rows} rows"
-    return ""
-
-
-def compression_of(path: Path) -> str:
-    """Compression of the volume column: "none", "zstd", "lz4", "snappy" ..."""
-    return _volume_chunks(path)[0]
-
-
-def _volume_chunks(path: Path) -> tuple[str, int, bool]:
-    """Compression, rows of the largest row group, and whether there is a dictionary, of the volume column."""
+@lru_cache(maxsize=256)
+def read_metadata(path: Path, size: int) -> pq.FileMetaData:
+    """The footer of a table's file, which never changes, by its path and size. Raises `DataError` when unreadable."""
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            meta = file.metadata
-            groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-            chunks = [
-                group.column(i)
-                for group in groups
-                for i in range(group.num_columns)
-                if group.column(i).path_in_schema == "volume"
-            ]
+        found = pq.read_metadata(path, memory_map=True)
+        if path.stat().st_size != size:
+            raise DataError(f"{path} has {path.stat().st_size} bytes, not {size} as the table's log says", hint=_HINT)
+        return found
     except (OSError, pa.ArrowException) as exc:
         raise DataError(f"{path} cannot be read: {exc}", hint=_HINT) from exc
-    codecs = {c.compression.lower().replace("uncompressed", "none").replace("lz4_raw", "lz4") for c in chunks} or {
-        "none"
-    }
-    compression = codecs.pop() if len(codecs) == 1 else "mixed"
-    return compression, max((g.num_rows for g in groups), default=0), any(c.has_dictionary_page for c in chunks)
+
+
+def layout_problem(metadata: pq.FileMetaData) -> str:
+    """How a file's volume column differs from the layout that loaders read fastest, or ""."""
+    if (compression := compression_of([metadata])) != "none":
+        return f"compressed with {compression}"
+    if any(c.has_dictionary_page for c in _volume_chunks(metadata)):
+        return "has a dictionary"
+    rows = max((metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)), default=0)
+    return f"has row groups of {rows} rows" if rows > ROW_GROUP_ROWS else ""
+
+
+def compression_of(files: Iterable[pq.FileMetaData]) -> str:
+    """Compression that the volume columns of these files share: "none", "zstd", "lz4" ...; "none" for a mixture."""
+    found = {chunk.compression.lower() for meta in files for chunk in _volume_chunks(meta)}
+    return found.pop().replace("uncompressed", "none") if len(found) == 1 else "none"
+
+
+def _volume_chunks(meta: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    for group in (meta.row_group(i) for i in range(meta.num_row_groups)):
+        yield from (c for c in (group.column(i) for i in range(group.num_columns)) if c.path_in_schema == "volume")

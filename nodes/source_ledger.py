@@ -1,7 +1,7 @@
 """What is known of every source file of a conversion: its label, its part, or why it was refused.
 
-One row a file in Arrow and NumPy columns, so that 650,000 files stay cheap: the path's bytes plus
-about 35 bytes, and some 300 bytes more for a refused file.
+One row a file in Arrow and NumPy columns: measured with 650,000 files whose paths have 38 bytes, 120
+bytes a file (75 MB); a refused file costs some 300 bytes more, for its sentence.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from engine.context import TaskContext
 from engine.progress import Meter
 from nodes.delta_commit import Change, TableWriter, table_writer
 from nodes.delta_table import TableFile, TableVersion, is_table, open_table
-from nodes.durable_files import flush, place
+from nodes.durable_files import flush_many, place
 from nodes.id_overlap import Located
 from nodes.ingest_checks import (
     Wanted,
@@ -27,7 +27,7 @@ from nodes.ingest_checks import (
     refuse_other_table,
 )
 from nodes.ingest_plan import Work, plan_work, rows_to_keep, table_file
-from nodes.parquet_rewrite import Recipe, RowSource, compression_of
+from nodes.parquet_rewrite import Recipe, RowSource, compression_of, read_metadata
 from nodes.shard_ledger import (
     Ledger,
     Segment,
@@ -90,8 +90,7 @@ class _Filling:
         self._refuse_common_ids(added, trimmed)
         changes += [self._add(file) for file in zip(work.adds, added, strict=True)]
         self._staging.join(trimmed)
-        # After all of them are linked: the first flush then writes the file system's journal for all.
-        flush([*(table.root / f.path for f in added), table.root])
+        flush_many([*(table.root / f.path for f in added), table.root])
         ctx.commit_point("delta:before-ledger")
         write_ledger(table, self._ledger, writer.token)
         ctx.commit_point("delta:before-commit")
@@ -121,7 +120,9 @@ class _Filling:
         table = self._table
         ranges, staying = rows_to_keep(self._ledger.segments(file.path, file.rows), self._work)
         source = table.root / file.path
-        recipe = Recipe.of(table.spec, pa.schema(table.delta.schema().to_arrow()), compression_of(source))
+        recipe = Recipe.of(
+            table.spec, pa.schema(table.columns.to_arrow()), compression_of([read_metadata(source, file.bytes)])
+        )
         kept = self._staging.rewrite([RowSource(source, file.bytes, ranges)], recipe, self._meter.add)
         segments = cut(concatenate([staying]), (f.rows for f in kept))
         self._ledger.files |= {f.path: s for f, s in zip(kept, segments, strict=True)}

@@ -20,6 +20,8 @@ with warnings.catch_warnings():
 
 from engine.errors import UsageError
 
+__all__ = ["configure", "keras", "tf"]
+
 
 def configure(*, cores: int, deterministic: bool, seed: int) -> list[str]:
     """Set threads, determinism and seeds for this process; call before the first operation.

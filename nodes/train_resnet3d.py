@@ -33,7 +33,7 @@ def train_resnet3d(
     epochs: Annotated[int, Range(1, 100_000), Extendable()] = 5,
     batch_size: Annotated[int, Range(1, 65_536), Unit("volumes")] = 32,
     steps_per_epoch: Annotated[int, Range(0)] = 0,
-    learning_rate: Annotated[float, Range(1e-9, 10)] = 1e-3,
+    learning_rate: Annotated[float, Range(1e-9, 10)] = 3e-4,
     optimizer: Literal["adam", "sgd"] = "adam",
     schedule: Literal["cosine", "constant"] = "cosine",
     decay_epochs: Annotated[int, Range(1, 100_000), Unit("epochs"), Advanced()] = 20,

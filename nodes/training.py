@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import keras
 import numpy as np
 
 from engine.context import TaskContext
@@ -21,7 +20,7 @@ from nodes.loaders import LoaderName
 from nodes.loaders.interface import LoaderState, Reading
 from nodes.normalisation import measure
 from nodes.resnet3d import Depth, build_resnet3d, volume_shape
-from nodes.tensorflow_setup import configure
+from nodes.tensorflow_setup import configure, keras
 from nodes.trained_model import CURVES, DESCRIPTION, HISTORY, MLFLOW_MODEL, STATE, publish
 from nodes.training_loop import Training, train
 from nodes.training_rows import Part, open_parts

@@ -48,6 +48,10 @@ for name, value in one.arrays().items():
 assert one_seen.rows == 5
 assert sum(s.loss for s in one_sums[-2:]) < sum(s.loss for s in one_sums[:2])
 
+# Compiled with XLA, a step comes to nearly the same.
+compiled = Learner(make(False), keras.optimizers.SGD(0.1, momentum=0.9), jit=True)
+assert abs(compiled.train(batches[0], learning_rate=0.1, global_rows=8).loss - one_sums[0].loss) < 1e-3
+
 # A state taken from one goes into a fresh one, and only there.
 fresh = Learner(make(False), keras.optimizers.SGD(0.1, momentum=0.9))
 fresh.restore(one.arrays())

@@ -31,7 +31,7 @@ from engine.table_lock import INTERNALS
 from nodes import compaction
 from nodes.delta_table import open_table
 from nodes.optimize_delta import optimize_delta
-from nodes.parquet_rewrite import compression_of, layout_problem
+from nodes.parquet_rewrite import compression_of, layout_problem, read_metadata
 from nodes.parquet_to_delta import parquet_to_delta
 
 
@@ -198,10 +198,10 @@ def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_p
     table = parquet_to_delta(dataset_of(folder, parts), ctx=context(tmp_path))
     done = optimize_delta(table, ctx=context(tmp_path, "o"))
     (file,) = open_table(done.uri).files
-    assert compression_of(Path(done.uri) / file.path) == "zstd"
+    assert compression_of([read_metadata(Path(done.uri) / file.path, file.bytes)]) == "zstd"
     plain = optimize_delta(done, rewrite_layout=True, ctx=context(tmp_path, "o2"))
     (file,) = open_table(plain.uri).files
-    assert layout_problem(Path(plain.uri) / file.path) == ""
+    assert layout_problem(read_metadata(Path(plain.uri) / file.path, file.bytes)) == ""
     _same_rows(plain, ids(0, 20))
     assert optimize_delta(plain, rewrite_layout=True, ctx=context(tmp_path, "o3")) == plain
 
@@ -214,10 +214,12 @@ def test_files_in_another_layout_are_mended(tmp_path: Path) -> None:
         write_shard(folder, ids(700, 100)),
     ]
     table = parquet_to_delta(dataset_of(folder, parts), ctx=context(tmp_path))
-    problems = [layout_problem(Path(table.uri) / f.path) for f in open_table(table.uri).files]
+    problems = [layout_problem(read_metadata(Path(table.uri) / f.path, f.bytes)) for f in open_table(table.uri).files]
     assert problems == ["has a dictionary", "has row groups of 400 rows", ""]
     done = optimize_delta(table, rewrite_layout=True, ctx=context(tmp_path, "o"))
-    assert [layout_problem(Path(done.uri) / f.path) for f in open_table(done.uri).files] == [""] * done.files
+    assert [layout_problem(read_metadata(Path(done.uri) / f.path, f.bytes)) for f in open_table(done.uri).files] == [
+        ""
+    ] * done.files
     _same_rows(done, ids(0, 800))
     # The ledger followed: a shard comes out again.
     less = parquet_to_delta(dataset_of(folder, [parts[0], parts[2]]), ctx=context(tmp_path))
@@ -249,7 +251,7 @@ def test_large_volumes_get_small_row_groups(tmp_path: Path) -> None:
     table = parquet_to_delta(dataset_of(folder, parts, spec), ctx=context(tmp_path))
     done = optimize_delta(table, target_file_mb=500, ctx=context(tmp_path, "o"))
     (file,) = open_table(done.uri).files
-    meta = pq.read_metadata(Path(done.uri) / file.path)
+    meta = pq.read_metadata(Path(done.uri) / file.path, file.bytes)
     assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [4, 2], "16 MB a volume"
 
 

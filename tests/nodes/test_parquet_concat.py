@@ -27,7 +27,7 @@ def _table(volume_ids: list[str], columns: pa.Schema) -> pa.Table:
         "volume": [volume_of(i) for i in volume_ids],
     }
     extra = {
-        f.name: pa.array([None if i % 3 == 0 else i for i, _ in enumerate(volume_ids)], f.type)
+        f.name: pa.array([None if int(i[-5:]) % 3 == 0 else int(i[-5:]) for i in volume_ids], f.type)
         for f in columns
         if f.name not in values
     }
@@ -50,17 +50,17 @@ def _write(
 
 def _join(paths: list[Path], columns: pa.Schema, codec: str = "none", group: int = 64) -> tuple[Path, list[int]]:
     empty = template(columns, writer_options(codec))
-    rows = [pq.read_metadata(p).num_rows for p in paths]
-    assert can_join(list(zip(paths, rows, strict=True)), empty, _CODECS[codec], group)
+    files = [(p, pq.read_metadata(p)) for p in paths]
+    assert can_join(((meta.num_rows, meta) for _, meta in files), empty, _CODECS[codec], group)
     told: list[int] = []
     target = paths[0].parent / "joined.parquet"
-    join(paths, target, empty, group, told.append)
+    join(files, target, empty, group, told.append)
     return target, told
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.integers(1, 90), min_size=1, max_size=25),
+    st.lists(st.integers(1, 60), min_size=1, max_size=17),
     st.integers(1, 40),
     st.sampled_from(sorted(_CODECS)),
     st.integers(0, 20),
@@ -79,7 +79,7 @@ def test_joined_files_hold_the_same_rows(tmp_path: Path, sizes: list[int], group
     lengths = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
     assert told == lengths
     assert max(lengths) <= 40
-    assert all(a + b > 40 or group > 20 for a, b in itertools.pairwise(lengths))
+    assert all(a + b > 40 for a, b in itertools.pairwise(lengths))
     assert pq.read_schema(joined).equals(columns, check_metadata=True)
 
 
@@ -129,30 +129,21 @@ def test_a_group_without_labels_joins_one_with_labels(tmp_path: Path) -> None:
 def test_files_that_must_be_decoded_are_not_joined(tmp_path: Path, reason: str, options: dict[str, Any]) -> None:
     columns = schema(SPEC)
     empty = template(columns, writer_options())
-    good = write_shard(tmp_path, ids(0, 100))
-    assert can_join([(tmp_path / good.path, 100)], empty, "UNCOMPRESSED", 64)
+    good = pq.read_metadata(tmp_path / write_shard(tmp_path, ids(0, 100)).path)
+    assert can_join([(100, good)], empty, "UNCOMPRESSED", 64)
+    assert not can_join([(99, good)], empty, "UNCOMPRESSED", 64), "it has other rows"
     (other,) = _write(tmp_path, [100], **{"columns": columns} | options)
-    assert not can_join([(tmp_path / good.path, 100), (other, 100)], empty, "UNCOMPRESSED", 64), reason
+    assert not can_join([(100, good), (100, pq.read_metadata(other))], empty, "UNCOMPRESSED", 64), reason
 
 
-def test_a_file_with_other_rows_or_none_is_not_joined(tmp_path: Path) -> None:
-    empty = template(schema(SPEC), writer_options())
-    path = tmp_path / write_shard(tmp_path, ids(0, 10)).path
-    assert not can_join([(path, 9)], empty, "UNCOMPRESSED", 64)
-    path.write_bytes(path.read_bytes()[:-4])
-    assert not can_join([(path, 10)], empty, "UNCOMPRESSED", 64)
-    assert not can_join([(tmp_path / "none", 10)], empty, "UNCOMPRESSED", 64)
-
-
-def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path: Path) -> None:
     columns = schema(SPEC)
     (path,) = _write(tmp_path, [20], columns)
     empty = template(columns, writer_options())
     meta = pq.read_metadata(path)
-    monkeypatch.setattr("nodes.parquet_concat.pq.read_metadata", lambda *_, **__: meta)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(OSError, match="ends before"):
-        join([path], tmp_path / "out.parquet", empty, 64, lambda _: None)
+        join([(path, meta)], tmp_path / "out.parquet", empty, 64, lambda _: None)
 
 
 def test_a_template_must_be_a_parquet_file() -> None:
