@@ -4,6 +4,9 @@ New files are written aside while others may read and write the table. Then, und
 lock, one commit takes the small files out and the large ones in, provided that nobody committed
 meanwhile; else the work is planned again from the newest version, and files that still fit are not
 written twice. `DeltaTable.optimize.compact` is never used: two of them double the rows.
+
+Memory, measured with 2,000 and 20,000 files (`tests/benchmarks/delta_nodes.py`): 30 MB, and 3.7 kB a
+file for metadata, more than half of it delta-rs' own.
 """
 
 from __future__ import annotations

@@ -31,8 +31,11 @@ _TEMPORARY = re.compile(r"\..+\.parquet\.\d+")
 
 @dataclass(frozen=True)
 class Vacuumed:
+    """What was deleted; `kept` counts the files that only older versions need."""
+
     files: int
     bytes: int
+    kept: int
 
 
 def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContext) -> Vacuumed:
@@ -47,15 +50,17 @@ def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContex
         delta = load_delta(root)
         in_place = delta.metadata().configuration.get(IN_PLACE) == "true"
         now = time.time()
-        needed = active_paths(delta) | removed_since(root, oldest_since(root, now - keep_hours * 3600))
+        active = active_paths(delta)
+        needed = active | removed_since(root, oldest_since(root, now - keep_hours * 3600))
         for version in {*versions, *protected_versions(root, ctx.protected)}:
             if version != delta.version():
                 needed |= _files_of(root, version, ctx)
         removed = removed_since(root, -1)
-        files = freed = 0
+        files = freed = kept = 0
         for path, stat in _files_below(root):
             ctx.check_cancelled()
             if path in needed:
+                kept += path not in active
                 continue
             ours = _is_ours(path)
             age_hours = (now - stat.st_ctime) / 3600
@@ -66,7 +71,7 @@ def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContex
             (root / path).unlink(missing_ok=True)
             files, freed = files + 1, freed + stat.st_size
         freed += clear_abandoned(root)
-    return Vacuumed(files, freed)
+    return Vacuumed(files, freed, kept)
 
 
 def protected_versions(root: Path, protected: Mapping[str, tuple[int, ...]]) -> set[int]:

@@ -45,7 +45,8 @@ def optimize_delta(
     done = compact(table, target, ctx)
     if vacuum:
         freed = delete_unneeded(table.uri, (table.version, done.version), vacuum_keep_hours, ctx)
-        ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB")
+        older = f"; {freed.kept} stay for older versions that something refers to" if freed.kept else ""
+        ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB{older}")
         ctx.facts(vacuumed_files=freed.files, vacuumed_bytes=freed.bytes)
     out = done.reference(table.uri, table.selections, known=(table.version, table.data_version))
     ctx.facts(version=out.version, files_before=table.files, files=out.files, bytes=out.bytes)

@@ -1,9 +1,9 @@
 """Copying rows of Parquet files into new files of the volume layout, with bounded memory.
 
-Whole files that are in the layout already are joined without decoding (`nodes.parquet_concat`): 0.9
-of the speed of `cat files > one file`, and no memory for data. Others, and files of which only some
-rows stay, are read a row group's worth at a time and written again: about half that speed, and three row
-groups of memory, at most `GROUP_BYTES` each (one row each when a single volume is larger).
+Whole files that are in the layout already are joined without decoding (`nodes.parquet_concat`).
+Others, and files of which only some rows stay, are read a row group's worth at a time and written
+again: half the speed of `cat`, and three row groups of memory, at most `GROUP_BYTES` each (one row
+each when a single volume is larger).
 """
 
 from __future__ import annotations

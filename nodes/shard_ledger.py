@@ -2,12 +2,13 @@
 
 A *shard* is a Parquet file of a source dataset. The ledger holds, for every file that is or was in
 the table, the ordered list of its segments (a shard and its number of rows). A file in a table
-never changes, so each entry is a fact about that file; which entries count is decided by the files that are
-active in the table's newest version. So a ledger can be written before the commit that adds its files, and a commit
-in several parts needs only one ledger.
+never changes, so each entry is a fact about that file; which entries count is decided by the files
+that are active in the table's newest version. So a ledger can be written before the commit that
+adds its files, and a commit in several parts needs only one ledger.
 
 It lies beside the log as `_voxelflow/ledger/TOKEN.arrow`: the one that counts carries the fencing
-token of the last commit. Memory and disk: about 150 bytes a segment.
+token of the last commit. Measured with 50,000 segments: 180 bytes a segment on disk, 490 in memory,
+790 while it is read.
 
 When someone else's program rewrote files, the shards that were in them are *absorbed*: their rows
 are in the table, nobody knows where. They are not added again, and cannot be taken out.

@@ -3,6 +3,9 @@
 The ledger (`nodes.shard_ledger`) decides what must change, so doing it again changes nothing and 20
 new files cost 20 files. Everything happens under the table's lock; whatever a kill leaves behind is
 either committed or invisible, and is found again.
+
+Memory, measured with 2,000 and 20,000 files (`tests/benchmarks/delta_nodes.py`): 30 MB, and 3 kB a
+file for metadata, more than half of it delta-rs' own.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine.context import TaskContext
+from engine.errors import TableConflict
 from engine.progress import Meter
 from nodes.delta_commit import Change, TableWriter, table_writer
 from nodes.delta_table import TableFile, TableVersion, is_table, open_table
@@ -42,30 +46,46 @@ from nodes.shard_ledger import (
 from nodes.table_staging import Staging, open_staging
 from nodes.volume_parts import Part
 
+TRIES = 3
+
 
 def ingest(root: Path, wanted: Wanted, ctx: TaskContext) -> TableVersion:
     """Make the table at `root` hold the dataset, and give the version that does (the newest one).
 
-    Raises `SpecDiffers` or `DataError` when the rows do not fit into the table, `StaleInput` when rows that must
-    come out were moved by another program, `TableConflict` when another program committed meanwhile.
+    Raises `SpecDiffers` or `DataError` when the rows do not fit into the table, `StaleInput` when
+    rows that must come out were moved by another program, `TableConflict` when other programs kept
+    committing.
     """
     refuse_other_folder(root, wanted)
     with table_writer(root, ctx) as writer:
-        if not is_table(root):
-            writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
-        table = open_table(root)
-        refuse_other_table(table, wanted)
-        ledger = open_ledger(table)
-        work = plan_work(table, ledger, wanted)
-        if not work:
-            if work.adopted:
-                # A ledger tells facts: under the token of the last commit it counts at once.
-                write_ledger(table, ledger, table.token)
-            return table
-        with open_staging(root) as staging:
-            _Filling(table, ledger, work, wanted, staging, ctx).run(writer)
-            staging.clear()
-        return open_table(root)
+        left = TRIES
+        while True:
+            try:
+                return _bring_up(root, wanted, writer, ctx)
+            except TableConflict as exc:
+                # A program that knows no lock: what it did is looked at anew. Nothing was committed, or whole parts.
+                left -= 1
+                if not left:
+                    raise
+                ctx.info(f"{exc.message}: planning again")
+
+
+def _bring_up(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext) -> TableVersion:
+    if not is_table(root):
+        writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
+    table = open_table(root)
+    refuse_other_table(table, wanted)
+    ledger = open_ledger(table)
+    work = plan_work(table, ledger, wanted)
+    if not work:
+        if work.adopted:
+            # A ledger tells facts: under the token of the last commit it counts at once.
+            write_ledger(table, ledger, table.token)
+        return table
+    with open_staging(root) as staging:
+        _Filling(table, ledger, work, wanted, staging, ctx).run(writer)
+        staging.clear()
+    return open_table(root)
 
 
 class _Filling:
@@ -76,7 +96,8 @@ class _Filling:
     ) -> None:
         self._table, self._ledger, self._work = table, ledger, work
         self._wanted, self._staging, self._ctx = wanted, staging, ctx
-        rows = sum(p.rows for p in work.adds) + sum(f.rows for f in work.trims)
+        kept = sum(s.rows for f in work.trims for s in ledger.segments(f.path, f.rows) if not work.goes(s))
+        rows = sum(p.rows for p in work.adds) + kept
         self._meter = Meter(rows, "volumes", "filling the table")
 
     def run(self, writer: TableWriter) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from engine.datasets import VolumeParquet
+from nodes.durable_files import flush
 
 
 class Part(BaseModel):
@@ -47,7 +48,9 @@ def read_parts(dataset: VolumeParquet) -> Parts:
 
 
 def write_parts(parts: Parts, path: Path) -> None:
-    """Publish the manifest at `path`: whole or not at all."""
+    """Publish the manifest at `path`: whole or not at all, and on disk, since its result is cached for good."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(parts.model_dump_json(indent=1))
+    flush([temporary])
     temporary.replace(path)
+    flush([path.parent])

@@ -51,7 +51,8 @@ def test_every_problem_is_told_at_once(probes: Catalog) -> None:
         box("h", "Make", steps="many"),
         box("i", "Mutate"),
         box("j", "Mutate"),
-        wires="a.out>b.second c.out>b.first d.out>e.first a.wrong>e.second gone.out>e.second a.out>i.first a.out>j.first",
+        wires="a.out>b.second c.out>b.first d.out>e.first a.wrong>e.second gone.out>e.second"
+        " a.out>i.first a.out>j.first",
         unset=None,
     )
     told = "\n".join(d.line() for d in _found(document, probes, extra="1")) + "\n"

@@ -33,7 +33,7 @@ def places(workspace: Workspace, store: RunStore) -> dict[str, Path]:
                 pipeline="p",
                 node=name,
                 run_id="r",
-            )  # fmt: skip
+            )
         )
         out[name] = folder.parent
     half = workspace.scratch / "f"

@@ -141,7 +141,7 @@ class TestInspectDataset(NodeConformance):
         )
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
-        return {k: v for k, v in outputs["out"].details().items()}
+        return dict(outputs["out"].details())
 
 
 class TestSplitDataset(NodeConformance):

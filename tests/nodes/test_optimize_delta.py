@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables import (
     SPEC,
+    Interfering,
     context,
     dataset_of,
     finish_node,
@@ -16,12 +17,12 @@ from delta_tables import (
     rows_of,
     shards,
     start_node,
+    volume_of,
     write_shard,
 )
 from deltalake import DeltaTable
 from volumes import rows_by_polars, rows_by_pyarrow
 
-from engine.context import TaskContext
 from engine.datasets import Preview, VolumeDelta
 from engine.errors import Cancelled, StaleInput, TableConflict
 from engine.events import Progress
@@ -78,6 +79,17 @@ def test_the_new_files_are_in_the_volume_layout(small_files: VolumeDelta, tmp_pa
     assert pq.read_table(Path(done.uri) / file.path)["id"].to_pylist() == ids(0, 150)
 
 
+def test_a_volume_is_found_by_arithmetic(small_files: VolumeDelta, tmp_path: Path) -> None:
+    from nodes.loaders.page_index import volume_offsets
+
+    done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
+    (file,) = open_table(done.uri).files
+    path = Path(done.uri) / file.path
+    offsets = volume_offsets(str(path), pq.read_metadata(path), SPEC.volume_bytes)
+    data = path.read_bytes()
+    assert [data[at : at + SPEC.volume_bytes] for at in offsets] == [volume_of(i) for i in ids(0, 150)]
+
+
 def test_optimizing_twice_from_one_version_doubles_nothing(small_files: VolumeDelta, tmp_path: Path) -> None:
     first = optimize_delta(small_files, ctx=context(tmp_path, "one"))
     second = optimize_delta(small_files, ctx=context(tmp_path, "two"))
@@ -127,29 +139,12 @@ def test_selections_are_handed_on(small_files: VolumeDelta, tmp_path: Path) -> N
     assert optimize_delta(part, ctx=context(tmp_path, "o")).selections == part.selections
 
 
-class _Interfering:
-    """Lets something happen to the table at a commit point, as another program would."""
-
-    def __init__(self, ctx: TaskContext, point: str, *actions: Any) -> None:
-        self.__dict__.update(ctx.__dict__)
-        self._point, self._actions, self.said = point, list(actions), list[str]()
-        self.transaction, self.warn, self.facts = ctx.transaction, ctx.warn, ctx.facts
-        self.check_cancelled = ctx.check_cancelled
-
-    def info(self, text: str) -> None:
-        self.said.append(text)
-
-    def commit_point(self, name: str) -> None:
-        if name == self._point and self._actions:
-            self._actions.pop(0)()
-
-
 def _set_property(table: VolumeDelta, value: int) -> None:
     DeltaTable(table.uri).alter.set_table_properties({"delta.logRetentionDuration": f"interval {value} days"})
 
 
 def test_a_commit_without_rows_meanwhile_makes_it_plan_again(small_files: VolumeDelta, tmp_path: Path) -> None:
-    ctx: Any = _Interfering(context(tmp_path, "o"), "optimize:file-written", lambda: _set_property(small_files, 5))
+    ctx: Any = Interfering(context(tmp_path, "o"), "optimize:file-written", lambda: _set_property(small_files, 5))
     done = optimize_delta(small_files, ctx=ctx)
     assert any("planning again" in text for text in ctx.said)
     assert (done.files, done.version) == (1, small_files.version + 2)
@@ -158,7 +153,7 @@ def test_a_commit_without_rows_meanwhile_makes_it_plan_again(small_files: Volume
 
 def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDelta, tmp_path: Path) -> None:
     """Another program that knows no lock commits after the last look at the table."""
-    ctx: Any = _Interfering(context(tmp_path, "o"), "optimize:before-commit", lambda: _set_property(small_files, 5))
+    ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", lambda: _set_property(small_files, 5))
     done = optimize_delta(small_files, ctx=ctx)
     assert any("planning again" in text for text in ctx.said)
     _same_rows(done, ids(0, 150))
@@ -167,7 +162,7 @@ def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDe
 def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDelta, tmp_path: Path) -> None:
     other = lambda: DeltaTable(small_files.uri).optimize.compact()  # noqa: E731 - one of several actions
     for point in ("optimize:file-written", "optimize:before-commit"):
-        ctx: Any = _Interfering(context(tmp_path, point), point, other)
+        ctx: Any = Interfering(context(tmp_path, point), point, other)
         done = optimize_delta(small_files, ctx=ctx)
         assert done.files == 1
         _same_rows(done, ids(0, 150))
@@ -175,7 +170,7 @@ def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDe
 
 def test_rows_added_meanwhile_make_the_reference_stale(small_files: VolumeDelta, tmp_path: Path) -> None:
     grow = lambda: parquet_to_delta(shards(tmp_path / "p", *[5] * 31), ctx=context(tmp_path))  # noqa: E731
-    ctx: Any = _Interfering(context(tmp_path, "o"), "optimize:file-written", grow)
+    ctx: Any = Interfering(context(tmp_path, "o"), "optimize:file-written", grow)
     with pytest.raises(StaleInput):
         optimize_delta(small_files, ctx=ctx)
     assert read_by_deltalake(small_files.uri) == rows_of(ids(0, 155))
@@ -186,7 +181,7 @@ def test_rows_added_meanwhile_make_the_reference_stale(small_files: VolumeDelta,
 
 def test_it_gives_up_on_a_table_that_never_rests(small_files: VolumeDelta, tmp_path: Path) -> None:
     changes = [lambda n=n: _set_property(small_files, n) for n in range(2, 2 + compaction.TRIES)]
-    ctx: Any = _Interfering(context(tmp_path, "o"), "optimize:before-commit", *changes)
+    ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", *changes)
     with pytest.raises(TableConflict, match=f"{compaction.TRIES} times"):
         optimize_delta(small_files, ctx=ctx)
     _same_rows(small_files, ids(0, 150))

@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables import (
     SPEC,
+    Interfering,
     context,
     dataset_of,
     ids,
@@ -22,7 +24,7 @@ from deltalake import DeltaTable, write_deltalake
 from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.datasets import Preview, VolumeDelta, VolumeParquet
-from engine.errors import DataError, StaleInput, UsageError
+from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.node import Look
 from engine.table_lock import INTERNALS
 from nodes.delta_table import open_table
@@ -237,6 +239,35 @@ def test_a_shard_of_which_rows_were_deleted_by_others_is_put_right_only_if_known
     DeltaTable(table.uri).delete("id >= 'vol-00003'")
     # Its file is gone and nothing came instead: the shard is simply missing.
     _holds(parquet_to_delta(dataset, ctx=context(tmp_path)), ids(0, 7))
+
+
+def test_a_commit_by_another_program_meanwhile_makes_it_plan_again(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 3, 4), ctx=context(tmp_path))
+    rows = DeltaTable(table.uri).to_pyarrow_table().slice(0, 1)
+    foreign = rows.set_column(0, "id", pa.array(["another's"]))
+    parts = read_parts(shards(tmp_path / "p", 3, 4, 5)).parts
+    ctx: Any = Interfering(
+        context(tmp_path), "delta:before-commit", lambda: write_deltalake(table.uri, foreign, mode="append")
+    )
+    done = parquet_to_delta(dataset_of(tmp_path / "p", [parts[0], parts[2]]), ctx=ctx)
+    assert any("planning again" in text for text in ctx.said)
+    found = [row[0] for row in read_by_deltalake(done.uri)]
+    assert found == ["another's", *ids(0, 3), *ids(7, 5)]
+    assert done.count == 9
+
+
+def test_it_gives_up_on_a_table_that_never_rests(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
+
+    def disturb(days: int) -> None:
+        DeltaTable(table.uri).alter.set_table_properties({"delta.logRetentionDuration": f"interval {days} days"})
+
+    changes = [lambda n=n: disturb(n) for n in range(2, 9)]
+    with pytest.raises(TableConflict, match="another program committed"):
+        parquet_to_delta(
+            shards(tmp_path / "p", 3, 4), ctx=Interfering(context(tmp_path), "delta:before-commit", *changes)
+        )
+    assert read_by_deltalake(table.uri) == rows_of(ids(0, 3))
 
 
 def test_a_lost_ledger_is_mended_where_names_tell(tmp_path: Path) -> None:

@@ -136,6 +136,23 @@ def context(
     )
 
 
+class Interfering:
+    """Lets something happen to the table at a commit point, as another program would."""
+
+    def __init__(self, ctx: TaskContext, point: str, *actions: Any) -> None:
+        self.__dict__.update(ctx.__dict__)
+        self._point, self._actions, self.said = point, list(actions), list[str]()
+        self.transaction, self.warn, self.facts = ctx.transaction, ctx.warn, ctx.facts
+        self.check_cancelled = ctx.check_cancelled
+
+    def info(self, text: str) -> None:
+        self.said.append(text)
+
+    def commit_point(self, name: str) -> None:
+        if name == self._point and self._actions:
+            self._actions.pop(0)()
+
+
 def read_by_deltalake(uri: str, version: int | None = None) -> list[tuple[str, float | None, bytes]]:
     """All rows through delta-rs' own engine (DataFusion), sorted; not through pyarrow's Parquet reader."""
     from deltalake import DeltaTable
