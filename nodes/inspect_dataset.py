@@ -26,8 +26,8 @@ def inspect_dataset(
         dataset: the volumes to look at.
         sample: volumes whose values are measured.
     """
-    from nodes.dataset_report import write_report
-    from nodes.dataset_statistics import measure
+    from nodes.inspection.dataset_report import write_report
+    from nodes.inspection.dataset_statistics import measure
 
     found = measure(dataset, sample, ctx)
     page = write_report(found, ctx.out)

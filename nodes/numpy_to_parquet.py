@@ -64,8 +64,8 @@ def numpy_to_parquet(
         row_group_rows: rows that are read together.
         threads: files converted side by side; 0 takes the machine's cores.
     """
-    from nodes.conversion import Choices, convert_files
-    from nodes.labels import LabelRule
+    from nodes.conversion.convert import Choices, convert_files
+    from nodes.conversion.labels import LabelRule
 
     choices = Choices(
         labels=LabelRule(labels, Path(label_file) if label_file else None, label_pattern),
@@ -105,7 +105,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
     import numpy as np
     import pyarrow as pa
 
-    from nodes.labels import LabelRule, find_labels, label_file_in, nfc
+    from nodes.conversion.labels import LabelRule, find_labels, label_file_in, nfc
 
     params = look.params
     table = params["label_file"]
@@ -165,7 +165,7 @@ def _check_label_parameters(look: Look) -> None:
     params, facts = look.params, look.facts
     source, table, pattern = params["labels"], params["label_file"], params["label_pattern"]
     if source == "pattern" or (source == "auto" and pattern):
-        from nodes.label_pattern import compile_pattern
+        from nodes.conversion.label_pattern import compile_pattern
 
         try:
             compile_pattern(pattern)

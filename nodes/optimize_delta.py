@@ -38,8 +38,8 @@ def optimize_delta(
         vacuum_keep_hours: with vacuum, also keep what was part of the table within these hours, for
             readers that this workspace does not know.
     """
-    from nodes.compaction import Target, compact
-    from nodes.delta_vacuum import vacuum as delete_unneeded
+    from nodes.delta.compaction import Target, compact
+    from nodes.delta.delta_vacuum import vacuum as delete_unneeded
 
     target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
     done = compact(table, target, ctx)
@@ -60,6 +60,6 @@ def _preview(look: Look) -> Preview:
 
 @optimize_delta.verify
 def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    from nodes.delta_check import problem_with
+    from nodes.delta.delta_check import problem_with
 
     return problem_with(outputs, for_change)

@@ -40,8 +40,8 @@ def parquet_to_delta(
         existing: what happens to rows that came into the table from elsewhere. keep leaves them, replace
             takes them out.
     """
-    from nodes.ingest_checks import SpecDiffers, Wanted
-    from nodes.table_ingest import ingest
+    from nodes.delta.ingest_checks import SpecDiffers, Wanted
+    from nodes.delta.table_ingest import ingest
     from nodes.volume_parts import read_parts
 
     parts = read_parts(parquet).parts
@@ -99,7 +99,7 @@ def _preview(look: Look) -> Preview:
 @parquet_to_delta.scan
 def _scan(look: Look) -> Mapping[str, Any]:
     """What a table that stands at the chosen folder holds."""
-    from nodes.delta_table import is_table, open_table
+    from nodes.delta.delta_table import is_table, open_table
 
     place = look.params["table"]
     if not place or not is_table(_folder(place)):
@@ -112,13 +112,13 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 @parquet_to_delta.verify
 def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    from nodes.delta_check import problem_with
+    from nodes.delta.delta_check import problem_with
 
     return problem_with(outputs, for_change)
 
 
 def _folder(text: str) -> Path:
-    from nodes.delta_table import local_folder
+    from nodes.delta.delta_table import local_folder
 
     return local_folder(text).expanduser().absolute()
 

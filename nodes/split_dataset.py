@@ -71,7 +71,7 @@ def _preview(look: Look) -> Mapping[str, Preview]:
 
 @split_dataset.verify
 def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    from nodes.delta_check import problem_with
+    from nodes.delta.delta_check import problem_with
 
     return problem_with(outputs, for_change)
 

@@ -18,12 +18,12 @@ from engine.node import Look, node
 from engine.parameters import Extendable, Range, Unit
 from engine.progress import track
 from nodes.durable_files import place
-from nodes.seismic_classes import MAX_CLASSES, class_names
+from nodes.synthetic.seismic_classes import MAX_CLASSES, class_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nodes.seismic import SeismicMaker
+    from nodes.synthetic.seismic import SeismicMaker
 
 _HEADER_BYTES = 128
 _BATCH = 32
@@ -57,8 +57,8 @@ def synthetic_volumes(
         seed: another seed gives other volumes.
     """
     from engine import manifest
-    from nodes.seismic import SeismicMaker
-    from nodes.volume_listing import volumes_of
+    from nodes.conversion.volume_listing import volumes_of
+    from nodes.synthetic.seismic import SeismicMaker
 
     if len(shape) < 2:
         raise UsageError(f"the shape {shape} has no channels", hint="Give voxels, then channels.", parameter="shape")
@@ -168,7 +168,7 @@ def _save(path: Path, volume: NDArray[Any], ctx: TaskContext) -> None:
 
 
 def _write_labels(folder: Path, count: int, names: Sequence[str], seed: int) -> None:
-    from nodes.seismic import class_of
+    from nodes.synthetic.seismic import class_of
 
     temporary = folder / ".labels.csv"
     with temporary.open("w", encoding="utf-8") as sink:

@@ -15,14 +15,14 @@ from engine.errors import UsageError
 from engine.node import Look, node
 from engine.parameters import Advanced, Extendable, Policy, Range, Unit
 from nodes.loaders import READS, LoaderName
-from nodes.resnet3d import Depth, parameter_count
+from nodes.training.resnet3d import Depth, parameter_count
 
 
 @node(
     "TrainResNet3D",
     version=1,
     category="Training",
-    imports=("nodes.tensorflow_setup", "nodes.mlflow_model"),
+    imports=("nodes.training.tensorflow_setup", "nodes.training.mlflow_model"),
     uses_all_cores=True,
 )
 def train_resnet3d(
@@ -81,7 +81,7 @@ def train_resnet3d(
         deterministic: equal runs give equal weights, bit for bit. May cost speed on GPUs.
         checkpoint_every_s: least time between two checkpoints within an epoch.
     """
-    from nodes.training import Settings, train_and_publish
+    from nodes.training.session import Settings, train_and_publish
 
     settings = Settings(
         depth=depth,

@@ -35,8 +35,8 @@ def volume_folder(
         folder: folder with the volumes; hidden files and folders are left out.
     """
     from engine import manifest
-    from nodes.npy_files import sample_headers, spread
-    from nodes.volume_listing import volumes_of
+    from nodes.conversion.npy_files import sample_headers, spread
+    from nodes.conversion.volume_listing import volumes_of
 
     volumes = volumes_of(manifest.read(ctx.inputs_found["folder"]))
     count = len(volumes)
@@ -54,8 +54,8 @@ def volume_folder(
 def _scan(look: Look) -> Mapping[str, Any]:
     from pathlib import Path
 
-    from nodes.labels import LABEL_FILES
-    from nodes.npy_files import sample_headers
+    from nodes.conversion.labels import LABEL_FILES
+    from nodes.conversion.npy_files import sample_headers
 
     found = look.paths["folder"]
     sample = sample_headers(found.path, [name for name in found.sample if name.endswith(".npy")])

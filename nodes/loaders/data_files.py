@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError
-from nodes.delta_table import local_folder, open_table
+from nodes.delta.delta_table import local_folder, open_table
 from nodes.volume_layout import spec_of
 from nodes.volume_parts import read_parts
 

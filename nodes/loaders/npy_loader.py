@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from engine import manifest
 from engine.datasets import VolumeFiles, VolumeSpec
 from engine.errors import DataError
-from nodes.delta_table import local_folder
-from nodes.labels import LabelRule, find_labels, label_file_in
+from nodes.conversion.labels import LabelRule, find_labels, label_file_in
+from nodes.conversion.npy_files import sample_headers, spread
+from nodes.delta.delta_table import local_folder
 from nodes.loaders.interface import RowNumbers, Source
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.loaders.rows import Rows
-from nodes.npy_files import sample_headers, spread
 
 _MEND = "Remove it, or convert the folder: conversion sets bad files aside."
 

@@ -110,8 +110,8 @@ def _node(folder: Path, node: str, name: str) -> dict[str, float]:
 
 
 def _run_node(folder: Path, node: str, name: str) -> None:
-    import nodes.compaction
-    import nodes.table_ingest  # noqa: F401 - what is imported belongs to no node's figures
+    import nodes.delta.compaction
+    import nodes.delta.table_ingest  # noqa: F401 - what is imported belongs to no node's figures
     from nodes.optimize_delta import optimize_delta
     from nodes.parquet_to_delta import parquet_to_delta
 

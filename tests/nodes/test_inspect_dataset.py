@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from engine.datasets import Selection, VolumeSpec
 from engine.errors import DataError
-from nodes.dataset_report import middle_plane, png
-from nodes.dataset_statistics import measure
 from nodes.inspect_dataset import inspect_dataset
+from nodes.inspection.dataset_report import middle_plane, png
+from nodes.inspection.dataset_statistics import measure
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.volume_layout import schema, writer_options
 from nodes.volume_parts import read_parts

@@ -253,7 +253,7 @@ def test_a_volume_that_no_table_cell_can_hold(tmp_path: Path) -> None:
 
 
 def test_memory_bounds_the_threads_and_row_groups_of_large_volumes_are_smaller() -> None:
-    from nodes.part_writer import MAX_GROUP_BYTES, MAX_PART_ROWS, Layout
+    from nodes.conversion.part_writer import MAX_GROUP_BYTES, MAX_PART_ROWS, Layout
 
     def layout(shape: tuple[int, ...], target: int = 78_000_000) -> Layout:
         spec = VolumeSpec(shape=shape, dtype="float32")

@@ -29,10 +29,10 @@ from engine.events import Progress
 from engine.node import Look
 from engine.progress import current_reporter
 from engine.table_lock import INTERNALS
-from nodes import compaction
-from nodes.delta_table import open_table
+from nodes.delta import compaction
+from nodes.delta.delta_table import open_table
+from nodes.delta.parquet_rewrite import compression_of, layout_problem, read_metadata
 from nodes.optimize_delta import optimize_delta
-from nodes.parquet_rewrite import compression_of, layout_problem, read_metadata
 from nodes.parquet_to_delta import parquet_to_delta
 
 

@@ -27,7 +27,7 @@ from engine.datasets import Preview, VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.node import Look
 from engine.table_lock import INTERNALS
-from nodes.delta_table import open_table
+from nodes.delta.delta_table import open_table
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.volume_layout import schema, writer_options

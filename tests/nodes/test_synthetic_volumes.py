@@ -18,8 +18,8 @@ from engine.errors import Cancelled
 from engine.events import Progress
 from engine.node import Look
 from engine.progress import current_reporter
-from nodes.seismic import SeismicMaker, class_of
-from nodes.seismic_classes import MAX_CLASSES, class_names
+from nodes.synthetic.seismic import SeismicMaker, class_of
+from nodes.synthetic.seismic_classes import MAX_CLASSES, class_names
 from nodes.synthetic_volumes import synthetic_volumes
 
 SHAPE = (8, 6, 5, 4)

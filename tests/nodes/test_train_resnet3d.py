@@ -7,8 +7,8 @@ import pytest
 
 from engine.datasets import Preview, VolumeSpec
 from engine.node import Look
-from nodes.resnet3d import parameter_count
 from nodes.train_resnet3d import train_resnet3d
+from nodes.training.resnet3d import parameter_count
 
 SPEC = VolumeSpec(shape=(30, 30, 10, 10), dtype="float32")
 TABLE = Preview(kind="VolumeDelta", count=2000, labelled=2000, spec=SPEC)

@@ -10,8 +10,8 @@ from engine import manifest
 from engine.datasets import VolumeSpec
 from engine.errors import DataError
 from engine.node import Look, PathFound
+from nodes.conversion.volume_listing import label_table_of
 from nodes.volume_folder import volume_folder
-from nodes.volume_listing import label_table_of
 
 
 def look_at(root: Path, tmp_path: Path) -> Look:

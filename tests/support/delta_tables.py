@@ -209,7 +209,7 @@ def _main(order: dict[str, Any]) -> None:
     from nodes.parquet_to_delta import parquet_to_delta
 
     # Heavy modules before the word that it begins: whoever kills it then hits its work, not its imports.
-    for module in ("nodes.table_ingest", "nodes.compaction", "nodes.delta_vacuum"):
+    for module in ("nodes.delta.table_ingest", "nodes.delta.compaction", "nodes.delta.delta_vacuum"):
         importlib.import_module(module)
     print(STARTED, flush=True)
     node: Any = {"ParquetToDelta": parquet_to_delta, "OptimizeDelta": optimize_delta}[order["node"]]

@@ -15,7 +15,7 @@ from engine.events import Event
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # TensorFlow and MLflow are imported once, in the fork server, and not for each of the trainings.
-PROCESSES.set_forkserver_preload(["nodes.training", "nodes.mlflow_model", "matplotlib.figure"])
+PROCESSES.set_forkserver_preload(["nodes.training.session", "nodes.training.mlflow_model", "matplotlib.figure"])
 
 
 class Place:
@@ -89,7 +89,7 @@ def _child(
     os.environ.update(environment)
     from engine.errors import VoxelflowError
     from engine.progress import current_reporter
-    from nodes import training
+    from nodes.training import session as training
 
     training.build_resnet3d = tiny_network  # type: ignore[assignment]
     place = Place(Path(root))
@@ -146,7 +146,7 @@ def tiny_network(
     import keras
     from keras import layers
 
-    from nodes.resnet3d import LOGITS, volume_shape
+    from nodes.training.resnet3d import LOGITS, volume_shape
 
     inputs = keras.Input(tuple(shape), name="volume")
     x = layers.Reshape(volume_shape(shape))(inputs)

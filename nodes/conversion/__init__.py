@@ -1,0 +1,1 @@
+"""From `.npy` files to Parquet parts: what NumpyToParquet is made of."""

@@ -1,0 +1,286 @@
+"""From a listing of `.npy` files to a published set of Parquet parts: what to keep, what to make, in which order.
+
+The listing is cut into chunks in sorted order, one chunk a part; threads take chunks, and each reads
+and writes its own, so that one thread waits for the disk while another copies. Memory for data is
+threads x (one row group, about twice), whatever the number of files.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine import manifest
+from engine.context import TaskContext
+from engine.datasets import VolumeFiles, VolumeParquet, VolumeSpec
+from engine.errors import DataError
+from engine.progress import Meter
+from nodes.conversion.labels import LabelRule, find_labels, nfc
+from nodes.conversion.npy_files import sample_headers, spread
+from nodes.conversion.part_writer import Layout, Outcome, PartStore, PartWriter, SourceFile
+from nodes.conversion.quarantine import too_many, write_quarantine
+from nodes.conversion.source_ledger import SourceLedger
+from nodes.conversion.volume_listing import label_table_of
+from nodes.volume_parts import Part, Parts, read_parts, write_parts
+
+EXAMPLES = 3
+"""Bad files that an error names; all of them are in the list."""
+_POLL_S = 0.5
+_BUFFERS = 3
+"""Row groups that a converting thread holds at most: its buffer and what pyarrow encodes."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the person chose; see the parameters of NumpyToParquet."""
+
+    labels: LabelRule
+    refuse_unlabelled: bool
+    refuse_not_finite: bool
+    max_bad_files: int
+    target_bytes: int
+    compression: str
+    row_group_rows: int
+    threads: int
+
+
+def convert_files(files: VolumeFiles, choices: Choices, ctx: TaskContext) -> VolumeParquet:
+    """Convert `files` and publish the result in `ctx.out`, with its parts in `ctx.shared`.
+
+    Raises `TooManyBadFiles` beyond `choices.max_bad_files`, `DataError` when nothing can be converted.
+    """
+    listing = manifest.read(files.manifest)
+    if not len(listing):
+        raise DataError(f"there is no .npy file in {files.uri}", hint="Choose the folder with the volumes.")
+    paths = listing["path"].combine_chunks()
+    ids = nfc(paths)
+    labels = find_labels(ids, replace(choices.labels, found=label_table_of(listing, Path(files.uri))))
+    if labels.rows_without_file:
+        ctx.warn(f"{labels.rows_without_file} rows of {labels.told_by} name no file of {files.uri}")
+    spec = _spec(files, listing).model_copy(update={"classes": labels.classes})
+    layout = Layout(
+        spec=spec,
+        target_bytes=choices.target_bytes,
+        row_group_rows=choices.row_group_rows,
+        compression=choices.compression,
+        finite=choices.refuse_not_finite,
+    )
+    ledger = SourceLedger(listing, paths, ids, labels.values)
+    ledger.refuse_double_ids()
+    ledger.refuse_by_label(labels.conflicts, missing=choices.refuse_unlabelled)
+    store = PartStore(ctx.shared)
+    store.open()
+    try:
+        return _Conversion(files, choices, layout, ledger, store, ctx).run()
+    finally:
+        store.close()
+
+
+class _Conversion:
+    """One conversion on its way: the ledger, the parts so far, and the threads that make more."""
+
+    def __init__(
+        self,
+        files: VolumeFiles,
+        choices: Choices,
+        layout: Layout,
+        ledger: SourceLedger,
+        store: PartStore,
+        ctx: TaskContext,
+    ) -> None:
+        self._files, self._choices, self._layout = files, choices, layout
+        self._ledger, self._store, self._ctx = ledger, store, ctx
+        self._parts: list[Part] = []
+        self._looked = 0
+
+    def run(self) -> VolumeParquet:
+        kept = self._keep_from_before()
+        rows = self._ledger.open_rows()
+        self._looked = len(self._ledger) - len(rows)
+        self._check_limit()
+        step = self._layout.part_rows
+        chunks = [rows[i : i + step] for i in range(0, len(rows), step)]
+        made, reused = self._make(chunks) if chunks else (0, 0)
+        converted = sum(p.rows for p in self._parts)
+        if not converted:
+            raise self._nothing()
+        again = f", {kept + reused} parts were there already" if kept + reused else ""
+        self._ctx.info(f"{converted} volumes in {len(self._parts)} parts; {made} files converted now{again}")
+        return self._publish(converted)
+
+    def _keep_from_before(self) -> int:
+        """Take over the parts of the previous result whose sources are all unchanged; how many."""
+        before = self._ctx.previous.get("out")
+        if not isinstance(before, VolumeParquet) or before.uri != str(self._store.parts):
+            return 0
+        if before.spec != self._layout.spec:
+            return 0
+        try:
+            known = read_parts(before)
+            sources = manifest.read(known.sources) if known.sources else None
+        except (OSError, ValueError, pa.ArrowException):
+            # It was cleaned away meanwhile: what still stands is found by the chunks' records.
+            return 0
+        if sources is None:
+            return 0
+        times = {p.path: time for p in known.parts if (time := self._store.holds(p)) is not None}
+        standing = [p.model_copy(update={"mtime_ns": times[p.path]}) for p in known.parts if p.path in times]
+        taken = self._ledger.take_over(sources, [p.path for p in standing])
+        # Numbers in the ledger are places in `standing` until here; close the gaps.
+        place = np.cumsum(taken) - 1
+        has_part = self._ledger.part >= 0
+        self._ledger.part[has_part] = place[self._ledger.part[has_part]]
+        self._parts = [p for p, is_taken in zip(standing, taken.tolist(), strict=True) if is_taken]
+        return len(self._parts)
+
+    def _make(self, chunks: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
+        """Convert the chunks; how many files were opened, and how many parts were found made."""
+        threads = min(self._threads(), len(chunks))
+        meter = Meter(len(self._ledger), "volumes", "converting", start=self._looked)
+        ctx, store, layout = self._ctx, self._store, self._layout
+        writers: queue.SimpleQueue[PartWriter] = queue.SimpleQueue()
+        for _ in range(threads):
+            writers.put(PartWriter(self._files.uri, store, layout, ctx.commit_point))
+        told: queue.SimpleQueue[int | tuple[int, Outcome | None] | BaseException] = queue.SimpleQueue()
+        stop = threading.Event()
+
+        def job(number: int) -> None:
+            writer = writers.get()
+            try:
+                files: list[SourceFile] = self._ledger.files(chunks[number])
+                told.put((number, writer.convert(files, told.put, stop.is_set)))
+            except BaseException as exc:
+                told.put(exc)
+            finally:
+                writers.put(writer)
+
+        outcomes: dict[int, Outcome] = {}
+        with ThreadPoolExecutor(threads, thread_name_prefix="convert") as pool:
+            try:
+                for number in range(len(chunks)):
+                    pool.submit(job, number)
+                while len(outcomes) < len(chunks):
+                    ctx.check_cancelled()
+                    try:
+                        word = told.get(timeout=_POLL_S)
+                    except queue.Empty:
+                        continue
+                    if isinstance(word, BaseException):
+                        raise word
+                    if isinstance(word, int):
+                        meter.add(word)
+                    elif word[1] is not None:
+                        outcomes[word[0]] = word[1]
+                        self._enter(chunks[word[0]], word[1])
+                meter.finish()
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        self._number(chunks, outcomes)
+        made = sum(len(chunks[n]) for n, outcome in outcomes.items() if not outcome.reused)
+        return made, sum(outcome.reused for outcome in outcomes.values())
+
+    def _threads(self) -> int:
+        resources = self._ctx.resources
+        # One more than cores: while one thread waits for fsync the others keep the cores busy.
+        wanted = self._choices.threads or resources.cores + 1
+        return max(1, min(wanted, resources.memory_bytes // (_BUFFERS * self._layout.group_bytes)))
+
+    def _enter(self, rows: NDArray[np.int64], outcome: Outcome) -> None:
+        self._looked += len(rows)
+        for bad in outcome.rejected:
+            self._ledger.refuse(int(rows[bad.place]), bad.reason, bad.sentence)
+        self._check_limit()
+
+    def _number(self, chunks: Sequence[NDArray[np.int64]], outcomes: dict[int, Outcome]) -> None:
+        """Give the new parts their numbers, in the order of the chunks and not of their making."""
+        for number, rows in enumerate(chunks):
+            outcome = outcomes[number]
+            if outcome.part is None:
+                continue
+            refused = [bad.place for bad in outcome.rejected]
+            self._ledger.part[np.delete(rows, refused)] = len(self._parts)
+            self._parts.append(outcome.part)
+
+    def _check_limit(self) -> None:
+        if self._ledger.refused <= self._choices.max_bad_files:
+            return
+        listed = self._write_quarantine()
+        raise too_many(
+            self._ledger.counts(),
+            self._examples(),
+            limit=self._choices.max_bad_files,
+            looked=self._looked,
+            found=len(self._ledger),
+            listed=listed,
+        )
+
+    def _nothing(self) -> DataError:
+        listed = self._write_quarantine()
+        examples = "; ".join(f"{name} {sentence}" for name, sentence in self._examples())
+        return DataError(
+            f"none of the {len(self._ledger)} files can be converted, for example {examples}",
+            hint=f"All are listed in {listed}.",
+        )
+
+    def _examples(self) -> list[tuple[str, str]]:
+        return [(path, sentence) for path, _, sentence in islice(self._ledger.quarantine(), EXAMPLES)]
+
+    def _write_quarantine(self) -> Path:
+        path = self._ctx.out / "quarantine.csv"
+        write_quarantine(self._ledger.quarantine(), path)
+        return path
+
+    def _publish(self, converted: int) -> VolumeParquet:
+        ctx, ledger = self._ctx, self._ledger
+        quarantine = self._write_quarantine()
+        sources = ctx.out / "sources.arrow"
+        ledger.write([p.path for p in self._parts], sources)
+        parts = Parts(parts=tuple(self._parts), sources=str(sources), quarantine=str(quarantine))
+        labelled = sum(p.labelled for p in self._parts)
+        self._store.close()
+        ctx.commit_point("parquet:before-manifest")
+        write_parts(parts, ctx.out / "parts.json")
+        ctx.commit_point("parquet:after-manifest")
+        figures: dict[str, Any] = {
+            "found": len(ledger),
+            "quarantined": ledger.refused,
+            "labelled": labelled,
+        }
+        ctx.facts(converted=converted, parts=len(self._parts), **figures)
+        if ledger.refused:
+            ctx.artifact("table", quarantine)
+        return VolumeParquet(
+            uri=str(self._store.parts),
+            manifest=str(ctx.out / "parts.json"),
+            count=converted,
+            bytes=sum(p.bytes for p in self._parts),
+            spec=self._layout.spec,
+            **figures,
+        )
+
+
+def _spec(files: VolumeFiles, listing: pa.Table) -> VolumeSpec:
+    """The dataset's shape and dtype: those the reference tells, else those of most headers in a spread sample."""
+    if files.spec is not None:
+        return files.spec
+    paths = listing["path"].take(spread(len(listing))).to_pylist()
+    sample = sample_headers(files.uri, paths)
+    if sample.majority is not None:
+        return sample.majority
+    examples = "; ".join(f"{name} {refused.message}" for name, refused in sample.refused[:EXAMPLES])
+    raise DataError(
+        f"none of {sample.looked} sampled files in {files.uri} is a volume, for example {examples}",
+        hint="Choose the folder with the .npy volumes.",
+    )

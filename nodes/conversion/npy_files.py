@@ -1,0 +1,256 @@
+"""Reading `.npy` files: headers without trust, volumes without copies.
+
+A header is parsed as a Python literal, nothing in a file is ever executed, and no size that a header
+claims is believed before it agrees with the size of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import errno
+import math
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from engine.datasets import DTYPES, VolumeSpec
+from nodes.conversion.quarantine import Refused
+
+MAGIC = b"\x93NUMPY"
+MAX_HEADER_BYTES = 10_000
+"""NumPy's own limit: a longer literal can exhaust the parser."""
+SAMPLE = 256
+"""Headers that decide a dataset's shape and dtype: enough that a few bad files cannot win."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a `.npy` header says. `offset` is where the data starts, in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran_order: bool
+    offset: int
+
+    @property
+    def file_bytes(self) -> int:
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_plain(self) -> bool:
+        """C order and little-endian: the data is the volume's bytes as a table keeps them."""
+        order = self.dtype.newbyteorder("<")
+        return self.dtype == order and not (self.fortran_order and sum(n > 1 for n in self.shape) > 1)
+
+
+class VolumeReader:
+    """Reads files of one `spec` into rows of a buffer; one reader per thread.
+
+    Measured side by side, `readv` of header and data straight into the buffer reads five times as
+    many files a second as `np.load`, and more than `cat`.
+    """
+
+    def __init__(self, root: str, spec: VolumeSpec, *, finite: bool) -> None:
+        """`root` is the source folder; with `finite`, volumes with a NaN or an infinity are refused."""
+        self._root = root
+        self._spec = spec
+        self._bytes = spec.volume_bytes
+        self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        self._mask = np.empty(math.prod(spec.shape), bool) if finite and self._dtype.kind == "f" else None
+        # Files of one dataset nearly always have the very same header: it is compared, not parsed.
+        self._known = b""
+        self._head = bytearray()
+
+    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> None:
+        """Fill `row` (1-D, `spec.volume_bytes`) with the volume at `path`, C order, little-endian.
+
+        `size` and `mtime_ns` are those of the listing. Raises `Refused`.
+        """
+        handle, found = _open(self._root, path)
+        try:
+            if found.st_size != size or found.st_mtime_ns != mtime_ns:
+                raise Refused("changed-during-run", "has changed since the folder was listed")
+            if not self._read_known(handle, row, size):
+                self._read_any(handle, row, size)
+        except OSError as exc:
+            raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
+        finally:
+            os.close(handle)
+        if self._mask is not None:
+            np.isfinite(row.view(self._dtype), out=self._mask)
+            if not self._mask.all():
+                bad = self._mask.size - int(np.count_nonzero(self._mask))
+                raise Refused("not-finite", f"holds {bad} values that are NaN or infinite")
+
+    def _read_known(self, handle: int, row: NDArray[np.uint8], size: int) -> bool:
+        if not self._known or size != len(self._known) + self._bytes:
+            return False
+        return os.readv(handle, (self._head, row.data)) == size and self._head == self._known
+
+    def _read_any(self, handle: int, row: NDArray[np.uint8], size: int) -> None:
+        header = read_header(handle, size)
+        _refuse_unusable(header, size)
+        if header.dtype.name != self._spec.dtype:
+            raise Refused("dtype-differs", f"is {header.dtype.name}, the dataset is {self._spec.dtype}")
+        if header.shape != self._spec.shape:
+            raise Refused("shape", f"is {_times(header.shape)}, the dataset is {_times(self._spec.shape)}")
+        if header.is_plain:
+            _read_fully(handle, header.offset, row)
+            self._known = os.pread(handle, header.offset, 0)
+            self._head = bytearray(len(self._known))
+            return
+        data = np.empty(self._bytes, np.uint8)
+        _read_fully(handle, header.offset, data)
+        # One assignment turns the axes and swaps the bytes.
+        row.view(self._dtype).reshape(header.shape)[...] = data.view(header.dtype).reshape(
+            header.shape, order="F" if header.fortran_order else "C"
+        )
+
+
+@dataclass
+class HeaderSample:
+    """What the headers of some files say."""
+
+    looked: int = 0
+    specs: Counter[tuple[tuple[int, ...], str]] = field(default_factory=Counter)
+    refused: list[tuple[str, Refused]] = field(default_factory=list)
+
+    @property
+    def majority(self) -> VolumeSpec | None:
+        """The commonest shape and dtype; among equals that of the first file. None: no file is readable."""
+        if not self.specs:
+            return None
+        (shape, dtype), _ = self.specs.most_common(1)[0]
+        return VolumeSpec(shape=shape, dtype=dtype)
+
+
+def sample_headers(root: str, paths: Iterable[str]) -> HeaderSample:
+    """Read the headers of `paths` below `root`; bad files are told in the result, not raised."""
+    sample = HeaderSample()
+    for path in paths:
+        sample.looked += 1
+        try:
+            header = header_of(root, path)
+        except Refused as refused:
+            sample.refused.append((path, refused))
+        else:
+            sample.specs[header.shape, header.dtype.name] += 1
+    return sample
+
+
+def spread(count: int, places: int = SAMPLE) -> list[int]:
+    """Up to `places` row numbers, evenly spread over `count` rows: the rows whose headers are sampled."""
+    places = min(count, places)
+    return [i * count // places for i in range(places)]
+
+
+def header_of(root: str, path: str) -> Header:
+    """The header of a file that can be a volume. Raises `Refused`."""
+    handle, found = _open(root, path)
+    try:
+        header = read_header(handle, found.st_size)
+    except OSError as exc:
+        raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
+    finally:
+        os.close(handle)
+    _refuse_unusable(header, found.st_size)
+    return header
+
+
+def read_header(handle: int, size: int) -> Header:
+    """Parse the header of an open `.npy` file of `size` bytes (format versions 1, 2 and 3).
+
+    The layout is NEP 1's: magic, two bytes of version, the header's length, a Python literal.
+    Raises `Refused`; executes nothing.
+    """
+    if size == 0:
+        raise Refused("empty", "is empty")
+    lead = os.pread(handle, 12, 0)
+    if not lead.startswith(MAGIC):
+        if MAGIC.startswith(lead):
+            raise Refused("truncated", f"ends after {size} bytes, within its header")
+        raise Refused("not-npy", "does not start like a .npy file")
+    major, minor = (*lead[6:8], 0, 0)[:2]
+    if len(lead) >= 8 and (major not in (1, 2, 3) or minor):
+        raise Refused("not-npy", f"has .npy format {major}.{minor}, which is not known")
+    start = 10 if major == 1 else 12
+    if len(lead) < start:
+        raise Refused("truncated", f"ends after {size} bytes, within its header")
+    length = int.from_bytes(lead[8:start], "little")
+    if start + length > size:
+        raise Refused("truncated", f"ends after {size} bytes, within its header")
+    if length > MAX_HEADER_BYTES:
+        raise Refused("not-npy", f"has a header of {length} bytes, too long for an array of numbers")
+    return _parse(os.pread(handle, length, start), start + length)
+
+
+def _parse(literal: bytes, offset: int) -> Header:
+    try:
+        # Python 2 wrote lengths as 30L.
+        fields = ast.literal_eval(re.sub(r"(?<=\d)L\b", "", literal.decode("utf-8")).strip())
+        shape, fortran, descr = fields["shape"], fields["fortran_order"], fields["descr"]
+        dtype = npy_format.descr_to_dtype(descr)
+        well_formed = (
+            len(fields) == 3
+            and isinstance(fortran, bool)
+            and isinstance(shape, tuple)
+            and all(type(n) is int and n >= 0 for n in shape)
+        )
+    except Exception as exc:  # a hostile literal can raise nearly anything, RecursionError and MemoryError too
+        raise Refused("not-npy", "has a broken .npy header") from exc
+    if not well_formed:
+        raise Refused("not-npy", "has a broken .npy header")
+    return Header(shape, dtype, fortran, offset)
+
+
+def _refuse_unusable(header: Header, size: int) -> None:
+    """Raise `Refused` when no dataset could take the file, whatever its shape and dtype."""
+    if header.dtype.hasobject:
+        raise Refused("pickle", "holds Python objects, which are never unpickled")
+    if header.dtype.name not in DTYPES:
+        raise Refused("dtype", f"is {header.dtype.name}, which no volume can be")
+    if not header.shape or 0 in header.shape:
+        raise Refused("shape", f"has no voxels: its shape is {header.shape}")
+    if size < header.file_bytes:
+        raise Refused("truncated", f"has {size} bytes, its header promises {header.file_bytes}")
+    if size > header.file_bytes:
+        raise Refused("too-long", f"has {size} bytes, longer than the {header.file_bytes} its header says")
+
+
+def _open(root: str, path: str) -> tuple[int, os.stat_result]:
+    try:
+        # Not blocking: a named pipe called x.npy would wait for its writer for ever.
+        handle = os.open(f"{root}/{path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as exc:
+        # A listing spells bytes that are not UTF-8 as \xNN: such a name cannot be opened, nor be an id.
+        if exc.errno == errno.ENOENT and "\\x" not in path:
+            raise Refused("changed-during-run", "is gone since the folder was listed") from exc
+        advice = "; names must be valid UTF-8" if exc.errno == errno.ENOENT else ""
+        raise Refused("unreadable", f"cannot be opened: {exc.strerror}{advice}") from exc
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise Refused("unreadable", "is not a regular file")
+    return handle, found
+
+
+def _read_fully(handle: int, offset: int, target: NDArray[np.uint8]) -> None:
+    """Fill `target` from `offset` on: one call reads at most 2 GiB, and a signal may cut it short."""
+    view = target.data
+    while len(view):
+        count = os.preadv(handle, [view], offset)
+        if count == 0:
+            raise Refused("changed-during-run", "got shorter while it was read")
+        offset, view = offset + count, view[count:]
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))

@@ -1,0 +1,1 @@
+"""Delta tables of volumes: reading their log, one writer, ingest, compaction, vacuum."""

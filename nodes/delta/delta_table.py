@@ -1,0 +1,250 @@
+"""Reading a Delta table of volumes: one version, its files, its spec. Local folders.
+
+What would be read wrongly is refused: deletion vectors, column mapping, partitions, files outside
+the table, and any feature this code does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from engine.datasets import Selection, VolumeDelta, VolumeSpec
+from engine.errors import DataError, StaleInput, UnsupportedTable, UsageError
+from engine.table_lock import WRITER_APP_ID
+from nodes.delta.delta_log import data_version
+from nodes.volume_layout import spec_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Schema
+
+IN_PLACE = "voxelflow.in_place"
+"""Property of a table whose files also belong to a Parquet dataset."""
+
+HARMLESS_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"})
+"""Reader features that leave the data files readable as they are (column mapping while its mode is "none")."""
+_ADVICE = {
+    "deletionVectors": "In Spark: REORG TABLE ... APPLY (PURGE), then ALTER TABLE ... DROP FEATURE deletionVectors.",
+    "typeWidening": "Write the table again without changed column types.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One data file of a table. `path` lies below the table's folder.
+
+    `id_min` and `id_max` bound the ids of its rows (Spark cuts long ones short); `labelled` counts the
+    rows with a label.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    labelled: int
+    mtime_ms: int
+    id_min: str
+    id_max: str
+    label_min: float | None = None
+    label_max: float | None = None
+
+    def statistics(self) -> str:
+        """The file's statistics as the Delta log writes them."""
+        least: dict[str, Any] = {"id": self.id_min}
+        most: dict[str, Any] = {"id": self.id_max}
+        if self.label_min is not None and self.label_max is not None:
+            least["label"], most["label"] = self.label_min, self.label_max
+        nulls = {"id": 0, "label": self.rows - self.labelled, "volume": 0}
+        return json.dumps({"numRecords": self.rows, "minValues": least, "maxValues": most, "nullCount": nulls})
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One version of a table: what a reader needs, taken from the log. `files` are sorted by their first id."""
+
+    root: Path
+    version: int
+    spec: VolumeSpec
+    files: tuple[TableFile, ...]
+    in_place: bool
+    token: int
+    """Fencing token of the last writer, 0 when there was none."""
+    columns: Schema = field(compare=False, repr=False)
+
+    def reference(
+        self, uri: str, selections: Sequence[Selection] = (), known: tuple[int, int] | None = None
+    ) -> VolumeDelta:
+        """The dataset reference that pins this version (`known`: see `delta_log.data_version`)."""
+        return VolumeDelta(
+            uri=uri,
+            count=sum(f.rows for f in self.files),
+            bytes=sum(f.bytes for f in self.files),
+            spec=self.spec,
+            version=self.version,
+            data_version=data_version(self.root, self.version, known),
+            files=len(self.files),
+            labelled=sum(f.labelled for f in self.files),
+            selections=tuple(selections),
+        )
+
+
+def local_folder(uri: str | Path) -> Path:
+    """The folder that a path or `file://` URI names. Raises `UsageError` for other URLs."""
+    parts = urlsplit(str(uri))
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if len(parts.scheme) > 1:
+        raise UsageError(
+            f"the table {uri} does not lie in a local folder",
+            hint="On the embedded backend tables lie in local folders.",
+        )
+    return Path(uri)
+
+
+def is_table(root: Path) -> bool:
+    from deltalake import DeltaTable
+
+    return (root / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(root))
+
+
+def open_table(uri: str | Path, version: int | None = None) -> TableVersion:
+    """Open a version of the volume table at `uri` (the newest by default).
+
+    Raises `DataError` when there is no table or its log cannot be read, `StaleInput` when the version is gone,
+    `UnsupportedTable` when reading its files as they are would give wrong rows.
+    """
+    root = local_folder(uri)
+    delta = load_delta(root, version)
+    _refuse_unsupported(delta, root)
+    metadata = delta.metadata()
+    return TableVersion(
+        root=root,
+        version=delta.version(),
+        spec=spec_of(metadata.configuration, f"the table {root}"),
+        files=tuple(sorted(_files(delta, root), key=lambda f: (f.id_min, f.path))),
+        in_place=metadata.configuration.get(IN_PLACE) == "true",
+        token=delta.transaction_version(WRITER_APP_ID) or 0,
+        columns=delta.schema(),
+    )
+
+
+def load_delta(root: Path, version: int | None = None) -> DeltaTable:
+    """delta-rs' table object, with its errors told in ours."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return DeltaTable(str(root), version=version)
+    except TableNotFoundError as exc:
+        raise DataError(f"there is no Delta table at {root}", hint="Run the node that makes it again.") from exc
+    except DeltaError as exc:
+        text = str(exc)
+        if "nsupported" in text or "olumn mapping" in text or "is not supported" in text:
+            raise UnsupportedTable(
+                f"the table {root} uses a Delta feature that is not supported: {text}",
+                hint="Write it again without that feature, or drop the feature.",
+            ) from exc
+        if version is not None and is_table(root):
+            raise StaleInput(
+                f"version {version} of the table {root} cannot be read any more",
+                hint="Its log was cleaned or the table was replaced: run the node that makes it again.",
+            ) from exc
+        raise DataError(f"the Delta log of {root} cannot be read: {text}") from exc
+
+
+def active_paths(delta: DeltaTable) -> set[str]:
+    import pyarrow as pa
+
+    return {unquote(path) for path in pa.table(delta.get_add_actions())["path"].to_pylist()}
+
+
+def _refuse_unsupported(delta: DeltaTable, root: Path) -> None:
+    protocol, metadata = delta.protocol(), delta.metadata()
+    for feature in sorted(set(protocol.reader_features or ()) - HARMLESS_FEATURES):
+        raise UnsupportedTable(
+            f"the table {root} uses the Delta feature {feature}, with which its files cannot be read as they are",
+            hint=_ADVICE.get(feature, "Drop the feature or write the table again without it."),
+        )
+    if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+        raise UnsupportedTable(
+            f"the table {root} maps its columns to other names", hint="Write it again without column mapping."
+        )
+    if metadata.partition_columns:
+        raise UnsupportedTable(
+            f"the table {root} is partitioned by {', '.join(metadata.partition_columns)}",
+            hint="Write it again without partitions: selections do their work.",
+        )
+    columns = {f.name: f.type for f in delta.schema().fields}
+    for name, wanted in (("id", "string"), ("label", "float"), ("volume", "binary")):
+        found = getattr(columns.get(name), "type", None)
+        if found != wanted:
+            raise UnsupportedTable(
+                f"the table {root} has {f'a column {name} of type {found}' if found else f'no column {name}'},"
+                f" where a volume table has one of type {wanted}",
+                hint="Make volume tables with NumpyToParquet and ParquetToDelta.",
+            )
+
+
+def _files(delta: DeltaTable, root: Path) -> list[TableFile]:
+    import pyarrow as pa
+
+    table = pa.table(delta.get_add_actions(flatten=True))
+    names = ("path", "size_bytes", "num_records", "null_count.label", "min.id", "max.id")
+    optional = ("modification_time", "min.label", "max.label")
+    columns = [
+        table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in (*names, *optional)
+    ]
+    out = []
+    for path, size, rows, unlabelled, id_min, id_max, mtime, label_min, label_max in zip(*columns, strict=True):
+        path = unquote(path)
+        if "://" in path or path.startswith("/") or ".." in path.split("/"):
+            raise UnsupportedTable(
+                f"the table {root} refers to a file outside its folder: {path}",
+                hint="It may be a shallow clone: make a full copy of it.",
+            )
+        if None in (rows, unlabelled, id_min, id_max):
+            out.append(describe_file(root, path))
+            continue
+        mtime_ms = int(mtime or 0)
+        out.append(TableFile(path, size, rows, rows - unlabelled, mtime_ms, id_min, id_max, label_min, label_max))
+    return out
+
+
+def describe_file(root: Path, path: str) -> TableFile:
+    """The file as it stands on disk, with statistics from its id and label columns.
+
+    Raises `DataError` when it is not a readable Parquet file with these columns.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    full = root / path
+    try:
+        stat = full.stat()
+        rows = labelled = 0
+        id_min = id_max = label_min = label_max = None
+        with pq.ParquetFile(full, memory_map=True) as file:
+            for batch in file.iter_batches(batch_size=65_536, columns=["id", "label"], use_threads=False):
+                rows += batch.num_rows
+                labelled += batch.num_rows - batch["label"].null_count
+                ids, labels = pc.min_max(batch["id"]).as_py(), pc.min_max(batch["label"]).as_py()
+                id_min, id_max = _least(id_min, ids["min"]), _most(id_max, ids["max"])
+                label_min, label_max = _least(label_min, labels["min"]), _most(label_max, labels["max"])
+    except (OSError, KeyError, pa.ArrowException) as exc:
+        raise DataError(
+            f"{full} cannot be read as a file of volumes: {exc}", hint="Run the node that made it again."
+        ) from exc
+    mtime_ms = stat.st_mtime_ns // 1_000_000
+    return TableFile(path, stat.st_size, rows, labelled, mtime_ms, id_min or "", id_max or "", label_min, label_max)
+
+
+def _least(a: Any, b: Any) -> Any:
+    return min((x for x in (a, b) if x is not None), default=None)
+
+
+def _most(a: Any, b: Any) -> Any:
+    return max((x for x in (a, b) if x is not None), default=None)

@@ -1,0 +1,111 @@
+"""Deleting the files of a table that nothing needs any more. Under the table's lock.
+
+Kept are the files of the newest version, of every version that a reference, a running training or
+the cache holds, and of versions that were current within the last `keep_hours`. Deleted are files
+that were removed from the table and files that never joined it (a killed writer left them).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.context import TaskContext
+from engine.errors import StaleInput, UsageError
+from nodes.delta.delta_commit import table_writer
+from nodes.delta.delta_log import oldest_since, removed_since
+from nodes.delta.delta_table import IN_PLACE, active_paths, load_delta, local_folder
+from nodes.delta.parquet_rewrite import PREFIX
+from nodes.delta.shard_ledger import is_content_named
+from nodes.delta.table_staging import clear_abandoned
+
+STRANGER_HOURS = 24.0
+"""A file of another program that never joined the table may be about to: it is spared for a day."""
+_TEMPORARY = re.compile(r"\..+\.parquet\.\d+")
+"""How `durable_files.place` calls a copy that is not complete."""
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What was deleted; `kept` counts the files that only older versions need."""
+
+    files: int
+    bytes: int
+    kept: int
+
+
+def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContext) -> Vacuumed:
+    """Delete what neither `versions`, nor `ctx.protected`, nor the newest version needs; see the module.
+
+    A table that was made in place shares its folder with a Parquet dataset: there only files that Voxelflow's
+    rewriting made are deleted. A second vacuum after a kill goes on where the first one ended.
+    """
+    root = local_folder(uri)
+    with table_writer(root, ctx):
+        ctx.commit_point("optimize:before-vacuum")
+        delta = load_delta(root)
+        in_place = delta.metadata().configuration.get(IN_PLACE) == "true"
+        now = time.time()
+        active = active_paths(delta)
+        needed = active | removed_since(root, oldest_since(root, now - keep_hours * 3600))
+        for version in {*versions, *protected_versions(root, ctx.protected)}:
+            if version != delta.version():
+                needed |= _files_of(root, version, ctx)
+        removed = removed_since(root, -1)
+        files = freed = kept = 0
+        for path, stat in _files_below(root):
+            ctx.check_cancelled()
+            if path in needed:
+                kept += path not in active
+                continue
+            ours = _is_ours(path)
+            age_hours = (now - stat.st_ctime) / 3600
+            if in_place and not path.rsplit("/", 1)[-1].startswith(PREFIX):
+                continue
+            if path not in removed and age_hours < (keep_hours if ours else max(keep_hours, STRANGER_HOURS)):
+                continue
+            (root / path).unlink(missing_ok=True)
+            files, freed = files + 1, freed + stat.st_size
+        freed += clear_abandoned(root)
+    return Vacuumed(files, freed, kept)
+
+
+def protected_versions(root: Path, protected: Mapping[str, tuple[int, ...]]) -> set[int]:
+    """The versions of this table that must stay readable, however its URI is spelt."""
+    place = root.resolve()
+    return {v for uri, versions in protected.items() if _names(uri, place) for v in versions}
+
+
+def _names(uri: str, place: Path) -> bool:
+    try:
+        return local_folder(uri).resolve() == place
+    except UsageError:
+        return False
+
+
+def _files_of(root: Path, version: int, ctx: TaskContext) -> set[str]:
+    try:
+        return active_paths(load_delta(root, version))
+    except StaleInput as exc:
+        ctx.warn(f"version {version} cannot be kept: {exc.message}")
+        return set()
+
+
+def _is_ours(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return name.startswith(PREFIX) or is_content_named(name) or _TEMPORARY.fullmatch(name) is not None
+
+
+def _files_below(root: Path, prefix: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Data files by their path below the table; folders of Delta and Voxelflow are left out."""
+    with os.scandir(root / prefix) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith(("_", ".")):
+                    yield from _files_below(root, f"{prefix}{entry.name}/")
+            elif entry.name.endswith(".parquet") or _TEMPORARY.fullmatch(entry.name):
+                yield prefix + entry.name, entry.stat(follow_symlinks=False)

@@ -1,0 +1,128 @@
+"""What may go into a table: the checks before anything is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import Schema
+from deltalake.exceptions import DeltaError
+
+from engine.datasets import VolumeParquet, VolumeSpec
+from engine.errors import DataError, StaleInput, UsageError
+from nodes.delta.delta_table import TableFile, TableVersion, is_table, local_folder
+from nodes.delta.id_overlap import Located, first_common_id
+from nodes.volume_parts import Part
+
+Mode = Literal["link", "copy", "in_place"]
+Existing = Literal["keep", "replace"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the table should hold afterwards."""
+
+    dataset: VolumeParquet
+    spec: VolumeSpec
+    parts: tuple[Part, ...]
+    mode: Mode
+    existing: Existing
+
+    @property
+    def folder(self) -> Path:
+        return local_folder(self.dataset.uri)
+
+
+class SpecDiffers(DataError):
+    """The table holds volumes of another shape, dtype or classes."""
+
+
+def refuse_other_folder(root: Path, wanted: Wanted) -> None:
+    """A folder with somebody's files in it does not become a table."""
+    if not wanted.parts:
+        raise DataError(f"{wanted.dataset.uri} has no volumes to make a table of", hint="Check the step before.")
+    if wanted.mode == "in_place" or is_table(root) or not root.exists():
+        return
+    if stranger := next((p.name for p in root.iterdir() if not p.name.startswith(("_", "."))), None):
+        raise UsageError(
+            f"the folder {root} is neither a Delta table nor empty (it holds {stranger})",
+            hint="Choose another folder for the table.",
+            parameter="table",
+        )
+
+
+def refuse_other_table(table: TableVersion, wanted: Wanted) -> None:
+    """Volumes of another form do not fit, and a table not made in place must not share its files from now on."""
+    if table.spec != wanted.spec:
+        differing = [n for n in ("shape", "dtype", "classes") if getattr(table.spec, n) != getattr(wanted.spec, n)]
+        there, here = (", ".join(f"{n} {getattr(s, n)}" for n in differing) for s in (table.spec, wanted.spec))
+        raise SpecDiffers(
+            f"the table {table.root} holds volumes of {there}; these have {here}",
+            hint="Choose another folder for the table.",
+            parameter="table",
+        )
+    if wanted.mode == "in_place" and not table.in_place:
+        raise DataError(
+            f"the table {table.root} was not made in place by this node",
+            hint="Use mode link or copy.",
+            parameter="mode",
+        )
+
+
+def columns_of(wanted: Wanted, part: Part) -> Schema:
+    """The part's columns in Delta's types. Raises `DataError` when it cannot be read or Delta lacks a type."""
+    path = wanted.folder / part.path
+    try:
+        found = pq.read_schema(path, memory_map=True)
+        size = path.stat().st_size
+    except (OSError, pa.ArrowException) as exc:
+        raise DataError(f"{path} cannot be read: {exc}", hint="Run the node that made it again.") from exc
+    if size != part.bytes:
+        raise StaleInput(f"{path} is not the file it was: {size} bytes, not {part.bytes}", hint="Run it again.")
+    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in found]
+    if unsigned := next((f for f in fields if pa.types.is_unsigned_integer(f.type)), None):
+        raise DataError(
+            f"{path}: Delta has no type for the column {unsigned.name} ({unsigned.type})",
+            hint="Leave that column out, or make its numbers signed.",
+        )
+    try:
+        return Schema.from_arrow(pa.schema(fields))
+    except (DeltaError, ValueError) as exc:
+        raise DataError(f"{path}: {exc}", hint="Leave that column out, or change its type.") from exc
+
+
+def refuse_other_columns(table: TableVersion, wanted: Wanted, parts: Iterable[Part]) -> None:
+    there = {f.name: str(f.type) for f in table.columns.fields}
+    for part in parts:
+        here = {f.name: str(f.type) for f in columns_of(wanted, part).fields}
+        if there != here:
+            name = next(n for n in {**there, **here} if there.get(n) != here.get(n))
+            raise DataError(
+                f"column {name} of {part.path} is {here.get(name, 'missing')}, in the table {table.root} it is"
+                f" {there.get(name, 'missing')}",
+                hint="Choose another folder for the table, or convert all files again with the same label file.",
+            )
+
+
+def refuse_changed_in_place(table: TableVersion, added: Iterable[TableFile]) -> None:
+    active = {f.path for f in table.files}
+    if changed := next((f.path for f in added if f.path in active), None):
+        raise DataError(
+            f"{changed} changed, but it is itself a file of the table {table.root}, whose files must not change",
+            hint="Use mode link or copy for Parquet files that change.",
+            parameter="mode",
+        )
+
+
+def refuse_common_ids(table: TableVersion, new: Sequence[Located], present: Sequence[Located]) -> None:
+    """Rows of other sources stay in the table: none of the new rows may be among them."""
+    if (common := first_common_id(new, present)) is not None:
+        raise DataError(
+            f"the table {table.root} already holds the volume {common} from another source",
+            hint="Choose another folder for the table, or set existing to replace.",
+            parameter="existing",
+        )

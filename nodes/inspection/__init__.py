@@ -1,0 +1,1 @@
+"""What InspectDataset computes and how it tells it."""

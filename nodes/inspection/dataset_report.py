@@ -1,0 +1,145 @@
+"""The page that InspectDataset writes: plain HTML in one file, and its figures as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.inspection.dataset_statistics import Found
+
+CHANNELS_SHOWN = 64
+LABELS_SHOWN = 200
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; } th, td { padding: .2rem .8rem .2rem 0; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+tr + tr { border-top: 1px solid #ddd; }
+.bar { display: inline-block; height: .8rem; background: #3b6ea5; }
+figure { display: inline-block; margin: 0 1rem 1rem 0; } img { height: 10rem; image-rendering: pixelated; }
+figcaption { font-size: .8rem; max-width: 12rem; overflow-wrap: anywhere; }
+"""
+
+
+def write_report(found: Found, folder: Path) -> Path:
+    """Write `dataset.html` and `figures.json` into the folder; gives the page's path."""
+    details = found.figures() | {
+        "labels": {found.label_name(label): n for label, n in found.labels.items()},
+        "channels": [dict(zip(("minimum", "mean", "maximum", "std"), row, strict=True)) for row in _channels(found)],
+    }
+    # JSON has no infinity: a channel without a finite value has no figures.
+    text = json.dumps(_without_infinities(details), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "figures.json").write_text(text + "\n", encoding="utf-8")
+    page = folder / "dataset.html"
+    page.write_text(_page(found), encoding="utf-8")
+    return page
+
+
+def _page(found: Found) -> str:
+    figures = found.figures()
+    where = found.uri if found.version is None else f"{found.uri}, version {found.version}"
+    plain = [(k.replace("_", " "), _text(v)) for k, v in figures.items() if not k.startswith("label ")]
+    most = max(found.labels.values(), default=1)
+    labels = [
+        (found.label_name(label), f"{n:,}", _Html(f'<span class="bar" style="width:{20 * n / most:.2f}rem"></span>'))
+        for label, n in list(found.labels.items())[:LABELS_SHOWN]
+    ]
+    channels = [(str(i), *(_text(v) for v in row)) for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])]
+    sizes = sorted(f.bytes for f in found.files)
+    shares = [
+        (f"{share:.0%}", f"{sizes[round(share * (len(sizes) - 1))] / 1e6:,.2f} MB") for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    sampled = f"over {found.values.volumes:,} sampled volumes"
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        f"<title>{escape(where)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{escape(where)}</h1>",
+        _table(("figure", "value"), plain),
+        "<h2>Labels</h2>",
+        _table(("label", "volumes", ""), labels),
+        f"<h2>Values by channel, {sampled}</h2>",
+        _table(("channel", "minimum", "mean", "maximum", "standard deviation"), channels),
+        "<h2>Size of files</h2>",
+        _table(("files up to", "size"), shares),
+    ]
+    pictures = [
+        f"<figure>{picture}<figcaption>{escape(name)}</figcaption></figure>" for name, picture in _pictures(found)
+    ]
+    if pictures:
+        parts += ["<h2>Middle slices, first channel</h2>", *pictures]
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+class _Html(str):
+    """Text that is HTML already. Everything else is escaped."""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def cells(row: Sequence[str], tag: str) -> str:
+        return "".join(f"<{tag}>{c if isinstance(c, _Html) else escape(c)}</{tag}>" for c in row)
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table><tr>{cells(head, 'th')}</tr>{body}</table>"
+
+
+def _text(value: float | int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _channels(found: Found) -> list[tuple[float, float, float, float]]:
+    values = found.values
+    columns = (values.least, values.mean, values.most, values.std)
+    return [tuple(float(c[i]) for c in columns) for i in range(len(values.least))]  # type: ignore[misc]
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_infinities(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_infinities(v) for v in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _pictures(found: Found) -> Iterable[tuple[str, str]]:
+    for name, volume in found.pictures:
+        plane = middle_plane(volume)
+        if plane is not None:
+            data = base64.b64encode(png(plane)).decode()
+            yield name, f"<img alt='' src='data:image/png;base64,{data}'>"
+
+
+def middle_plane(volume: NDArray[Any]) -> NDArray[Any] | None:
+    """The first two axes of a volume's first channel, in the middle of all others; None with fewer axes."""
+    if volume.ndim < 3:
+        return None
+    channel = volume[..., 0]
+    plane: NDArray[Any] = channel[(slice(None), slice(None), *(n // 2 for n in channel.shape[2:]))]
+    return plane
+
+
+def png(plane: NDArray[Any]) -> bytes:
+    """A grey PNG of a (height, width) plane, from its least value (black) to its greatest (white)."""
+    values = np.nan_to_num(plane.astype(np.float64), nan=0, posinf=0, neginf=0)
+    low, high = values.min(), values.max()
+    grey = ((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
+    height, width = grey.shape
+    # Each row begins with its filter type, 0. Source: the PNG specification, sections 5 and 9.
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), grey], axis=1).tobytes()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

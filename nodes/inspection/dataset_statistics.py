@@ -1,0 +1,219 @@
+"""Figures of a dataset: labels over all rows, values over a sample, sizes of files."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine.context import TaskContext
+from engine.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.errors import DataError
+from engine.progress import track
+from nodes.delta.delta_table import local_folder, open_table
+from nodes.delta.parquet_rewrite import RowSource, read_rows
+from nodes.volume_layout import schema, spec_of
+from nodes.volume_parts import read_parts
+
+BLOCK_ROWS = 4
+"""Neighbouring volumes that are sampled together: many places with few volumes each tell more than few with many."""
+PICTURES = 6
+LABEL_FIGURES = 20
+"""Labels that get a figure of their own; all of them are on the page."""
+
+
+class DataFile(NamedTuple):
+    path: Path
+    bytes: int
+    rows: int
+
+    def whole(self) -> RowSource:
+        return RowSource(self.path, self.bytes, ((0, self.rows),))
+
+
+@dataclass
+class Values:
+    """Running figures of each channel, over finite values. Arrays have shape (channels,), dtype float64."""
+
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
+    total: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    count: NDArray[np.float64]
+    not_finite: int = 0
+    volumes: int = 0
+
+    @classmethod
+    def empty(cls, channels: int) -> Values:
+        total, squares, count = (np.zeros(channels) for _ in range(3))
+        return cls(np.full(channels, np.inf), np.full(channels, -np.inf), total, squares, count)
+
+    def add(self, volume: NDArray[Any]) -> None:
+        """Take in one volume of shape (voxels, channels)."""
+        values = volume.astype(np.float64)
+        finite = np.isfinite(values)
+        self.not_finite += int(values.size - finite.sum())
+        self.least = np.minimum(self.least, np.where(finite, values, np.inf).min(axis=0))
+        self.most = np.maximum(self.most, np.where(finite, values, -np.inf).max(axis=0))
+        kept = np.where(finite, values, 0)
+        self.total += kept.sum(axis=0)
+        self.squares += (kept**2).sum(axis=0)
+        self.count += finite.sum(axis=0)
+        self.volumes += 1
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        return self.total / np.maximum(self.count, 1)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Population standard deviation."""
+        return np.sqrt(np.maximum(self.squares / np.maximum(self.count, 1) - self.mean**2, 0))
+
+
+@dataclass
+class Found:
+    """All that was measured. `labels` counts volumes by label (None: without one)."""
+
+    uri: str
+    version: int | None
+    spec: VolumeSpec
+    volumes: int
+    labels: dict[float | None, int]
+    files: list[DataFile]
+    values: Values
+    pictures: list[tuple[str, NDArray[Any]]] = field(default_factory=list)
+
+    def label_name(self, label: float | None) -> str:
+        if label is None:
+            return "no label"
+        names = self.spec.classes
+        if label == int(label) and 0 <= label < len(names):
+            return names[int(label)]
+        return f"{label:g}"
+
+    def figures(self) -> dict[str, float | int | str]:
+        """The key figures, flat."""
+        sizes = sorted(f.bytes for f in self.files)
+        out: dict[str, float | int | str] = {
+            "volumes": self.volumes,
+            "labelled": self.volumes - self.labels.get(None, 0),
+            "shape": "x".join(map(str, self.spec.shape)),
+            "dtype": self.spec.dtype,
+            "files": len(sizes),
+            "bytes": sum(sizes),
+            "median_file_bytes": sizes[len(sizes) // 2],
+            "sampled": self.values.volumes,
+            "not_finite": self.values.not_finite,
+        }
+        if self.version is not None:
+            out["version"] = self.version
+        if self.values.count.any():
+            out |= {
+                "minimum": float(self.values.least.min()),
+                "maximum": float(self.values.most.max()),
+                "mean": float(self.values.total.sum() / self.values.count.sum()),
+            }
+        counted = [(label, n) for label, n in self.labels.items() if label is not None]
+        out |= {f"label {self.label_name(label)}": n for label, n in counted[:LABEL_FIGURES]}
+        return out
+
+
+def measure(dataset: VolumeDelta | VolumeParquet, sample: int, ctx: TaskContext) -> Found:
+    """Read the labels of all rows and the values of up to `sample` volumes.
+
+    Memory: the ids and labels of some row groups, and a few volumes. Raises `DataError` when the
+    dataset is empty or a file cannot be read.
+    """
+    files, spec = _files(dataset)
+    if not files:
+        raise DataError(f"{dataset.uri} holds no volumes", hint="Check the step before.")
+    selections = dataset.selections if isinstance(dataset, VolumeDelta) else ()
+    labels = _count_labels(files, spec, selections)
+    found = Found(
+        uri=dataset.uri,
+        version=dataset.version if isinstance(dataset, VolumeDelta) else None,
+        spec=spec,
+        volumes=sum(labels.values()),
+        labels=dict(sorted(labels.items(), key=lambda item: (item[0] is None, item[0] or 0))),
+        files=files,
+        values=Values.empty(_channels(spec)),
+    )
+    for volume_id, label, volume in _sample(files, spec, selections, sample):
+        ctx.check_cancelled()
+        found.values.add(volume.reshape(-1, _channels(spec)))
+        if len(found.pictures) < PICTURES:
+            found.pictures.append((f"{volume_id} ({found.label_name(label)})", volume))
+    return found
+
+
+def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], VolumeSpec]:
+    root = local_folder(dataset.uri)
+    if isinstance(dataset, VolumeDelta):
+        table = open_table(root, dataset.version)
+        return [DataFile(root / f.path, f.bytes, f.rows) for f in table.files if f.rows], table.spec
+    files = [DataFile(root / p.path, p.bytes, p.rows) for p in read_parts(dataset).parts if p.rows]
+    spec = dataset.spec or spec_of(pq.read_schema(files[0].path).metadata if files else None, dataset.uri)
+    return files, spec
+
+
+def _count_labels(files: list[DataFile], spec: VolumeSpec, selections: tuple[Selection, ...]) -> Counter[float | None]:
+    labels: Counter[float | None] = Counter()
+    columns = pa.schema([f for f in schema(spec) if f.name == "label" or (f.name == "id" and selections)])
+    for file in track(files, total=sum(f.rows for f in files), unit="volumes", amount=lambda f: f.rows):
+        for batch in read_rows(file.whole(), columns, 65_536):
+            labels.update(_selected(batch, selections)["label"].to_pylist())
+    return labels
+
+
+def _sample(
+    files: list[DataFile], spec: VolumeSpec, selections: tuple[Selection, ...], sample: int
+) -> Iterator[tuple[str, float | None, NDArray[Any]]]:
+    """Up to `sample` volumes as (id, label, array), from short blocks of rows spread evenly over all files."""
+    columns = pa.schema(list(schema(spec)))
+    # A selection holds a share of the rows: more of them are looked at to find as many.
+    share = math.prod(s.high - s.low for s in selections)
+    wanted = math.ceil(sample / BLOCK_ROWS / max(share, 1e-3))
+    blocks = [-(-f.rows // BLOCK_ROWS) for f in files]
+    total = sum(blocks)
+    looks = total if sample >= sum(f.rows for f in files) else min(wanted, total)
+    given = first = look = 0
+    for file, count in zip(files, blocks, strict=True):
+        keep = []
+        while look < looks and (block := look * total // looks) < first + count:
+            start = (block - first) * BLOCK_ROWS
+            keep.append((start, min(start + BLOCK_ROWS, file.rows)))
+            look += 1
+        first += count
+        for batch in read_rows(RowSource(file.path, file.bytes, tuple(keep)), columns, BLOCK_ROWS) if keep else ():
+            kept = _selected(batch, selections)
+            for volume_id, label, volume in zip(kept["id"], kept["label"], kept["volume"], strict=True):
+                if given == sample:
+                    return
+                given += 1
+                array = np.frombuffer(volume.as_buffer(), np.dtype(spec.dtype).newbyteorder("<"))
+                if array.nbytes != spec.volume_bytes:
+                    raise DataError(
+                        f"the volume {volume_id} in {file.path} has {array.nbytes} bytes, not {spec.volume_bytes}",
+                        hint="Its shape is not that of the table.",
+                    )
+                yield volume_id.as_py(), label.as_py(), array.reshape(spec.shape)
+
+
+def _selected(batch: pa.RecordBatch, selections: tuple[Selection, ...]) -> pa.RecordBatch:
+    if not selections:
+        return batch
+    mask = [all(s.holds(volume_id) for s in selections) for volume_id in batch["id"].to_pylist()]
+    return batch.filter(pa.array(mask))
+
+
+def _channels(spec: VolumeSpec) -> int:
+    return spec.shape[-1] if len(spec.shape) > 1 else 1

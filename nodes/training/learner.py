@@ -1,0 +1,149 @@
+"""One training step and one evaluation step of a classifier, on one device or several.
+
+The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch
+is the global one: it is split over the strategy's replicas, each computes the sum of its losses over
+the size of the global batch, and `optimizer.apply` adds up the gradients of all replicas (an
+all-reduce before it would count them twice).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DataError, UsageError
+from nodes.loaders.interface import Batch
+from nodes.training.checkpoints import Arrays
+from nodes.training.resnet3d import LOGITS
+from nodes.training.running_sums import Sums
+from nodes.training.tensorflow_setup import keras, tf
+
+
+class Learner:
+    """A model from `resnet3d` with its optimizer.
+
+    `strategy` is the one the model was built under (default: the current one, a single device). It
+    may have several replicas in this process; for several machines `_spread` has to take this
+    machine's slice of the batch only, and the rows that `Sums` counts must be those of all.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        *,
+        jit: bool = False,
+        strategy: tf.distribute.Strategy | None = None,
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.strategy = strategy or tf.distribute.get_strategy()
+        # The loss is taken from the logits: from rounded probabilities it would be inexact near 0 and 1.
+        self._logits = keras.Model(model.input, model.get_layer(LOGITS).output)
+        with self.strategy.scope():
+            optimizer.build(model.trainable_variables)
+        self._train = tf.function(self._train_replicas, jit_compile=jit, autograph=False)
+        self._evaluate = tf.function(self._evaluate_replicas, autograph=False)
+
+    def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
+        """One optimizer step; the sums are over the batch, before the step.
+
+        Raises `UsageError` when the device has too little memory for the batch, or no repeatable form of an
+        operation.
+        """
+        self.optimizer.learning_rate = learning_rate
+        share = tf.constant(1 / global_rows, tf.float32)
+        try:
+            loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
+        except tf.errors.ResourceExhaustedError as exc:
+            raise UsageError(
+                f"the device has too little memory for a batch of {len(batch.rows)} volumes",
+                hint="Choose a smaller batch size or depth.",
+                parameter="batch_size",
+            ) from exc
+        except tf.errors.UnimplementedError as exc:
+            raise UsageError(
+                f"the device cannot do an operation as it is wanted: {str(exc).splitlines()[0]}",
+                hint="Set deterministic to false, or jit to false if it is on.",
+                parameter="deterministic",
+            ) from exc
+        return Sums(float(loss), float(right), len(batch.rows))
+
+    def evaluate(self, batch: Batch, *, rows: int) -> Sums:
+        """Loss and right answers in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph."""
+        missing = rows - len(batch.rows)
+        weights = np.ones(rows, np.float32)
+        volumes, labels = batch.volumes, batch.labels
+        if missing:
+            weights[-missing:] = 0
+            volumes = np.concatenate([volumes, np.zeros((missing, *volumes.shape[1:]), np.float32)])
+            labels = np.concatenate([labels, np.zeros(missing, np.float32)])
+        loss, right = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
+        return Sums(float(loss), float(right), len(batch.rows))
+
+    def arrays(self) -> Arrays:
+        """All weights and optimizer variables by name: what a checkpoint keeps."""
+        return {name: np.array(keras.ops.convert_to_numpy(value)) for name, value in self._variables().items()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Set all variables. Raises `DataError` when they are not this model's."""
+        variables = self._variables()
+        if variables.keys() != arrays.keys() or any(
+            tuple(variable.shape) != arrays[name].shape for name, variable in variables.items()
+        ):
+            raise DataError("the training state is that of another model", hint="Run the node afresh.")
+        for name, variable in variables.items():
+            variable.assign(arrays[name])
+
+    def _variables(self) -> dict[str, Any]:
+        weights = {f"weight-{i:04d}": variable for i, variable in enumerate(self.model.variables)}
+        return weights | {f"optimizer-{i:04d}": variable for i, variable in enumerate(self.optimizer.variables)}
+
+    def _spread(self, array: NDArray[np.float32]) -> Any:
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas == 1:
+            return tf.convert_to_tensor(array)
+        parts = np.array_split(array, replicas)
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda place: tf.convert_to_tensor(parts[place.replica_id_in_sync_group])
+        )
+
+    def _train_replicas(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, Any]:
+        return self._sum(self.strategy.run(self._train_step, args=(volumes, labels, share)))
+
+    def _evaluate_replicas(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+        return self._sum(self.strategy.run(self._evaluate_step, args=(volumes, labels, weights)))
+
+    def _sum(self, parts: tuple[Any, Any]) -> tuple[Any, Any]:
+        loss, right = (self.strategy.reduce(tf.distribute.ReduceOp.SUM, part, axis=None) for part in parts)
+        return loss, right
+
+    def _train_step(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, Any]:
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            logits = self._logits(volumes, training=True)
+            loss = tf.reduce_sum(_losses(labels, logits))
+            shared = loss * share
+        self.optimizer.apply(tape.gradient(shared, variables), variables)
+        return loss, tf.reduce_sum(_right(labels, logits))
+
+    def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+        logits = self._logits(volumes, training=False)
+        return tf.reduce_sum(_losses(labels, logits) * weights), tf.reduce_sum(_right(labels, logits) * weights)
+
+
+def _losses(labels: Any, logits: Any) -> Any:
+    """Cross-entropy of each row: labels (n,), logits (n, 1) for two classes or (n, classes)."""
+    if logits.shape[-1] == 1:
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits[:, 0])
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.cast(labels, tf.int32), logits=logits)
+
+
+def _right(labels: Any, logits: Any) -> Any:
+    """1 where the likelier class is the label, else 0; (n,) float32."""
+    if logits.shape[-1] == 1:
+        said = tf.cast(logits[:, 0] > 0, tf.float32)
+    else:
+        said = tf.cast(tf.argmax(logits, axis=-1), tf.float32)
+    return tf.cast(said == labels, tf.float32)

@@ -1,0 +1,137 @@
+"""The training loop: epochs of steps, evaluation, figures, checkpoints.
+
+It goes on at any step, and a training that was killed and resumed takes the same steps on the same
+rows as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.context import TaskContext
+from engine.errors import Cancelled, DataError
+from engine.progress import Meter, track
+from nodes.loaders.interface import Batch, Loader, LoaderState
+from nodes.training.checkpoints import Checkpoint, Checkpoints
+from nodes.training.learning_rate import Schedule
+from nodes.training.running_sums import NOTHING, Sums
+
+if TYPE_CHECKING:
+    from nodes.training.learner import Learner
+
+EVERY_STEP_UNTIL = 200
+"""Figures are told for each step up to here, then ever more sparsely: curves stay about a thousand points."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained on what. `epochs` counts from the very first, those of a continued training included."""
+
+    learner: Learner
+    rows: Loader
+    validation: Loader | None
+    epochs: int
+    schedule: Schedule
+
+
+def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
+    """Train from `begin` to the last epoch's end; gives the final checkpoint, already saved.
+
+    Raises `DataError` when the loss is no longer a number, `Cancelled` on request (after a
+    checkpoint, so that nothing is lost).
+    """
+    learner, loader = training.learner, training.rows
+    if begin.arrays:
+        learner.restore(begin.arrays)
+    loader.restore(begin.state)
+    # What a checkpoint would hold now, without the arrays, which are fetched when it is saved.
+    now = replace(begin, arrays={})
+
+    def save() -> Checkpoint:
+        whole = replace(now, arrays=learner.arrays())
+        checkpoints.save(whole)
+        return whole
+
+    saved = begin
+    try:
+        while now.state.epoch < training.epochs:
+            epoch = now.state.epoch
+            label = f"epoch {epoch + 1}/{training.epochs}"
+            size = loader.reading.batch_size
+            meter = Meter(loader.steps * size, "volumes", label, start=now.state.step * size)
+            for batch in loader.batches():
+                step = epoch * loader.steps + now.state.step
+                sums = _step(training, batch, step, ctx)
+                now = replace(now, state=loader.state(), sums=now.sums + sums)
+                if checkpoints.due():
+                    saved = save()
+                ctx.commit_point("train:step")
+                meter.add(size)
+            meter.finish()
+            figures = _figures(training, now.sums, label)
+            ctx.metrics(epoch + 1, **figures)
+            now = replace(now, state=loader.state(), sums=NOTHING, history=(*now.history, figures))
+            saved = save()
+    except Cancelled:
+        save()
+        raise
+    return saved if saved.arrays else save()
+
+
+def _step(training: Training, batch: Batch, step: int, ctx: TaskContext) -> Sums:
+    rate = training.schedule.at(step)
+    sums = training.learner.train(batch, learning_rate=rate, global_rows=training.rows.reading.batch_size)
+    if not math.isfinite(sums.loss):
+        raise _not_finite(training, batch, step)
+    if is_told(step + 1):
+        values = {f"step_{name}": value for name, value in sums.figures.items()}
+        ctx.metrics(step + 1, learning_rate=rate, **values)
+    return sums
+
+
+def _figures(training: Training, sums: Sums, label: str) -> dict[str, float]:
+    """An epoch's loss and accuracy, those of the validation rows as val_loss and val_accuracy."""
+    figures = sums.figures
+    loader = training.validation
+    if loader is not None:
+        loader.restore(LoaderState(loader.reading.seed))
+        total = NOTHING
+        batches = track(
+            loader.batches(),
+            total=len(loader),
+            unit="volumes",
+            label=f"{label}, validation",
+            amount=lambda batch: len(batch.rows),
+        )
+        for batch in batches:
+            total += training.learner.evaluate(batch, rows=loader.reading.batch_size)
+        figures |= {f"val_{name}": value for name, value in total.figures.items()}
+    return figures
+
+
+def is_told(step: int) -> bool:
+    """Whether the figures of a step, counted from 1, are reported: each, then each 10th, 100th, ..."""
+    apart = 1
+    while step > EVERY_STEP_UNTIL * apart:
+        apart *= 10
+    return step % apart == 0
+
+
+def _not_finite(training: Training, batch: Batch, step: int) -> DataError:
+    bad = [row for row, volume in zip(batch.rows, batch.volumes, strict=True) if not np.isfinite(volume).all()]
+    if bad:
+        names = ", ".join(training.rows.source.ids(bad[:3]))
+        return DataError(
+            f"the loss at step {step + 1} is not a number: {names} {'holds' if len(bad) == 1 else 'hold'} values"
+            " that are not finite",
+            hint="Convert the volumes again with not_finite set to quarantine, or mend them.",
+        )
+    return DataError(
+        f"the loss at step {step + 1} is not a number any more, though the volumes are fine",
+        hint="Choose a smaller learning rate, or more warm-up steps.",
+        parameter="learning_rate",
+    )

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import DataError
+from nodes.conversion.labels import LabelRule, Labels, encode, find_labels, nfc, to_float32
+
+
+def found(labels: Labels) -> list[float | None]:
+    return [None if np.isnan(v) else float(v) for v in labels.values]
+
+
+def from_table(ids: list[str], path: Path, text: str) -> Labels:
+    path.write_text(text, encoding="utf-8")
+    return find_labels(nfc(pa.array(ids)), LabelRule("manifest", file=path))
+
+
+@pytest.mark.parametrize("key", ["file", "PATH", " Id ", "name"])
+@pytest.mark.parametrize("label", ["label", "Class", "target", "y"])
+def test_columns_are_found_by_name(tmp_path: Path, key: str, label: str) -> None:
+    text = f"more,{label},{key}\nx,2,a.npy\nx,5.5,b.npy\n"
+    assert found(from_table(["a.npy", "b.npy"], tmp_path / "t.csv", text)) == [2.0, 5.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("x/a.npy", [1, None, None]),
+        ("x/a", [1, None, None]),
+        ("./x/a.npy", [1, None, None]),
+        ("x\\a.npy", [1, None, None]),
+        (" x/a.npy ", [1, None, None]),
+        ("b", [None, None, 1]),
+        ("b.npy", [None, None, 1]),
+        ("a.npy", [None, None, None]),
+        ("z/b.npy", [None, None, None]),
+        ("A.npy", [None, None, None]),
+    ],
+)
+def test_a_row_names_a_file_by_its_path_or_by_a_name_that_only_one_has(
+    tmp_path: Path, name: str, expected: list[float | None]
+) -> None:
+    labels = from_table(["x/a.npy", "y/a.npy", "y/b.npy"], tmp_path / "t.csv", f'file,label\n"{name}",1\n')
+    assert found(labels) == expected
+    assert labels.rows_without_file == (expected == [None] * 3)
+
+
+def test_a_path_comes_before_a_bare_name(tmp_path: Path) -> None:
+    labels = from_table(["a.npy", "x/a.npy"], tmp_path / "t.csv", "file,label\na.npy,1\n")
+    assert found(labels) == [1, None]
+
+
+def test_names_match_in_any_unicode_form(tmp_path: Path) -> None:
+    labels = from_table(["cafe\u0301.npy"], tmp_path / "t.csv", "file,label\ncaf\u00e9.npy,1\n")
+    assert found(labels) == [1]
+
+
+def test_ids_and_class_names_are_composed(tmp_path: Path) -> None:
+    assert nfc(pa.array(["cafe\u0301", None, "b"])).to_pylist() == ["caf\u00e9", None, "b"]
+    labels = from_table(["a.npy"], tmp_path / "t.csv", "file,label\na,re\u0301servoir\n")
+    assert labels.classes == ("r\u00e9servoir",)
+
+
+def test_equal_rows_are_fine_and_different_ones_a_conflict(tmp_path: Path) -> None:
+    text = "file,label\nx/a.npy,1\na,1\nb.npy,1\nx/b,2\nc,1\nc,\nd,\n,4\nmissing,1\n"
+    labels = from_table(["x/a.npy", "x/b.npy", "x/c.npy", "x/d.npy"], tmp_path / "t.csv", text)
+    assert found(labels) == [1, None, 1, None]
+    assert labels.conflicts.tolist() == [False, True, False, False]
+    assert labels.rows_without_file == 2
+
+
+def test_texts_become_classes_in_sorted_order(tmp_path: Path) -> None:
+    text = "file,label\na, salt \nb,fault\nc,NA\nd,salt\nelsewhere,channel\n"
+    labels = from_table(["a.npy", "b.npy", "c.npy", "d.npy"], tmp_path / "t.csv", text)
+    assert labels.classes == ("channel", "fault", "salt")
+    assert found(labels) == [2, 1, None, 2]
+
+
+def test_numbers_stay_numbers_and_a_single_text_makes_classes(tmp_path: Path) -> None:
+    numbers = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", "file,label\na,1e3\nb,-0.5\n")
+    assert (found(numbers), numbers.classes) == ([1000, -0.5], ())
+    mixed = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", "file,label\na,1\nb,inf\n")
+    assert (found(mixed), mixed.classes) == ([0, 1], ("1", "inf"))
+
+
+@pytest.mark.parametrize("text", ["file;label\na;3\n", "file\tlabel\na\t3\n", "\ufefffile,label\r\na,3\r\n"])
+def test_how_spreadsheets_write(tmp_path: Path, text: str) -> None:
+    assert found(from_table(["a.npy"], tmp_path / "t.csv", text)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected", "classes"),
+    [
+        (pa.array([3, None], pa.int64()), [3, None], ()),
+        (pa.array([0.5, float("nan")], pa.float64()), [0.5, None], ()),
+        (pa.array([True, False]), [1, 0], ()),
+        (pa.array(["b", "a"]).dictionary_encode(), [1, 0], ("a", "b")),
+        (pa.array(["b", None], pa.large_string()), [0, None], ("b",)),
+    ],
+)
+def test_a_parquet_table_of_labels(tmp_path: Path, column: Any, expected: list[float | None], classes: Any) -> None:
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "class": column, "other": [1, 2]}), path)
+    labels = find_labels(pa.array(["a.npy", "b.npy"]), LabelRule("manifest", found=path))
+    assert (found(labels), labels.classes) == (expected, classes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a,1\n", "no column file"),
+        (b"file,value\na,1\n", "no column label"),
+        (b"", "no column"),
+        (b"file,label\na,1,2\n", "cannot be read"),
+        (b"file,label\n\xe9,1\n", "cannot be read"),
+        (b"file,label\na,20000001\nb,20000002\n", "20000001 is not exact"),
+        (b"file,label\na,1e39\n", "not exact"),
+    ],
+)
+def test_a_table_that_cannot_be_used(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text)
+    with pytest.raises(DataError, match=message):
+        find_labels(pa.array(["a.npy", "b.npy"]), LabelRule("manifest", file=path))
+
+
+def test_parquet_labels_that_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    ids = pa.array(["a.npy"])
+    for column in (pa.array([[1]]), pa.array([2**53 + 1]), pa.array([float("inf")])):
+        pq.write_table(pa.table({"file": ["a"], "label": column}), path)
+        with pytest.raises(DataError, match=r"labels\.parquet"):
+            find_labels(ids, LabelRule("manifest", file=path))
+    path.write_bytes(b"PAR1 not really PAR1")
+    with pytest.raises(DataError, match="cannot be read"):
+        find_labels(ids, LabelRule("manifest", file=path))
+
+
+def test_a_whole_wrong_column_is_noticed(tmp_path: Path) -> None:
+    text = "file,label\n" + "".join(f"{i},text {i}\n" for i in range(10_001))
+    with pytest.raises(DataError, match="10001 different labels"):
+        from_table(["0.npy"], tmp_path / "t.csv", text)
+
+
+def test_sub_folders_are_classes() -> None:
+    ids = pa.array(["salt/a.npy", "fault/deep/b.npy", "c.npy"])
+    labels = find_labels(ids, LabelRule("folders"))
+    assert (found(labels), labels.classes) == ([1, 0, None], ("fault", "salt"))
+
+
+def test_sub_folders_that_are_numbers_are_sorted_by_value() -> None:
+    labels = find_labels(pa.array(["10/a.npy", "2/b.npy"]), LabelRule("folders"))
+    assert (found(labels), labels.classes) == ([1, 0], ("2", "10"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected", "classes"),
+    [
+        (r"_(?P<label>[a-z]+)\.npy$", [1, 0, None], ("fault", "salt")),
+        (r"^v(?P<label>\d+)", [7, 30, None], ()),
+        (r"^(?P<label>\w+)/", [0, 1, None], ("x", "y")),
+        (r"^(?P<label>q)?", [None, None, None], ()),
+    ],
+)
+def test_a_pattern_in_the_name(pattern: str, expected: list[float | None], classes: Any) -> None:
+    ids = pa.array(["x/v07_salt.npy", "y/v30_fault.npy", "w-1.npy"])
+    labels = find_labels(ids, LabelRule("pattern", pattern=pattern))
+    assert (found(labels), labels.classes) == (expected, classes)
+
+
+@pytest.mark.parametrize("pattern", ["(", r"\d+", ""])
+def test_a_pattern_that_cannot_give_labels(pattern: str) -> None:
+    with pytest.raises(DataError) as caught:
+        find_labels(pa.array(["a.npy"]), LabelRule("pattern", pattern=pattern))
+    assert caught.value.parameter == "label_pattern"
+
+
+@pytest.mark.parametrize(
+    ("rule", "ids", "source"),
+    [
+        (LabelRule(), ["x/a.npy", "y/b.npy"], "folders"),
+        (LabelRule(), ["x/a.npy", "b.npy"], "none"),
+        (LabelRule(), [], "none"),
+        (LabelRule(found=Path("f")), ["x/a.npy"], "manifest"),
+        (LabelRule(file=Path("f"), pattern="p"), ["x/a.npy"], "manifest"),
+        (LabelRule(pattern="p", found=Path("f")), ["x/a.npy"], "pattern"),
+        (LabelRule("none", file=Path("f")), ["x/a.npy"], "none"),
+    ],
+)
+def test_what_auto_comes_to(rule: LabelRule, ids: list[str], source: str) -> None:
+    assert rule.settle(pa.array(ids, pa.string())) == source
+
+
+def test_a_table_is_needed_and_there_is_none() -> None:
+    with pytest.raises(DataError, match=r"no labels.csv or labels.parquet"):
+        find_labels(pa.array(["a.npy"]), LabelRule("manifest"))
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=5)), max_size=30))
+def test_codes_name_the_texts(texts: list[str | None]) -> None:
+    values, classes = encode(pa.array(texts, pa.string()), numbers=False)
+    assert len(set(classes)) == len(classes)
+    named = [None if np.isnan(v) else classes[int(v)] for v in values]
+    again, classes_again = encode(pa.array(named, pa.string()), numbers=False)
+    assert classes_again == classes
+    assert np.array_equal(again, values, equal_nan=True)
+    assert [n is None for n in named] == [t is None or not pa.compute.utf8_trim_whitespace(t).as_py() for t in texts]
+
+
+@given(st.lists(st.floats(allow_infinity=False, width=32)))
+def test_what_fits_a_float32_stays_as_it_is(values: list[float]) -> None:
+    array = np.array(values, np.float64)
+    assert np.array_equal(to_float32(array).astype(np.float64), array, equal_nan=True)

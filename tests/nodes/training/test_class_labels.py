@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.errors import DataError
+from nodes.training.class_labels import Classes, find_classes
+
+
+def find(training: list[float], validation: list[float] = [], classes: int = 0, names: tuple[str, ...] = ()) -> Classes:  # noqa: B006
+    return find_classes(
+        np.array(training, np.float32),
+        np.array(validation, np.float32),
+        classes=classes,
+        names=names,
+        where="the table",
+    )
+
+
+def test_classes_from_the_labels() -> None:
+    assert find([0, 1, 1, 2], [2]) == Classes(("0", "1", "2"), (1, 2, 1))
+
+
+def test_names_and_a_given_number_count_too() -> None:
+    assert find([0, 1], names=("salt", "rock")).names == ("salt", "rock")
+    assert find([0, 1], classes=4).counts == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("training", "settings", "told"),
+    [
+        ([0, 0.5], {}, "label 0.5"),
+        ([0, -1], {}, "label -1"),
+        ([1, 1, 1], {}, "only the label 1"),
+        ([], {}, "no labels"),
+        ([1, 2], {}, "labels 1, 2, which do not fit 2 classes"),
+        ([0, 1, 2], {"classes": 2}, "do not fit 2 classes"),
+        ([0, 1, 2], {"names": ("a", "b")}, "do not fit 2 classes"),
+    ],
+)
+def test_labels_that_cannot_be_classes(training: list[float], settings: dict[str, object], told: str) -> None:
+    with pytest.raises(DataError, match=told) as caught:
+        find(training, **settings)  # type: ignore[arg-type]
+    assert caught.value.hint
+
+
+def test_validation_labels_must_fit_too() -> None:
+    with pytest.raises(DataError, match="do not fit 2 classes"):
+        find([0, 1], [2], classes=2)
+
+
+def test_remarks() -> None:
+    assert find([0, 1, 1]).remarks() == []
+    assert "very unequal" in find([0] + [1] * 11).remarks()[0]
+    assert "no training volume" in find([0, 1], classes=3).remarks()[0]

@@ -1,0 +1,240 @@
+"""Trainings that are killed, cancelled, resumed and extended, compared bit for bit with undisturbed ones."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_scenarios import Place, run_training
+from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
+
+from engine.datasets import Dataset, Selection, VolumeDelta, dataset_from_json
+
+pytestmark = pytest.mark.slow
+
+PARAMS: dict[str, Any] = {"epochs": 3, "batch_size": 6, "warmup_steps": 3, "seed": 11}
+VOLUMES = some_volumes(60, (6, 6, 5, 2))
+LABELS = labels_for(VOLUMES, unlabelled=2)
+KILLED = -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> VolumeDelta:
+    return make_delta(tmp_path_factory.mktemp("table"), VOLUMES, LABELS, rows=25)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(table: VolumeDelta, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("undisturbed"))
+    assert run_training(place, table, **PARAMS) == 0
+    return place
+
+
+def metrics(place: Place, name: str) -> dict[int, float]:
+    told = [event for event in place.events() if event["event"] == "metrics" and name in event["values"]]
+    return {event["step"]: event["values"][name] for event in told}
+
+
+def test_equal_trainings_are_equal_bit_for_bit(table: VolumeDelta, undisturbed: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    assert run_training(place, table, **PARAMS) == 0
+    assert place.state() == undisturbed.state()
+    other = Place(tmp_path / "other")
+    assert run_training(other, table, **PARAMS | {"seed": 12}) == 0
+    assert other.state() != undisturbed.state()
+
+
+@pytest.mark.parametrize(
+    ("point", "every_s"),
+    [
+        ("train:checkpoint-written#4", 0),
+        ("train:checkpoint-renamed", 1000),
+        ("train:checkpoint-renamed#4", 0),
+        ("train:step#11", 1000),
+        ("train:before-save", 1000),
+        ("train:after-save", 1000),
+    ],
+)
+def test_killed_and_resumed_is_as_if_nothing_had_happened(
+    table: VolumeDelta, undisturbed: Place, tmp_path: Path, point: str, every_s: int
+) -> None:
+    place = Place(tmp_path)
+    params = PARAMS | {"checkpoint_every_s": every_s}
+    assert run_training(place, table, environment={"VOXELFLOW_KILL_AT": point}, **params) == KILLED
+    assert run_training(place, table, **params) == 0
+    assert place.state() == undisturbed.state()
+    assert metrics(place, "loss") == metrics(undisturbed, "loss")
+    assert metrics(place, "step_loss") == metrics(undisturbed, "step_loss")
+    assert [path.name for path in place.out.iterdir() if path.name.startswith(".")] == []
+    assert len(list(place.scratch.iterdir())) <= 2
+
+
+def test_a_damaged_checkpoint_is_passed_over(table: VolumeDelta, undisturbed: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    kill = {"VOXELFLOW_KILL_AT": "train:step#12"}
+    assert run_training(place, table, environment=kill, **PARAMS, checkpoint_every_s=0) == KILLED
+    older, newest = sorted(place.scratch.glob("*.npz"))
+    data = bytearray(newest.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    newest.write_bytes(data)
+    assert run_training(place, table, **PARAMS) == 0
+    assert place.state() == undisturbed.state()
+    told = [event["text"] for event in place.events() if event["event"] == "message"]
+    epoch, step = (int(part) for part in older.stem.split("-")[1:])
+    assert f"going on after epoch {epoch}, step {step}" in told
+
+
+@pytest.mark.parametrize("after", [4, 8])
+def test_a_cancelled_training_goes_on_where_it_stopped(
+    table: VolumeDelta, undisturbed: Place, tmp_path: Path, after: int
+) -> None:
+    place = Place(tmp_path)
+    assert run_training(place, table, cancel_after=after, **PARAMS) == 3
+    assert place.events()[-1]["code"] == "cancelled"
+    before = len(metrics(place, "step_loss"))
+    assert run_training(place, table, **PARAMS) == 0
+    assert place.state() == undisturbed.state()
+    steps = [event for event in place.events() if event["event"] == "metrics" and "step_loss" in event["values"]]
+    # No step was taken twice: the cancel left a checkpoint.
+    assert len(steps) == len({event["step"] for event in steps})
+    assert before > 0
+
+
+def test_more_epochs_continue_a_shorter_training(table: VolumeDelta, undisturbed: Place, tmp_path: Path) -> None:
+    short = Place(tmp_path / "short")
+    assert run_training(short, table, **PARAMS | {"epochs": 2}) == 0
+    result = dataset_from_json((short.root / "result.json").read_text())
+    place = Place(tmp_path / "long")
+    assert run_training(place, table, extends=result, **PARAMS) == 0
+    assert place.state() == undisturbed.state()
+    assert list(metrics(place, "loss")) == [3]
+    assert json.loads((place.out / "history.json").read_text()) == json.loads(
+        (undisturbed.out / "history.json").read_text()
+    )
+
+
+def test_a_result_with_other_settings_is_not_continued(table: VolumeDelta, tmp_path: Path) -> None:
+    short = Place(tmp_path / "short")
+    assert run_training(short, table, **PARAMS | {"epochs": 1}) == 0
+    result = dataset_from_json((short.root / "result.json").read_text())
+    place = Place(tmp_path / "long")
+    params = PARAMS | {"epochs": 2, "learning_rate": 0.5}
+    assert run_training(place, table, extends=result, **params) == 0
+    assert list(metrics(place, "loss")) == [1, 2]
+    assert any("cannot be continued" in event.get("text", "") for event in place.events())
+
+
+def test_what_a_trained_model_holds(undisturbed: Place) -> None:
+    names = {path.name for path in undisturbed.out.iterdir()}
+    assert names == {
+        "model.keras",
+        "model.json",
+        "history.json",
+        "curves.png",
+        "mlflow_model",
+        "training_state.npz",
+    }
+    assert (undisturbed.out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    history = json.loads((undisturbed.out / "history.json").read_text())
+    assert [sorted(figures) for figures in history] == [["accuracy", "loss", "val_accuracy", "val_loss"]] * 3
+    description = json.loads((undisturbed.out / "model.json").read_text())
+    assert description["class_names"] == ["0", "1"]
+    assert description["training"]["unlabelled_volumes"] == 2
+    assert description["training"]["volumes"] + description["training"]["validation_volumes"] == 58
+    assert description["data"]["version"] == 1
+    mean = np.mean([v for i, v in VOLUMES.items() if i in training_ids()], axis=(0, 1, 2, 3), dtype=float)
+    assert np.allclose(description["normalisation"]["mean"], mean, rtol=1e-5)
+    result = json.loads((undisturbed.root / "result.json").read_text())
+    assert result["metrics"] == history[-1]
+    artifacts = {event["name"]: event["role"] for event in undisturbed.events() if event["event"] == "artifact"}
+    assert artifacts["curves.png"] == "plot"
+    assert artifacts["resnet3d-18"] == "model"
+
+
+def training_ids() -> set[str]:
+    from nodes.training.training_rows import SPLIT_SALT
+
+    held = Selection(salt=SPLIT_SALT, low=0.2, high=1)
+    return {i for i, label in LABELS.items() if label is not None and held.holds(i)}
+
+
+def test_progress_is_told_in_volumes(undisturbed: Place) -> None:
+    last = {}
+    for event in undisturbed.events():
+        if event["event"] == "progress":
+            last[event["label"]] = event
+    steps = len(training_ids()) // 6
+    assert last["epoch 2/3"]["done"] == last["epoch 2/3"]["total"] == 6 * steps
+    assert last["epoch 2/3"]["unit"] == "volumes"
+    assert last["epoch 3/3, validation"]["done"] == 58 - len(training_ids())
+
+
+def test_the_mlflow_model_answers_like_the_keras_file(undisturbed: Place, tmp_path: Path) -> None:
+    """In a process without Voxelflow: the file needs Keras alone, in safe mode."""
+    import subprocess
+    import sys
+
+    volumes = np.stack(list(VOLUMES.values())[:3])
+    np.save(tmp_path / "volumes.npy", volumes)
+    code = f"""
+import sys, numpy as np, keras, mlflow.pyfunc
+volumes = np.load({str(tmp_path / "volumes.npy")!r})
+model = keras.saving.load_model({str(undisturbed.out / "model.keras")!r}, safe_mode=True)
+packed = mlflow.pyfunc.load_model({str(undisturbed.out / "mlflow_model")!r})
+assert packed.metadata.signature.inputs.inputs[0].shape == (-1, 6, 6, 5, 2)
+a, b = model.predict(volumes, verbose=0), packed.predict(volumes)
+assert a.shape == (3, 1) and np.array_equal(a, b), (a, b)
+assert not {{"nodes", "engine"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=200, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("loader", ["arrow", "npy", "petastorm", "zstd"])
+def test_every_loader_trains_three_classes_of_another_type(tmp_path: Path, loader: str) -> None:
+    volumes = some_volumes(40, (5, 6, 4), "int16")
+    labels = labels_for(volumes, classes=3)
+    data: Dataset
+    if loader == "npy":
+        data = make_files(tmp_path, volumes, labels)
+    elif loader == "zstd":
+        data, loader = make_parquet(tmp_path, volumes, labels, compression="ZSTD"), "arrow"
+    else:
+        data = make_delta(tmp_path, volumes, labels)
+    place = Place(tmp_path / "place")
+    kill = {"VOXELFLOW_KILL_AT": "train:step#5"}
+    params = {"epochs": 2, "batch_size": 4, "loader": loader, "checkpoint_every_s": 0}
+    assert run_training(place, data, environment=kill, **params) == KILLED
+    assert run_training(place, data, **params) == 0
+    again = Place(tmp_path / "again")
+    assert run_training(again, data, **params) == 0
+    assert place.state() == again.state()
+    assert json.loads((place.out / "model.json").read_text())["classes"] == 3
+
+
+def test_a_validation_set_of_its_own(table: VolumeDelta, tmp_path: Path) -> None:
+    low, high = Selection(salt="x", low=0, high=0.3), Selection(salt="x", low=0.3, high=1)
+    place = Place(tmp_path)
+    assert run_training(place, table.select(high), validation=table.select(low), **PARAMS) == 0
+    training = json.loads((place.out / "model.json").read_text())["training"]
+    held = sum(low.holds(i) for i, label in LABELS.items() if label is not None)
+    assert training["validation_volumes"] == held
+    assert training["volumes"] == 58 - held
+    both = Place(tmp_path / "both")
+    assert run_training(both, table, validation=table.select(low), **PARAMS | {"epochs": 1}) == 0
+    assert any("trained on and validated on" in event.get("text", "") for event in both.events())
+
+
+def test_volumes_that_are_not_finite_are_named(tmp_path: Path) -> None:
+    volumes = {volume_id: volume.copy() for volume_id, volume in VOLUMES.items()}
+    bad = sorted(training_ids())[7]
+    volumes[bad][1, 2, 3, 0] = np.nan
+    place = Place(tmp_path)
+    assert run_training(place, make_delta(tmp_path, volumes, LABELS), **PARAMS) == 3
+    failure = place.events()[-1]
+    assert failure["code"] == "data"
+    assert bad in failure["message"]
+    assert "quarantine" in failure["hint"]
