@@ -9,6 +9,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from engine.errors import WorkspaceError
+
 
 class ProcessLock:
     """An advisory `flock` on a file: exclusive, or shared among holders that only read."""
@@ -18,16 +20,25 @@ class ProcessLock:
         self._handle: int | None = None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Try once, without waiting; True when held."""
+        """Try once, without waiting; True when held.
+
+        Raises `WorkspaceError` where the file system has no locks.
+        """
         if self._handle is not None:
             return True
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(handle)
             return False
+        except OSError as exc:
+            os.close(handle)
+            raise WorkspaceError(
+                f"{self.path} cannot be locked: {exc.strerror}",
+                hint="The workspace and its tables must lie on a file system with locks.",
+            ) from exc
         self._handle = handle
         return True
 
