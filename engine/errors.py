@@ -3,7 +3,6 @@
     VoxelflowError
     ├── UsageError              a command or a call got an argument that cannot be used
     ├── WorkspaceError          the workspace is missing, too new, or not writable
-    │   └── NotTrusted          the workspace holds its own nodes and nobody said yes to running them
     ├── PipelineError           a pipeline document cannot be read, or cannot be planned
     │   └── CheckFailed         carries all diagnostics that were found
     ├── DeclarationError        a node type is declared wrongly (for its author)
@@ -12,10 +11,7 @@
     │   ├── StaleInput          a table has moved on since the reference was made
     │   └── UnsupportedTable    a Delta feature or layout that would be read wrongly
     ├── TableConflict           another writer committed first; planning again from the new version is safe
-    ├── ExecutionError          a run or a task did not end well
-    │   ├── TaskFailed          a node's own code raised; carries what the worker reported
-    │   ├── WorkerDied          the worker's process ended without a word (killed, out of memory)
-    │   ├── TaskTimeout         the node's time limit passed
+    ├── ExecutionError          a run could not be started or carried on
     │   └── Cancelled           someone asked to stop
     └── TrackingError           the MLflow server did not take what was sent
 
@@ -64,10 +60,6 @@ class WorkspaceError(VoxelflowError):
     code = "workspace"
 
 
-class NotTrusted(WorkspaceError):
-    code = "not-trusted"
-
-
 class PipelineError(VoxelflowError):
     exit_code = 2
     code = "pipeline"
@@ -109,18 +101,6 @@ class TableConflict(VoxelflowError):
 
 class ExecutionError(VoxelflowError):
     code = "execution"
-
-
-class TaskFailed(ExecutionError):
-    code = "task-failed"
-
-
-class WorkerDied(ExecutionError):
-    code = "worker-died"
-
-
-class TaskTimeout(ExecutionError):
-    code = "timeout"
 
 
 class Cancelled(ExecutionError):

@@ -105,7 +105,8 @@ def _scan(look: Look) -> Mapping[str, Any]:
     import numpy as np
     import pyarrow as pa
 
-    from nodes.conversion.labels import LabelRule, find_labels, label_file_in, nfc
+    from nodes.conversion.label_values import nfc
+    from nodes.conversion.labels import LabelRule, find_labels, label_file_in
 
     params = look.params
     table = params["label_file"]

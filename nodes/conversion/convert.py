@@ -25,7 +25,8 @@ from engine.context import TaskContext
 from engine.datasets import VolumeFiles, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from engine.progress import Meter
-from nodes.conversion.labels import LabelRule, find_labels, nfc
+from nodes.conversion.label_values import nfc
+from nodes.conversion.labels import LabelRule, find_labels
 from nodes.conversion.npy_files import sample_headers, spread
 from nodes.conversion.part_writer import Layout, Outcome, PartStore, PartWriter, SourceFile
 from nodes.conversion.quarantine import too_many, write_quarantine

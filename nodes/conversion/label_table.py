@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.conversion.labels import Labels, encode, nfc, to_float32
+from nodes.conversion.label_values import Labels, encode, nfc, to_float32
 
 KEY_COLUMNS = ("file", "path", "id", "name")
 LABEL_COLUMNS = ("label", "class", "target", "y")

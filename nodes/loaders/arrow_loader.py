@@ -20,9 +20,10 @@ from engine.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from nodes.loaders.data_files import data_files
 from nodes.loaders.file_rows import FileRows, join_rows, read_files
-from nodes.loaders.interface import RowNumbers, Source
+from nodes.loaders.interface import Source
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.loaders.row_groups import RowGroupSource
+from nodes.loaders.rows import RowNumbers
 
 if TYPE_CHECKING:
     from nodes.loaders.rows import Rows

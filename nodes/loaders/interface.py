@@ -6,7 +6,7 @@
         ...
         state = loader.state()                               # after this batch: what comes next
 
-The laws (`tests/nodes/loaders/conformance.py` holds every loader to those it promises):
+The laws (`tests/support/loader_conformance.py` holds every loader to those it promises):
 
 * Rows are numbered by id. Global batch k of an epoch is `order[k*B : (k+1)*B]` of one order for each
   (seed, epoch); rank r of `ranks` gets slice r of every global batch, so all ranks do equal steps.
@@ -31,10 +31,7 @@ from engine.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from engine.datasets import Selection, VolumeSpec
-    from nodes.loaders.rows import Rows
-
-RowNumbers = NDArray[np.int64]
-"""Positions in the id order of all rows of the source."""
+    from nodes.loaders.rows import RowNumbers, Rows
 
 
 @dataclass(frozen=True)

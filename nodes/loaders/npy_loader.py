@@ -19,9 +19,9 @@ from engine.errors import DataError
 from nodes.conversion.labels import LabelRule, find_labels, label_file_in
 from nodes.conversion.npy_files import sample_headers, spread
 from nodes.delta.delta_table import local_folder
-from nodes.loaders.interface import RowNumbers, Source
+from nodes.loaders.interface import Source
 from nodes.loaders.random_access import RandomAccessSource
-from nodes.loaders.rows import Rows
+from nodes.loaders.rows import RowNumbers, Rows
 
 _MEND = "Remove it, or convert the folder: conversion sets bad files aside."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nodes.loaders.interface import RowNumbers
+from nodes.loaders.rows import RowNumbers
 
 
 def shuffled(count: int, *key: int) -> RowNumbers:

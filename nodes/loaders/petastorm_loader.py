@@ -18,7 +18,8 @@ from engine.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError
 from nodes.loaders.data_files import data_files
 from nodes.loaders.file_rows import join_rows, read_files
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, RowNumbers, Source
+from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
+from nodes.loaders.rows import RowNumbers
 from nodes.loaders.windows import Chunk, batches_from
 
 if TYPE_CHECKING:

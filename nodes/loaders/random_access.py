@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, RowNumbers, Source
+from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
 from nodes.loaders.order import shuffled
+from nodes.loaders.rows import RowNumbers
 
 if TYPE_CHECKING:
     from engine.datasets import VolumeSpec

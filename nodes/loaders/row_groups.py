@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, RowNumbers, Source
+from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
 from nodes.loaders.order import shuffled
+from nodes.loaders.rows import RowNumbers
 from nodes.loaders.windows import Chunk, batches_from, window_rows
 
 if TYPE_CHECKING:

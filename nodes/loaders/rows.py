@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from engine.datasets import Selection
 from engine.errors import DataError
-from nodes.loaders.interface import RowNumbers
 
+RowNumbers = NDArray[np.int64]
+"""Positions in the id order of all rows of the source."""
 _CHUNK = 50_000
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.loaders.interface import Batch, Loader, RowNumbers
+from nodes.loaders.interface import Batch, Loader
 from nodes.loaders.order import shuffled
+from nodes.loaders.rows import RowNumbers
 
 T = TypeVar("T")
 WINDOW_BYTES = 128 << 20

@@ -8,8 +8,9 @@ import numpy as np
 
 from engine.errors import DataError
 from engine.progress import track
-from nodes.loaders.interface import Reading, RowNumbers, Source
+from nodes.loaders.interface import Reading, Source
 from nodes.loaders.order import shuffled
+from nodes.loaders.rows import RowNumbers
 from nodes.training.resnet3d import volume_shape
 
 SAMPLE_BYTES = 256 << 20

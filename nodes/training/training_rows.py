@@ -13,8 +13,9 @@ from engine.context import TaskContext
 from engine.datasets import Dataset, Selection, VolumeDelta
 from engine.errors import DataError
 from nodes.loaders import LoaderName, open_source
-from nodes.loaders.interface import RowNumbers, Source
+from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import RowGroupSource
+from nodes.loaders.rows import RowNumbers
 
 SPLIT_SALT = "voxelflow.validation"
 """Of the hash that holds rows back for validation; not that of any other node, so that splits of splits are fair."""

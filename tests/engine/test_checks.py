@@ -191,3 +191,24 @@ def test_a_hook_that_fails_does_not_end_the_checks(probes: Catalog) -> None:
     assert node_type is not None
     node_type.preview(lambda look: 1 / 0)  # type: ignore[arg-type]
     assert _codes(pipeline(box("a", "Make")), probes) == ["VF153"]
+
+
+def test_an_installed_package_offers_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    info = site / "someones_nodes-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: someones-nodes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[voxelflow.nodes]\ngood = someones_nodes\nbroken = someones_broken_nodes\none = someones_nodes:other\n"
+    )
+    (site / "someones_nodes.py").write_text(
+        "from voxelflow import node, Report\n"
+        "@node('Theirs', version=2, category='Theirs')\ndef theirs() -> Report:\n    'Theirs.'\n"
+        "@node('Other', version=1, category='Theirs')\ndef other() -> Report:\n    'Other.'\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    catalog = build_catalog(())
+    assert {t.name for t in catalog} == {"Theirs", "Other"}
+    # Told twice by the package itself (its module and the one node), and one entry that is broken.
+    assert sorted(d.code for d in catalog.problems) == ["VF151", "VF152"]
+    assert "someones_broken_nodes" in "".join(d.message for d in catalog.problems)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from nodes.conversion.labels import LabelRule, Labels, encode, find_labels, nfc, to_float32
+from nodes.conversion.label_values import Labels, encode, nfc, to_float32
+from nodes.conversion.labels import LabelRule, find_labels
 
 
 def found(labels: Labels) -> list[float | None]:
