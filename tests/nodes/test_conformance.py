@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 from building import box, pipeline
 from node_conformance import NodeConformance
+from running import Runner
 from volumes import rows_by_polars, rows_by_pyarrow, write_volumes
 
 import nodes
 import voxelflow
 from engine.datasets import Dataset, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.pipeline import Pipeline
+from engine.pipeline import Node, Pipeline
+from engine.runs import RunStore
+from engine.workspace import Workspace, trust
 
 SHAPE = (12, 12, 8, 2)
 
@@ -27,6 +31,22 @@ def _table(outputs: Mapping[str, Dataset]) -> list[tuple[str, float | None, byte
     assert rows == rows_by_polars(table.uri, table.version)
     assert len(rows) == table.count
     return rows
+
+
+def converted(tmp_path: Path, *behind: Node, wires: str) -> Pipeline:
+    """Three hundred volumes in several Parquet parts, and the nodes behind them."""
+    write_volumes(tmp_path / "volumes", 300, shape=SHAPE)
+    return pipeline(
+        box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
+        box("convert", "NumpyToParquet", target_file_mb=1),
+        *behind,
+        wires=f"folder.out>convert.files {wires}",
+    )
+
+
+def in_a_table(tmp_path: Path, *behind: Node, wires: str) -> Pipeline:
+    """The same in a Delta table, and the nodes behind it."""
+    return converted(tmp_path, box("table", "ParquetToDelta"), *behind, wires=f"convert.out>table.parquet {wires}")
 
 
 class TestVolumeFolder(NodeConformance):
@@ -91,14 +111,7 @@ class TestParquetToDelta(NodeConformance):
     commit_points = ("delta:file-linked", "delta:before-ledger", "delta:before-commit", "delta:after-commit")
 
     def document(self, tmp_path: Path) -> Pipeline:
-        document = TestNumpyToParquet().document(tmp_path)
-        folder, convert = document.nodes
-        return pipeline(
-            folder,
-            convert.model_copy(update={"id": "convert"}),
-            box("it", "ParquetToDelta"),
-            wires="folder.out>convert.files convert.out>it.parquet",
-        )
+        return converted(tmp_path, box("it", "ParquetToDelta"), wires="convert.out>it.parquet")
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
         return _table(outputs)
@@ -112,15 +125,7 @@ class TestOptimizeDelta(NodeConformance):
     redo = {"fresh": True}
 
     def document(self, tmp_path: Path) -> Pipeline:
-        document = TestParquetToDelta().document(tmp_path)
-        folder, convert, table = document.nodes
-        return pipeline(
-            folder,
-            convert,
-            table.model_copy(update={"id": "table"}),
-            box("it", "OptimizeDelta", target_file_mb=2),
-            wires="folder.out>convert.files convert.out>table.parquet table.out>it.table",
-        )
+        return in_a_table(tmp_path, box("it", "OptimizeDelta", target_file_mb=2), wires="table.out>it.table")
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
         return _table(outputs)
@@ -131,14 +136,7 @@ class TestInspectDataset(NodeConformance):
     bad_parameters = {"sample": 0}
 
     def document(self, tmp_path: Path) -> Pipeline:
-        document = TestNumpyToParquet().document(tmp_path)
-        folder, convert = document.nodes
-        return pipeline(
-            folder,
-            convert.model_copy(update={"id": "convert"}),
-            box("it", "InspectDataset"),
-            wires="folder.out>convert.files convert.out>it.dataset",
-        )
+        return converted(tmp_path, box("it", "InspectDataset"), wires="convert.out>it.dataset")
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
         return dict(outputs["out"].details())
@@ -149,15 +147,7 @@ class TestSplitDataset(NodeConformance):
     bad_parameters = {"validation": 1.5, "test": -0.1, "seed": -1}
 
     def document(self, tmp_path: Path) -> Pipeline:
-        document = TestParquetToDelta().document(tmp_path)
-        folder, convert, table = document.nodes
-        return pipeline(
-            folder,
-            convert,
-            table.model_copy(update={"id": "table"}),
-            box("it", "SplitDataset"),
-            wires="folder.out>convert.files convert.out>table.parquet table.out>it.table",
-        )
+        return in_a_table(tmp_path, box("it", "SplitDataset"), wires="table.out>it.table")
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
         ids: dict[str, list[str]] = {}
@@ -198,14 +188,9 @@ def test_every_built_in_node_is_here() -> None:
     assert len(nodes.BUILT_IN) == len(covered)
 
 
-def test_the_readmes_node_runs(tmp_path: Path, workspace, store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_the_readmes_node_runs(tmp_path: Path, workspace: Workspace, store: RunStore) -> None:
     """The example of nodes/README.md, as a person would follow it."""
-    import re
-
-    from running import Runner
-
-    from engine.workspace import trust
-
     readme = (Path(nodes.__file__).parent / "README.md").read_text()
     code = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert code is not None
@@ -213,18 +198,7 @@ def test_the_readmes_node_runs(tmp_path: Path, workspace, store, monkeypatch: py
     trust(workspace)
     catalog = voxelflow.catalog(workspace)
     assert catalog.problems == []
-    document = TestParquetToDelta().document(tmp_path)
-    folder, convert, table = document.nodes
-    document = pipeline(
-        folder,
-        convert,
-        table.model_copy(update={"id": "table"}),
-        box("labels", "CountLabels", at_least=2),
-        wires="folder.out>convert.files convert.out>table.parquet table.out>labels.table",
-    )
+    document = in_a_table(tmp_path, box("labels", "CountLabels", at_least=2), wires="table.out>labels.table")
     run, tasks = Runner(catalog, workspace, store).run(document)
     assert run.state == "done", run.error
     assert tasks["labels"].outputs["out"].details() == {"0.0": 150, "1.0": 150}
-
-
-test_the_readmes_node_runs = pytest.mark.slow(test_the_readmes_node_runs)
