@@ -43,3 +43,8 @@ def probes(workspace: Workspace) -> Catalog:
     (workspace.my_nodes / "probes.py").write_text(PROBES.read_text())
     trust(workspace)
     return build_catalog((), workspace)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast tests first, so that a mistake shows in a minute."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
