@@ -263,25 +263,32 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
 def _disk(
     resolved: Resolved, previews: Mapping[tuple[str, str], Preview], observation: Observation
 ) -> Iterator[Diagnostic]:
-    needed = 0
+    needed = rewritten = 0
     largest: tuple[int, str] = (0, "")
     for item in resolved.typed():
         assert item.type is not None
-        if item.node.id in observation.cached_nodes or item.type.mutates:
+        if item.node.id in observation.cached_nodes:
             continue
-        size = sum(
-            p.bytes or 0
-            for port in item.type.outputs
-            if (p := previews.get((item.node.id, port.name))) and not _passes_through(item, p, previews, resolved)
-        )
+        made = [p for port in item.type.outputs if (p := previews.get((item.node.id, port.name)))]
+        if item.type.mutates:
+            # The old files stay for readers of earlier versions: at worst all is written once more.
+            rewritten += sum(p.bytes or 0 for p in made)
+            continue
+        size = sum(p.bytes or 0 for p in made if not _passes_through(item, p, previews, resolved))
         needed += size
         largest = max(largest, (size, item.node.id))
-    if needed and needed > observation.free_bytes:
+    hint = "Free some (`voxelflow clean` shows what is held), or use a workspace on another disk."
+    free = observation.free_bytes
+    if needed > free:
+        yield _problem(
+            "VF304", f"about {_size(needed)} will be written, {_size(free)} are free", hint, node=largest[1] or None
+        )
+    elif needed + rewritten > free:
         yield _problem(
             "VF304",
-            f"about {_size(needed)} will be written, {_size(observation.free_bytes)} are free",
-            "Free some (`voxelflow clean` shows what is held), or use a workspace on another disk.",
-            node=largest[1] or None,
+            f"up to {_size(needed + rewritten)} are written if a table must be rewritten whole, {_size(free)} are free",
+            hint,
+            severity="warning",
         )
 
 

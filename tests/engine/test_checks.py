@@ -19,6 +19,7 @@ from engine.profiles import Profile, local_profile
 from engine.resolve import resolve
 from engine.workspace import Workspace, open_workspace, trust
 
+STORAGE = ("synthetic_volumes", "numpy_to_parquet", "parquet_to_delta", "optimize_delta")
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -156,6 +157,24 @@ def test_too_little_disk_is_told_before_hours_of_work(workspace: Workspace) -> N
     found = check(resolved, Observation(free_bytes=10**6)).diagnostics
     assert [d.code for d in found] == ["VF304"]
     assert "MB" in found[0].message
+
+
+def test_a_table_that_may_be_rewritten_is_a_warning(workspace: Workspace) -> None:
+    catalog = build_catalog(tuple(f"nodes.{n}" for n in STORAGE))
+    document = pipeline(
+        box("make", "SyntheticVolumes", count=1000),
+        box("convert", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("optimize", "OptimizeDelta"),
+        wires="make.out>convert.files convert.out>table.parquet table.out>optimize.table",
+    )
+    resolved = resolve(document, catalog)
+    files, table = 360_128_000, 360_100_000
+    assert check(resolved, Observation(free_bytes=files + 2 * table + 10**6)).diagnostics == ()
+    found = check(resolved, Observation(free_bytes=files + table + 10**6)).diagnostics
+    assert [(d.code, d.severity) for d in found] == [("VF304", "warning")]
+    found = check(resolved, Observation(free_bytes=files)).diagnostics
+    assert [(d.code, d.severity) for d in found] == [("VF304", "error")]
 
 
 def test_a_backend_that_a_node_lacks_is_told_when_planning(probes: Catalog) -> None:
