@@ -142,11 +142,17 @@ def run(
     return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
 
 
+def _studio(workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool) -> int:
+    from ui.studio import serve
+
+    return serve(workspace, catalog, address=address, port=port, open_browser=open_browser, show_tracebacks=traceback)
+
+
 def main() -> None:
     """The `voxelflow` command."""
     from engine.cli import main as command
 
-    sys.exit(command(catalog))
+    sys.exit(command(catalog, _studio))
 
 
 if __name__ == "__main__":

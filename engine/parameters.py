@@ -105,7 +105,10 @@ class Parameter:
 
     @property
     def title(self) -> str:
-        return self.name.replace("_", " ").capitalize()
+        words = self.name.split("_")
+        if len(words) > 1 and words[-1] == self.unit.lower():
+            words.pop()  # `target_file_mb` stands beside its unit
+        return " ".join(words).capitalize()
 
     def form(self) -> dict[str, Any]:
         """What a form needs to draw the field, as JSON."""

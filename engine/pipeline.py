@@ -37,6 +37,12 @@ class Position(_Frozen):
     x: float = 0
     y: float = 0
 
+    @field_validator("x", "y")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        _refuse_non_finite(value)
+        return value
+
 
 class Node(_Frozen):
     """One box: an instance of a node type with parameter values."""
@@ -59,9 +65,9 @@ class Node(_Frozen):
     def label(self) -> str:
         return self.title or self.id
 
-    @field_validator("params", "ui")
+    @field_validator("params", "ui", "timeout_s")
     @classmethod
-    def _finite(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _finite(cls, value: Any) -> Any:
         _refuse_non_finite(value)
         return value
 
@@ -132,9 +138,6 @@ class Pipeline(_Frozen):
     def node(self, node_id: str) -> Node | None:
         return next((n for n in self.nodes if n.id == node_id), None)
 
-    def edges_into(self, node_id: str) -> list[Edge]:
-        return [e for e in self.edges if e.target_node == node_id]
-
 
 def _refuse_non_finite(value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
@@ -162,9 +165,11 @@ def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int
     """
     try:
         raw = json.loads(text, object_pairs_hook=_no_duplicate_keys)
+        # Half of a character, cut in two by a program that counts in UTF-16, could not be written again.
+        json.dumps(raw, ensure_ascii=False).encode()
     except json.JSONDecodeError as exc:
         raise PipelineError(f"{where} is not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from exc
-    except (UnicodeDecodeError, RecursionError, ValueError) as exc:
+    except (RecursionError, ValueError) as exc:
         raise PipelineError(f"{where} cannot be read as JSON: {exc}") from exc
     if not isinstance(raw, dict):
         raise PipelineError(f"{where} is not a pipeline: the top level must be an object")

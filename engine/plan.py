@@ -190,9 +190,10 @@ def _must_run(
             out[name] = _why(name, identity, observation)
         elif cached.problem:
             out[name] = f"its result is no longer usable: {cached.problem}"
+    among = set(order)
     # Last first: whether a node is needed depends on what stands behind it.
     for name in reversed(order):
-        behind = [n for n in order if any(e.source_node == name for e in resolved.wires_into(n))]
+        behind = [n for n in resolved.behind(name) if n in among]
         if name in out and name not in forced and behind and not any(n in out for n in behind):
             # Its result is gone, but everything made from it still stands.
             del out[name]

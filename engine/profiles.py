@@ -35,8 +35,13 @@ def local_profile() -> Profile:
     return Profile(name="local", cores=cores, memory_bytes=memory, parallel_tasks=max(1, min(cores, 8)))
 
 
+def profile_names() -> list[str]:
+    """All profiles that `find_profile` knows, the usual one first."""
+    return ["local"]
+
+
 def find_profile(name: str) -> Profile:
     """The profile of that name. Raises `UsageError` when there is none."""
     if name == "local":
         return local_profile()
-    raise UsageError(f"there is no compute profile {name}", hint="Ready ones: local.")
+    raise UsageError(f"there is no compute profile {name}", hint=f"Ready ones: {', '.join(profile_names())}.")

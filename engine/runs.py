@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS runs (
     created REAL NOT NULL, started REAL, ended REAL, heartbeat REAL, pid INTEGER, host TEXT,
     attempt INTEGER NOT NULL DEFAULT 0, cancel INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX IF NOT EXISTS runs_of_pipeline ON runs (pipeline, created);
 CREATE TABLE IF NOT EXISTS tasks (
     run_id TEXT NOT NULL, node TEXT NOT NULL, position INTEGER NOT NULL, node_type TEXT NOT NULL,
     title TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', fingerprint TEXT NOT NULL DEFAULT '',

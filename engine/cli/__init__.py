@@ -1,4 +1,4 @@
-"""The `voxelflow` command. Takes the catalogue as an argument: the engine knows no nodes.
+"""The `voxelflow` command. Takes the catalogue and the app as arguments: the engine knows neither nodes nor ui.
 
     command      the verbs, and what every error becomes
     processes    the hidden verbs, with which Voxelflow starts its own processes
@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from engine.catalog import Catalog
 from engine.workspace import Workspace
 
+if TYPE_CHECKING:
+    from engine.cli.session import StartStudio
+
 MakeCatalog = Callable[[Workspace | None], Catalog]
 
 
-def main(catalog: MakeCatalog, arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status. `arguments` default to those of this process."""
+def main(catalog: MakeCatalog, studio: StartStudio, arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit status. `studio` serves the app. `arguments` default to those of this process."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("_worker", "_supervise", "_track"):
         # Before anything of the command itself is imported: workers start by the hundred.
@@ -33,4 +37,4 @@ def main(catalog: MakeCatalog, arguments: Sequence[str] | None = None) -> int:
         return serve(given, catalog)
     from engine.cli.command import run_command
 
-    return run_command(given, catalog)
+    return run_command(given, catalog, studio)

@@ -17,9 +17,10 @@ from engine.errors import CheckFailed, VoxelflowError
 
 if TYPE_CHECKING:
     from engine.catalog import Catalog
+    from engine.cli.session import StartStudio
     from engine.workspace import Workspace
 
-VERBS = ("run", "plan", "validate", "nodes", "runs", "new", "clean")
+VERBS = ("studio", "run", "plan", "validate", "nodes", "runs", "new", "clean")
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
@@ -67,16 +68,17 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--traceback", is_flag=True, help="Show the traceback of an error.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="The version.")
 @click.pass_context
-def voxelflow(ctx: click.Context, traceback: bool) -> None:
+def voxelflow(ctx: click.Context, traceback: bool) -> Any:
     """Turn folders of small 3-D volumes into a trained 3-D ResNet, by pipelines saved as JSON.
 
-    Start with: voxelflow run quickstart
+    Without a command it does what `voxelflow studio` does: it opens the app in the browser.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+    if ctx.invoked_subcommand is None and (studio := voxelflow.get_command(ctx, "studio")) is not None:
+        return ctx.invoke(studio)
+    return None
 
 
-def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], Catalog]) -> int:
+def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], Catalog], studio: StartStudio) -> int:
     """Parse and run; every exception becomes lines on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
@@ -84,7 +86,8 @@ def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], 
             reconfigure(errors="backslashreplace")
     try:
         # Not `voxelflow.main`: that one has its own mind about Ctrl-C, closed pipes and the exit status.
-        with voxelflow.make_context("voxelflow", list(arguments), obj=Session(catalog)) as context:
+        session = Session(catalog, studio, _wants_traceback(arguments))
+        with voxelflow.make_context("voxelflow", list(arguments), obj=session) as context:
             status = voxelflow.invoke(context)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
@@ -101,9 +104,13 @@ def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], 
         return _tell(exc, arguments)
 
 
+def _wants_traceback(arguments: Sequence[str]) -> bool:
+    return "--traceback" in arguments or os.environ.get(TRACEBACK, "") not in ("", "0")
+
+
 def _tell(exc: Exception, arguments: Sequence[str]) -> int:
     """Print the error; gives the exit status."""
-    wants_traceback = "--traceback" in arguments or os.environ.get(TRACEBACK, "") not in ("", "0")
+    wants_traceback = _wants_traceback(arguments)
     if wants_traceback:
         traceback.print_exception(exc)
     told = _described(exc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -19,11 +19,21 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class StartStudio(Protocol):
+    """Serve the app until it is stopped; gives the exit status. `port` None means the usual one or the next free."""
+
+    def __call__(
+        self, workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool
+    ) -> int: ...
+
+
 @dataclass(frozen=True)
 class Session:
-    """One call of the command."""
+    """One call of the command. `traceback` is whether the person wants to see where an error comes from."""
 
     make_catalog: Callable[[Workspace | None], Catalog]
+    start_studio: StartStudio
+    traceback: bool
 
     def workspace(self, root: Path | None) -> Workspace:
         """The workspace to work in; made when it is not there."""

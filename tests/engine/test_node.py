@@ -164,3 +164,10 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
     else:
         with pytest.raises(ValueError, match=r"at (least|most)"):
             read_value(parameter, number)
+
+
+def test_a_title_leaves_out_the_unit_that_stands_beside_it() -> None:
+    assert Parameter("target_file_mb", int, unit="MB").title == "Target file"
+    assert Parameter("checkpoint_every_s", int, unit="s").title == "Checkpoint every"
+    assert Parameter("batch_size", int, unit="volumes").title == "Batch size"
+    assert Parameter("s", int, unit="s").title == "S"

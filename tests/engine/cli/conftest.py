@@ -17,6 +17,10 @@ from engine.worker_process import PROGRAM
 from engine.workspace import Workspace
 
 
+def _no_studio(workspace: Workspace, **_: object) -> int:
+    raise AssertionError("the app was started")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory of the commands; `workspace` lies in it where commands look for it."""
@@ -31,7 +35,7 @@ def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command in this process, with no built-in nodes."""
 
     def run(*arguments: str) -> Said:
-        status = main(lambda workspace: build_catalog((), workspace), list(arguments))
+        status = main(lambda workspace: build_catalog((), workspace), _no_studio, list(arguments))
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 

@@ -62,9 +62,10 @@ def test_the_model_is_found_described_and_loaded(
 ) -> None:
     before = {p.relative_to(saved): p.read_bytes() for p in saved.rglob("*") if p.is_file()}
     run = _run(local, saved)
+    heavy = {"tensorflow", "keras"}
+    there = heavy & sys.modules.keys()  # another test of this process may have trained
     assert track_run(local, run.id, patience=QUICK)
-    assert "tensorflow" not in sys.modules
-    assert "keras" not in sys.modules
+    assert heavy & sys.modules.keys() == there
     read = reader(local)
     child, link = read.runs(run.id)["train"], run_link(local, run.id)
     (model_id,) = link["models"]["train"]
