@@ -1,0 +1,251 @@
+"""The document as the canvas edits it: from and to a pipeline, and changed by ops. Pure.
+
+A `Doc` that came from here can always be written as a pipeline: an op that would break that is
+refused, whatever the browser thinks of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from engine.errors import PipelineError
+from engine.pipeline import ID_PATTERN, Edge, Node, Pipeline, PipelineParameter, Position
+from ui.protocol import Doc, DocEdge, DocNode, DocParameter, DocPosition, Op
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+_DEEPEST = 100
+_FIELDS = frozenset(DocNode.model_fields)
+
+
+def pipeline_to_doc(pipeline: Pipeline) -> Doc:
+    """The same content with lists as maps; `order` keeps the places in the file."""
+    edges: dict[str, DocEdge] = {}
+    for place, edge in enumerate(pipeline.edges):
+        key = plain = edge_key(edge.source, edge.target)
+        times = 1
+        while key in edges:
+            times += 1
+            key = f"{plain}#{times}"
+        edges[key] = DocEdge(source=edge.source, target=edge.target, order=place)
+    return Doc(
+        name=pipeline.name,
+        description=pipeline.description,
+        parameters={n: DocParameter(value=p.value, help=p.help) for n, p in pipeline.parameters.items()},
+        nodes={n.id: _doc_node(n, place) for place, n in enumerate(pipeline.nodes)},
+        edges=edges,
+        ui=pipeline.ui,
+    )
+
+
+def doc_to_pipeline(doc: Doc) -> Pipeline:
+    """The pipeline to write. Nodes and edges stand by (`order`, key)."""
+    return Pipeline(
+        name=doc.name,
+        description=doc.description,
+        parameters={n: PipelineParameter(value=p.value, help=p.help) for n, p in doc.parameters.items()},
+        nodes=tuple(_node(node_id, node) for node_id, node in _in_order(doc.nodes)),
+        edges=tuple(_edge(edge) for _, edge in _in_order(doc.edges)),
+        ui=doc.ui,
+    )
+
+
+def edge_key(source: str, target: str) -> str:
+    """Key of an edge in `Doc.edges`; further equal edges get `#2`, `#3` behind it."""
+    return f"{source}->{target}"
+
+
+def apply(doc: Doc, ops: Iterable[Op]) -> Doc:
+    """The document after `ops`, in order; `doc` stays as it is.
+
+    An op inside a node that is not there does nothing: someone else removed it. Raises
+    `PipelineError` when an op would leave no valid pipeline, or has a path that is none.
+    """
+    for op in ops:
+        doc = _apply(doc, op)
+    return doc
+
+
+def is_looks_only(op: Op) -> bool:
+    """Whether the op changes how the drawing looks and nothing that a run would do: moving a node does not."""
+    match op.path:
+        case ["ui", *_] | ["nodes", _, "position" | "ui", *_]:
+            return True
+    return False
+
+
+def _apply(doc: Doc, op: Op) -> Doc:
+    if not op.remove:
+        _refuse_unwritable(op.value)
+    for step in op.path:
+        _refuse_unwritable(step)
+    match op.path:
+        case ["description"] if not op.remove:
+            return doc.model_copy(update={"description": _text(op.value)})
+        case ["ui", key]:
+            return doc.model_copy(update={"ui": _changed(doc.ui, key, op, op.value)})
+        case ["parameters", name]:
+            parameter = None if op.remove else _parameter(name, op)
+            return doc.model_copy(update={"parameters": _changed(doc.parameters, name, op, parameter)})
+        case ["edges", key]:
+            edge = None if op.remove else _checked_edge(key, op)
+            return doc.model_copy(update={"edges": _changed(doc.edges, key, op, edge)})
+        case ["nodes", node_id]:
+            node = None if op.remove else _checked_node(doc, node_id, op.value)
+            return doc.model_copy(update={"nodes": _changed(doc.nodes, node_id, op, node)})
+        case ["nodes", node_id, *inside] if len(inside) in (1, 2):
+            if node_id not in doc.nodes:
+                return doc
+            changed = _inside_node(node_id, doc.nodes[node_id], inside, op)
+            return doc.model_copy(update={"nodes": {**doc.nodes, node_id: changed}})
+    raise PipelineError(f"a pipeline has nothing at {'/'.join(op.path) or 'the top'} that could be changed so")
+
+
+def _inside_node(node_id: str, node: DocNode, inside: list[str], op: Op) -> DocNode:
+    match inside:
+        case ["params" | "ui" as field, key]:
+            return node.model_copy(update={field: _changed(getattr(node, field), key, op, op.value)})
+        case [field] if field in _FIELDS and not op.remove:
+            # The whole node is looked at again, since a field may be wrong in more ways than its type.
+            changed = _read(DocNode, {**node.model_dump(), field: op.value}, f"{node_id}.{field}")
+            _convertible(node_id, changed)
+            return changed
+    raise PipelineError(f"a node has nothing at {'/'.join(inside)} that could be changed so", node=node_id)
+
+
+def _changed(items: Mapping[str, T], key: str, op: Op, value: T | None) -> dict[str, Any]:
+    if op.remove:
+        return {k: v for k, v in items.items() if k != key}
+    return {**items, key: value}
+
+
+# --- one thing and its rules -------------------------------------------------------------------
+
+
+def _checked_node(doc: Doc, node_id: str, value: Any) -> DocNode:
+    node = _read(DocNode, value, node_id)
+    _convertible(node_id, node)
+    if node_id not in doc.nodes:
+        same = next((n for n in doc.nodes if n.lower() == node_id.lower()), None)
+        if same is not None:
+            raise PipelineError(
+                f"there is a node {same} already: {node_id} differs from it only by case", hint="Choose another name."
+            )
+    return node
+
+
+def _convertible(node_id: str, node: DocNode) -> None:
+    _refuse_unwritable([node.position.x, node.position.y, node.order, node.timeout_s])
+    try:
+        _node(node_id, node)
+    except ValidationError as exc:
+        raise _told(exc, node_id) from exc
+
+
+def _checked_edge(key: str, op: Op) -> DocEdge:
+    edge = _read(DocEdge, op.value, "the wire")
+    _refuse_unwritable(edge.order)
+    plain = edge_key(edge.source, edge.target)
+    if key != plain and not re.fullmatch(re.escape(plain) + r"#([2-9]|[1-9][0-9]+)", key):
+        raise PipelineError(f"the wire {plain} cannot be kept under another name")
+    try:
+        _edge(edge)
+    except ValidationError as exc:
+        raise _told(exc, "the wire") from exc
+    return edge
+
+
+def _parameter(name: str, op: Op) -> DocParameter:
+    if not re.fullmatch(ID_PATTERN, name) or name.endswith("\n"):
+        raise PipelineError(
+            f"{name!r} cannot be the name of a parameter",
+            hint="Use letters, digits, _ and -, at most 64, and begin with a letter.",
+        )
+    return _read(DocParameter, op.value, name)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise PipelineError("a description is text")
+    return value
+
+
+def _read(model: type[M], value: Any, what: str) -> M:
+    try:
+        return model.model_validate(value)
+    except ValidationError as exc:
+        raise _told(exc, what) from exc
+
+
+def _told(exc: ValidationError, what: str) -> PipelineError:
+    first = exc.errors()[0]
+    place = ".".join(str(p) for p in first["loc"])
+    if first["type"] == "string_pattern_mismatch" and place == "id":
+        return PipelineError(
+            f"{what!r} cannot be a node's id",
+            hint="Use letters, digits, _ and -, at most 64, and begin with a letter.",
+        )
+    return PipelineError(f"{what}{': ' + place if place else ''}: {first['msg']}")
+
+
+def _refuse_unwritable(value: Any) -> None:
+    """What JSON or a UTF-8 file cannot hold. Without recursion: depth is one of the things to refuse."""
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise PipelineError("the value is nested too deeply")
+        if isinstance(item, float) and not math.isfinite(item):
+            raise PipelineError("NaN and infinity have no place in a JSON document")
+        if isinstance(item, str):
+            # Half of an emoji, cut in two by a program that counts in UTF-16.
+            if any("\ud800" <= c <= "\udfff" for c in item):
+                raise PipelineError("the text has a broken character", hint="Type it again.")
+        elif isinstance(item, dict):
+            waiting += [(k, depth + 1) for k in item] + [(v, depth + 1) for v in item.values()]
+        elif isinstance(item, list):
+            waiting += [(v, depth + 1) for v in item]
+
+
+# --- nodes and edges ---------------------------------------------------------------------------
+
+
+def _in_order(items: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(items.items(), key=lambda item: (item[1].order, item[0]))
+
+
+def _doc_node(node: Node, place: int) -> DocNode:
+    return DocNode(
+        type=node.type,
+        version=node.version,
+        title=node.title,
+        params=node.params,
+        position=DocPosition(x=node.position.x, y=node.position.y),
+        retries=node.retries,
+        timeout_s=node.timeout_s,
+        ui=node.ui,
+        order=place,
+    )
+
+
+def _node(node_id: str, node: DocNode) -> Node:
+    return Node(
+        id=node_id,
+        type=node.type,
+        version=node.version,
+        title=node.title,
+        params=node.params,
+        position=Position(x=node.position.x, y=node.position.y),
+        retries=node.retries,
+        timeout_s=node.timeout_s,
+        ui=node.ui,
+    )
+
+
+def _edge(edge: DocEdge) -> Edge:
+    return Edge.model_validate({"from": edge.source, "to": edge.target})

@@ -1,0 +1,169 @@
+"""Unsaved changes, on disk from the moment they are made: `<workspace>/drafts/DOCUMENT.json`.
+
+A draft holds the document's canonical text, what its file held when it was read, the revision, and
+the ids of the latest edits, so that an edit which the browser sends again is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.errors import PipelineError, WorkspaceError
+from engine.pipeline import Pipeline, dump, load
+from engine.workspace import Workspace
+from ui.build.names import is_document_id
+
+KEPT_EDITS = 400
+_FORMAT = 1
+
+
+class Base(BaseModel):
+    """What a document's file held when it was last read or written: hashes of its bytes and of its canonical text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A document that differs, or may differ, from its file. `base` is None while there is no file."""
+
+    pipeline: Pipeline
+    base: Base | None
+    rev: int
+    edits: tuple[str, ...]
+
+    @property
+    def unsaved(self) -> bool:
+        return self.base is None or self.base.text != digest(dump(self.pipeline))
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int
+    rev: int
+    edits: list[str]
+    base: Base | None
+    pipeline: str
+
+
+class Drafts:
+    """The drafts of one workspace. Each belongs to one room, which alone writes it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.folder = workspace.root / "drafts"
+        self._read: dict[str, tuple[tuple[int, int], Draft]] = {}
+
+    def documents(self) -> list[str]:
+        """Ids of the documents that have a draft."""
+        try:
+            names = [p.stem for p in self.folder.iterdir() if p.suffix == ".json"]
+        except OSError:
+            return []
+        return sorted(n for n in names if is_document_id(n))
+
+    def has(self, document: str) -> bool:
+        return is_document_id(document) and self._path(document).exists()
+
+    def read(self, document: str) -> Draft | None:
+        """The draft; None when there is none.
+
+        Raises `PipelineError` when its file is damaged. That file is then kept under another name,
+        so the next call finds no draft.
+        """
+        path = self._path(document)
+        try:
+            found = path.stat()
+            known = self._read.get(document)
+            if known is not None and known[0] == (found.st_mtime_ns, found.st_size):
+                return known[1]
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise PipelineError(f"the unsaved changes of {document} cannot be read: {exc.strerror}") from exc
+        try:
+            written = _Written.model_validate_json(raw)
+            draft = Draft(load(written.pipeline, document), written.base, written.rev, tuple(written.edits))
+        except (ValidationError, PipelineError) as exc:
+            kept = self._set_aside(path)
+            raise PipelineError(
+                f"the unsaved changes of {document} are damaged and cannot be used",
+                hint=f"They are kept in {kept}.",
+            ) from exc
+        self._read[document] = ((found.st_mtime_ns, found.st_size), draft)
+        return draft
+
+    def write(self, document: str, text: str, base: Base | None, rev: int, edits: Sequence[str]) -> None:
+        """Keep the draft; whole at any moment. Raises `WorkspaceError` when that is not possible."""
+        written = _Written(format=_FORMAT, rev=rev, edits=list(edits)[-KEPT_EDITS:], base=base, pipeline=text)
+        self._replace(self._path(document), written.model_dump_json(indent=1))
+
+    def remove(self, document: str) -> None:
+        """Raises `WorkspaceError` when that is not possible."""
+        self._read.pop(document, None)
+        path = self._path(document)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            raise WorkspaceError(
+                f"the draft {path} is no longer needed and cannot be removed: {exc.strerror or exc}",
+                hint="Remove it, or it will be taken for unsaved changes.",
+            ) from exc
+
+    # --- what else the app remembers there -------------------------------------------------
+
+    @property
+    def handled_file(self) -> Path:
+        return self.folder / ".handled.json"
+
+    def last_opened(self) -> str | None:
+        """The document that someone opened last."""
+        try:
+            found = json.loads((self.folder / ".last-opened.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, str) and is_document_id(found) else None
+
+    def remember_opened(self, document: str) -> None:
+        self._replace(self.folder / ".last-opened.json", json.dumps(document))
+
+    def _path(self, document: str) -> Path:
+        if not is_document_id(document):
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+        return self.folder / f"{document}.json"
+
+    def _replace(self, path: Path, text: str) -> None:
+        temporary = self.folder / f".{os.getpid()}.tmp"
+        temporary = temporary.with_name(f"{temporary.name}-{digest(path.name)[:16]}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+            temporary.replace(path)
+        except OSError as exc:
+            raise WorkspaceError(
+                f"changes cannot be kept in {self.folder}: {exc.strerror or exc}",
+                hint="Free some disk space and look at the folder's permissions; until then save often.",
+            ) from exc
+
+    def _set_aside(self, path: Path) -> Path:
+        number = 1
+        while (kept := path.with_name(f"{path.stem}.damaged-{number}")).exists():
+            number += 1
+        path.replace(kept)
+        return kept
+
+
+def digest(text: str | bytes) -> str:
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,163 @@
+"""What a run would do with a document, by node: problems, previews, fresh or to be made, and why. Pure.
+
+The engine plans all or nothing; while one draws, something is always unfinished. So the part that has
+no problem is planned by itself, and each other node is told what it waits for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+
+from engine.checks import Checked
+from engine.cli.wording import made
+from engine.diagnostics import Diagnostic
+from engine.errors import CheckFailed
+from engine.identity import identify
+from engine.node import PathFound
+from engine.observation import Observation
+from engine.plan import PlannedTask, plan
+from engine.profiles import Profile
+from engine.resolve import Resolved
+from engine.runs import Result
+from ui.build.wording import outputs_in_words
+from ui.protocol import Last, Outlook
+
+
+def foresee(resolved: Resolved, profile: Profile, observation: Observation, checked: Checked) -> dict[str, Outlook]:
+    """By node: whether its result stands already, else why it must be made, and what it made last."""
+    reasons = waiting(resolved, checked)
+    part = resolved if checked.ok else _part(resolved, resolved.nodes.keys() - reasons.keys())
+    tasks, problem = _planned(part, profile, observation)
+    identities = identify(resolved, observation.paths)
+    out: dict[str, Outlook] = {}
+    for node, item in resolved.nodes.items():
+        task = tasks.get(node)
+        result = observation.last.get(node)
+        if node in identities and (cached := observation.cache.get(identities[node].fingerprint)):
+            result = cached.result if not cached.problem else result
+        backend = ""
+        if item.type is not None:
+            backend = profile.backend if profile.backend in item.type.backends else "embedded"
+        out[node] = Outlook(
+            fresh=task is not None and task.action == "cached",
+            reason=task.reason if task is not None else reasons.get(node, problem),
+            backend=task.backend if task is not None else backend,
+            last=_last(result),
+        )
+    return out
+
+
+def waiting(resolved: Resolved, checked: Checked) -> dict[str, str]:
+    """Nodes that cannot run as things stand, with the reason."""
+    out: dict[str, str] = {}
+    for problem in checked.diagnostics:
+        if problem.severity == "error" and problem.node is not None and problem.node in resolved.nodes:
+            out.setdefault(problem.node, _sentence(problem))
+    for node in resolved.order:
+        before = next((e.source_node for e in resolved.wires_into(node) if e.source_node in out), None)
+        if node not in out and before is not None:
+            out[node] = f"waits for {resolved.nodes[before].node.label}"
+    for node in resolved.nodes.keys() - set(resolved.order):
+        out.setdefault(node, "is part of a cycle, or waits for one")
+    return out
+
+
+def _sentence(problem: Diagnostic) -> str:
+    return f"{problem.parameter}: {problem.message}" if problem.parameter else problem.message
+
+
+def _planned(part: Resolved, profile: Profile, observation: Observation) -> tuple[dict[str, PlannedTask], str]:
+    """The tasks; or none, and the problem of the whole pipeline."""
+    if not part.nodes:
+        return {}, ""
+    try:
+        return {t.node: t for t in plan(part, profile, observation).tasks}, ""
+    except CheckFailed as exc:
+        return {}, _sentence(next(d for d in exc.diagnostics if d.severity == "error"))
+
+
+def _part(resolved: Resolved, nodes: Set[str]) -> Resolved:
+    """Those `nodes` alone; they need no others."""
+    pipeline = resolved.pipeline
+    return replace(
+        resolved,
+        pipeline=pipeline.model_copy(
+            update={
+                "nodes": tuple(n for n in pipeline.nodes if n.id in nodes),
+                "edges": tuple(e for e in pipeline.edges if e.target_node in nodes and e.source_node in nodes),
+            }
+        ),
+        nodes={n: item for n, item in resolved.nodes.items() if n in nodes},
+        order=tuple(n for n in resolved.order if n in nodes),
+        problems=tuple(p for p in resolved.problems if p.node in nodes),
+    )
+
+
+def _last(result: Result | None) -> Last | None:
+    if result is None:
+        return None
+    return Last(
+        run_id=result.run_id,
+        created=result.created,
+        made=made(result.outputs),
+        outputs=outputs_in_words(result.outputs),
+    )
+
+
+# --- what was seen a moment ago ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The last full look at the world, and the document it was taken for."""
+
+    resolved: Resolved
+    observation: Observation
+
+
+def recall(resolved: Resolved, quick: Observation, memory: Memory | None) -> Observation:
+    """A quick look at the world (`observe(scan=False)`) with what a full one knew of nodes that did not change.
+
+    Without it, what only a listing can tell (an empty folder, a wrong shape) would vanish with every
+    keystroke and come back when typing pauses.
+    """
+    listed = {node: {n: f for n, f in found.items() if not _unlisted(f)} for node, found in quick.paths.items()}
+    if memory is None:
+        # What stands already is not known yet: no word about the disk.
+        return replace(quick, paths=listed, free_bytes=sys.maxsize)
+    before, now = _signatures(memory.resolved), _signatures(resolved)
+    same = {n for n in now if n in before and now[n] == before[n]}
+    seen = memory.observation
+    paths: dict[str, Mapping[str, PathFound]] = dict(listed)
+    facts = dict(quick.facts)
+    for node in same:
+        found, known = quick.paths.get(node, {}), seen.paths.get(node, {})
+        if any(_differ(found.get(name), path) for name, path in known.items()):
+            continue
+        paths[node] = {**listed.get(node, {}), **known}
+        if node in seen.facts:
+            facts[node] = seen.facts[node]
+    return replace(quick, paths=paths, facts=facts, cached_nodes=frozenset(seen.cached_nodes & same))
+
+
+def _unlisted(found: PathFound) -> bool:
+    """A folder that is there and was not listed: nothing is known of what it holds."""
+    return found.kind == "folder" and found.count > 0 and not found.manifest
+
+
+def _differ(found: PathFound | None, known: PathFound) -> bool:
+    """Whether the quick look contradicts what was known."""
+    return found is None or (found.exists, found.kind, found.problem) != (known.exists, known.kind, known.problem)
+
+
+def _signatures(resolved: Resolved) -> dict[str, str]:
+    """By node: a text of all that its result depends on in the document."""
+    out: dict[str, str] = {}
+    for name in resolved.order:
+        item = resolved.nodes[name]
+        own = (item.type.name, item.type.version) if item.type else (item.node.type, None)
+        inputs = [(e.target_port, e.source_port, hash(out[e.source_node])) for e in resolved.wires_into(name)]
+        out[name] = repr((own, item.complete, sorted(item.params.items()), inputs))
+    return out

@@ -1,0 +1,252 @@
+"""The workspace's pipelines as files, and the templates that come with Voxelflow.
+
+A document's id is the stem of its file. A file is written only over what the writer has seen: one that
+someone else changed, made or deleted meanwhile is left alone unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.cli.documents import shipped_pipelines
+from engine.errors import PipelineError, WorkspaceError
+from engine.pipeline import Pipeline, dump, load, read_pipeline, write_pipeline
+from engine.run_lock import ProcessLock
+from engine.workspace import Workspace
+from ui.build.drafts import Base, digest
+from ui.build.names import is_document_id
+
+_LOCK_PATIENCE_S = 10.0
+
+
+class Conflict(PipelineError):
+    """The file is not what the writer has seen."""
+
+    code = "conflict"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A pipeline as its file holds it."""
+
+    pipeline: Pipeline
+    base: Base
+    modified: float
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file of the pipelines' folder: what it holds, or the `problem` with it."""
+
+    document: str
+    modified: float
+    stored: Stored | None
+    problem: str
+
+
+Signature = tuple[int, int, int]
+"""Changes whenever a file does: modification time, size, inode."""
+
+
+class Library:
+    """Reads and writes the pipelines of one workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._lock = threading.RLock()
+        self._held = False
+        self._templates: dict[str, Pipeline] | None = None
+        self._known: dict[str, tuple[Signature, Listed]] = {}
+
+    # --- looking ----------------------------------------------------------------------------
+
+    def path(self, document: str) -> Path:
+        """Where the document's file is or will be. Raises `PipelineError` for an id that is none."""
+        if not is_document_id(document):
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+        return self._workspace.pipelines / f"{document}.json"
+
+    def signature(self, document: str) -> Signature | None:
+        """None when there is no file."""
+        try:
+            found = self.path(document).stat()
+        except (OSError, PipelineError):
+            return None
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def read(self, document: str) -> Stored | None:
+        """What the file holds; None when there is none. Raises `PipelineError` when it cannot be read."""
+        path = self.path(document)
+        try:
+            raw = path.read_bytes()
+            modified = path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise PipelineError(f"{path} cannot be read: {exc.strerror}") from exc
+        pipeline = read_text(raw, str(path))
+        return Stored(pipeline, Base(file=digest(raw), text=digest(dump(pipeline))), modified)
+
+    def digest(self, document: str) -> str | None:
+        """Hash of the file's bytes; None when there is no file."""
+        try:
+            return digest(self.path(document).read_bytes())
+        except OSError:
+            return None
+
+    def listed(self) -> list[Listed]:
+        """All pipelines, by id. What has not changed since the last call is not read again."""
+        with self._lock:
+            out = [self._look(d, s) for d, s in sorted(self._signatures().items())]
+            there = {item.document for item in out}
+            self._known = {d: known for d, known in self._known.items() if d in there}
+        return out
+
+    def state(self) -> frozenset[tuple[str, Signature]]:
+        """Changes whenever a file of the folder does. Cheap."""
+        return frozenset(self._signatures().items())
+
+    def templates(self) -> dict[str, Pipeline]:
+        """The pipelines that come with Voxelflow."""
+        with self._lock:
+            if self._templates is None:
+                self._templates = {name: read_pipeline(path) for name, path in shipped_pipelines().items()}
+            return self._templates
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def write(self, document: str, pipeline: Pipeline, seen: Base | None, *, overwrite: bool = False) -> Base:
+        """Write the canonical text; `seen` is what the writer believes the file to hold (None: no file).
+
+        Raises `Conflict` when it holds something else and not `overwrite`, `WorkspaceError` when it
+        cannot be written.
+        """
+        path = self.path(document)
+        text = dump(pipeline)
+        with self._writing():
+            found = self.digest(document)
+            if not overwrite and found not in (seen.file if seen else None, digest(text)):
+                raise Conflict(_conflict(path, found, seen), hint="Overwrite it, or take what the file holds.")
+            try:
+                write_pipeline(pipeline, path)
+            except OSError as exc:
+                raise WorkspaceError(
+                    f"{path} cannot be written: {exc.strerror or exc}", hint="Your changes are kept as a draft."
+                ) from exc
+        return Base(file=digest(text), text=digest(text))
+
+    def rename(self, document: str, to: str, name: str) -> Base:
+        """Move the file and change the name in it. Raises `PipelineError` when it cannot be read."""
+        with self._writing():
+            stored = self.read(document)
+            if stored is None:
+                raise PipelineError(f"{self.path(document)} is gone", hint="Save the pipeline first.")
+            if to != document and self.path(to).exists():
+                raise Conflict(f"{self.path(to)} exists already", hint="Choose another name.")
+            base = self.write(to, stored.pipeline.model_copy(update={"name": name}), None, overwrite=True)
+            if to != document:
+                self.path(document).unlink(missing_ok=True)
+        return base
+
+    def to_trash(self, document: str, unsaved: Pipeline | None = None) -> None:
+        """Move the file, and the text of an unsaved draft, to the workspace's `trash/`."""
+        trash = self._workspace.root / "trash"
+        path = self.path(document)
+        with self._writing():
+            try:
+                trash.mkdir(exist_ok=True)
+                if path.exists():
+                    path.replace(_free(trash, document))
+                if unsaved is not None:
+                    write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
+            except OSError as exc:
+                raise WorkspaceError(f"{path} cannot be moved to {trash}: {exc.strerror or exc}") from exc
+
+    def keep_in_trash(self, document: str, unsaved: Pipeline) -> None:
+        """Write what a person has dropped to the trash, as far as that is possible."""
+        trash = self._workspace.root / "trash"
+        with suppress(OSError):
+            trash.mkdir(exist_ok=True)
+            write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
+
+    # --- parts ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer at a time, also among several apps on one workspace."""
+        lock = ProcessLock(self._workspace.locks / "pipelines")
+        until = time.monotonic() + _LOCK_PATIENCE_S
+        with self._lock:
+            if self._held:
+                yield
+                return
+            while not lock.acquire():
+                if time.monotonic() > until:
+                    raise WorkspaceError("another program is writing pipelines in this workspace", hint="Try again.")
+                time.sleep(0.02)
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
+                lock.release()
+
+    def _signatures(self) -> dict[str, Signature]:
+        out: dict[str, Signature] = {}
+        try:
+            with os.scandir(self._workspace.pipelines) as entries:
+                for entry in entries:
+                    stem, dot, suffix = entry.name.rpartition(".")
+                    if not dot or suffix != "json" or not is_document_id(stem) or not entry.is_file():
+                        continue
+                    found = entry.stat()
+                    out[stem] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            return out
+        return out
+
+    def _look(self, document: str, signature: Signature) -> Listed:
+        known = self._known.get(document)
+        if known is not None and known[0] == signature:
+            return known[1]
+        modified = signature[0] / 1e9
+        try:
+            stored = self.read(document)
+            listed = Listed(document, modified, stored, "" if stored else "it is gone")
+        except PipelineError as exc:
+            listed = Listed(document, modified, None, exc.line())
+        self._known[document] = (signature, listed)
+        return listed
+
+
+def read_text(text: str | bytes, where: str) -> Pipeline:
+    """The pipeline in `text`, known to be one that can be written again. Raises `PipelineError`."""
+    pipeline = load(text, where)
+    try:
+        dump(pipeline).encode()
+    except (ValueError, OverflowError, RecursionError) as exc:
+        raise PipelineError(f"{where} holds figures or characters that no file can hold") from exc
+    return pipeline
+
+
+def _conflict(path: Path, found: str | None, seen: Base | None) -> str:
+    if found is None:
+        return f"{path} was deleted since it was read"
+    if seen is None:
+        return f"{path} was made by someone else meanwhile"
+    return f"{path} was changed by someone else since it was read"
+
+
+def _free(folder: Path, stem: str) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stem = stem.encode()[:200].decode(errors="ignore")
+    number = 1
+    while (path := folder / f"{stem}-{stamp}{f'-{number}' if number > 1 else ''}.json").exists():
+        number += 1
+    return path

@@ -1,0 +1,269 @@
+"""One document while it is open: the draft that all its tabs share.
+
+Edits are applied in the order in which they come, kept on disk, then told to every tab, the author's
+among them: hearing of it is the acknowledgement. Two people who change one field: the later one wins;
+different fields never collide.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from engine.errors import PipelineError
+from engine.pipeline import Pipeline, dump
+from ui.build.documents import apply, doc_to_pipeline, is_looks_only, pipeline_to_doc
+from ui.build.drafts import KEPT_EDITS, Base, Draft, Drafts, digest
+from ui.build.library import Conflict, Library, Signature
+from ui.protocol import Doc, Edited, FileState, Notice, Op, Opened, Others
+
+LOOK_AT_DISK_S = 1.0
+Disk = Literal["new", "same", "changed", "deleted"]
+
+
+class Member(Protocol):
+    """A tab that has the document open."""
+
+    def post(self, notice: Notice) -> None: ...
+
+
+class Room:
+    """A document, its draft and its members. Everything public may be called from any thread."""
+
+    def __init__(self, document: str, draft: Draft, drafts: Drafts, library: Library) -> None:
+        self.document = document
+        self.changed: Callable[[], None] = lambda: None
+        """Called after the document has changed in what a run would do."""
+        self.unsaved_changed: Callable[[], None] = lambda: None
+        """Called when it begins or ceases to differ from its file."""
+        self._drafts, self._library = drafts, library
+        self._lock = threading.RLock()
+        self._members: list[Member] = []
+        self._doc = pipeline_to_doc(draft.pipeline)
+        self._rev = draft.rev
+        self._edits: deque[str] = deque(draft.edits, maxlen=KEPT_EDITS)
+        self._base = draft.base
+        self._written = dump(draft.pipeline)
+        self._text = digest(self._written)
+        self._disk: Disk = "new"
+        self._compared: tuple[Signature | None, Base | None] | None = None
+        self._looked_at = 0.0
+        self._look()
+        self._told = self._file_state()
+
+    # --- looking ----------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> tuple[int, Doc]:
+        """The revision and the document of it."""
+        with self._lock:
+            return self._rev, self._doc
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return doc_to_pipeline(self.snapshot[1])
+
+    @property
+    def name(self) -> str:
+        return self._doc.name
+
+    @property
+    def unsaved(self) -> bool:
+        return self._base is None or self._base.text != self._text
+
+    @property
+    def disk(self) -> Disk:
+        return self._disk
+
+    @property
+    def members(self) -> list[Member]:
+        with self._lock:
+            return list(self._members)
+
+    # --- members ----------------------------------------------------------------------------
+
+    def join(self, member: Member) -> None:
+        """Show the document to `member`, and every change from now on."""
+        with self._lock:
+            if member not in self._members:
+                if not self._members and self._look() == "changed" and not self.unsaved:
+                    # Nobody has it open and nothing is lost: what the file holds now is the document.
+                    self._take_file()
+                self._members.append(member)
+            member.post(self._opened())
+            member.post(self._file_state())
+            self._tell_others()
+
+    def leave(self, member: Member) -> None:
+        with self._lock:
+            if member in self._members:
+                self._members.remove(member)
+                self._tell_others()
+
+    def post(self, notice: Notice) -> None:
+        """Tell every member."""
+        for member in self.members:
+            member.post(notice)
+
+    # --- changes ----------------------------------------------------------------------------
+
+    def edit(self, edit: str, ops: Sequence[Op]) -> bool:
+        """Apply one edit, unless it was applied before; whether it changes what a run would do.
+
+        Raises `PipelineError` when it would leave no valid pipeline: then nothing of it is applied,
+        and it counts as known. Raises `WorkspaceError` when it was applied but cannot be kept on disk.
+        """
+        with self._lock:
+            if edit in self._edits:
+                return False
+            self._edits.append(edit)
+            doc = apply(self._doc, ops)
+            was_unsaved = self.unsaved
+            self._set(doc)
+            try:
+                self._keep()
+            finally:
+                self.post(Edited(document=self.document, rev=self._rev, edit=edit, ops=list(ops)))
+                self._tell_file_state()
+        matters = not all(is_looks_only(op) for op in ops)
+        if matters:
+            self.changed()
+        if was_unsaved != self.unsaved:
+            self.unsaved_changed()
+        return matters
+
+    def save(self, *, overwrite: bool = False) -> None:
+        """Write the file. Raises `Conflict` when someone else changed it, and as `Library.write`."""
+        with self._lock:
+            try:
+                self._base = self._library.write(
+                    self.document, doc_to_pipeline(self._doc), self._base, overwrite=overwrite
+                )
+            except Conflict:
+                self._look()
+                self._tell_file_state()
+                raise
+            self._look()
+            self._tell_file_state()
+            self._drafts.remove(self.document)
+        self.unsaved_changed()
+
+    def revert(self) -> Pipeline | None:
+        """Take what the file holds; gives the unsaved document that was dropped.
+
+        Raises `PipelineError` when there is no file, or none that can be read.
+        """
+        with self._lock:
+            dropped = doc_to_pipeline(self._doc) if self.unsaved else None
+            self._take_file()
+            self._drafts.remove(self.document)
+            self._show_anew()
+        self.changed()
+        self.unsaved_changed()
+        return dropped
+
+    def rename(self, document: str, name: str) -> None:
+        """Another name, and with it another id; the file moves, unsaved changes stay unsaved.
+
+        Raises `PipelineError` when the file cannot be read or written.
+        """
+        with self._lock:
+            old = self.document
+            disk = self._look()
+            if self._base is None or disk == "deleted":
+                self._base = None
+            else:
+                base = self._library.rename(old, document, name)
+                # Someone else's change stays one: the draft has not seen it.
+                self._base = base if disk == "same" else self._base
+            self.document = document
+            self._set(self._doc.model_copy(update={"name": name}))
+            if self.unsaved:
+                self._keep()
+            if document != old or not self.unsaved:
+                self._drafts.remove(old)
+            self._look()
+            self._show_anew()
+        self.changed()
+        self.unsaved_changed()
+
+    def forget_file(self) -> None:
+        """The file was deleted on purpose: whoever still has the document open may save it again."""
+        with self._lock:
+            self._look()
+            self._tell_file_state()
+
+    def look_at_disk(self) -> None:
+        """Notice what others do to the file; looks about once a second however often it is called."""
+        with self._lock:
+            if time.monotonic() - self._looked_at < LOOK_AT_DISK_S:
+                return
+            self._look()
+            self._tell_file_state()
+
+    # --- parts, all under the lock ----------------------------------------------------------
+
+    def _set(self, doc: Doc) -> None:
+        self._doc = doc
+        self._rev += 1
+        self._written = dump(doc_to_pipeline(doc))
+        self._text = digest(self._written)
+
+    def _keep(self) -> None:
+        self._drafts.write(self.document, self._written, self._base, self._rev, self._edits)
+
+    def _take_file(self) -> None:
+        stored = self._library.read(self.document)
+        if stored is None:
+            raise PipelineError(f"{self._library.path(self.document)} is not there", hint="Save the pipeline first.")
+        self._base = stored.base
+        self._set(pipeline_to_doc(stored.pipeline))
+        self._look()
+
+    def _show_anew(self) -> None:
+        self._told = self._file_state()
+        for member in self._members:
+            member.post(self._opened())
+            member.post(self._told)
+        self._tell_others()
+
+    def _opened(self) -> Opened:
+        return Opened(document=self.document, rev=self._rev, doc=self._doc, edits=list(self._edits))
+
+    def _look(self) -> Disk:
+        """Compare the file with what the draft is based on; reads it only when it has been touched."""
+        self._looked_at = time.monotonic()
+        signature = self._library.signature(self.document)
+        if (signature, self._base) == self._compared:
+            return self._disk
+        file = self._library.digest(self.document)
+        if file is None:
+            self._disk = "new" if self._base is None else "deleted"
+        else:
+            if file == self._text:
+                # Whoever wrote it, it holds what is shown.
+                self._base = Base(file=file, text=file)
+            self._disk = "same" if self._base is not None and self._base.file == file else "changed"
+        self._compared = (signature, self._base)
+        return self._disk
+
+    def _file_state(self) -> FileState:
+        return FileState(
+            document=self.document,
+            path=str(self._library.path(self.document)),
+            dirty=self.unsaved,
+            disk=self._disk,
+        )
+
+    def _tell_file_state(self) -> None:
+        state = self._file_state()
+        if state != self._told:
+            self._told = state
+            self.post(state)
+
+    def _tell_others(self) -> None:
+        for member in self._members:
+            member.post(Others(document=self.document, count=len(self._members) - 1))

@@ -1,0 +1,96 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { doc } from './arbitraries';
+import { arranged, heaped, USUAL_SIZE, type Size } from './arrange';
+import { moveNodes } from './edits';
+import { end } from './ends';
+import { apply, EMPTY } from './ops';
+
+const size: fc.Arbitrary<Size> = fc.record({
+  width: fc.integer({ min: 60, max: 400 }),
+  height: fc.integer({ min: 30, max: 300 }),
+});
+
+describe('arranged', () => {
+  test('no two nodes overlap, whatever their sizes', () => {
+    fc.assert(
+      fc.property(doc, fc.array(size, { minLength: 1, maxLength: 6 }), (start, some) => {
+        const ids = Object.keys(start.nodes);
+        const sizes = new Map(ids.map((id, index) => [id, some[index % some.length]!]));
+        const places = arranged(start, sizes);
+        expect([...places.keys()].sort()).toEqual([...ids].sort());
+        for (const a of ids) {
+          for (const b of ids) if (a < b) expect(overlap(places, sizes, a, b), `${a} and ${b}`).toBe(false);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('what is arranged no longer lies on one heap', () => {
+    fc.assert(
+      fc.property(doc, (start) => {
+        const heap = apply(
+          start,
+          moveNodes(start, new Map(Object.keys(start.nodes).map((id) => [id, { x: 7, y: 7 }]))),
+        );
+        expect(heaped(heap)).toBe(Object.keys(start.nodes).length > 1);
+        expect(heaped(apply(heap, moveNodes(heap, arranged(heap, new Map()))))).toBe(false);
+      }),
+    );
+  });
+
+  test('data flows to the right', () => {
+    fc.assert(
+      fc.property(doc, (start) => {
+        const places = arranged(start, new Map());
+        for (const { source, target } of Object.values(start.edges)) {
+          const from = places.get(end(source).node)!;
+          const to = places.get(end(target).node)!;
+          expect(from.x + USUAL_SIZE.width).toBeLessThan(to.x);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('only the chosen nodes move, and their corner stays', () => {
+    fc.assert(
+      fc.property(doc, (start) => {
+        const ids = Object.keys(start.nodes);
+        fc.pre(ids.length > 2);
+        const chosen = new Set(ids.slice(0, 2));
+        const places = arranged(start, new Map(), chosen);
+        expect(new Set(places.keys())).toEqual(chosen);
+        const before = [...chosen].map((id) => start.nodes[id]!.position);
+        expect(Math.min(...[...places.values()].map(({ x }) => x))).toBe(Math.min(...before.map(({ x }) => x)));
+        expect(Math.min(...[...places.values()].map(({ y }) => y))).toBe(Math.min(...before.map(({ y }) => y)));
+      }),
+    );
+  });
+
+  test('twice is as once', () => {
+    fc.assert(
+      fc.property(doc, (start) => {
+        const once = apply(start, moveNodes(start, arranged(start, new Map())));
+        expect(moveNodes(once, arranged(once, new Map()))).toEqual([]);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('nothing is arranged in an empty document', () => {
+    expect(arranged(EMPTY, new Map()).size).toBe(0);
+  });
+});
+
+function overlap(
+  places: ReadonlyMap<string, { x: number; y: number }>,
+  sizes: ReadonlyMap<string, Size>,
+  a: string,
+  b: string,
+): boolean {
+  const [p, q, s, t] = [places.get(a)!, places.get(b)!, sizes.get(a)!, sizes.get(b)!];
+  return p.x < q.x + t.width && q.x < p.x + s.width && p.y < q.y + t.height && q.y < p.y + s.height;
+}

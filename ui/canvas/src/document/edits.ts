@@ -1,0 +1,162 @@
+/** What a person does to a document, as ops. Each function is one step of undo; none changes anything by itself. */
+
+import type { Doc, DocNode, DocPosition, JsonValue, NodeTypeInfo, Op } from '../protocol';
+import { edgeInto, edgeKey, edgesAt, end, nextOrder, written } from './ends';
+import { freeId, idFromType } from './ids';
+import { remove, set } from './ops';
+import { own } from './own';
+
+/** A new node with the type's defaults left unsaid: the file holds only what differs from them. */
+export function addNode(doc: Doc, type: NodeTypeInfo, position: DocPosition): { id: string; ops: Op[] } {
+  const id = freeId(idFromType(type.type), Object.keys(doc.nodes));
+  const node: DocNode = {
+    type: type.type,
+    version: type.version,
+    title: '',
+    params: {},
+    position: rounded(position),
+    retries: 0,
+    timeout_s: null,
+    ui: {},
+    order: nextOrder(doc.nodes),
+  };
+  return { id, ops: [set(['nodes', id], node)] };
+}
+
+/** Remove nodes with every wire at them, and single wires. */
+export function removeItems(doc: Doc, nodes: readonly string[], edges: readonly string[]): Op[] {
+  const gone = new Set(nodes);
+  const cut = new Set([...edges, ...edgesAt(doc, gone).map(([key]) => key)]);
+  return [
+    ...[...cut].filter((key) => Object.hasOwn(doc.edges, key)).map((key) => remove(['edges', key])),
+    ...[...gone].filter((id) => Object.hasOwn(doc.nodes, id)).map((id) => remove(['nodes', id])),
+  ];
+}
+
+/** Wire an output to an input; a wire that already ends there is replaced: an input takes one. */
+export function connect(doc: Doc, source: string, target: string): Op[] {
+  const key = edgeKey(source, target);
+  if (Object.hasOwn(doc.edges, key)) return [];
+  const before = edgeInto(doc, target);
+  return [
+    ...(before ? [remove(['edges', before[0]])] : []),
+    set(['edges', key], { source, target, order: before ? before[1].order : nextOrder(doc.edges) }),
+  ];
+}
+
+/** Take a wire by one end to another place. */
+export function reconnect(doc: Doc, edge: string, source: string, target: string): Op[] {
+  const old = own(doc.edges, edge);
+  if (!old || edge === edgeKey(source, target)) return [];
+  const inTheWay = edgeInto(doc, target);
+  return [
+    remove(['edges', edge]),
+    ...(inTheWay && inTheWay[0] !== edge ? [remove(['edges', inTheWay[0]])] : []),
+    set(['edges', edgeKey(source, target)], { source, target, order: old.order }),
+  ];
+}
+
+/** Put a node, new or already there, into a wire: source -> node -> target. */
+export function insertOnEdge(doc: Doc, edge: string, node: string, input: string, output: string): Op[] {
+  const old = own(doc.edges, edge);
+  if (!old) return [];
+  const into = written(node, input);
+  const from = written(node, output);
+  return [
+    remove(['edges', edge]),
+    set(['edges', edgeKey(old.source, into)], { source: old.source, target: into, order: old.order }),
+    set(['edges', edgeKey(from, old.target)], { source: from, target: old.target, order: nextOrder(doc.edges) }),
+  ];
+}
+
+export function moveNodes(doc: Doc, positions: ReadonlyMap<string, DocPosition>): Op[] {
+  return [...positions]
+    .map(([id, position]) => [id, rounded(position)] as const)
+    .filter(([id, to]) => {
+      const from = own(doc.nodes, id)?.position;
+      return from !== undefined && (from.x !== to.x || from.y !== to.y);
+    })
+    .map(([id, position]) => set(['nodes', id, 'position'], position));
+}
+
+export function setTitle(doc: Doc, id: string, title: string): Op[] {
+  const node = own(doc.nodes, id);
+  return node && node.title !== title ? [set(['nodes', id, 'title'], title)] : [];
+}
+
+/** Give a parameter a value; `undefined` takes it back to the declared default. */
+export function setParameter(doc: Doc, id: string, name: string, value: JsonValue | undefined): Op[] {
+  const node = own(doc.nodes, id);
+  if (!node) return [];
+  const path = ['nodes', id, 'params', name];
+  if (value === undefined) return Object.hasOwn(node.params, name) ? [remove(path)] : [];
+  return same(own(node.params, name), value) ? [] : [set(path, value)];
+}
+
+export function setPolicy(doc: Doc, id: string, field: 'retries' | 'timeout_s', value: number | null): Op[] {
+  const node = own(doc.nodes, id);
+  if (!node || node[field] === value || (field === 'retries' && value === null)) return [];
+  return [set(['nodes', id, field], value)];
+}
+
+/** Another id for a node: its wires follow. */
+export function changeId(doc: Doc, id: string, to: string): Op[] {
+  const node = own(doc.nodes, id);
+  if (!node || Object.hasOwn(doc.nodes, to)) return [];
+  const moved = (text: string) => (end(text).node === id ? written(to, end(text).port) : text);
+  const wires = edgesAt(doc, new Set([id]));
+  return [
+    ...wires.map(([key]) => remove(['edges', key])),
+    remove(['nodes', id]),
+    set(['nodes', to], node),
+    ...wires.map(([, e]) => {
+      const edge = { source: moved(e.source), target: moved(e.target), order: e.order };
+      return set(['edges', edgeKey(edge.source, edge.target)], edge);
+    }),
+  ];
+}
+
+export function setDescription(doc: Doc, text: string): Op[] {
+  return doc.description === text ? [] : [set(['description'], text)];
+}
+
+/** A parameter of the pipeline: add or change it. Nodes take it with `${name}`. */
+export function setPipelineParameter(doc: Doc, name: string, value: JsonValue, help: string): Op[] {
+  const old = own(doc.parameters, name);
+  if (old && same(old.value, value) && old.help === help) return [];
+  return [set(['parameters', name], { value, help })];
+}
+
+export function removePipelineParameter(doc: Doc, name: string): Op[] {
+  return Object.hasOwn(doc.parameters, name) ? [remove(['parameters', name])] : [];
+}
+
+/** Another name for a pipeline's parameter; every `${name}` in the nodes follows. */
+export function renamePipelineParameter(doc: Doc, name: string, to: string): Op[] {
+  const old = own(doc.parameters, name);
+  if (!old || name === to || Object.hasOwn(doc.parameters, to)) return [];
+  const uses = Object.entries(doc.nodes).flatMap(([id, node]) =>
+    Object.entries(node.params).flatMap(([field, value]) => {
+      const next = replaced(value, name, to);
+      return same(next, value) ? [] : [set(['nodes', id, 'params', field], next)];
+    }),
+  );
+  return [remove(['parameters', name]), set(['parameters', to], old), ...uses];
+}
+
+function replaced(value: JsonValue, name: string, to: string): JsonValue {
+  if (Array.isArray(value)) return value.map((item) => replaced(item, name, to));
+  if (typeof value !== 'string') return value;
+  return value.replace(/\$(\$)?\{([^}]*)\}/g, (text, escaped: string | undefined, found: string) =>
+    !escaped && found === name ? `\${${to}}` : text,
+  );
+}
+
+function same(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Whole pixels: fractions would make every drag a noisy diff. */
+function rounded(position: DocPosition): DocPosition {
+  return { x: Math.round(position.x), y: Math.round(position.y) };
+}

@@ -1,0 +1,115 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import type { Doc, Op } from '../protocol';
+import { canonical, deed, doc, frozen, opsOf } from './arbitraries';
+import { apply, compact, EMPTY, invert, orderedNodes, remove, set } from './ops';
+
+const key = fc.constantFrom('a', 'b', 'constructor', '__proto__', 'in');
+const node = fc.record({
+  type: fc.constant('Pass'),
+  version: fc.constant(1),
+  title: fc.string({ maxLength: 3 }),
+  params: fc.dictionary(key, fc.integer()),
+  position: fc.record({ x: fc.integer(), y: fc.integer() }),
+  retries: fc.nat(3),
+  timeout_s: fc.constant(null),
+  ui: fc.constant({}),
+  order: fc.nat(9),
+});
+
+/** Ops of every shape the protocol allows, whether or not they make sense where they land. */
+const op: fc.Arbitrary<Op> = fc.oneof(
+  fc.string({ maxLength: 3 }).map((text) => set(['description'], text)),
+  fc.tuple(key, fc.integer()).map(([k, n]) => set(['ui', k], n)),
+  key.map((k) => remove(['ui', k])),
+  fc.tuple(key, fc.integer()).map(([k, n]) => set(['parameters', k], { value: n, help: '' })),
+  key.map((k) => remove(['parameters', k])),
+  key.map((k) => set(['edges', k], { source: `${k}.out`, target: 'b.in', order: 0 })),
+  key.map((k) => remove(['edges', k])),
+  fc.tuple(key, node).map(([k, n]) => set(['nodes', k], n)),
+  key.map((k) => remove(['nodes', k])),
+  fc.tuple(key, fc.string({ maxLength: 3 })).map(([k, t]) => set(['nodes', k, 'title'], t)),
+  fc.tuple(key, key, fc.integer()).map(([k, p, n]) => set(['nodes', k, 'params', p], n)),
+  fc.tuple(key, key).map(([k, p]) => remove(['nodes', k, 'params', p])),
+);
+const ops = fc.array(op, { maxLength: 12 });
+
+describe('apply', () => {
+  test('changes nothing in place', () => {
+    fc.assert(
+      fc.property(doc, ops, (before, steps) => {
+        apply(frozen(before), frozen(steps));
+      }),
+    );
+  });
+
+  test('keeps the identity of what it does not touch', () => {
+    const before = apply(EMPTY, [set(['nodes', 'a'], bare()), set(['nodes', 'b'], bare())]);
+    const next = apply(before, [set(['nodes', 'a', 'title'], 'A')]);
+    expect(next.nodes.a).not.toBe(before.nodes.a);
+    expect(next.nodes.b).toBe(before.nodes.b);
+    expect(next.edges).toBe(before.edges);
+  });
+
+  test('does nothing inside a node that is gone', () => {
+    expect(apply(EMPTY, [set(['nodes', 'gone', 'title'], 'x'), set(['nodes', 'gone', 'params', 'p'], 1)])).toBe(EMPTY);
+    expect(apply(EMPTY, [remove(['nodes', 'toString'])])).toBe(EMPTY);
+  });
+});
+
+describe('invert', () => {
+  test('takes arbitrary ops back', () => {
+    fc.assert(
+      fc.property(doc, ops, (before, steps) => {
+        expect(canonical(apply(apply(before, steps), invert(before, steps)))).toBe(canonical(before));
+      }),
+    );
+  });
+
+  test('takes back what people do', () => {
+    fc.assert(
+      fc.property(doc, deed, (before, step) => {
+        const made = opsOf(before, step);
+        expect(canonical(apply(apply(before, made), invert(before, made)))).toBe(canonical(before));
+      }),
+    );
+  });
+
+  test('of nothing is nothing', () => {
+    expect(invert(EMPTY, [remove(['nodes', 'a']), set(['nodes', 'a', 'title'], 'x')])).toEqual([]);
+  });
+});
+
+test('compact ops mean the same', () => {
+  fc.assert(
+    fc.property(doc, ops, (before, steps) => {
+      const short = compact(steps);
+      expect(canonical(apply(before, short))).toBe(canonical(apply(before, steps)));
+      expect(new Set(short.map(({ path }) => JSON.stringify(path))).size).toBe(short.length);
+    }),
+  );
+});
+
+test('nodes come in the order of the file', () => {
+  const made: Doc = apply(EMPTY, [
+    set(['nodes', 'z'], { ...bare(), order: 0 }),
+    set(['nodes', 'b'], { ...bare(), order: 1 }),
+    set(['nodes', 'a'], { ...bare(), order: 1 }),
+  ]);
+  expect(orderedNodes(made).map(([id]) => id)).toEqual(['z', 'a', 'b']);
+});
+
+function bare() {
+  return {
+    type: 'Pass',
+    version: 1,
+    title: '',
+    params: {},
+    position: { x: 0, y: 0 },
+    retries: 0,
+    timeout_s: null,
+    ui: {},
+    order: 0,
+  };
+}

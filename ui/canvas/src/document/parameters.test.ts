@@ -1,0 +1,73 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import type { Doc, DocNode, JsonValue } from '../protocol';
+import { declared } from '../rules/declared';
+import { references } from '../rules/parameters';
+import { doc as anyDoc } from './arbitraries';
+import { apply, EMPTY } from './ops';
+import { bindToNew, removeAndKeepValues, unbind } from './parameters';
+
+const node = (params: Record<string, JsonValue>): DocNode => ({
+  ...{ type: 'Train', version: 1, title: '', params, position: { x: 0, y: 0 } },
+  ...{ retries: 0, timeout_s: null, ui: {}, order: 0 },
+});
+const doc = (params: Record<string, JsonValue>, parameters: Doc['parameters'] = {}): Doc => ({
+  ...EMPTY,
+  parameters,
+  nodes: { a: node(params) },
+});
+const FIELD = declared({ name: 'epochs', default: 5 });
+
+describe('binding to a new parameter', () => {
+  test('moves the value there', () => {
+    const bound = apply(doc({ epochs: 7 }), bindToNew(doc({ epochs: 7 }), 'a', FIELD));
+    expect(bound.parameters).toEqual({ epochs: { value: 7, help: FIELD.help } });
+    expect(bound.nodes.a?.params).toEqual({ epochs: '${epochs}' });
+  });
+
+  test('takes the default where there is no value, and a free name', () => {
+    const before = doc({}, { epochs: { value: 1, help: '' } });
+    const bound = apply(before, bindToNew(before, 'a', FIELD));
+    expect(bound.parameters.epochs_2?.value).toBe(5);
+    expect(bound.nodes.a?.params.epochs).toBe('${epochs_2}');
+  });
+
+  test('makes the parameter that a field refers to in vain', () => {
+    const before = doc({ epochs: '${rounds}' });
+    const bound = apply(before, bindToNew(before, 'a', FIELD, 'rounds'));
+    expect(bound.parameters).toEqual({ rounds: { value: 5, help: FIELD.help } });
+    expect(bound.nodes.a?.params.epochs).toBe('${rounds}');
+  });
+
+  test('and back gives the value again', () => {
+    const before = doc({ epochs: 7 });
+    const bound = apply(before, bindToNew(before, 'a', FIELD));
+    expect(apply(bound, unbind(bound, 'a', 'epochs', 'epochs')).nodes.a?.params).toEqual({ epochs: 7 });
+  });
+});
+
+test('a field freed of a parameter without value goes back to its default', () => {
+  const bound = doc({ epochs: '${n}' }, { n: { value: null, help: '' } });
+  expect(apply(bound, unbind(bound, 'a', 'epochs', 'n')).nodes.a?.params).toEqual({});
+});
+
+test('a parameter taken away leaves its value in the fields that were nothing but it', () => {
+  fc.assert(
+    fc.property(anyDoc, fc.nat(), (before, at) => {
+      const names = Object.keys(before.parameters);
+      fc.pre(names.length > 0);
+      const name = names[at % names.length] ?? '';
+      const after = apply(before, removeAndKeepValues(before, name));
+      expect(Object.hasOwn(after.parameters, name)).toBe(false);
+      for (const [id, { params }] of Object.entries(after.nodes)) {
+        for (const [field, value] of Object.entries(params)) {
+          const old = before.nodes[id]?.params[field];
+          if (old === `\${${name}}`) expect(value).toEqual(before.parameters[name]?.value);
+          else expect(value).toEqual(old);
+          if (value === `\${${name}}`) expect(references(before.parameters[name]?.value)).toContain(name);
+        }
+      }
+    }),
+  );
+});

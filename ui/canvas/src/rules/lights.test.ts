@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest';
+
+import type { NodeStatus, Outlook, RunInfo } from '../protocol';
+import { count, duration, rate } from './figures';
+import { light, lightState } from './lights';
+
+function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): NodeStatus {
+  return {
+    state,
+    reason: '',
+    attempt: 1,
+    started: null,
+    ended: null,
+    progress: null,
+    made: '',
+    outputs: [],
+    failure: null,
+    ...rest,
+  };
+}
+
+function outlook(fresh: boolean, rest: Partial<Outlook> = {}): Outlook {
+  return { fresh, reason: fresh ? '' : 'never run', backend: 'embedded', last: null, ...rest };
+}
+
+function run(state: RunInfo['state']): RunInfo {
+  return { run_id: 'r', state, profile: 'local', error: '', created: 0, started: 0, ended: null, cancelling: false };
+}
+
+const last = (run_id: string) => ({ run_id, created: 0, made: '5 volumes', outputs: [] });
+
+describe('the state of a card', () => {
+  test('without a run is what a run would do', () => {
+    expect(lightState(undefined, undefined, null)).toBe('idle');
+    expect(lightState(undefined, outlook(true), null)).toBe('fresh');
+    expect(lightState(undefined, outlook(false), null)).toBe('stale');
+  });
+
+  test('is what the run does while it goes on', () => {
+    for (const state of ['queued', 'waiting', 'running', 'done', 'cached', 'failed', 'cancelled', 'skipped'] as const) {
+      expect(lightState(status(state), outlook(false), run('running'))).toBe(state);
+      expect(lightState(status(state), undefined, run('starting'))).toBe(state);
+    }
+    expect(lightState(undefined, outlook(false), run('running'))).toBe('stale');
+  });
+
+  test('stays done after the run, until an edit makes it stale', () => {
+    const before = outlook(false);
+    expect(lightState(status('done'), before, run('done'))).toBe('done');
+    expect(lightState(status('done'), outlook(true, { last: last('r') }), run('done'))).toBe('done');
+    expect(lightState(status('done'), outlook(false, { last: last('r') }), run('done'))).toBe('stale');
+    expect(lightState(status('cached'), outlook(false, { last: last('older') }), run('done'))).toBe('stale');
+    expect(lightState(status('cached'), outlook(true), run('done'))).toBe('cached');
+  });
+
+  test('keeps what went wrong, and forgets what a lost run left under way', () => {
+    expect(lightState(status('failed'), outlook(false), run('failed'))).toBe('failed');
+    expect(lightState(status('skipped'), outlook(false), run('failed'))).toBe('skipped');
+    expect(lightState(status('running'), outlook(false), run('lost'))).toBe('stale');
+    expect(lightState(status('queued'), undefined, run('cancelled'))).toBe('idle');
+  });
+});
+
+describe('what a card says', () => {
+  const progress = { done: 1234, total: 2000, unit: 'volumes', label: 'part 3', rate: 512.4, seconds_left: 12.2 };
+
+  test('of a running node: how far, how fast, how long still', () => {
+    const said = light(status('running', { started: 100, progress }), undefined, run('running'), 130);
+    expect(said).toMatchObject({ word: '1,234 / 2,000 volumes', time: '12 s left', detail: '512/s · part 3' });
+    expect(said.full).toBe('Running · 1,234 / 2,000 volumes · 512/s · 12 s left · part 3');
+    expect(said.share).toBeCloseTo(0.617);
+  });
+
+  test('of a running node that failed before: which attempt it is', () => {
+    const said = light(status('running', { attempt: 2, progress }), undefined, run('running'), 0);
+    expect(said.detail).toBe('attempt 2 · 512/s · part 3');
+  });
+
+  test('of one that can not tell how much there is', () => {
+    const open = { ...progress, total: null, rate: null, seconds_left: null, label: '' };
+    const said = light(status('running', { started: 100, progress: open }), undefined, run('running'), 165);
+    expect(said).toMatchObject({ word: '1,234 volumes', time: '1 min 5 s', detail: '', share: null });
+    expect(light(status('running'), undefined, run('running'), 0)).toMatchObject({ word: 'Running', time: '' });
+  });
+
+  test('never more than all of it', () => {
+    const over = { ...progress, done: 3000 };
+    expect(light(status('running', { progress: over }), undefined, run('running'), 0).share).toBe(1);
+    expect(
+      light(status('running', { progress: { ...progress, total: 0 } }), undefined, run('running'), 0).share,
+    ).toBeNull();
+  });
+
+  test('of a finished one: how long it took and what it made', () => {
+    const done = status('done', { started: 10, ended: 210, made: '640 volumes' });
+    expect(light(done, undefined, run('done'), 0)).toMatchObject({
+      word: 'Done',
+      time: '3 min 20 s',
+      detail: '640 volumes',
+    });
+    const failure = { code: 'x', message: 'Disk full.', hint: 'Free some.', parameter: null };
+    const failed = light(status('failed', { failure }), undefined, run('failed'), 0);
+    expect(failed).toMatchObject({ word: 'Failed', detail: 'Disk full.', full: 'Failed · Disk full. · Free some.' });
+    expect(light(status('skipped', { reason: 'make failed' }), undefined, run('failed'), 0).detail).toBe('make failed');
+  });
+
+  test('of one at rest: why it will run, or what it made last', () => {
+    expect(light(undefined, outlook(false), null, 0)).toMatchObject({ word: 'Will run', detail: 'never run' });
+    expect(light(undefined, outlook(true, { last: last('q') }), null, 0)).toMatchObject({
+      word: 'Up to date',
+      detail: '5 volumes',
+    });
+  });
+
+  test('of one that a problem holds back: the problem, but not over what a run says', () => {
+    expect(light(undefined, outlook(false), null, 0, 'Not wired.')).toMatchObject({
+      word: 'Not ready',
+      detail: 'Not wired.',
+      blocked: true,
+      state: 'stale',
+    });
+    expect(light(status('done'), undefined, run('done'), 0, 'Not wired.')).toMatchObject({
+      word: 'Done',
+      blocked: false,
+    });
+  });
+});
+
+describe('figures', () => {
+  test.each([
+    [0, '0'],
+    [1234567, '1,234,567'],
+    [12.34, '12.3'],
+    [0.03123, '0.031'],
+    [512.6, '513'],
+  ])('count %d', (n, text) => {
+    expect(count(n)).toBe(text);
+  });
+
+  test.each([
+    [-1, '0 s'],
+    [0.44, '0.4 s'],
+    [9.96, '10 s'],
+    [12.3, '12 s'],
+    [59.7, '1 min'],
+    [200, '3 min 20 s'],
+    [3600, '1 h'],
+    [3900, '1 h 5 min'],
+    [187200, '2 d 4 h'],
+  ])('duration %d', (seconds, text) => {
+    expect(duration(seconds)).toBe(text);
+  });
+
+  test.each([
+    [512.4, '512/s'],
+    [0.05, '3/min'],
+    [0, ''],
+    [2.34, '2.3/s'],
+  ])('rate %d', (n, text) => {
+    expect(rate(n)).toBe(text);
+  });
+});

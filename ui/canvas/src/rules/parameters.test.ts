@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+
+import { EMPTY } from '../document/ops';
+import type { Doc, DocNode, FieldInfo, JsonValue, NodeTypeInfo } from '../protocol';
+import { declared } from './declared';
+import { fieldOf, reference, references, usesOf, wholeReference, withoutValue } from './parameters';
+
+const node = (type: string, params: Record<string, JsonValue>, order = 0): DocNode => ({
+  ...{ type, version: 1, title: '', params, position: { x: 0, y: 0 } },
+  ...{ retries: 0, timeout_s: null, ui: {}, order },
+});
+const type = (name: string, fields: FieldInfo[]): NodeTypeInfo => ({
+  ...{ type: name, version: 1, category: '', summary: '', description: '', origin: '', backends: [] },
+  ...{ inputs: [], outputs: [], fields },
+});
+const TYPES = {
+  Train: type('Train', [declared({ low: 1, high: 100, unit: 'epochs' }), declared({ name: 'jit', type: 'bool' })]),
+  Tune: type('Tune', [declared({ name: 'rounds', low: 5 }), declared({ name: 'rate', type: 'float' })]),
+};
+const doc = (nodes: Record<string, DocNode>, value: JsonValue = 3): Doc => ({
+  ...EMPTY,
+  parameters: { n: { value, help: '' } },
+  nodes,
+});
+
+test('references in values, escaped ones left out', () => {
+  expect(references('${a}/${b}/${a}')).toEqual(['a', 'b']);
+  expect(references('$${a}${b}')).toEqual(['b']);
+  expect(references('$$${a}')).toEqual([]);
+  expect(references(['${a}', 3, ['${b}']])).toEqual(['a', 'b']);
+  expect([references(5), references(null), references(undefined)]).toEqual([[], [], []]);
+});
+
+test('a whole reference is one and nothing else', () => {
+  expect(['${a}', 'x${a}', '${a}${b}', '$${a}', ''].map(wholeReference)).toEqual(['a', null, null, null, null]);
+  expect(wholeReference(reference('constructor'))).toBe('constructor');
+});
+
+test('uses of a parameter, whole or in part', () => {
+  const used = doc({ a: node('Train', { epochs: '${n}' }, 1), b: node('Tune', { where: 'x/${n}', other: '${m}' }, 0) });
+  expect(usesOf(used, 'n')).toEqual([
+    { node: 'b', field: 'where', whole: false },
+    { node: 'a', field: 'epochs', whole: true },
+  ]);
+});
+
+test('parameters without a value', () => {
+  const parameters = { b: { value: null, help: '' }, a: { value: null, help: '' }, c: { value: 0, help: '' } };
+  expect(withoutValue({ ...EMPTY, parameters })).toEqual(['a', 'b']);
+});
+
+describe('the field of a parameter', () => {
+  test('is that of the node field that takes it', () => {
+    const field = fieldOf(doc({ a: node('Train', { epochs: '${n}' }) }), TYPES, 'n');
+    expect(field).toMatchObject({ name: 'n', title: 'n', type: 'int', low: 1, high: 100, unit: 'epochs' });
+    expect(field).toMatchObject({ required: false, optional: true, default: null, help: 'passes over the volumes.' });
+  });
+
+  test('has the tightest limits of all that take it', () => {
+    const both = doc({ a: node('Train', { epochs: '${n}' }), b: node('Tune', { rounds: '${n}' }) });
+    expect(fieldOf(both, TYPES, 'n')).toMatchObject({ low: 5, high: 100 });
+  });
+
+  test('takes anything when they disagree, take it in part, or are not known', () => {
+    const apart = doc({ a: node('Train', { epochs: '${n}' }), b: node('Tune', { rate: '${n}' }) });
+    const inPart = doc({ a: node('Train', { epochs: '1${n}' }) });
+    const unknown = doc({ a: node('constructor', { epochs: '${n}' }) });
+    for (const each of [apart, inPart, unknown, doc({})]) expect(fieldOf(each, TYPES, 'n').type).toBe('any');
+  });
+
+  test('of a switch has two choices: without a value it is neither', () => {
+    expect(fieldOf(doc({ a: node('Train', { jit: '${n}' }) }), TYPES, 'n').choices).toEqual([true, false]);
+  });
+});

@@ -1,0 +1,32 @@
+/** Problems by the place they belong to. */
+
+import type { Problem } from '../protocol';
+
+export type Severity = Problem['severity'];
+
+const RANK: Record<Severity, number> = { error: 0, warning: 1, info: 2 };
+
+export function ofNode(problems: readonly Problem[], node: string): Problem[] {
+  return problems.filter((p) => p.node === node);
+}
+
+export function ofField(problems: readonly Problem[], node: string, parameter: string): Problem[] {
+  return problems.filter((p) => p.node === node && p.parameter === parameter);
+}
+
+export function ofPort(problems: readonly Problem[], node: string, port: string): Problem[] {
+  return problems.filter((p) => p.node === node && p.port === port);
+}
+
+/** The worst severity among the problems; null when there are none. */
+export function worst(problems: readonly Problem[]): Severity | null {
+  return problems.reduce<Severity | null>(
+    (most, { severity }) => (most === null || RANK[severity] < RANK[most] ? severity : most),
+    null,
+  );
+}
+
+/** Errors first; inside a severity the order of the graph stays. */
+export function sorted(problems: readonly Problem[]): Problem[] {
+  return [...problems].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+}

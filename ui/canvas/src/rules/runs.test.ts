@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+
+import type { NodeStatus, RunInfo } from '../protocol';
+import { canResume, elapsed, runAddress, tally } from './runs';
+
+const RUN: RunInfo = {
+  ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
+  ...{ created: 100, started: null, ended: null, cancelling: false },
+};
+const status = (state: NodeStatus['state']): NodeStatus => ({
+  ...{
+    state,
+    reason: '',
+    attempt: 1,
+    started: null,
+    ended: null,
+    progress: null,
+    made: '',
+    outputs: [],
+    failure: null,
+  },
+});
+
+test('tasks that have come to an end, of all', () => {
+  const states = ['queued', 'waiting', 'running', 'done', 'cached', 'failed', 'cancelled', 'skipped'] as const;
+  const all = Object.fromEntries(states.map((state) => [state, status(state)]));
+  expect(tally(all)).toEqual({ finished: 5, total: 8, failed: 1 });
+  expect(tally({})).toEqual({ finished: 0, total: 0, failed: 0 });
+});
+
+test('time taken: from its start, till now or its end, and never less than none', () => {
+  expect(elapsed(RUN, 107)).toBe(7);
+  expect(elapsed({ ...RUN, started: 103 }, 107)).toBe(4);
+  expect(elapsed({ ...RUN, started: 103, ended: 105 }, 107)).toBe(2);
+  // The browser's clock may be behind the server's.
+  expect(elapsed(RUN, 90)).toBe(0);
+});
+
+test('what did not come to a good end can be resumed', () => {
+  const states = ['starting', 'running', 'done', 'failed', 'cancelled', 'lost'] as const;
+  expect(states.filter((state) => canResume({ ...RUN, state }))).toEqual(['failed', 'cancelled', 'lost']);
+});
+
+test('the address of a run holds any id', () => {
+  expect(runAddress('a&b c')).toBe('run?run=a%26b%20c');
+});

@@ -1,0 +1,55 @@
+/** A run in words and figures. */
+
+import type { NodeStatus, RunInfo } from '../protocol';
+
+export interface Tally {
+  readonly finished: number;
+  readonly total: number;
+  readonly failed: number;
+}
+
+const FINISHED: ReadonlySet<NodeStatus['state']> = new Set(['done', 'cached', 'failed', 'cancelled', 'skipped']);
+
+/** How many tasks of the run have come to an end. */
+export function tally(status: Readonly<Record<string, NodeStatus>>): Tally {
+  const states = Object.values(status).map(({ state }) => state);
+  return {
+    finished: states.filter((state) => FINISHED.has(state)).length,
+    total: states.length,
+    failed: states.filter((state) => state === 'failed').length,
+  };
+}
+
+/** Seconds that the run has taken by `now`, or took. */
+export function elapsed(run: RunInfo, now: number): number {
+  return Math.max(0, (run.ended ?? now) - (run.started ?? run.created));
+}
+
+export const RUN_WORDS: Readonly<Record<RunInfo['state'], string>> = {
+  starting: 'Starting',
+  running: 'Running',
+  done: 'Done',
+  failed: 'Failed',
+  cancelled: 'Cancelled',
+  lost: 'Lost',
+};
+
+/** What an ended run's state means, for those who have not met it before. */
+export const RUN_MEANINGS: Readonly<Record<RunInfo['state'], string>> = {
+  starting: 'The run’s process is starting.',
+  running: 'The run is at work; it goes on when this page is closed.',
+  done: 'All tasks have come to a good end.',
+  failed: 'A task failed. What was finished is kept: resume the run when the cause is mended.',
+  cancelled: 'The run was cancelled. What was finished is kept: resume it to go on.',
+  lost: 'The run’s process is gone, perhaps with the computer’s restart. Resume it: what was finished is kept.',
+};
+
+/** Whether there is something left that resuming the run would do. */
+export function canResume(run: RunInfo): boolean {
+  return run.state === 'failed' || run.state === 'cancelled' || run.state === 'lost';
+}
+
+/** The address of a run's page, relative to the page of the editor. */
+export function runAddress(runId: string): string {
+  return `run?run=${encodeURIComponent(runId)}`;
+}

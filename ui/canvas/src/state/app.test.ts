@@ -1,0 +1,409 @@
+import fc from 'fast-check';
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { canonical, deed, opsOf, type Deed } from '../document/arbitraries';
+import { removeItems, setParameter, setTitle } from '../document/edits';
+import { apply, EMPTY } from '../document/ops';
+import type { Command, Notice } from '../link/channel';
+import { Clock, Counterpart, Handled } from '../link/counterpart';
+import type { Doc, DocNode, MakeEdit, Outbox } from '../protocol';
+import { App } from './app';
+import { NO_SHELF, type Shelf } from './shelf';
+
+/** A document that several tabs edit, as ui/build/room.py: edits count once, in the order in which they come. */
+class Room {
+  rev = 1;
+  edits: string[] = [];
+  links: Counterpart[] = [];
+  /** By chance an edit is refused whole, as one is that would leave no valid pipeline. */
+  refuses: (edit: MakeEdit) => boolean = () => false;
+
+  constructor(public doc: Doc) {}
+
+  show(link: Counterpart): void {
+    link.post({ type: 'opened', document: 'd', rev: this.rev, doc: this.doc, edits: [...this.edits] });
+  }
+
+  edit(from: Counterpart, command: MakeEdit): void {
+    const { edit, ops } = command;
+    if (this.edits.includes(edit)) return;
+    this.edits.push(edit);
+    if (this.refuses(command)) {
+      this.show(from);
+      return;
+    }
+    this.doc = apply(this.doc, ops);
+    this.rev += 1;
+    for (const link of this.links) link.post({ type: 'edited', document: 'd', rev: this.rev, edit, ops });
+  }
+}
+
+/** A browser page and its link to the room. */
+class Tab {
+  readonly clock = new Clock();
+  readonly app: App;
+  readonly commands: Command[] = [];
+  private link: Counterpart;
+  private sent: Outbox | null = null;
+  private sessions = 0;
+
+  constructor(
+    readonly client: string,
+    private readonly room: Room,
+    private readonly handled: Handled,
+    shelf: Shelf = NO_SHELF,
+  ) {
+    this.app = new App(client, this.clock, this.clock.now, shelf);
+    this.link = this.linked();
+    this.app.attach((outbox) => {
+      this.sent = structuredClone(outbox);
+    });
+  }
+
+  private linked(): Counterpart {
+    this.sessions += 1;
+    const link = new Counterpart(`${this.client} ${this.sessions}`, this.handled, (command) => {
+      this.commands.push(command);
+      if (command.type === 'hello') {
+        this.room.links.push(link);
+        this.room.show(link);
+      }
+      if (command.type === 'edit') this.room.edit(link, command);
+    });
+    return link;
+  }
+
+  post(notice: Notice): void {
+    this.link.post(notice);
+  }
+
+  /** The server is there anew: another session, and nothing of what was posted. */
+  restart(): void {
+    this.room.links = this.room.links.filter((other) => other !== this.link);
+    this.link = this.linked();
+  }
+
+  out(): void {
+    this.clock.pass(500);
+    if (this.sent) this.link.receive(this.sent);
+  }
+
+  in(): void {
+    this.app.receive(structuredClone(this.link.inbox()));
+  }
+
+  /** Until both ends have told each other all. */
+  settle(): void {
+    for (let round = 0; round < 6; round += 1) {
+      this.in();
+      this.clock.pass(3000);
+      this.out();
+    }
+  }
+}
+
+function node(type: string, params: DocNode['params'] = {}): DocNode {
+  return {
+    type,
+    version: 1,
+    title: '',
+    params,
+    position: { x: 0, y: 0 },
+    retries: 0,
+    timeout_s: null,
+    ui: {},
+    order: 0,
+  };
+}
+
+let room: Room;
+let handled: Handled;
+let tab: Tab;
+
+beforeEach(() => {
+  room = new Room({ ...EMPTY, nodes: { a: node('Source'), b: node('Pass') } });
+  handled = new Handled();
+  tab = new Tab('me', room, handled);
+  tab.settle();
+});
+
+describe('editing', () => {
+  test('an edit shows at once, is sent once, and is one step of undo', () => {
+    tab.app.edit('Rename', setTitle(tab.app.state.doc, 'a', 'Alpha'));
+    expect(tab.app.state.doc.nodes.a?.title).toBe('Alpha');
+    expect(room.doc.nodes.a?.title).toBe('');
+    expect(tab.app.state.pending).toHaveLength(1);
+    tab.settle();
+    expect(room.doc.nodes.a?.title).toBe('Alpha');
+    expect(tab.app.state.pending).toEqual([]);
+    expect(tab.app.undo()).toBe('Rename');
+    tab.settle();
+    expect(room.doc.nodes.a?.title).toBe('');
+  });
+
+  test('letters typed into one field are one step, until the field is left', () => {
+    const { app } = tab;
+    for (const value of [1, 12, 123]) app.edit('Set x', setParameter(app.state.doc, 'a', 'x', value), 'a.x');
+    app.seal();
+    for (const value of [1234, 12345]) app.edit('Set x', setParameter(app.state.doc, 'a', 'x', value), 'a.x');
+    expect(app.state.history.done).toHaveLength(2);
+    app.undo();
+    expect(app.state.doc.nodes.a?.params).toEqual({ x: 123 });
+    app.undo();
+    expect(app.state.doc.nodes.a?.params).toEqual({});
+    app.redo();
+    app.redo();
+    expect(app.state.doc.nodes.a?.params).toEqual({ x: 12345 });
+  });
+
+  test('an edit made just before a reload is not lost, and counts once', () => {
+    let kept = '[]';
+    const shelf: Shelf = {
+      read: () => JSON.parse(kept) as MakeEdit[],
+      write: (edits) => {
+        kept = JSON.stringify(edits);
+      },
+    };
+    const before = new Tab('first page', room, handled, shelf);
+    before.settle();
+    before.app.edit('Rename', setTitle(before.app.state.doc, 'a', 'Alpha'));
+    expect(room.doc.nodes.a?.title).toBe('');
+    const after = new Tab('the page anew', room, handled, shelf);
+    after.settle();
+    expect(after.app.state.doc.nodes.a?.title).toBe('Alpha');
+    expect(kept).toBe('[]');
+    before.out(); // it had left the old page after all
+    after.settle();
+    expect(room.rev).toBe(2);
+    expect(after.app.state.doc).toEqual(room.doc);
+  });
+
+  test.each([
+    ['before', 0],
+    ['after', 1],
+  ])('undo of a delete keeps what another tab changed %s it came through', (_, first) => {
+    const other = new Tab('them', room, handled);
+    other.settle();
+    tab.app.edit('Delete', removeItems(tab.app.state.doc, ['a'], []));
+    other.app.select({ nodes: ['a'], edges: [] });
+    other.app.edit('Rename', setTitle(other.app.state.doc, 'a', 'Theirs'));
+    for (const each of first === 0 ? [other, tab] : [tab, other]) each.out();
+    tab.settle();
+    other.settle();
+    expect(tab.app.state.doc.nodes.a).toBeUndefined();
+    expect(other.app.state.toasts.map(({ text }) => text)).toEqual(['Removed in another tab: Theirs']);
+    tab.app.undo();
+    tab.settle();
+    other.settle();
+    expect(room.doc.nodes.a?.title).toBe('Theirs');
+    expect(other.app.state.doc).toEqual(tab.app.state.doc);
+  });
+
+  test('what Python refuses is taken back', () => {
+    room.refuses = () => true;
+    tab.app.edit('Rename', setTitle(tab.app.state.doc, 'a', 'Alpha'));
+    tab.settle();
+    expect(tab.app.state.doc.nodes.a?.title).toBe('');
+    expect(tab.app.state.pending).toEqual([]);
+  });
+
+  test('what Python makes of an edit is what counts', () => {
+    const ops = setTitle(tab.app.state.doc, 'a', 'Alpha');
+    tab.app.edit('Rename', ops);
+    const [pending] = tab.app.state.pending;
+    tab.post({ type: 'edited', document: 'd', rev: 2, edit: pending?.edit ?? '', ops: [] });
+    tab.in();
+    expect(tab.app.state.doc.nodes.a?.title).toBe('');
+    expect(tab.app.state.pending).toEqual([]);
+  });
+
+  test('without a document nothing can be edited', () => {
+    const app = new App('new');
+    app.edit('Rename', setTitle(room.doc, 'a', 'Alpha'));
+    expect(app.state.history.done).toEqual([]);
+  });
+
+  test('our own edit coming back changes no identity: nothing is drawn again', () => {
+    tab.app.edit('Rename', setTitle(tab.app.state.doc, 'a', 'Alpha'));
+    const { doc, selection } = tab.app.state;
+    tab.settle();
+    expect(tab.app.state.doc).toBe(doc);
+    expect(tab.app.state.selection).toBe(selection);
+  });
+});
+
+describe('the log that is streamed', () => {
+  const watched = () =>
+    tab.commands.filter(({ type }) => type === 'watch').map((c) => (c.type === 'watch' ? c.node : ''));
+
+  test('follows the single chosen node', () => {
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.app.select({ nodes: ['a', 'b'], edges: [] });
+    tab.app.select({ nodes: ['b'], edges: [] });
+    tab.settle();
+    expect(watched()).toEqual(['a', null, 'b']);
+  });
+
+  test('ends when the node goes, by whoever', () => {
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.settle();
+    room.edit(new Counterpart('x', handled, () => undefined), {
+      type: 'edit',
+      document: 'd',
+      edit: 'theirs',
+      ops: [{ path: ['nodes', 'a'], value: null, remove: true }],
+    });
+    tab.settle();
+    expect(tab.app.state.selection.nodes).toEqual([]);
+    expect(watched()).toEqual(['a', null]);
+  });
+
+  test('is asked for again of a node with the same id in another document', () => {
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.settle();
+    tab.post({ type: 'opened', document: 'e', rev: 1, doc: { ...EMPTY, nodes: { a: node('Train') } }, edits: [] });
+    tab.settle();
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.settle();
+    expect(watched()).toEqual(['a', null, 'a']);
+  });
+
+  test('is asked for again by a new session', () => {
+    tab.app.select({ nodes: ['a'], edges: [] });
+    tab.settle();
+    tab.restart();
+    tab.settle();
+    expect(watched()).toEqual(['a', 'a']);
+  });
+});
+
+describe('looking and asking', () => {
+  test('a folder that was asked for is asked for again when the session is lost', async () => {
+    const answer = tab.app.browse('/data');
+    tab.restart();
+    tab.settle();
+    const asked = tab.commands.filter(({ type }) => type === 'browse');
+    expect(asked).toEqual([{ type: 'browse', request: 1, path: '/data' }]);
+    const listing = { path: '/data', parent: null, entries: [], truncated: false, problem: '' };
+    tab.post({ type: 'listing', request: 1, ...listing });
+    tab.settle();
+    expect(await answer).toMatchObject(listing);
+  });
+
+  test('text for a download is handed on, and what that says is kept', () => {
+    tab.app.onExported(({ name }) => {
+      tab.app.tell('success', name);
+    });
+    tab.post({ type: 'exported', name: 'd.json', text: '{}' });
+    tab.settle();
+    expect(tab.app.state.toasts.map(({ text }) => text)).toEqual(['d.json']);
+  });
+
+  test('going to a place chooses the node and is new each time', () => {
+    tab.app.goTo('a', 'x');
+    const first = tab.app.state.destination;
+    tab.app.goTo('a', 'x');
+    expect(tab.app.state.selection.nodes).toEqual(['a']);
+    expect(tab.app.state.destination).toEqual({ n: (first?.n ?? 0) + 1, node: 'a', parameter: 'x' });
+  });
+
+  test('a toast that is dismissed takes no later one with it', () => {
+    tab.app.tell('info', 'one');
+    tab.app.dismiss(1);
+    tab.app.tell('info', 'two');
+    tab.app.dismiss(1);
+    expect(tab.app.state.toasts.map(({ text }) => text)).toEqual(['two']);
+  });
+
+  test('nothing getting through is told, and the end of it', () => {
+    tab.app.say({ type: 'recheck', document: 'd' });
+    tab.clock.pass(5000);
+    expect(tab.app.state.stalled).toBe(true);
+    tab.settle();
+    expect(tab.app.state.stalled).toBe(false);
+  });
+
+  test('a run that was asked for is forgotten with the session that was to start it', () => {
+    const values = {};
+    tab.app.say({ type: 'run', document: 'd', profile: 'local', start: null, end: null, fresh: false, values });
+    expect(tab.app.state.starting).toBe(true);
+    tab.restart();
+    tab.settle();
+    expect(tab.app.state.starting).toBe(false);
+    expect(tab.commands.some(({ type }) => type === 'run')).toBe(false);
+  });
+});
+
+// --- two people, and everything that can go wrong ---------------------------------------------------
+
+type Event =
+  | { is: 'edit'; who: number; deed: Deed; typing: boolean }
+  | { is: 'undo' | 'redo' | 'out' | 'in' | 'restart'; who: number };
+
+const event: fc.Arbitrary<Event> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ is: fc.constant('edit' as const), who: fc.nat(1), deed, typing: fc.boolean() }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({ is: fc.constantFrom('out' as const, 'in' as const), who: fc.nat(1) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ is: fc.constantFrom('undo' as const, 'redo' as const, 'restart' as const), who: fc.nat(1) }),
+  },
+);
+
+function play(
+  events: readonly Event[],
+  refused: readonly boolean[],
+  look: (app: App) => void = () => undefined,
+): { shared: Room; tabs: Tab[] } {
+  const shared = new Room(EMPTY);
+  let count = 0;
+  shared.refuses = () => refused[count++ % refused.length] ?? false;
+  const memory = new Handled();
+  const tabs = [new Tab('ann', shared, memory), new Tab('bob', shared, memory)];
+  for (const each of tabs) each.settle();
+  for (const step of events) {
+    const at = tabs[step.who];
+    if (!at) continue;
+    const { app } = at;
+    if (step.is === 'edit') app.edit('Edit', opsOf(app.state.doc, step.deed), step.typing ? 'typing' : null);
+    else if (step.is === 'undo') app.undo();
+    else if (step.is === 'redo') app.redo();
+    else at[step.is]();
+    look(app);
+  }
+  for (let round = 0; round < 2; round += 1) for (const each of tabs) each.settle();
+  return { shared, tabs };
+}
+
+test('two tabs end with the document that Python holds, whatever is lost or cut off between them', () => {
+  fc.assert(
+    fc.property(fc.array(event, { maxLength: 40 }), fc.array(fc.boolean(), { maxLength: 4 }), (events, refused) => {
+      const { shared, tabs } = play(events, [false, ...refused]);
+      for (const { app } of tabs) {
+        expect(app.state.pending).toEqual([]);
+        expect(canonical(app.state.doc)).toBe(canonical(shared.doc));
+        expect(canonical(app.state.confirmed)).toBe(canonical(shared.doc));
+      }
+      expect(new Set(shared.edits).size).toBe(shared.edits.length);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('what is shown is always what Python confirmed with our own edits on top', () => {
+  fc.assert(
+    fc.property(fc.array(event, { maxLength: 40 }), (events) => {
+      play(events, [false, false, true], ({ state }) => {
+        const rebuilt = state.pending.reduce((doc, { ops }) => apply(doc, ops), state.confirmed);
+        expect(canonical(state.doc)).toBe(canonical(rebuilt));
+      });
+    }),
+    { numRuns: 100 },
+  );
+});

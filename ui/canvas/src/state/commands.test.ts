@@ -1,0 +1,130 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { EMPTY } from '../document/ops';
+import type { Command, Notice } from '../link/channel';
+import type { Doc, DocNode, FileState, Problem, RunInfo } from '../protocol';
+import { App } from './app';
+import { chosenProfile, keepMine, run, save, takeTheirs } from './commands';
+import { closeDialog, keep, panels } from './panels';
+
+const NODE: DocNode = {
+  ...{ type: 'Source', version: 1, title: '', params: {}, position: { x: 0, y: 0 } },
+  ...{ retries: 0, timeout_s: null, ui: {}, order: 0 },
+};
+const DOC: Doc = { ...EMPTY, nodes: { a: NODE, b: NODE }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
+const PROFILES = [
+  { name: 'local', backend: 'embedded', description: '' },
+  { name: 'cluster', backend: 'spark', description: '' },
+];
+
+let app: App;
+let said: Command[];
+
+function hear(...notices: Notice[]): void {
+  const posted = notices.map((notice, index) => ({ n: index + 1, notice }));
+  app.receive({ session: `s${Math.random()}`, client: '', handled: 0, posted });
+}
+
+function show(doc: Doc, file: Partial<FileState> = {}, problems: Problem[] = [], newest: RunInfo | null = null): void {
+  hear(
+    { type: 'welcome', types: [], problems: [], profiles: PROFILES, workspace: '', version: '' },
+    { type: 'opened', document: 'd', rev: 1, doc, edits: [] },
+    { type: 'file', document: 'd', path: 'pipelines/d.json', dirty: false, disk: 'same', ...file },
+    { type: 'checked', document: 'd', rev: 1, problems, previews: {} },
+    { type: 'run', document: 'd', run: newest },
+  );
+}
+
+beforeEach(() => {
+  closeDialog();
+  panels.setState({ dock: null, profile: null });
+  app = new App('me');
+  said = [];
+  app.say = (command) => said.push(command);
+});
+
+const dialog = () => panels.getState().dialog?.kind;
+
+describe('save', () => {
+  test('writes the file', () => {
+    show(DOC, { dirty: true });
+    save(app);
+    expect(said).toEqual([{ type: 'save', document: 'd', overwrite: false }]);
+  });
+
+  test('asks for a name when there is no file', () => {
+    show(DOC, { disk: 'new' });
+    save(app);
+    expect([dialog(), said]).toEqual(['save-as', []]);
+  });
+
+  test.each(['changed', 'deleted'] as const)('asks what to do when the file was %s by someone else', (disk) => {
+    show(DOC, { disk });
+    save(app);
+    expect([dialog(), said]).toEqual(['overwrite', []]);
+    keepMine(app);
+    expect(said).toEqual([{ type: 'save', document: 'd', overwrite: true }]);
+  });
+
+  test('taking theirs asks first when there is something to lose', () => {
+    show(DOC, { disk: 'changed', dirty: true });
+    takeTheirs(app);
+    expect([dialog(), said]).toEqual(['revert', []]);
+    closeDialog();
+    show(DOC, { disk: 'changed', dirty: false });
+    takeTheirs(app);
+    expect([dialog(), said]).toEqual([undefined, [{ type: 'revert', document: 'd' }]]);
+  });
+});
+
+describe('run', () => {
+  const error = (node: string | null, code = 'VF106'): Problem => ({
+    ...{ code, severity: 'error', message: '', hint: '', node, port: null, parameter: null },
+  });
+
+  test('starts all of it with the first profile', () => {
+    show(DOC);
+    run(app);
+    const all = { start: null, end: null, fresh: false, values: {} };
+    expect(said).toEqual([{ type: 'run', document: 'd', profile: 'local', ...all }]);
+  });
+
+  test('shows the problems instead when there are errors', () => {
+    show(DOC, {}, [error('b')]);
+    run(app);
+    expect([panels.getState().dock, said]).toEqual(['problems', []]);
+  });
+
+  test('is not kept back by errors of nodes that it does not need', () => {
+    show(DOC, {}, [error('b')]);
+    run(app, { start: null, end: 'a', fresh: false });
+    expect(said).toMatchObject([{ type: 'run', end: 'a' }]);
+  });
+
+  test('asks for parameters that have no value, which are errors only until then', () => {
+    const doc = { ...DOC, parameters: { epochs: { value: null, help: '' } } };
+    show(doc, {}, [error('a', 'VF205')]);
+    run(app, { start: 'b', end: null, fresh: true });
+    expect(said).toEqual([]);
+    expect(panels.getState().dialog).toEqual({ kind: 'run', start: 'b', end: null, fresh: true });
+  });
+
+  test('is not started twice', () => {
+    const active: RunInfo = {
+      ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
+      ...{ created: 1, started: 1, ended: null, cancelling: false },
+    };
+    show(DOC, {}, [], active);
+    run(app);
+    expect(said).toEqual([]);
+    expect(app.state.toasts).toHaveLength(1);
+  });
+
+  test('takes the profile chosen last as long as it is there', () => {
+    show(DOC);
+    keep({ profile: 'cluster' });
+    expect(chosenProfile(app)).toBe('cluster');
+    keep({ profile: 'gone' });
+    expect(chosenProfile(app)).toBe('local');
+  });
+});

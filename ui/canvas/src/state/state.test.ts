@@ -1,0 +1,200 @@
+import { describe, expect, test } from 'vitest';
+
+import { EMPTY, set } from '../document/ops';
+import type { Notice } from '../link/channel';
+import type { Doc, DocNode, LogLine, NodeStatus, RunInfo } from '../protocol';
+import { INITIAL, reduce, still, type State } from './state';
+
+function node(type = 'Source'): DocNode {
+  return {
+    type,
+    version: 1,
+    title: '',
+    params: {},
+    position: { x: 0, y: 0 },
+    retries: 0,
+    timeout_s: null,
+    ui: {},
+    order: 0,
+  };
+}
+
+const DOC: Doc = { ...EMPTY, name: 'one', nodes: { a: node(), b: node('Pass') } };
+const RUN: RunInfo = {
+  run_id: 'r1',
+  state: 'running',
+  profile: 'local',
+  error: '',
+  created: 1,
+  started: 1,
+  ended: null,
+  cancelling: false,
+};
+const STATUS: NodeStatus = {
+  state: 'running',
+  reason: '',
+  attempt: 1,
+  started: 1,
+  ended: null,
+  progress: null,
+  made: '',
+  outputs: [],
+  failure: null,
+};
+
+function opened(document: string, doc: Doc = DOC, rev = 1): Notice {
+  return { type: 'opened', document, rev, doc, edits: [] };
+}
+
+function after(...notices: Notice[]): State {
+  return notices.reduce(reduce, INITIAL);
+}
+
+const line = (text: string): LogLine => ({ time: 1, level: 'info', text });
+
+describe('notices of a document', () => {
+  const others: Notice[] = [
+    { type: 'edited', document: 'other', rev: 9, edit: 'x', ops: [set(['description'], 'theirs')] },
+    { type: 'file', document: 'other', path: 'p', dirty: true, disk: 'changed' },
+    { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' } },
+    { type: 'foreseen', document: 'other', rev: 9, nodes: { a: { fresh: true, reason: '', backend: '', last: null } } },
+    { type: 'run', document: 'other', run: RUN },
+    { type: 'others', document: 'other', count: 3 },
+  ];
+
+  test.each(others)('$type of another document changes nothing', (notice) => {
+    const state = after(opened('one'));
+    expect(reduce(state, notice)).toBe(state);
+  });
+
+  test.each(others)('$type of this document counts', (notice) => {
+    const state = after(opened('one'));
+    expect(reduce(state, { ...notice, document: 'one' } as Notice)).not.toEqual(state);
+  });
+
+  test('an edit that the document holds already is not made again', () => {
+    const state = after(opened('one', { ...DOC, description: 'newest' }, 5));
+    const edit: Notice = { type: 'edited', document: 'one', rev: 5, edit: 'x', ops: [set(['description'], 'old')] };
+    expect(reduce(state, edit).doc.description).toBe('newest');
+  });
+});
+
+describe('another document', () => {
+  test('comes with nothing of the one before', () => {
+    const before = after(
+      opened('one'),
+      { type: 'run', document: 'one', run: RUN },
+      { type: 'status', run_id: 'r1', whole: true, nodes: { a: STATUS } },
+      { type: 'log', run_id: 'r1', node: 'a', reset: true, lines: [line('x')] },
+    );
+    const next = reduce({ ...before, selection: { nodes: ['a'], edges: [] }, starting: true }, opened('two', EMPTY));
+    expect(next).toMatchObject({ run: null, status: {}, log: null, problems: [], others: 0, starting: false });
+    expect(next.selection.nodes).toEqual([]);
+  });
+
+  test('has an undo of its own, found again on coming back', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const two = reduce({ ...after(opened('one')), history }, opened('two', EMPTY));
+    expect(two.history.done).toEqual([]);
+    expect(reduce(two, opened('one')).history).toEqual(history);
+  });
+
+  test('that is the same work under another name goes on with its undo and selection', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const state = { ...after(opened('one')), history, selection: { nodes: ['a'], edges: [] } };
+    const renamed = reduce(state, opened('two', { ...DOC, name: 'two' }));
+    expect(renamed.history).toEqual(history);
+    expect(renamed.selection.nodes).toEqual(['a']);
+  });
+});
+
+describe('a run', () => {
+  const running = after(opened('one'), { type: 'run', document: 'one', run: RUN });
+
+  test('changes of state add up; whole ones replace', () => {
+    const some = reduce(running, { type: 'status', run_id: 'r1', whole: false, nodes: { a: STATUS } });
+    const more = reduce(some, { type: 'status', run_id: 'r1', whole: false, nodes: { b: STATUS } });
+    expect(Object.keys(more.status)).toEqual(['a', 'b']);
+    expect(more.status.a).toBe(some.status.a);
+    const whole = reduce(more, { type: 'status', run_id: 'r1', whole: true, nodes: { b: STATUS } });
+    expect(Object.keys(whole.status)).toEqual(['b']);
+  });
+
+  test('states of another run are of no interest', () => {
+    expect(reduce(running, { type: 'status', run_id: 'r0', whole: true, nodes: { a: STATUS } })).toBe(running);
+  });
+
+  test('a new one begins with no states', () => {
+    const some = reduce(running, { type: 'status', run_id: 'r1', whole: false, nodes: { a: STATUS } });
+    const same = reduce(some, { type: 'run', document: 'one', run: { ...RUN, state: 'done', ended: 2 } });
+    expect(same.status).toBe(some.status);
+    const next = reduce(some, { type: 'run', document: 'one', run: { ...RUN, run_id: 'r2' } });
+    expect(next.status).toEqual({});
+  });
+
+  test('is starting until it shows up, or until something is told to stand in its way', () => {
+    const ended = after(opened('one'), { type: 'run', document: 'one', run: { ...RUN, state: 'failed' } });
+    const starting = { ...ended, starting: true };
+    const told = { type: 'told', text: 'x', hint: '', node: null, parameter: null } as const;
+    expect(reduce(starting, { ...told, level: 'info' }).starting).toBe(true);
+    expect(reduce(starting, { ...told, level: 'error' }).starting).toBe(false);
+    const late: Notice = { type: 'run', document: 'one', run: { ...RUN, state: 'failed' } };
+    expect(reduce(starting, late).starting).toBe(true);
+    expect(reduce(starting, { type: 'run', document: 'one', run: { ...RUN, run_id: 'r2' } }).starting).toBe(false);
+    // Resumed, it is the same run again.
+    expect(reduce(starting, { type: 'run', document: 'one', run: RUN }).starting).toBe(false);
+  });
+});
+
+describe('a log', () => {
+  const lines = (count: number, from = 0) => Array.from({ length: count }, (_, index) => line(`${from + index}`));
+  const log = (count: number, from: number, reset: boolean, node = 'a'): Notice => {
+    return { type: 'log', run_id: 'r1', node, reset, lines: lines(count, from) };
+  };
+
+  test('grows, and begins anew for another node', () => {
+    const grown = after(log(2, 0, true), log(2, 2, false));
+    expect(grown.log?.lines.map(({ text }) => text)).toEqual(['0', '1', '2', '3']);
+    expect(reduce(grown, log(1, 9, false, 'b')).log).toMatchObject({ node: 'b', first: 0, lines: lines(1, 9) });
+    expect(reduce(grown, log(1, 9, true)).log).toMatchObject({ first: 0, lines: lines(1, 9) });
+  });
+
+  test('keeps the last five thousand lines and knows how many came before', () => {
+    const long = after(log(4999, 0, true), log(100, 4999, false));
+    expect(long.log?.lines).toHaveLength(5000);
+    expect(long.log?.first).toBe(99);
+    expect(long.log?.lines[0]?.text).toBe('99');
+    expect(after(log(6000, 0, true)).log?.first).toBe(1000);
+  });
+});
+
+describe('the rest', () => {
+  test('of a node type the newest version counts, in whatever order they come', () => {
+    const type = (version: number) => ({
+      ...{ type: 'Pass', version, category: '', summary: '', description: '', origin: '', backends: [] },
+      ...{ inputs: [], outputs: [], fields: [] },
+    });
+    const types = [type(2), type(3), type(1)];
+    const welcome: Notice = { type: 'welcome', types, problems: [], profiles: [], workspace: '', version: '' };
+    expect(after(welcome).types.Pass?.version).toBe(3);
+  });
+
+  test('what is selected must be there, whatever it is called', () => {
+    const selection = { nodes: ['a', 'constructor', '__proto__'], edges: ['toString'] };
+    expect(still(selection, DOC)).toEqual({ nodes: ['a'], edges: [] });
+    const fine = { nodes: ['a'], edges: [] };
+    expect(still(fine, DOC)).toBe(fine);
+  });
+
+  test('of many toasts the last five stay, each with an id of its own', () => {
+    const told: Notice = { type: 'told', level: 'info', text: 'x', hint: '', node: null, parameter: null };
+    const ids = after(...Array.from({ length: 7 }, () => told)).toasts.map(({ id }) => id);
+    expect(ids).toEqual([3, 4, 5, 6, 7]);
+  });
+
+  test('listings and exports are no part of the state', () => {
+    const found = { path: null, parent: null, entries: [], truncated: false, problem: '' };
+    expect(reduce(INITIAL, { type: 'listing', request: 1, ...found })).toBe(INITIAL);
+    expect(reduce(INITIAL, { type: 'exported', name: 'x', text: '' })).toBe(INITIAL);
+  });
+});

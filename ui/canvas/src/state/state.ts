@@ -1,0 +1,266 @@
+/** Everything the canvas knows, and how each notice from Python changes it. Pure. */
+
+import type {
+  Doc,
+  FileState,
+  Library,
+  LogLine,
+  NodeStatus,
+  NodeTypeInfo,
+  Op,
+  Opened,
+  Outlook,
+  Problem,
+  RunInfo,
+  Told,
+  Welcome,
+} from '../protocol';
+import { amend, NO_HISTORY, type History } from '../document/history';
+import { apply, EMPTY } from '../document/ops';
+import { own } from '../document/own';
+import type { Notice } from '../link/channel';
+import { isActive } from '../rules/lights';
+import type { Types } from '../rules/wiring';
+
+export interface Selection {
+  readonly nodes: readonly string[];
+  readonly edges: readonly string[];
+}
+
+export const NOTHING: Selection = { nodes: [], edges: [] };
+
+/** An edit made here that Python has not confirmed yet. */
+export interface Pending {
+  readonly edit: string;
+  readonly ops: readonly Op[];
+}
+
+export interface Toast extends Told {
+  readonly id: number;
+}
+
+export interface Log {
+  readonly run_id: string;
+  readonly node: string;
+  readonly lines: readonly LogLine[];
+  /** The number of the first of `lines`: how many came before it and are no longer kept. */
+  readonly first: number;
+}
+
+/** A place that a person asked to be taken to; `n` makes each asking a new one. */
+export interface Destination {
+  readonly n: number;
+  readonly node: string | null;
+  readonly parameter: string | null;
+}
+
+export interface State {
+  readonly welcome: Welcome | null;
+  readonly types: Types;
+  readonly library: Library | null;
+  readonly document: string | null;
+  readonly rev: number;
+  /** What Python has confirmed; `doc` is that with the pending edits on top, and what everything shows. */
+  readonly confirmed: Doc;
+  readonly pending: readonly Pending[];
+  readonly doc: Doc;
+  readonly history: History;
+  /** Histories of other documents opened in this page, so that going back keeps undo. */
+  readonly histories: Readonly<Record<string, History>>;
+  readonly file: FileState | null;
+  readonly problems: readonly Problem[];
+  readonly previews: Readonly<Record<string, string>>;
+  readonly outlook: Readonly<Record<string, Outlook>>;
+  readonly run: RunInfo | null;
+  readonly status: Readonly<Record<string, NodeStatus>>;
+  readonly log: Log | null;
+  readonly toasts: readonly Toast[];
+  readonly others: number;
+  readonly selection: Selection;
+  readonly destination: Destination | null;
+  /** How many toasts there were: the newest one's id. */
+  readonly told: number;
+  /** A run was asked for and has not shown up yet. */
+  readonly starting: boolean;
+  /** What is said gets no answer: it is kept and sent again. */
+  readonly stalled: boolean;
+}
+
+export const INITIAL: State = {
+  welcome: null,
+  types: {},
+  library: null,
+  document: null,
+  rev: 0,
+  confirmed: EMPTY,
+  pending: [],
+  doc: EMPTY,
+  history: NO_HISTORY,
+  histories: {},
+  file: null,
+  problems: [],
+  previews: {},
+  outlook: {},
+  run: null,
+  status: {},
+  log: null,
+  toasts: [],
+  others: 0,
+  selection: NOTHING,
+  destination: null,
+  told: 0,
+  starting: false,
+  stalled: false,
+};
+
+const LOG_LINES = 5000;
+const TOASTS = 5;
+
+/** The state after a notice. Notices about another document than the one shown change nothing. */
+export function reduce(state: State, notice: Notice): State {
+  switch (notice.type) {
+    case 'welcome':
+      return { ...state, welcome: notice, types: newest(notice.types) };
+    case 'library':
+      return { ...state, library: notice };
+    case 'opened':
+      return opened(state, notice);
+    case 'told':
+      return told(state, notice);
+    case 'status':
+      if (state.run?.run_id !== notice.run_id) return state;
+      return { ...state, status: notice.whole ? notice.nodes : { ...state.status, ...notice.nodes } };
+    case 'log':
+      return logged(state, notice);
+    case 'listing':
+    case 'exported':
+      return state;
+    default:
+      return notice.document === state.document ? ofDocument(state, notice) : state;
+  }
+}
+
+type OfDocument = Extract<Notice, { type: 'edited' | 'file' | 'checked' | 'foreseen' | 'run' | 'others' }>;
+
+function ofDocument(state: State, notice: OfDocument): State {
+  switch (notice.type) {
+    case 'edited':
+      return edited(state, notice.rev, notice.edit, notice.ops);
+    case 'file':
+      return { ...state, file: notice };
+    case 'checked':
+      return { ...state, problems: notice.problems, previews: notice.previews };
+    case 'foreseen':
+      return { ...state, outlook: notice.nodes };
+    case 'run': {
+      const same = state.run?.run_id === notice.run?.run_id;
+      const starting = state.starting && same && !isActive(notice.run);
+      return { ...state, run: notice.run, status: same ? state.status : {}, log: same ? state.log : null, starting };
+    }
+    case 'others':
+      return { ...state, others: notice.count };
+  }
+}
+
+function told(state: State, notice: Told): State {
+  const id = state.told + 1;
+  // What stands in the way of a run is told: nothing is starting any more.
+  const starting = state.starting && (notice.level === 'info' || notice.level === 'success');
+  return { ...state, toasts: [...state.toasts, { ...notice, id }].slice(-TOASTS), told: id, starting };
+}
+
+function newest(types: readonly NodeTypeInfo[]): Types {
+  const out: Record<string, NodeTypeInfo> = {};
+  for (const type of types) {
+    const known = out[type.type];
+    if (!known || known.version < type.version) out[type.type] = type;
+  }
+  return out;
+}
+
+function opened(state: State, notice: Opened): State {
+  const arrived = new Set(notice.edits);
+  if (state.document === notice.document) {
+    const pending = state.pending.filter(({ edit }) => !arrived.has(edit));
+    const doc = withPending(notice.doc, pending);
+    return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection: still(state.selection, doc) };
+  }
+  const histories = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
+  // Renamed or saved under another name: the same work goes on, and so does its undo.
+  const goesOn = JSON.stringify(content(state.doc)) === JSON.stringify(content(notice.doc));
+  return {
+    ...state,
+    document: notice.document,
+    rev: notice.rev,
+    confirmed: notice.doc,
+    pending: [],
+    doc: notice.doc,
+    history: goesOn ? state.history : (histories[notice.document] ?? NO_HISTORY),
+    histories,
+    file: null,
+    problems: [],
+    previews: {},
+    outlook: {},
+    run: null,
+    status: {},
+    log: null,
+    others: 0,
+    starting: false,
+    selection: goesOn ? state.selection : NOTHING,
+  };
+}
+
+function content(doc: Doc): unknown {
+  return [doc.nodes, doc.edges];
+}
+
+function edited(state: State, rev: number, edit: string, ops: readonly Op[]): State {
+  if (rev <= state.rev) return state;
+  const confirmed = apply(state.confirmed, ops);
+  const pending = state.pending.filter((p) => p.edit !== edit);
+  // Our oldest edit came back as it was sent: what is shown holds it already and keeps its identity.
+  // Python may have refused it, in whole or in part: then what is shown must follow.
+  const oldest = state.pending[0];
+  const ours = oldest?.edit === edit && JSON.stringify(oldest.ops) === JSON.stringify(ops);
+  if (ours) return { ...state, rev, confirmed, pending };
+  const doc = withPending(confirmed, pending);
+  const next = { ...state, rev, confirmed, pending, doc, selection: still(state.selection, doc) };
+  if (state.pending.some((p) => p.edit === edit)) return next;
+  const gone = state.selection.nodes.filter((id) => !next.selection.nodes.includes(id));
+  const history = amend(state.history, doc, ops);
+  return gone.length === 0 ? { ...next, history } : told({ ...next, history }, removedByOthers(state.doc, gone));
+}
+
+/** A node that one has chosen must not vanish without a word. */
+function removedByOthers(doc: Doc, gone: readonly string[]): Told {
+  const names = gone.map((id) => own(doc.nodes, id)?.title || id).join(', ');
+  return {
+    type: 'told',
+    level: 'info',
+    text: `Removed in another tab: ${names}`,
+    hint: 'Undo there brings it back, with what you changed.',
+    node: null,
+    parameter: null,
+  };
+}
+
+function withPending(doc: Doc, pending: readonly Pending[]): Doc {
+  return pending.reduce((current, { ops }) => apply(current, ops), doc);
+}
+
+/** The selection without what is no longer there. */
+export function still(selection: Selection, doc: Doc): Selection {
+  const nodes = selection.nodes.filter((id) => Object.hasOwn(doc.nodes, id));
+  const edges = selection.edges.filter((key) => Object.hasOwn(doc.edges, key));
+  if (nodes.length === selection.nodes.length && edges.length === selection.edges.length) return selection;
+  return { nodes, edges };
+}
+
+function logged(state: State, notice: Extract<Notice, { type: 'log' }>): State {
+  const goesOn = !notice.reset && state.log?.node === notice.node && state.log.run_id === notice.run_id;
+  const before = goesOn ? state.log : null;
+  const all = [...(before?.lines ?? []), ...notice.lines];
+  const lines = all.slice(-LOG_LINES);
+  const first = (before?.first ?? 0) + all.length - lines.length;
+  return { ...state, log: { run_id: notice.run_id, node: notice.node, lines, first } };
+}

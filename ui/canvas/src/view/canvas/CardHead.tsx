@@ -1,0 +1,141 @@
+/** The top of a card: icon, title, type, problems. */
+
+import { CircleAlert, TriangleAlert } from 'lucide-react';
+import { createElement, useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
+
+import { own } from '../../document/own';
+import type { NodeTypeInfo } from '../../protocol';
+import { pinnedTo } from '../../rules/pinned';
+import { worst } from '../../rules/problems';
+import { useCanvas } from '../../state/hooks';
+import { theEditor } from './editor';
+import { focusNode } from './focus';
+import { iconOf } from './icons';
+import { ProblemList } from './ProblemList';
+import { stage, useStage } from './stage';
+import { useTip } from './tips';
+
+export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefined }) {
+  const title = useCanvas((s) => own(s.doc.nodes, id)?.title ?? '');
+  const typeName = useCanvas((s) => own(s.doc.nodes, id)?.type ?? '');
+  const renaming = useStage((s) => s.renaming === id);
+  const tip = useTip(
+    useCallback(() => <HeadTip id={id} />, [id]),
+    'top',
+  );
+  const below = title === '' ? (type?.category ?? 'Not installed') : typeName;
+  const rename = (event: MouseEvent) => {
+    event.stopPropagation();
+    stage.setState({ renaming: id, tip: null });
+  };
+  return (
+    <div className="card-head">
+      <span className="card-icon" aria-hidden="true">
+        {createElement(iconOf(type?.category), { size: 16 })}
+      </span>
+      <div className="card-names">
+        {renaming ? (
+          <TitleField id={id} title={title} typeName={typeName} />
+        ) : (
+          <div className="card-title" dir="auto" onDoubleClick={rename} {...tip}>
+            {title || typeName}
+          </div>
+        )}
+        <div className="card-type" dir="auto">
+          {below}
+        </div>
+      </div>
+      <ProblemBadge id={id} />
+    </div>
+  );
+}
+
+function TitleField({ id, title, typeName }: { id: string; title: string; typeName: string }) {
+  const [text, setText] = useState(title);
+  const leave = (keep: boolean) => {
+    // Leaving the field by Enter or Escape blurs it as well: only the first counts.
+    if (stage.getState().renaming !== id) return;
+    stage.setState({ renaming: null });
+    if (keep) theEditor()?.rename(id, text);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    // Saving saves what is typed here too.
+    if ((event.ctrlKey || event.metaKey) && event.key === 's') leave(true);
+    if (event.key !== 'Enter' && event.key !== 'Escape') return;
+    event.preventDefault();
+    leave(event.key === 'Enter');
+    const editor = theEditor();
+    if (editor) focusNode(editor.frame, id);
+  };
+  return (
+    <input
+      className="card-title-field nodrag nopan"
+      aria-label="Title"
+      dir="auto"
+      placeholder={typeName}
+      value={text}
+      ref={focusAll}
+      onChange={(event) => {
+        setText(event.target.value);
+      }}
+      onKeyDown={onKeyDown}
+      onBlur={() => {
+        leave(true);
+      }}
+    />
+  );
+}
+
+function focusAll(field: HTMLInputElement | null): void {
+  field?.focus({ preventScroll: true });
+  field?.select();
+}
+
+function HeadTip({ id }: { id: string }) {
+  const node = useCanvas((s) => own(s.doc.nodes, id));
+  const type = useCanvas((s) => own(s.types, node?.type ?? ''));
+  if (!node) return null;
+  return (
+    <>
+      <div className="tip-title" dir="auto">
+        {node.title || node.type}
+      </div>
+      <div className="tip-muted">
+        {node.type} · <span className="mono">{id}</span>
+      </div>
+      {type ? (
+        <div>{type.summary}</div>
+      ) : (
+        <div>This node type is not installed. The node keeps its parameters and wires.</div>
+      )}
+    </>
+  );
+}
+
+function ProblemBadge({ id }: { id: string }) {
+  const problems = useCanvas((s) => pinnedTo(s.problems, id));
+  const tip = useTip(
+    useCallback(() => <ProblemTip id={id} />, [id]),
+    'top',
+  );
+  const severity = worst(problems);
+  if (severity === null || severity === 'info') return null;
+  const counted = problems.filter((p) => p.severity === severity).length;
+  const word = severity === 'error' ? 'error' : 'warning';
+  return (
+    <span
+      className="card-problems"
+      data-severity={severity}
+      role="img"
+      aria-label={`${counted} ${word}${counted === 1 ? '' : 's'}`}
+      {...tip}
+    >
+      {severity === 'error' ? <CircleAlert size={14} /> : <TriangleAlert size={14} />}
+      {counted > 1 && <span aria-hidden="true">{counted}</span>}
+    </span>
+  );
+}
+
+function ProblemTip({ id }: { id: string }) {
+  return <ProblemList problems={useCanvas((s) => pinnedTo(s.problems, id))} />;
+}

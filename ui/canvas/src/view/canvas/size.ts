@@ -1,0 +1,22 @@
+/** How large a card is, known before it is drawn: for placing new nodes and the first view. canvas.css says the same. */
+
+import type { Size } from '../../document/arrange';
+import type { ShownPorts } from '../../rules/ports';
+import type { Side } from '../../rules/wiring';
+
+export const WIDTH = 224;
+export const HEAD = 44;
+export const ROW = 22;
+export const FOOT = 44;
+
+type Ports = { readonly [K in keyof ShownPorts]: readonly unknown[] };
+
+export function cardSize(ports: Ports | undefined): Size {
+  const rows = ports ? Math.max(1, ports.inputs.length, ports.outputs.length) : 1;
+  return { width: WIDTH, height: HEAD + ROW * rows + FOOT };
+}
+
+/** Where a port's dot is, from its card's top left corner. */
+export function portOffset(side: Side, index: number): { x: number; y: number } {
+  return { x: side === 'input' ? 0 : WIDTH, y: HEAD + ROW * (index + 0.5) };
+}

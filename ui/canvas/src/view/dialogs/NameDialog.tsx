@@ -1,0 +1,73 @@
+/** A name for the pipeline: to save it under, or to call it from now on. */
+
+import { useId, useState } from 'react';
+
+import { useApp, useCanvas } from '../../state/hooks';
+import { closeDialog } from '../../state/panels';
+import { Dialog } from './Dialog';
+
+const LONGEST = 300;
+
+export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
+  const app = useApp();
+  const id = useId();
+  const document = useCanvas((s) => s.document);
+  const current = useCanvas((s) => s.doc.name);
+  const pipelines = useCanvas((s) => s.library?.pipelines);
+  const [name, setName] = useState(current);
+  const refusal = refused(name);
+  const taken = pipelines?.some((other) => other.name === name.trim() && other.document !== document) ?? false;
+  const submit = () => {
+    if (document === null || refusal !== '') return;
+    closeDialog();
+    if (kind === 'rename' && name.trim() === current) return;
+    app.say({ type: kind, document, name: name.trim() });
+  };
+  const verb = kind === 'save-as' ? 'Save' : 'Rename';
+  return (
+    <Dialog
+      title={kind === 'save-as' ? 'Save as' : 'Rename pipeline'}
+      onClose={closeDialog}
+      onSubmit={submit}
+      footer={
+        <>
+          <button type="button" className="btn" onClick={closeDialog}>
+            Cancel
+          </button>
+          <button type="submit" className="btn btn-primary" disabled={refusal !== ''}>
+            {verb}
+          </button>
+        </>
+      }
+    >
+      <label className="dialog-label" htmlFor={id}>
+        Name
+      </label>
+      <input
+        id={id}
+        className="input"
+        data-autofocus
+        dir="auto"
+        value={name}
+        aria-invalid={refusal !== ''}
+        aria-describedby={`${id}-note`}
+        onFocus={(event) => {
+          event.currentTarget.select();
+        }}
+        onChange={(event) => {
+          setName(event.currentTarget.value);
+        }}
+      />
+      <p id={`${id}-note`} role="alert" className={refusal ? 'field-note note-error' : 'quiet'}>
+        {refusal || (taken ? 'There is one called so already: this one’s file gets a number behind its name.' : '')}
+      </p>
+    </Dialog>
+  );
+}
+
+function refused(name: string): string {
+  if (name.trim() === '') return 'Needs a name.';
+  // As Python counts: a character beyond the first plane is one.
+  const length = Array.from(name.trim()).length;
+  return length > LONGEST ? `Too long: ${length} characters, at most ${LONGEST}.` : '';
+}

@@ -1,0 +1,176 @@
+/** What the node does in the run that is shown, what it last made, and what the next run would do with it. */
+
+import { Copy, CornerDownRight } from 'lucide-react';
+
+import { own } from '../../document/own';
+import type { FailureInfo, Last, NodeStatus, Outlook, OutputInfo } from '../../protocol';
+import { duration, rate } from '../../rules/figures';
+import { amountOf, isActive } from '../../rules/lights';
+import { runAddress } from '../../rules/runs';
+import { ago, sentence, timeOfDay } from '../../rules/wording';
+import { useApp, useCanvas } from '../../state/hooks';
+import { useNow } from '../toolbar/use_now';
+import { StateMark } from './StateMark';
+
+export function NodeResult({ id }: { id: string }) {
+  const status = useCanvas((s) => own(s.status, id));
+  const run = useCanvas((s) => s.run?.run_id ?? null);
+  // While a run is at work, what was foreseen before it is behind the times.
+  const atWork = useCanvas((s) => isActive(s.run) && Object.hasOwn(s.status, id));
+  const outlook = useCanvas((s) => (atWork ? undefined : own(s.outlook, id)));
+  if (!status && !outlook) return <p className="quiet padded">Nothing is known yet: the node has not run.</p>;
+  return (
+    <div className="result">
+      {status && <InThisRun id={id} status={status} />}
+      {outlook && <InTheNext outlook={outlook} />}
+      {outlook?.last && <LastMade last={outlook.last} thisRun={status ? run : null} />}
+      {outlook && !outlook.last && !status && <p className="quiet">It has made nothing yet.</p>}
+    </div>
+  );
+}
+
+function InThisRun({ id, status }: { id: string; status: NodeStatus }) {
+  const now = useNow(status.state === 'running');
+  const { started, ended, attempt, reason, made, failure, progress } = status;
+  return (
+    <section aria-label="In this run">
+      <h3>In this run</h3>
+      <div className="result-line">
+        <StateMark state={status.state} />
+        {started !== null && <span className="quiet">{duration((ended ?? now) - started)}</span>}
+        {started !== null && <span className="quiet">from {timeOfDay(started)}</span>}
+        {attempt > 1 && <span className="quiet">attempt {attempt}</span>}
+      </div>
+      {status.state === 'running' && progress && <Progress progress={progress} />}
+      {reason && <p className="quiet">{sentence(reason)}</p>}
+      {made && <p>{made}</p>}
+      <Outputs outputs={status.outputs} made={made} />
+      {failure && <Failure node={id} failure={failure} />}
+    </section>
+  );
+}
+
+function Progress({ progress }: { progress: NonNullable<NodeStatus['progress']> }) {
+  const { done, total, label, rate: speed, seconds_left: left } = progress;
+  const share = total ? Math.min(1, done / total) : null;
+  const facts = [amountOf(progress), speed ? rate(speed) : '', left === null ? '' : `${duration(left)} left`, label];
+  return (
+    <>
+      <div
+        className="bar"
+        role="progressbar"
+        aria-label="Progress"
+        aria-valuemin={0}
+        aria-valuemax={1}
+        aria-valuenow={share ?? undefined}
+        data-known={share !== null}
+      >
+        <span style={share === null ? undefined : { width: `${share * 100}%` }} />
+      </div>
+      <p className="quiet">{facts.filter((text) => text !== '').join(' · ')}</p>
+    </>
+  );
+}
+
+/** Also above the log: what went wrong, what to do, and the way to the field that is to blame. */
+export function Failure({ node, failure }: { node: string; failure: FailureInfo }) {
+  const app = useApp();
+  const { message, hint, parameter } = failure;
+  return (
+    <div className="failure" role="alert">
+      <p className="failure-message">{sentence(message)}</p>
+      {hint && <p className="failure-hint">{hint}</p>}
+      {parameter !== null && (
+        <button
+          type="button"
+          className="btn btn-small"
+          onClick={() => {
+            app.goTo(node, parameter);
+          }}
+        >
+          <CornerDownRight size={13} aria-hidden /> Go to field
+        </button>
+      )}
+    </div>
+  );
+}
+
+function InTheNext({ outlook }: { outlook: Outlook }) {
+  return (
+    <section aria-label="In the next run">
+      <h3>In the next run</h3>
+      <div className="result-line">
+        <StateMark state={outlook.fresh ? 'fresh' : 'stale'} />
+        <span className="quiet">on {outlook.backend}</span>
+      </div>
+      {!outlook.fresh && outlook.reason && <p className="quiet">{sentence(outlook.reason)}</p>}
+    </section>
+  );
+}
+
+/** The result that is kept. When it is this run's, it stands above already. */
+function LastMade({ last, thisRun }: { last: Last; thisRun: string | null }) {
+  const now = useNow(false);
+  if (last.run_id !== '' && last.run_id === thisRun) return null;
+  return (
+    <section aria-label="Last result">
+      <h3>Last result</h3>
+      {last.made && <p>{last.made}</p>}
+      <p className="quiet">
+        {ago(last.created, now)}
+        {last.run_id && (
+          <>
+            {' · '}
+            <a href={runAddress(last.run_id)}>Open run</a>
+          </>
+        )}
+      </p>
+      <Outputs outputs={last.outputs} made={last.made} />
+    </section>
+  );
+}
+
+/** `made` is said above them already: of a single output it is the same words. */
+function Outputs({ outputs, made }: { outputs: readonly OutputInfo[]; made: string }) {
+  if (outputs.length === 0) return null;
+  return (
+    <ul className="outputs">
+      {outputs.map((output) => (
+        <li key={output.port}>
+          <p>
+            <span className="output-port">{output.port}</span> <span className="quiet">{output.kind}</span>
+          </p>
+          {output.figures && output.figures !== made && <p>{output.figures}</p>}
+          <CopyLine text={output.uri} label={`Copy the place of ${output.port}`} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function CopyLine({ text, label }: { text: string; label: string }) {
+  const app = useApp();
+  return (
+    <div className="copy-line">
+      <code title={text}>{text}</code>
+      <button
+        type="button"
+        className="btn btn-icon btn-tiny"
+        aria-label={label}
+        title="Copy"
+        onClick={() => {
+          navigator.clipboard.writeText(text).then(
+            () => {
+              app.tell('success', 'Copied.');
+            },
+            () => {
+              app.tell('warning', 'The browser does not allow copying here.', 'Select the text and copy it by hand.');
+            },
+          );
+        }}
+      >
+        <Copy size={12} aria-hidden />
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,100 @@
+"""The page of one run: what stands at its top, and which part of it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from engine.cli.telling import summary
+from engine.cli.wording import duration, moment
+from engine.errors import UsageError
+from engine.runs import Run, Task
+from ui.runs import actions, graph_tab, logs_tab, metrics_tab, pipeline_tab, system_tab, timeline_tab
+from ui.runs.details import Details, failure_lines, read_details
+from ui.runs.history import short_id
+from ui.shell import navigation
+from ui.shell.blocks import chip, facts, notice, tag, text
+from ui.shell.text import shortened
+from ui.studio_context import studio
+
+TICK_S = 1.0
+TABS: dict[str, Callable[[Details], None]] = {
+    "Graph": graph_tab.show,
+    "Timeline": timeline_tab.show,
+    "Metrics": metrics_tab.show,
+    "System": system_tab.show,
+    "Logs": logs_tab.show,
+    "Pipeline": pipeline_tab.show,
+}
+
+
+def show() -> None:
+    """Draw the run that the address names."""
+    wanted = st.query_params.get("run", "")
+    try:
+        if not wanted:  # an empty id is the beginning of every other
+            raise UsageError("no run is chosen")
+        details = read_details(studio().workspace, studio().store, wanted)
+    except UsageError:
+        _missing(wanted)
+        return
+    run = details.run
+    navigation.set_title(f"{shortened(run.pipeline, 60)} {short_id(run.run_id)}")
+    every = TICK_S if run.active else None
+    st.fragment(_header, run_every=every)(run.run_id, _version(run))
+    actions.show(details)
+    tabs = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
+    for tab, draw in zip(tabs, TABS.values(), strict=True):
+        with tab:
+            if tab.open:
+                st.fragment(_part, run_every=every)(run.run_id, draw)
+
+
+def _part(run_id: str, draw: Callable[[Details], None]) -> None:
+    draw(read_details(studio().workspace, studio().store, run_id))
+
+
+def _missing(wanted: str) -> None:
+    title = f"There is no run {wanted}." if wanted else "No run is chosen."
+    st.html(notice("info", text(title), "Choose one from the history."))
+    if st.button("Go to Runs", key="run_to_history", type="primary"):
+        navigation.go_to_runs()
+
+
+def _version(run: Run) -> tuple[object, ...]:
+    """When this changes, so do the buttons and the page's pace."""
+    return (run.state, run.attempt, run.cancel)
+
+
+def _header(run_id: str, version: tuple[object, ...]) -> None:
+    run = studio().store.run(run_id)
+    if _version(run) != version:
+        st.rerun()
+    tasks = studio().store.tasks(run_id)
+    st.html(
+        tag(
+            "div",
+            tag("h1", text(run.pipeline), title=run.pipeline),
+            chip("cancelling" if run.cancel and run.active else run.state),
+            tag("span", run.run_id, class_="vf-id"),
+            class_="vf-title",
+        )
+    )
+    st.html(facts(_facts(run, tasks)))
+    for message, hint in failure_lines(run, tasks):
+        st.html(notice("error", text(message), text(hint) if hint else None))
+
+
+def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
+    out = [
+        ("Started", moment(run.started or run.created)),
+        ("Duration", duration(run.seconds) if run.seconds is not None else ""),
+        ("Profile", run.profile),
+        ("Attempt", str(run.attempt)),
+        ("Tasks", summary(run, tasks).partition(": ")[2]),
+    ]
+    parts = [f"{name} {run.options[name]}" for name in ("start", "end") if run.options.get(name)]
+    if parts:
+        out.append(("Part", ", ".join(parts).replace("start", "from").replace("end", "to")))
+    return out

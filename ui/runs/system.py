@@ -1,0 +1,103 @@
+"""The machine while a run was at work: charts of CPU, memory, disk, network and GPUs from its samples. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ui.runs.metrics import Line
+from ui.runs.series import Series
+
+_GPU = re.compile(r"gpu_(\d+)_(\w+)")
+_GAP_S = 60.0
+"""Samples come every few seconds: a longer silence means that nothing ran in between."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart; steps are time since the run's start, in the unit asked for."""
+
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+
+
+_PLAIN = (
+    (
+        "CPU",
+        "%",
+        (("machine", "cpu_utilization_percentage"), ("this run (100 is one core)", "run_processes_cpu_percentage")),
+    ),
+    (
+        "Memory",
+        "MB",
+        (("machine", "system_memory_usage_megabytes"), ("this run", "run_processes_memory_usage_megabytes")),
+    ),
+)
+_RATES = (
+    ("Disk", "MB/s", (("read", "disk_read_megabytes"), ("written", "disk_write_megabytes"))),
+    ("Network", "MB/s", (("received", "network_receive_megabytes"), ("sent", "network_transmit_megabytes"))),
+)
+_GPU_CHARTS = (
+    ("GPU", "%", "utilization_percentage"),
+    ("GPU memory", "MB", "memory_usage_megabytes"),
+    ("GPU power", "W", "power_usage_watts"),
+)
+
+
+def system_charts(system: Mapping[str, Series], start: float, second: float = 1.0) -> list[Chart]:
+    """The charts that the samples allow: without a GPU there is none of it.
+
+    `start` is when the run began, `second` how many seconds the charts' unit of time has.
+    """
+    out = []
+    for title, unit, wanted in _PLAIN:
+        out.append(Chart(title, unit, tuple(_line(label, system.get(name), start) for label, name in wanted)))
+    for title, unit, wanted in _RATES:
+        lines = [Line(label, rates(system[name], start)) for label, name in wanted if name in system]
+        out.append(Chart(title, unit, tuple(lines)))
+    space = system.get("disk_available_megabytes")
+    if space is not None:
+        free = Series(space.steps, [value / 1000 for value in space.values])
+        out.append(Chart("Free disk space", "GB", (_line("free", free, start),)))
+    devices = sorted({int(m[1]) for name in system if (m := _GPU.fullmatch(name))})
+    for title, unit, suffix in _GPU_CHARTS:
+        found = [(f"GPU {i}", system.get(f"gpu_{i}_{suffix}")) for i in devices]
+        out.append(Chart(title, unit, tuple(_line(label, series, start) for label, series in found)))
+    kept = (Chart(c.title, c.unit, tuple(_scaled(line, second) for line in c.lines if len(line.series))) for c in out)
+    return [chart for chart in kept if chart.lines]
+
+
+def lasted(system: Mapping[str, Series], start: float) -> float:
+    """Seconds from the run's start to its newest sample."""
+    return max((series.steps[-1] for series in system.values() if len(series)), default=start) - start
+
+
+def _scaled(line: Line, second: float) -> Line:
+    return Line(line.label, Series([step / second for step in line.series.steps], line.series.values))
+
+
+def rates(total: Series, start: float) -> Series:
+    """Growth a second of a figure that counts up. It begins anew with each attempt: there the curve has a gap."""
+    out = Series()
+    for i in range(1, len(total)):
+        seconds, grown = total.steps[i] - total.steps[i - 1], total.values[i] - total.values[i - 1]
+        broken = seconds > _GAP_S or grown < 0 or seconds <= 0
+        out.add(total.steps[i] - start, float("nan") if broken else grown / seconds)
+    return out
+
+
+def _line(label: str, series: Series | None, start: float) -> Line:
+    if series is None:
+        return Line(label, Series())
+    return Line(label, _with_gaps(series, start))
+
+
+def _with_gaps(series: Series, start: float) -> Series:
+    out = Series()
+    for i, (time, value) in enumerate(zip(series.steps, series.values, strict=True)):
+        if i and time - series.steps[i - 1] > _GAP_S:
+            out.add((time + series.steps[i - 1]) / 2 - start, float("nan"))
+        out.add(time - start, value)
+    return out

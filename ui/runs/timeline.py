@@ -1,0 +1,103 @@
+"""When each task waited and ran: the bars of the timeline. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.cli.wording import duration, safe
+from engine.runs import Run, Task
+from ui.runs.feed import Move
+
+_OPEN = ("waiting", "running")
+_ENDS = ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One stretch of a task. Times are seconds since the run's start."""
+
+    node: str
+    title: str
+    state: str
+    """Of a stretch that was run: what came of it. Else "waiting", "running" or "cached"."""
+    start: float
+    end: float
+    attempt: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+def bars(run: Run, tasks: Sequence[Task], moves: Iterable[Move], now: float) -> list[Bar]:
+    """The bars in the order of the plan; attempts of one task stand in one row."""
+    begin = run.started or run.created
+    # A run that is over has no open bars, however it ended.
+    until = now if run.active else (run.ended or run.heartbeat or begin)
+    by_node: dict[str, list[Move]] = {}
+    for move in moves:
+        by_node.setdefault(move.node, []).append(move)
+    out = []
+    for row, task in enumerate(tasks):
+        title = row_title(row, task)
+        for state, start, end, attempt in _stretches(by_node.get(task.node, []), until, active=run.active):
+            out.append(Bar(task.node, title, state, max(0.0, start - begin), max(0.0, end - begin), attempt))
+    return out
+
+
+def row_title(row: int, task: Task) -> str:
+    """The name of a row: short, and different from all others."""
+    title = safe(task.title or task.node)
+    title = title if len(title) <= 32 else title[:31] + "…"
+    return f"{row + 1}. {title}"
+
+
+def _stretches(moves: Sequence[Move], until: float, *, active: bool) -> list[tuple[str, float, float, int]]:
+    out: list[tuple[str, float, float, int]] = []
+    since: Move | None = None
+    for move in moves:
+        if since is not None:
+            state, end = _outcome(since, move)
+            out.append((state, since.time, max(end, since.time), since.attempt))
+        elif move.state == "cached":
+            out.append(("cached", move.time, move.time, move.attempt))
+        since = move if move.state in _OPEN else None
+    if since is not None:
+        state = "lost" if since.state == "running" and not active else since.state
+        out.append((state, since.time, max(until, since.time), since.attempt))
+    return out
+
+
+def _outcome(since: Move, move: Move) -> tuple[str, float]:
+    """What a stretch came to, and when it ended."""
+    if since.state != "running" or move.state in _ENDS:
+        return (move.state if since.state == "running" else since.state), move.time
+    if move.reason.startswith("attempt "):  # failed, and will be tried again
+        return "failed", move.time
+    # The run's process was gone and another one goes on: nobody worked up to now.
+    return "lost", move.before or move.time
+
+
+def time_unit(seconds: float) -> tuple[str, float]:
+    """In what to tell a stretch of time on an axis, and how many seconds that is."""
+    for name, length in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 3 * length:
+            return name, length
+    return "seconds", 1.0
+
+
+def records(found: Iterable[Bar], second: float = 1.0) -> list[dict[str, object]]:
+    """The bars as a chart wants them; `second` is how many seconds its unit of time has."""
+    return [
+        {
+            "task": bar.title,
+            "node": bar.node,
+            "state": bar.state,
+            "start": bar.start / second,
+            "end": bar.end / second,
+            "took": duration(bar.seconds),
+            "attempt": bar.attempt,
+        }
+        for bar in found
+    ]
