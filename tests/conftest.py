@@ -46,5 +46,12 @@ def probes(workspace: Workspace) -> Catalog:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, so that a mistake shows in a minute."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    """Fast tests first, so that a mistake shows in a minute.
+
+    Those in a browser last: from the first on, Playwright has this thread's event loop.
+    """
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is not None) + _in_a_browser(item))
+
+
+def _in_a_browser(item: pytest.Item) -> bool:
+    return item.get_closest_marker("browser") is not None

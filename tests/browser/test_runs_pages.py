@@ -1,0 +1,217 @@
+"""The pages about runs: what ran, how it went, and running it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import box, pipeline
+from canvas_page import eventually
+from playwright.sync_api import Page, expect
+from running import Runner
+from runs_page import RunsPage, curves
+from studio import StudioServer
+from studio_page import StudioPage, in_rows
+
+from engine import launch
+from engine.catalog import build_catalog
+from engine.pipeline import Pipeline, write_pipeline
+from engine.plan import Choice
+from engine.profiles import find_profile
+from engine.runs import RunStore
+from engine.workspace import trust
+
+LEARN = '''"""Learns nothing, but tells how."""
+import time
+from voxelflow import Report, TaskContext, node
+
+
+@node("Learn", version=1, category="Probes")
+def learn(*, epochs: int = 4, rate: float = 0.5, step_s: float = 0.0, ctx: TaskContext) -> Report:
+    """Tell of losses."""
+    for epoch in range(epochs):
+        time.sleep(step_s)
+        ctx.metrics(epoch + 1, loss=1.0 / (1 + epoch * rate), accuracy=epoch * rate / (1 + epoch))
+        ctx.info(f"epoch {epoch + 1} is over")
+    path = ctx.out / "report.txt"
+    path.write_text("learnt")
+    return Report(uri=str(path), figures={"epochs": epochs})
+'''
+
+
+class LocalRunner(Runner):
+    """With the profile that everyone has, so that runs can be run again."""
+
+    def start(self, document: Pipeline, **choice: Any) -> str:
+        run_id, _ = launch.start(
+            document, self.catalog, self.workspace, self.store, profile=find_profile("local"), choice=Choice(**choice)
+        )
+        return run_id
+
+
+@pytest.fixture
+def runner(studio: StudioServer) -> Iterator[Runner]:
+    (studio.workspace.my_nodes / "learn.py").write_text(LEARN)
+    trust(studio.workspace)
+    store = RunStore(studio.workspace)
+    yield LocalRunner(build_catalog((), studio.workspace), studio.workspace, store)
+    store.close()
+
+
+GOOD = in_rows(pipeline(box("a", "Make", text="fine"), box("b", "Join"), wires="a.out>b.first", name="good one"))
+
+
+def failing(marker: Path) -> Pipeline:
+    """Fails once, then goes on."""
+    return in_rows(
+        pipeline(
+            box("a", "Make", text="${words}"),
+            box("f", "Fail", how="told", marker=str(marker), times=1),
+            wires="a.out>f.first",
+            name="bad one",
+            words="some words",
+        )
+    )
+
+
+def learning(rate: float) -> Pipeline:
+    return in_rows(pipeline(box("l", "Learn", rate=rate, epochs="${epochs}"), name="learning", epochs=4))
+
+
+def test_the_history_is_searched_filtered_and_leads_to_runs(page: Page, runner: Runner, tmp_path: Path) -> None:
+    pages = RunsPage(page).history()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
+    good, _ = runner.run(GOOD)
+    bad, _ = runner.run(failing(tmp_path / "marker"))
+    pages.history()
+    newest, oldest = pages.expect_rows("bad one", "good one")
+    assert (newest.run, newest.state, newest.profile, newest.attempt) == (bad.run_id[-6:], "failed", "local", "1")
+    assert newest.result == "f.how: the probe was told to fail. Tell it otherwise."
+    assert (oldest.run, oldest.state, oldest.result) == (good.run_id[-6:], "done", "steps 1")
+    assert re.fullmatch(r"[\d.]+ s", oldest.duration)
+
+    search = page.get_by_role("searchbox", name="Search")
+    search.fill("GOOD")
+    pages.expect_rows("good one")
+    search.fill("told to fail")
+    pages.expect_rows("bad one")
+    search.fill("nothing is called so")
+    expect(page.get_by_text("No run matches.")).to_be_visible()
+    search.fill("")
+    pages.expect_rows("bad one", "good one")
+    page.get_by_role("combobox", name="State").fill("done")
+    page.get_by_role("option", name="done").click()
+    pages.expect_rows("good one")
+    page.keyboard.press("Escape")
+    assert "state=done" in page.url
+    pages.open_row(0)
+    pages.shows("good one", "done")
+    assert pages.run_id == good.run_id
+
+
+def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
+    page: Page, runner: Runner, studio: StudioServer, tmp_path: Path
+) -> None:
+    bad, tasks = runner.run(failing(tmp_path / "marker"))
+    pages = RunsPage(page).open(bad.run_id)
+    pages.shows("bad one", "failed")
+    expect(page.get_by_role("alert").first).to_contain_text("the probe was told to fail")
+    pages.expect_in_graph("done", "failed")
+    panel = page.locator(".vf-title").last
+    expect(panel).to_contain_text("Fail")
+    pages.click_in_graph("done")
+    expect(panel).to_contain_text("Make")
+    expect(page.get_by_role("log")).to_contain_text("wrote some words")
+    parameters = page.get_by_role("table", name="Parameters")
+    expect(parameters.get_by_role("row").filter(has_text="text")).to_contain_text("some words")
+    expect(page.get_by_role("table", name="Outputs")).to_contain_text(tasks["a"].outputs["out"].uri)
+    pages.click_in_graph("failed")
+    expect(panel).to_contain_text("Fail")
+
+    expect(pages.tab("Timeline").get_by_test_id("stVegaLiteChart")).to_be_visible()
+    expect(pages.tab("Metrics")).to_contain_text("This run has no metrics.")
+    logs = pages.tab("Logs")
+    expect(logs.get_by_role("log")).to_contain_text("wrote some words")
+    logs.get_by_role("searchbox", name="Search the log").fill("raise")
+    expect(logs.get_by_role("log")).not_to_contain_text("wrote some words")
+    expect(logs.get_by_role("log")).to_contain_text("raise VoxelflowError")
+    with page.expect_download() as download:
+        pages.tab("Pipeline").get_by_role("button", name="Download JSON").click()
+    assert download.value.path().read_text() == bad.document
+    expect(page.get_by_role("tabpanel", name="Pipeline").get_by_test_id("stCode")).to_contain_text('"some words"')
+
+    pages.button("Resume").click()
+    pages.shows("bad one", "done")
+    assert pages.run_id == bad.run_id
+    assert runner.store.run(bad.run_id).attempt == 2
+
+    pages.button("Re-run").click()
+    eventually(lambda: pages.run_id != bad.run_id)
+    pages.shows("bad one", "done")
+    again = pages.run_id
+    assert {t.state for t in runner.tasks(again).values()} == {"cached"}
+
+    pages.button("Re-run with changes").click()
+    page.get_by_role("dialog").get_by_role("textbox", name="words").fill("new words")
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    eventually(lambda: pages.run_id not in (again, bad.run_id))
+    pages.shows("bad one", "done")
+    changed = runner.store.run(pages.run_id)
+    assert '"new words"' in changed.document
+
+    pages.button("Open as pipeline").click()
+    canvas = StudioPage(page, studio).ready()
+    canvas.shows("bad one")
+    expect(canvas.cards).to_have_count(2)
+    assert canvas.doc["parameters"]["words"]["value"] == "new words"
+
+
+def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, studio: StudioServer) -> None:
+    first, _ = runner.run(learning(0.5))
+    live = runner.start(
+        in_rows(pipeline(box("l", "Learn", rate=2.0, epochs=12, step_s=0.5), name="learning")),
+    )
+    pages = RunsPage(page).open(live)
+    pages.shows("learning", "running")
+    metrics = pages.tab("Metrics")
+    charts = metrics.get_by_test_id("stVegaLiteChart")
+    expect(charts).to_have_count(2)
+    eventually(lambda: curves(charts.first) == 1, "no curve is drawn")
+    pages.shows("learning", "done")
+    system = pages.tab("System")
+    expect(system.get_by_role("heading").filter(has_text=re.compile("CPU|Processor"))).to_be_visible()
+    eventually(lambda: curves(system.get_by_test_id("stVegaLiteChart").first) >= 1, "no load is drawn")
+
+    pages.history()
+    pages.expect_rows("learning", "learning")
+    expect(pages.button("Compare")).to_be_disabled()
+    pages.tick(0)
+    pages.tick(1)
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    pages.button("Compare").click()
+    parameters = page.get_by_role("table", name="Parameters")
+    expect(parameters.get_by_role("row").filter(has_text="rate")).to_contain_text(re.compile(r"2(\.0)?.*0\.5|0\.5.*2"))
+    expect(parameters.get_by_role("row").filter(has_text="epochs")).not_to_have_count(0)
+    for chart in page.get_by_test_id("stVegaLiteChart").all():
+        eventually(lambda chart=chart: curves(chart) == 2, "the runs' curves do not lie over each other")
+    expect(page.get_by_role("table", name="Final figures")).to_contain_text("loss")
+    for run_id in (first.run_id, live):
+        expect(pages.button(f"Open {run_id[-6:]}")).to_be_visible()
+    pages.button(f"Open {first.run_id[-6:]}").click()
+    pages.shows("learning", "done")
+    assert pages.run_id == first.run_id
+
+
+def test_a_saved_pipeline_opens_from_its_run(page: Page, runner: Runner, studio: StudioServer) -> None:
+    write_pipeline(GOOD, studio.workspace.pipelines / "good-one.json")
+    good, _ = runner.run(GOOD)
+    RunsPage(page).open(good.run_id).button("Open as pipeline").click()
+    canvas = StudioPage(page, studio).ready()
+    canvas.shows("good one")
+    eventually(lambda: canvas.document == "good-one")
+    canvas.expect_state("a", "done", "fresh")
+    canvas.run_bar.get_by_role("link", name="Open run").click()
+    RunsPage(page).shows("good one", "done")

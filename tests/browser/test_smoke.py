@@ -1,0 +1,49 @@
+"""The app opens, by itself, and says so when it cannot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+from studio import StudioServer
+
+
+def test_the_app_opens_with_the_quickstart_pipeline(page: Page) -> None:
+    """That nothing was asked of another host, and that nothing went wrong unseen, is checked at every test's end."""
+    page.goto("/")
+    expect(page.get_by_role("link", name="Build")).to_be_visible()
+    expect(page.get_by_role("link", name="Runs")).to_be_visible()
+    for node in ("make", "convert", "table", "optimize", "train"):
+        expect(page.locator(f'.react-flow__node[data-id="{node}"]')).to_be_visible()
+    expect(page.get_by_test_id("stMainMenu")).to_have_count(0)
+    expect(page.get_by_test_id("stAppDeployButton")).to_have_count(0)
+
+
+def test_the_pages_lead_to_one_another(page: Page) -> None:
+    page.goto("/runs")
+    expect(page.get_by_role("link", name="Runs")).to_be_visible()
+    page.get_by_role("link", name="Build").click()
+    expect(page.locator(".react-flow__pane")).to_be_visible()
+    page.get_by_role("link", name="Runs").click()
+    expect(page.locator(".react-flow__pane")).to_have_count(0)
+    page.go_back()
+    expect(page.locator(".react-flow__pane")).to_be_visible()
+
+
+def test_a_page_that_fails_says_what_and_shows_no_traceback(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('<b>no</b> *coffee*')\n")
+    program = (
+        "import pathlib, sys, ui.studio, voxelflow\n"
+        "ui.studio._APP = pathlib.Path('broken.py').absolute()\n"
+        "sys.argv[0] = 'voxelflow'\n"
+        "voxelflow.main()\n"
+    )
+    with StudioServer(tmp_path, program=(sys.executable, "-P", "-c", program)) as server:
+        page = browser.new_context().new_page()
+        page.goto(server.start().url)
+        told = page.get_by_text("This page met an unexpected error: ValueError: <b>no</b> *coffee*")
+        expect(told).to_be_visible()
+        expect(page.get_by_text("broken.py")).to_have_count(0)
+        page.context.close()
+        assert "broken.py" in server.output

@@ -1,0 +1,129 @@
+"""Two people on one pipeline: both see both, and neither loses anything without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from building import box, pipeline
+from canvas_page import box as place_of
+from canvas_page import eventually, middle, seed
+from playwright.sync_api import Page, expect
+from studio import StudioServer
+from studio_page import StudioPage, in_rows
+
+NODES = in_rows(
+    pipeline(
+        box("a", "Make", text="one", steps=1),
+        box("b", "Join"),
+        box("c", "Make", text="three"),
+        wires="a.out>b.first",
+        name="shared",
+    )
+)
+
+
+@pytest.fixture
+def tabs(studio: StudioServer, open_page: Callable[[], Page]) -> tuple[StudioPage, StudioPage]:
+    """Two people's tabs with the same pipeline."""
+    seed(studio, NODES)
+    one, two = (StudioPage(open_page(), studio).open("shared") for _ in range(2))
+    expect(one.toolbar).to_contain_text("1 other here")
+    expect(two.toolbar).to_contain_text("1 other here")
+    return one, two
+
+
+def test_two_people_edit_together(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    one.select("a")
+    two.select("a")
+    # Both type into one node at the same time, into different fields.
+    one.field("Text").press("End")
+    one.field("Text").press_sequentially(" by the first")
+    two.field("Steps").fill("7")
+    for tab in tabs:
+        expect(tab.field("Text")).to_have_value("one by the first")
+        expect(tab.field("Steps")).to_have_value("7")
+        assert tab.selected() == ["a"]
+    eventually(lambda: one.params("a") == {"text": "one by the first", "steps": 7})
+
+    # While one drags a card, the other one's edits arrive and disturb nothing.
+    start = middle(one.head("c"))
+    before = place_of(one.card("c"))
+    one.take(start, (start[0] + 30, start[1] + 110))
+    two.set("c", "Text", "by the second")
+    two.head("b").dblclick()
+    two.card("b").get_by_role("textbox", name="Title").fill("named by the second")
+    two.keys("Enter")
+    expect(one.card("b")).to_contain_text("named by the second")
+    held = place_of(one.card("c"))
+    assert (held["x"] - before["x"], held["y"] - before["y"]) == pytest.approx((30, 110), abs=4)
+    one.page.mouse.up()
+    expect(one.field("Text")).to_have_value("by the second")
+    eventually(lambda: one.node("c")["position"]["y"] > 100)
+    assert two.selected() == ["b"]
+    dropped = place_of(one.card("c"))["y"]
+    assert dropped - before["y"] == pytest.approx(110, abs=4)
+    eventually(lambda: abs(place_of(two.card("c"))["y"] - dropped) < 2, "the other one does not see it move")
+
+    # Undo takes back one's own steps only.
+    one.frame_keys("Control+z")
+    eventually(lambda: one.node("c")["position"]["y"] < 100)
+    one.frame_keys("Control+z")
+    eventually(lambda: one.params("a") == {"text": "one", "steps": 7})
+    expect(one.button("Undo")).to_be_disabled()
+    assert one.node("b")["title"] == "named by the second"
+    assert one.params("c") == {"text": "by the second"}
+    for _ in range(3):
+        two.frame_keys("Control+z")
+    eventually(lambda: (two.params("a"), two.params("c")) == ({"text": "one", "steps": 1}, {"text": "three"}))
+    expect(two.button("Undo")).to_be_disabled()
+    expect(one.card("b").locator(".card-title")).to_have_text("Join")
+
+
+def test_a_save_is_everyones(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    one.set("a", "Text", "to be saved")
+    expect(two.unsaved).to_be_visible()
+    two.save_button.click()
+    expect(two.told("Saved")).to_be_visible()
+    expect(one.unsaved).to_have_count(0)
+    expect(one.save_button).to_be_disabled()
+    assert '"to be saved"' in one.file.read_text()
+
+    one.choose("Rename…")
+    one.name_it("renamed", "Rename")
+    two.shows("renamed")
+    eventually(lambda: two.document == "renamed")
+    two.set("c", "Text", "after the renaming")
+    eventually(lambda: one.params("c") == {"text": "after the renaming"})
+    two.page.context.close()
+    expect(one.toolbar.get_by_text("other here")).to_have_count(0)
+
+
+def test_what_one_deletes_the_other_does_not_lose_silently(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    two.select("c")
+    two.field("Text").fill("worth keeping")
+    one.select("c")
+    expect(one.field("Text")).to_have_value("worth keeping")
+    one.keys("Delete")
+    expect(two.card("c")).to_have_count(0)
+    assert two.selected() == []
+    expect(two.inspector.get_by_role("heading", name="shared")).to_be_visible()
+    # Whoever deleted it can bring it back, with what the other one typed.
+    one.frame_keys("Control+z")
+    expect(two.card("c")).to_be_visible()
+    eventually(lambda: two.params("c") == {"text": "worth keeping"})
+
+    one.choose("Delete…")
+    expect(one.dialog).to_contain_text("Others have it open at this moment.")
+    one.answer("Delete")
+    expect(one.told("Deleted shared")).to_be_visible()
+    gone = two.page.get_by_role("status").filter(has_text="was deleted on disk by someone else")
+    expect(gone).to_be_visible()
+    two.select("c")
+    expect(two.field("Text")).to_have_value("worth keeping")
+    gone.get_by_role("button", name="Save again").click()
+    expect(two.told("Saved")).to_be_visible()
+    assert '"worth keeping"' in two.file.read_text()

@@ -1,0 +1,274 @@
+"""The Build page as a person uses it: mouse and keyboard, and what then lies in the workspace's files."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from browser import TIMEOUT_MS
+from playwright.sync_api import FloatRect, Locator, Page, expect
+from studio import StudioServer
+
+from engine.pipeline import Pipeline, Position, write_pipeline
+
+T = TypeVar("T")
+Side = Literal["input", "output"]
+Point = tuple[float, float]
+
+_STEPS = 8
+"""Moves of the mouse on its way: a drag is more than a jump."""
+
+
+def seed(studio: StudioServer, pipeline: Pipeline, document: str = "") -> str:
+    """Write a pipeline into the workspace, its nodes in a row unless they have places. Gives the document's id."""
+    nodes = pipeline.nodes
+    if all(node.position == Position() for node in nodes):
+        nodes = tuple(n.model_copy(update={"position": Position(x=320 * i, y=80)}) for i, n in enumerate(nodes))
+    document = document or pipeline.name
+    write_pipeline(pipeline.model_copy(update={"nodes": nodes}), studio.workspace.pipelines / f"{document}.json")
+    return document
+
+
+def eventually(ask: Callable[[], T], told: str = "", *, within_s: float = TIMEOUT_MS / 1000) -> T:
+    """What `ask` gives as soon as it is true."""
+    until = time.monotonic() + within_s
+    while not (found := ask()):
+        if time.monotonic() > until:
+            raise AssertionError(told or f"never came true: {found!r}")
+        time.sleep(0.05)
+    return found
+
+
+class CanvasPage:
+    """The editor in one tab."""
+
+    def __init__(self, page: Page, studio: StudioServer) -> None:
+        self.page = page
+        self.studio = studio
+
+    # --- opening ----------------------------------------------------------------------------
+
+    def open(self, document: str | None = None) -> CanvasPage:
+        """Go to the Build page and wait until it can be used."""
+        self.page.goto("/" if document is None else f"/?pipeline={document}")
+        return self.ready()
+
+    def ready(self) -> CanvasPage:
+        expect(self.button("Undo")).to_be_visible()
+        expect(self.page.get_by_role("complementary", name="Nodes").get_by_role("button", name="Make")).to_be_visible()
+        return self
+
+    def new(self) -> CanvasPage:
+        """An empty pipeline, from the menu."""
+        before = self.document
+        self.choose("New pipeline")
+        eventually(lambda: self.document != before, "no new pipeline was opened")
+        expect(self.page.get_by_text("This pipeline is empty")).to_be_visible()
+        return self
+
+    def choose(self, item: str) -> None:
+        """An item of the pipeline's menu."""
+        self.page.get_by_role("button", name=re.compile("^Pipeline (?!parameters$)")).click()
+        self.page.get_by_role("menuitem", name=item).click()
+
+    def button(self, name: str) -> Locator:
+        """A button of the bar above the canvas."""
+        return self.page.locator(".toolbar").get_by_role("button", name=name, exact=True)
+
+    # --- what there is ----------------------------------------------------------------------
+
+    @property
+    def document(self) -> str:
+        """Id of the document, as the page's address says."""
+        # `page.url` stands still while nothing waits for the page.
+        found = parse_qs(urlsplit(self.page.evaluate("location.href")).query).get("pipeline")
+        return found[0] if found else ""
+
+    @property
+    def frame(self) -> Locator:
+        """The canvas itself, where nodes lie."""
+        return self.page.get_by_role("region", name="Canvas", exact=True)
+
+    @property
+    def cards(self) -> Locator:
+        return self.page.get_by_test_id(re.compile("^node-"))
+
+    def card(self, node: str) -> Locator:
+        return self.page.get_by_test_id(f"node-{node}")
+
+    def port(self, node: str, name: str, side: Side) -> Locator:
+        return self.card(node).locator(f'[data-port="{name}"][data-side="{side}"]')
+
+    def wires(self) -> Locator:
+        return self.page.locator(".react-flow__edge")
+
+    def wire(self, source: str, target: str) -> Locator:
+        """The wire from `node.port` to `node.port`."""
+        return self.page.locator(f'.react-flow__edge[data-id="{source}->{target}"]')
+
+    @property
+    def inspector(self) -> Locator:
+        return self.page.get_by_role("complementary", name="Inspector")
+
+    def field(self, title: str) -> Locator:
+        """The control of a parameter of the chosen node."""
+        return self.inspector.get_by_label(title, exact=True)
+
+    def notes(self, name: str) -> Locator:
+        """What is told under the field of the parameter called so in the declaration."""
+        return self.inspector.locator(f'[role=alert][data-field="{name}"]')
+
+    @property
+    def zoom(self) -> str:
+        """In per cent, as the canvas shows it."""
+        return self.page.get_by_role("button", name=re.compile("^Zoom .* %")).inner_text()
+
+    def selected(self) -> list[str]:
+        """Ids of the chosen nodes."""
+        chosen = self.page.locator(".react-flow__node.selected").all()
+        return sorted(item.get_attribute("data-id") or "" for item in chosen)
+
+    # --- what lies in the workspace -----------------------------------------------------------
+
+    @property
+    def file(self) -> Path:
+        return self.studio.workspace.pipelines / f"{self.document}.json"
+
+    @property
+    def text(self) -> str:
+        """The document as Python has it: the draft's text, or the file's when nothing is unsaved."""
+        draft = self.studio.workspace.root / "drafts" / f"{self.document}.json"
+        try:
+            found: str = json.loads(draft.read_text())["pipeline"]
+        except FileNotFoundError:
+            return self.file.read_text() if self.file.exists() else ""
+        return found
+
+    @property
+    def doc(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.text or "{}")
+        return found
+
+    def node(self, node: str) -> dict[str, Any]:
+        """A node of the document; empty when it is not there (yet)."""
+        return next((n for n in self.doc.get("nodes", ()) if n["id"] == node), {})
+
+    def params(self, node: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.node(node).get("params", {})
+        return found
+
+    def edges(self) -> list[str]:
+        """`a.out>b.first` of every wire, sorted."""
+        return sorted(f"{e['from']}>{e['to']}" for e in self.doc.get("edges", ()))
+
+    def expect_edges(self, *wires: str) -> None:
+        """On the canvas and in the document."""
+        expect(self.wires()).to_have_count(len(wires))
+        eventually(lambda: self.edges() == sorted(wires), f"the wires are {self.edges()}, not {sorted(wires)}")
+
+    def expect_nodes(self, *nodes: str) -> None:
+        expect(self.cards).to_have_count(len(nodes))
+        wanted = sorted(nodes)
+        eventually(lambda: sorted(n["id"] for n in self.doc.get("nodes", ())) == wanted, "the document differs")
+
+    def export(self) -> str:
+        """The JSON that the menu's export gives: made by Python after all that was edited before."""
+        with self.page.expect_download() as download:
+            self.choose("Export JSON")
+        return download.value.path().read_text()
+
+    # --- nodes ------------------------------------------------------------------------------
+
+    def add(self, node_type: str, at: Point | None = None) -> str:
+        """Add a node through the menu of `/`, at the pointer if `at` is given. Gives its id."""
+        if at is not None:
+            self.page.mouse.move(*at)
+        self.frame_keys("/")
+        return self.pick(node_type)
+
+    def pick(self, node_type: str) -> str:
+        """Pick a node type in the menu that is open; gives the new node's id."""
+        menu = self.page.get_by_role("dialog", name="Add a node")
+        menu.get_by_role("combobox", name="Search nodes").fill(node_type)
+        menu.get_by_role("option", name=node_type, exact=True).click()
+        expect(menu).to_have_count(0)
+        selected = self.page.locator(".react-flow__node.selected")
+        expect(selected).to_have_count(1)
+        return selected.get_attribute("data-id") or ""
+
+    def drag_in(self, node_type: str, at: Point) -> str:
+        """Drag a node type from the palette to a place on the screen; gives the new node's id."""
+        before = self.cards.count()
+        item = self.page.get_by_role("complementary", name="Nodes").get_by_role("button", name=node_type, exact=True)
+        self.drag(middle(item), at)
+        expect(self.cards).to_have_count(before + 1)
+        selected = self.page.locator(".react-flow__node.selected")
+        expect(selected).to_have_count(1)
+        return selected.get_attribute("data-id") or ""
+
+    def select(self, node: str) -> None:
+        self.head(node).click()
+        expect(self.page.locator(f'.react-flow__node.selected[data-id="{node}"]')).to_have_count(1)
+
+    def head(self, node: str) -> Locator:
+        """Where a card is taken to be moved."""
+        return self.card(node).locator(".card-title")
+
+    def deselect(self) -> None:
+        self.frame_keys("Escape")
+        expect(self.page.locator(".react-flow__node.selected")).to_have_count(0)
+
+    # --- wires ------------------------------------------------------------------------------
+
+    def draw(self, source: str, target: str) -> None:
+        """Drag a wire from an output to an input, each `node.port`."""
+        self.drag(*self.ends(source, target))
+
+    def ends(self, source: str, target: str) -> tuple[Point, Point]:
+        from_node, from_port = source.split(".")
+        to_node, to_port = target.split(".")
+        return middle(self.port(from_node, from_port, "output")), middle(self.port(to_node, to_port, "input"))
+
+    def between(self, source: str, target: str) -> Point:
+        """The middle of a wire."""
+        (x, y), (x2, y2) = self.ends(source, target)
+        return (x + x2) / 2, (y + y2) / 2
+
+    # --- mouse and keys -----------------------------------------------------------------------
+
+    def take(self, start: Point, to: Point) -> None:
+        """Press the mouse and drag, and keep it pressed."""
+        mouse = self.page.mouse
+        mouse.move(*start)
+        mouse.down()
+        mouse.move(start[0] + (3 if to[0] >= start[0] else -3), start[1] + 3)
+        mouse.move(*to, steps=_STEPS)
+
+    def drag(self, start: Point, to: Point) -> None:
+        self.take(start, to)
+        self.page.mouse.up()
+
+    def frame_keys(self, *keys: str) -> None:
+        """Press keys while the canvas has the focus."""
+        self.frame.focus()
+        self.keys(*keys)
+
+    def keys(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+
+def box(item: Locator) -> FloatRect:
+    found = item.bounding_box()
+    assert found is not None, f"{item} is not shown"
+    return found
+
+
+def middle(item: Locator) -> Point:
+    found = box(item)
+    return found["x"] + found["width"] / 2, found["y"] + found["height"] / 2

@@ -1,0 +1,23 @@
+"""The canvas's own tools (node.js), for tests that build it. Nobody needs them to run Voxelflow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CANVAS = Path(__file__).parents[2] / "ui" / "canvas"
+
+
+def run_tool(*command: str, cwd: Path = CANVAS) -> None:
+    """Run a program of the canvas's node_modules. Skips the test where they are not installed, but not in CI."""
+    tool = CANVAS / "node_modules" / ".bin" / command[0]
+    program = shutil.which(command[0]) if command[0] == "node" else str(tool)
+    if program is None or not (CANVAS / "node_modules").exists():
+        told = "the canvas's tools are not installed: `npm ci` in ui/canvas"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
+    done = subprocess.run([program, *command[1:]], cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import PipelineError
+from engine.pipeline import Edge, Node, Pipeline, PipelineParameter, Position, dump, read_pipeline
+from ui.build.documents import apply, doc_to_pipeline, pipeline_to_doc
+from ui.protocol import Doc, Op
+
+text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+number = st.floats(allow_nan=False, allow_infinity=False)
+value = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | number | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+node_id = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)
+nodes = st.builds(
+    Node,
+    id=node_id,
+    type=text,
+    version=st.none() | st.integers(),
+    title=text,
+    params=st.dictionaries(text, value, max_size=3),
+    position=st.builds(Position, x=number, y=number),
+    retries=st.integers(0, 100),
+    timeout_s=st.none() | st.floats(0.001, 1e9),
+    ui=st.dictionaries(text, value, max_size=2),
+)
+end = st.from_regex(r"[^.]{1,6}\.[^.]{1,6}", fullmatch=True).filter(
+    lambda t: not any(0xD800 <= ord(c) < 0xE000 for c in t)
+)
+edges = st.builds(lambda a, b: Edge(**{"from": a, "to": b}), end, end)
+pipelines = st.builds(
+    Pipeline,
+    name=st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=300),
+    description=text,
+    parameters=st.dictionaries(node_id, st.builds(PipelineParameter, value=value, help=text), max_size=3),
+    nodes=st.lists(nodes, max_size=5, unique_by=lambda n: n.id.lower()).map(tuple),
+    # Some of them twice and thrice: the document allows it, so it must survive.
+    edges=st.lists(edges, max_size=4)
+    .flatmap(lambda few: st.lists(st.sampled_from(few), max_size=8) if few else st.just([]))
+    .map(tuple),
+    ui=st.dictionaries(text, value, max_size=2),
+)
+
+
+@given(pipelines)
+def test_a_pipeline_comes_back_from_its_doc_as_it_was(pipeline: Pipeline) -> None:
+    back = doc_to_pipeline(pipeline_to_doc(pipeline))
+    assert back == pipeline
+    assert dump(back) == dump(pipeline)
+
+
+@given(pipelines)
+def test_it_survives_the_way_to_the_browser_and_back(pipeline: Pipeline) -> None:
+    sent = pipeline_to_doc(pipeline).model_dump_json()
+    assert dump(doc_to_pipeline(Doc.model_validate_json(sent))) == dump(pipeline)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "pipelines").glob("[!p]*.json")))
+def test_the_shipped_pipelines_do_too(path: Path) -> None:
+    assert dump(doc_to_pipeline(pipeline_to_doc(read_pipeline(path)))) == path.read_text()
+
+
+# --- ops ---------------------------------------------------------------------------------------
+
+
+def _set(*path: str, to: Any) -> Op:
+    return Op(path=list(path), value=to, remove=False)
+
+
+def _remove(*path: str) -> Op:
+    return Op(path=list(path), value=None, remove=True)
+
+
+def _node(**fields: Any) -> dict[str, Any]:
+    return {
+        "type": "Make", "version": None, "title": "", "params": {}, "position": {"x": 0, "y": 0},
+        "retries": 0, "timeout_s": None, "ui": {}, "order": 5, **fields,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def doc() -> Doc:
+    return pipeline_to_doc(
+        Pipeline(
+            name="d",
+            parameters={"p": PipelineParameter(value=1)},
+            nodes=(Node(id="a", type="Make", params={"text": "x", "steps": 2}), Node(id="b", type="Join")),
+            edges=(Edge(**{"from": "a.out", "to": "b.first"}),),
+        )
+    )
+
+
+def test_ops_set_and_remove_everything_a_person_can_touch(doc: Doc) -> None:
+    after = apply(
+        doc,
+        [
+            _set("description", to="what it does"),
+            _set("ui", "zoom", to=2),
+            _set("parameters", "q", to={"value": [1, "x"], "help": "h"}),
+            _remove("parameters", "p"),
+            _set("nodes", "c", to=_node(title="New", order=0.5)),
+            _set("nodes", "a", "title", to="First"),
+            _set("nodes", "a", "position", to={"x": 7.5, "y": -3}),
+            _set("nodes", "a", "retries", to=3),
+            _set("nodes", "a", "timeout_s", to=1.5),
+            _set("nodes", "a", "params", "text", to="${q}"),
+            _remove("nodes", "a", "params", "steps"),
+            _set("nodes", "a", "ui", "colour", to="red"),
+            _remove("edges", "a.out->b.first"),
+            _set("edges", "c.out->b.first", to={"source": "c.out", "target": "b.first", "order": 0}),
+        ],
+    )
+    pipeline = doc_to_pipeline(after)
+    assert [n.id for n in pipeline.nodes] == ["a", "c", "b"]
+    assert pipeline.nodes[0] == Node(
+        id="a", type="Make", title="First", params={"text": "${q}"}, position=Position(x=7.5, y=-3), retries=3,
+        timeout_s=1.5, ui={"colour": "red"},
+    )  # fmt: skip
+    assert [(e.source, e.target) for e in pipeline.edges] == [("c.out", "b.first")]
+    assert pipeline.parameters == {"q": PipelineParameter(value=[1, "x"], help="h")}
+    assert (pipeline.description, pipeline.ui) == ("what it does", {"zoom": 2})
+    assert apply(after, [_remove("nodes", "c"), _remove("ui", "zoom")]).nodes.keys() == {"a", "b"}
+
+
+def test_an_op_in_a_node_that_is_gone_does_nothing(doc: Doc) -> None:
+    gone = apply(doc, [_remove("nodes", "a")])
+    for op in (
+        _set("nodes", "a", "title", to="x"),
+        _set("nodes", "a", "params", "text", to="x"),
+        _remove("nodes", "a", "params", "text"),
+        _remove("nodes", "a"),
+        _remove("edges", "none->none"),
+        _remove("parameters", "none"),
+    ):
+        assert apply(gone, [op]) == gone
+
+
+def test_a_doc_is_never_changed_in_place_and_untouched_parts_are_shared(doc: Doc) -> None:
+    before = doc.model_dump_json()
+    after = apply(doc, [_set("nodes", "a", "params", "text", to="y")])
+    assert doc.model_dump_json() == before
+    assert after.nodes["b"] is doc.nodes["b"]
+    assert after.edges is doc.edges
+
+
+DEEP: Any = "x"
+for _ in range(200):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("op", "told"),
+    [
+        (_set(to=1), "nothing at the top"),
+        (_set("name", to="x"), "nothing at name"),
+        (_set("nodes", to={}), "nothing at nodes"),
+        (_set("nodes", "a", "params", "x", "y", to=1), "nothing at nodes/a/params/x/y"),
+        (_set("nodes", "a", "colour", to=1), "nothing at colour"),
+        (_remove("nodes", "a", "title"), "nothing at title"),
+        (_remove("description"), "nothing at description"),
+        (_set("nodes", "../up", to=_node()), "'../up' cannot be a node's id"),
+        (_set("nodes", "a\n", to=_node()), "cannot be a node's id"),
+        (_set("nodes", "", to=_node()), "cannot be a node's id"),
+        (_set("nodes", "A", to=_node()), "only by case"),
+        (_set("nodes", "c", to={"type": "Make"}), "c: version: Field required"),
+        (_set("nodes", "c", to=_node(order=float("nan"))), "NaN"),
+        (_set("nodes", "a", "retries", to=101), "retries"),
+        (_set("nodes", "a", "retries", to="many"), "retries"),
+        (_set("nodes", "a", "timeout_s", to=0), "timeout_s"),
+        (_set("nodes", "a", "position", to={"x": float("inf"), "y": 0}), "NaN and infinity"),
+        (_set("nodes", "a", "params", "text", to=float("nan")), "NaN and infinity"),
+        (_set("nodes", "a", "params", "text", to=["half a smile: \ud83d"]), "broken character"),
+        (_set("nodes", "a", "params", "\ud83d", to=1), "broken character"),
+        (_set("nodes", "a", "title", to="\ud83d"), "broken character"),
+        (_set("description", to=7), "is text"),
+        (_set("parameters", "1st", to={"value": 1, "help": ""}), "cannot be the name of a parameter"),
+        (_set("parameters", "x\n", to={"value": 1, "help": ""}), "cannot be the name of a parameter"),
+        (_set("edges", "a->b", to={"source": "a", "target": "b", "order": 0}), "the wire"),
+        (_set("edges", "x", to={"source": "a.out", "target": "b.first", "order": 0}), "another name"),
+        (_set("edges", "a.o->b.i#1", to={"source": "a.o", "target": "b.i", "order": 0}), "another name"),
+    ],
+)
+def test_an_op_that_would_leave_no_valid_pipeline_is_refused(doc: Doc, op: Op, told: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        apply(doc, [op])
+    assert told in caught.value.line()
+
+
+def test_what_is_nested_too_deeply_is_refused(doc: Doc) -> None:
+    op = Op.model_construct(path=["ui", "deep"], value=DEEP, remove=False)
+    with pytest.raises(PipelineError, match="nested too deeply"):
+        apply(doc, [op])
+
+
+paths = st.sampled_from(
+    [
+        ["description"], ["ui", "k"], ["parameters", "p"], ["parameters", "P P"], ["edges", "a.out->b.first"],
+        ["edges", "a.out->b.first#2"], ["nodes", "a"], ["nodes", "b"], ["nodes", "A"], ["nodes", "c"],
+        ["nodes", "a", "title"], ["nodes", "a", "position"], ["nodes", "a", "retries"], ["nodes", "a", "timeout_s"],
+        ["nodes", "a", "order"], ["nodes", "a", "version"], ["nodes", "b", "params", "x"], ["nodes", "b", "params"],
+        ["nodes", "zz", "title"], ["name"], [],
+    ]
+)  # fmt: skip
+values = (
+    value
+    | st.just(_node())
+    | st.just({"source": "a.out", "target": "b.first", "order": 1.5})
+    | st.just({"value": 1, "help": ""})
+    | st.just({"x": 1e308, "y": 0})
+    | st.floats()
+)
+
+
+@given(st.lists(st.builds(Op, path=paths, value=values, remove=st.booleans()), max_size=12))
+def test_whatever_is_applied_the_doc_can_be_written_and_read(ops: list[Op]) -> None:
+    doc = pipeline_to_doc(Pipeline(name="d", nodes=(Node(id="a", type="T"), Node(id="b", type="T"))))
+    for op in ops:
+        try:
+            doc = apply(doc, [op])
+        except PipelineError:
+            continue
+        json.loads(dump(doc_to_pipeline(doc)).encode())
+        assert doc_to_pipeline(Doc.model_validate_json(doc.model_dump_json())) == doc_to_pipeline(doc)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.workspace import Workspace
+from ui.build import files
+from ui.build.files import browse
+from ui.protocol import Listing
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An allowed folder (see `_isolated`), with a forbidden one beside it."""
+    return tmp_path
+
+
+def _look(workspace: Workspace, base: Path, path: str | Path | None) -> Listing:
+    return browse(workspace, base, 7, None if path is None else str(path))
+
+
+def test_a_folder_is_listed_folders_first_in_natural_order(workspace: Workspace, root: Path) -> None:
+    data = root / "data"
+    for name in ("b10", "b2", "A1", ".hidden"):
+        (data / name).mkdir(parents=True)
+    for name in ("v10.npy", "v9.npy", ".secret", "<b>.txt", "\u0661.npy", "²"):
+        (data / name).write_bytes(b"123")
+    found = _look(workspace, root, data)
+    assert [e.name for e in found.entries] == [
+        "A1", "b2", "b10", "<b>.txt", "v9.npy", "v10.npy", "²", "\u0661.npy",
+    ]  # fmt: skip
+    assert [e.kind for e in found.entries] == ["folder"] * 3 + ["file"] * 5
+    assert (found.request, found.path, found.parent, found.problem) == (7, str(data), str(root), "")
+    assert {e.bytes for e in found.entries} == {None, 3}
+    assert found.entries[0].path == str(data / "A1")
+    assert _look(workspace, root, "data").entries == found.entries
+
+
+def test_the_roots_are_where_one_starts(workspace: Workspace, root: Path) -> None:
+    found = _look(workspace, root, None)
+    assert str(root.resolve()) in [e.path for e in found.entries]
+    assert (found.path, found.parent) == (None, None)
+    assert _look(workspace, root, root).parent is None
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/", "outside"),
+        ("/etc", "outside"),
+        ("data/../..", ".. is not followed"),
+        ("data/..", ".. is not followed"),
+        ("none", "no such folder"),
+        ("file.txt", "is a file"),
+        ("out", "outside"),
+        ("a\0b", "no path"),
+        ("x" * 5000, "x"),
+    ],
+)
+def test_what_may_not_or_cannot_be_listed_is_told(workspace: Workspace, root: Path, path: str, told: str) -> None:
+    (root / "data").mkdir()
+    (root / "file.txt").write_text("x")
+    (root / "out").symlink_to("/usr")
+    found = _look(workspace, root, path)
+    assert told in found.problem
+    assert len(found.problem) < 1000
+    assert found.entries == []
+
+
+def test_links_inside_are_followed_and_broken_ones_do_no_harm(workspace: Workspace, root: Path) -> None:
+    (root / "real").mkdir()
+    (root / "real" / "x.npy").write_bytes(b"1")
+    (root / "inside").symlink_to(root / "real")
+    (root / "circle").symlink_to(root / "circle")
+    (root / "nowhere").symlink_to(root / "none")
+    assert [e.name for e in _look(workspace, root, "inside").entries] == ["x.npy"]
+    found = {e.name: e for e in _look(workspace, root, ".").entries}
+    assert found["inside"].kind == "folder"
+    assert found["nowhere"].bytes is None
+
+
+def test_a_huge_folder_is_cut_at_its_natural_beginning(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = root / "many"
+    folder.mkdir()
+    for i in range(2_100):
+        (folder / f"{i}.npy").touch()
+    found = _look(workspace, root, folder)
+    assert found.truncated
+    assert [e.name for e in found.entries] == [f"{i}.npy" for i in range(2_000)]
+    monkeypatch.setattr(files, "_MAX_LOOKED_AT", 50)
+    found = _look(workspace, root, folder)
+    assert (found.truncated, len(found.entries)) == (True, 50)
+
+
+def test_a_folder_without_permission_and_names_that_are_no_text(workspace: Workspace, root: Path) -> None:
+    folder = root / "odd"
+    folder.mkdir()
+    with open(os.fsencode(folder) + b"/\xff.npy", "wb"):
+        pass
+    assert _look(workspace, root, folder).entries == []
+    if os.geteuid() != 0:
+        folder.chmod(0)
+        assert "denied" in _look(workspace, root, folder).problem
+        folder.chmod(0o700)

@@ -1,0 +1,269 @@
+"""Several tabs on one document, and a server that goes away."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+from building import box, pipeline
+from canvas_tab import OpenTab, Tab
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.pipeline import Pipeline, dump
+from engine.workspace import Workspace
+from ui.build import editor as editor_module
+from ui.build.editor import Editor
+from ui.build.rooms import Rooms
+from ui.protocol import (
+    Duplicate,
+    Edited,
+    Import,
+    Library,
+    MakeEdit,
+    NewDocument,
+    Op,
+    Opened,
+    Others,
+    Rename,
+    Save,
+    SaveAs,
+    Sent,
+)
+
+NODES = ("a", "b", "c")
+
+
+def _two() -> Pipeline:
+    return pipeline(box("a", "Make", text="x"), box("b", "Join"), wires="a.out>b.first", name="shared")
+
+
+def _second(rooms: Rooms, client: str = "second") -> Tab:
+    return Tab(Editor(rooms, address="shared"), client)
+
+
+def test_two_tabs_see_each_other_and_keep_both_works(open_tab: OpenTab, rooms: Rooms) -> None:
+    one = open_tab(_two())
+    two = _second(rooms)
+    assert (one.turn().last(Others).count, two.last(Others).count) == (1, 1)
+    one.set("nodes", "a", "params", "text", to="from one")
+    two.set("nodes", "b", "title", to="from two")
+    assert one.turn().pipeline == two.turn().pipeline
+    assert (one.pipeline.nodes[0].params["text"], one.pipeline.nodes[1].title) == ("from one", "from two")
+    # The same field: the later one wins, in both.
+    one.set("nodes", "a", "params", "text", to="1")
+    two.set("nodes", "a", "params", "text", to="2")
+    assert one.turn().pipeline == two.pipeline
+    assert one.pipeline.nodes[0].params["text"] == "2"
+    # One removes what the other is at work on.
+    one.edit(Op(path=["nodes", "a"], value=None, remove=True))
+    two.set("nodes", "a", "params", "text", to="too late")
+    assert [n.id for n in one.turn().pipeline.nodes] == ["b"]
+    assert one.pipeline == two.turn().pipeline
+
+
+edits = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from(["set", "remove", "add", "title", "turn"]),
+    st.sampled_from(NODES),
+    st.integers(0, 3),
+)
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(st.lists(edits, max_size=25))
+def test_tabs_that_edit_in_any_order_end_with_the_same_document(
+    rooms: Rooms, steps: list[tuple[int, str, str, int]]
+) -> None:
+    document = rooms.add(_two()).room.document
+    tabs = [Tab(Editor(rooms, address=document), f"{document}-{i}") for i in range(3)]
+    for tab, kind, node, number in steps:
+        who = tabs[tab]
+        match kind:
+            case "set":
+                who.set("nodes", node, "params", f"p{number}", to=number)
+            case "remove":
+                who.edit(Op(path=["nodes", node], value=None, remove=True))
+            case "add":
+                assert tabs[0].doc is not None
+                who.set("nodes", node, to={
+                    "type": "Make", "version": None, "title": str(number), "params": {}, "retries": 0,
+                    "position": {"x": number, "y": 0}, "timeout_s": None, "ui": {}, "order": number,
+                })  # fmt: skip
+            case "title":
+                who.set("nodes", node, "title", to=str(number))
+            case "turn":
+                who.turn()
+    texts = {dump(tab.turn().pipeline) for tab in tabs}
+    assert texts == {dump(rooms.open(document).room.pipeline)}
+    for tab in tabs:
+        tab.editor.leave()
+
+
+def test_tabs_on_threads_of_their_own_end_with_the_same_document(open_tab: OpenTab, rooms: Rooms) -> None:
+    tabs = [open_tab(_two()), *(_second(rooms, f"t{i}") for i in range(3))]
+
+    def work(tab: Tab, seed: int) -> None:
+        rng = random.Random(seed)
+        for i in range(40):
+            tab.set("nodes", rng.choice("ab"), "params", f"p{rng.randrange(3)}", to=f"{tab.client}-{i}")
+
+    threads = [threading.Thread(target=work, args=(tab, i)) for i, tab in enumerate(tabs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({dump(tab.turn().pipeline) for tab in tabs}) == 1
+    assert tabs[0].rev == 160
+    draft = rooms.drafts.read("shared")
+    assert draft is not None
+    assert draft.pipeline == tabs[0].pipeline
+
+
+def test_what_one_does_with_the_document_the_other_hears(open_tab: OpenTab, rooms: Rooms) -> None:
+    one = open_tab(_two())
+    two = _second(rooms)
+    one.say(Rename(document="shared", name="Renamed"))
+    assert (two.turn().document, two.pipeline.name) == ("renamed", "Renamed")
+    two.set("description", to="by two")
+    one.say(Save(document="renamed", overwrite=False))
+    assert [p.unsaved for p in two.turn().last(Library).pipelines] == [False]
+    # A copy under another name leaves the other tab where it is.
+    two.set("description", to="more by two")
+    one.say(SaveAs(document="renamed", name="Copy"))
+    assert (one.document, two.turn().document) == ("copy", "renamed")
+    assert two.pipeline.description == "more by two"
+    assert two.last(Others).count == 0
+
+
+@pytest.mark.slow
+def test_a_tab_that_nobody_polls_is_gone_after_a_while(
+    open_tab: OpenTab, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = open_tab(_two())
+    _second(rooms)
+    connected = True
+    third = Tab(Editor(rooms, address="shared", connected=lambda: connected), "third")
+    assert third.last(Others).count == 2
+    connected = False
+    one.wait_for(Others, lambda o: o.count == 1)
+    monkeypatch.setattr(editor_module, "GONE_AFTER_S", 0.3)
+    one.wait_for(Others, lambda o: o.count == 0)
+
+
+@pytest.mark.slow
+def test_threads_end_when_the_last_tab_is_gone(open_tab: OpenTab, rooms: Rooms) -> None:
+    tab = open_tab(_two())
+    opened = rooms.open("shared")
+    loop = opened.following._loop
+    loop._linger_s = 0.05
+    assert loop.alive
+    tab.editor.leave()
+    for _ in range(400):
+        if not loop.alive:
+            break
+        threading.Event().wait(0.02)
+    assert not loop.alive
+    # And begin again when someone comes.
+    tab.turn()
+    assert loop.alive
+
+
+# --- the server goes away ----------------------------------------------------------------------
+
+
+def test_unsaved_changes_survive_a_restart_and_nothing_is_done_twice(
+    open_tab: OpenTab, rooms: Rooms, serve: Callable[[], Rooms]
+) -> None:
+    tab = open_tab(_two())
+    tab.set("nodes", "a", "params", "text", to="unsaved")
+    # The server applies two edits and goes before the browser hears of it.
+    lost = [
+        MakeEdit(document="shared", edit=f"e{i}", ops=[Op(path=["ui", f"k{i}"], value=i, remove=False)]) for i in (1, 2)
+    ]
+    for command in lost:
+        tab.unhandled.append(Sent(n=tab.next, command=command))
+        tab.next += 1
+    outbox = {"client": tab.client, "session": tab.session, "seen": tab.seen}
+    tab.editor.handle({**outbox, "sent": [s.model_dump(mode="json") for s in tab.unhandled]})
+    assert rooms.open("shared").room.pipeline.ui == {"k1": 1, "k2": 2}
+    rooms.close()
+    again = serve()
+    tab.meet(Editor(again))
+    assert tab.document == "shared"
+    assert tab.unhandled == []
+    assert {"e1", "e2"} <= set(tab.last(Opened).edits)
+    assert (tab.pipeline.nodes[0].params["text"], tab.pipeline.ui) == ("unsaved", {"k1": 1, "k2": 2})
+    assert not [e for e in tab.all(Edited) if e.edit in ("e1", "e2")]
+    # A reload of the page is a new client; it finds the same.
+    assert Tab(Editor(again), "reloaded").pipeline == tab.pipeline
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Duplicate(document="shared"),
+        NewDocument(template=None),
+        Import(name="x", text='{"name": "shared"}'),
+        SaveAs(document="shared", name="as"),
+    ],
+)
+def test_what_makes_a_document_makes_one_also_when_it_is_sent_again_after_a_restart(
+    open_tab: OpenTab, rooms: Rooms, serve: Callable[[], Rooms], command: object, workspace: Workspace
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False))
+    sent = Sent(n=tab.next, command=command)  # type: ignore[arg-type]
+    tab.next += 1
+    tab.unhandled.append(sent)
+    outbox = {"client": tab.client, "session": tab.session, "seen": tab.seen, "sent": [sent.model_dump(mode="json")]}
+    tab.editor.handle(outbox)
+    rooms.close()
+    tab.meet(Editor(serve()))
+    assert len(tab.last(Library).pipelines) == 2
+    assert tab.unhandled == []
+
+
+def test_a_command_is_done_once_by_two_sessions_of_one_page(open_tab: OpenTab, rooms: Rooms) -> None:
+    tab = open_tab(_two())
+    sent = Sent(n=tab.next, command=Duplicate(document="shared"))
+    tab.next += 1
+    tab.unhandled.append(sent)
+    outbox = {"client": tab.client, "session": tab.session, "seen": tab.seen, "sent": [sent.model_dump(mode="json")]}
+    # The connection breaks; Streamlit makes a new session and hands it the page's last value.
+    tab.editor.handle(json.loads(json.dumps(outbox)))
+    fresh = Editor(rooms)
+    fresh.handle(outbox)
+    tab.meet(fresh)
+    assert len(tab.last(Library).pipelines) == 2
+
+
+def test_a_damaged_draft_is_told_and_the_file_shown(
+    open_tab: OpenTab, rooms: Rooms, serve: Callable[[], Rooms]
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="lost")
+    rooms.close()
+    (rooms.drafts.folder / "shared.json").write_text("{ not whole")
+    tab = Tab(Editor(serve()), "reloaded")
+    assert (tab.document, tab.pipeline.description) == ("shared", "")
+    assert "damaged" in tab.told[0]
+    assert (rooms.drafts.folder / "shared.damaged-1").read_text() == "{ not whole"
+
+
+def test_a_disk_that_takes_no_draft_is_told_and_the_work_goes_on(open_tab: OpenTab, rooms: Rooms) -> None:
+    tab = open_tab(_two())
+    (rooms.drafts.folder / "shared.json").unlink()
+    (rooms.drafts.folder / "shared.json").mkdir()
+    tab.set("description", to="not kept")
+    assert "cannot be kept" in tab.told[-1]
+    assert tab.pipeline.description == "not kept"
+    tab.say(Save(document="shared", overwrite=False))
+    assert "cannot be removed" in tab.told[-1]
+    saved = rooms.files.read("shared")
+    assert saved is not None
+    assert saved.pipeline.description == "not kept"

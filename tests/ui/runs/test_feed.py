@@ -1,0 +1,82 @@
+"""A feed reads a run's events once and goes on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.events import Artifact, Facts, Message, Metrics, SystemSample, TaskStateChanged
+from engine.runs import RunStore
+from ui.runs import feed as feed_module
+from ui.runs.feed import Feed
+
+
+@pytest.fixture
+def run_id(store: RunStore) -> str:
+    return store.create_run("p", "{}", {}, "local")
+
+
+def test_a_feed_takes_in_what_is_new_and_nothing_twice(store: RunStore, run_id: str) -> None:
+    feed = Feed(run_id)
+    assert not feed.read(store)
+    store.add_events(
+        run_id, [Metrics(node="t", step=1, values={"loss": 0.5}), Message(node="t", text="not its business")]
+    )
+    assert feed.read(store)
+    cursor = feed.cursor
+    assert not feed.read(store)
+    assert feed.cursor == cursor
+    store.add_events(run_id, [Metrics(node="t", step=2, values={"loss": 0.4, "val_loss": 0.6})])
+    assert feed.read(store)
+    assert feed.metrics["t", "loss"].values == [0.5, 0.4]
+    assert feed.metrics["t", "val_loss"].steps == [2]
+
+
+def test_events_of_other_runs_stay_theirs(store: RunStore, run_id: str) -> None:
+    other = store.create_run("p", "{}", {}, "local")
+    store.add_events(other, [Metrics(node="t", step=1, values={"loss": 0.5})])
+    feed = Feed(run_id)
+    assert not feed.read(store)
+    assert feed.metrics == {}
+
+
+def test_it_keeps_samples_moves_facts_and_files(store: RunStore, run_id: str, tmp_path: Path) -> None:
+    store.add_events(
+        run_id,
+        [
+            TaskStateChanged(time=10.0, node="t", state="running", reason="never ran before"),
+            SystemSample(time=12.0, values={"cpu_utilization_percentage": 50.0}),
+            TaskStateChanged(time=15.0, node="t", state="done"),
+            Facts(node="t", values={"parts": 3}),
+            Facts(node="t", values={"parts": 4, "bytes": 5}),
+            Artifact(node="t", role="plot", name="curves", path=str(tmp_path)),
+        ],
+    )
+    feed = Feed(run_id)
+    feed.read(store)
+    assert [(m.node, m.state, m.time, m.before) for m in feed.moves] == [
+        ("t", "running", 10.0, 0.0),
+        ("t", "done", 15.0, 12.0),
+    ]
+    assert feed.system["cpu_utilization_percentage"].steps == [12.0]
+    assert feed.facts == {"t": {"parts": 4, "bytes": 5}}
+    assert [a.name for a in feed.artifacts["t"]] == ["curves"]
+
+
+def test_a_long_run_is_read_in_parts(store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "_PART", 10)
+    monkeypatch.setattr(feed_module, "_MOST_AT_ONCE", 30)
+    store.add_events(run_id, [Metrics(node="t", step=i, values={"loss": 1.0}) for i in range(95)])
+    feed = Feed(run_id)
+    taken = []
+    while feed.read(store):
+        taken.append(len(feed.metrics["t", "loss"]))
+    assert taken == [30, 60, 90, 95]
+
+
+def test_a_loss_that_is_not_a_number_is_news_too(store: RunStore, run_id: str) -> None:
+    store.add_events(run_id, [Metrics(node="t", step=1, values={"loss": float("nan")})])
+    feed = Feed(run_id)
+    feed.read(store)
+    assert feed.metrics["t", "loss"].values[0] != feed.metrics["t", "loss"].values[0]

@@ -1,0 +1,134 @@
+"""The history: what runs came to, which are shown, which stay chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from building import box, pipeline
+
+from engine.datasets import Dataset, Report, TrainedModel, VolumeDelta, VolumeSpec
+from engine.runs import Run, Task
+from ui.runs.history import (
+    Filters,
+    Results,
+    chosen,
+    main_figures,
+    pipelines_of,
+    positions,
+    reselected,
+    result_of,
+    short_id,
+)
+
+RUN = Run("20260102-030405-abcdef", "quickstart", "{}", {}, "local", "done", "", 1, 1, 2, 2, None, None, 1, False)
+SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
+TABLE = VolumeDelta(uri="/t", count=2000, bytes=1, version=1, data_version=1)
+MODEL = TrainedModel(uri="/m", spec=SPEC, metrics={"loss": 0.5, "val_loss": 0.61234, "accuracy": 0.9}, parameters=7)
+
+
+def _task(node: str, *outputs: Dataset, **more: object) -> Task:
+    made = {f"out{i}": output for i, output in enumerate(outputs)}
+    task = Task("r", node, 0, "T", node, "done", "", "", 1, None, None, None, None, made, None)
+    return replace(task, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "result"),
+    [
+        ([_task("table", TABLE), _task("train", MODEL)], "accuracy 0.9, val_loss 0.6123"),
+        ([_task("table", TABLE), _task("report", Report(uri="/r", figures={"bad": 3}))], "2,000 volumes"),
+        ([_task("report", Report(uri="/r", figures={"bad": 3}))], "bad 3"),
+        ([_task("a")], ""),
+        ([], ""),
+    ],
+)
+def test_a_run_that_is_done_tells_its_main_figures(tasks: list[Task], result: str) -> None:
+    assert result_of(RUN, tasks) == result
+
+
+def test_a_run_that_failed_tells_why() -> None:
+    failure = {"message": "out of memory", "hint": "Give the node less to hold.", "parameter": "depth"}
+    tasks = [_task("table", TABLE), _task("train", state="failed", failure=failure)]
+    failed = replace(RUN, state="failed")
+    assert result_of(failed, tasks) == "train.depth: out of memory. Give the node less to hold."
+    assert result_of(replace(failed, error="no space left"), []) == "no space left"
+    assert result_of(replace(RUN, state="lost"), []) == "the run's process ended without a word"
+    assert len(result_of(failed, [_task("t", state="failed", failure={"message": "x" * 999})])) == 200
+
+
+def test_a_validation_figure_stands_for_its_training_one() -> None:
+    assert main_figures({"loss": 1, "val_loss": 2, "accuracy": 0.5, "val_accuracy": 0.25}) == (
+        "val_accuracy 0.25, val_loss 2"
+    )
+    assert main_figures({"iou": 0.5}) == "iou 0.5"
+
+
+RUNS = [
+    replace(RUN, run_id="1-aaa"),
+    replace(RUN, run_id="2-bbb", pipeline="Other one", state="failed", error="disk full"),
+    replace(RUN, run_id="3-ccc", pipeline="other two", state="cancelled", profile="gpu"),
+]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (Filters(), "123"),
+        (Filters("OTHER"), "23"),
+        (Filters("other gpu"), "3"),
+        (Filters("bbb"), "2"),
+        (Filters("disk"), "2"),
+        (Filters("nothing like it"), ""),
+        (Filters(states=["done", "failed"]), "12"),
+        (Filters(pipelines=["Other one"]), "2"),
+        (Filters("other", ["failed"], ["Other one"]), "2"),
+    ],
+)
+def test_runs_are_found_by_words_state_and_pipeline(filters: Filters, found: str) -> None:
+    assert "".join(run.run_id[0] for run in chosen(RUNS, filters)) == found
+    assert filters.any == (filters != Filters())
+
+
+def test_pipelines_are_listed_once() -> None:
+    assert pipelines_of([*RUNS, *RUNS]) == ["Other one", "other two", "quickstart"]
+
+
+def test_short_ids_are_what_the_command_line_finds() -> None:
+    assert short_id("20260102-030405-abcdef") == "abcdef"
+    assert short_id("odd") == "odd"
+
+
+def test_ticks_stay_with_their_runs_when_new_ones_come() -> None:
+    selected = reselected(["b", "a"], [0], [])
+    assert selected == ["b"]
+    assert positions(["c", "b", "a"], selected) == [1]
+
+
+def test_ticks_stay_when_a_filter_hides_their_runs() -> None:
+    assert reselected(["c"], [0], ["a", "c"]) == ["a", "c"]
+    assert reselected(["c"], [], ["a", "c"]) == ["a"]
+    assert reselected(["c"], [0, 7, -1], []) == ["c"]
+
+
+def test_a_result_is_kept_until_the_run_changes() -> None:
+    results = Results(capacity=10)
+    results.keep(RUN, "x")
+    assert results.known(RUN) == "x"
+    resumed = replace(RUN, attempt=2, ended=9.0)
+    assert results.known(resumed) is None
+    running = replace(RUN, run_id="other", state="running")
+    results.keep(running, "so far")
+    assert results.known(running) is None
+    for i in range(50):
+        results.keep(replace(RUN, run_id=str(i)), str(i))
+    assert results.known(replace(RUN, run_id="49")) == "49"
+    assert results.known(RUN) is None
+
+
+@pytest.mark.slow
+def test_real_runs_tell_what_they_made(runs) -> None:
+    run, tasks = runs.run(pipeline(box("a", "Make", steps=3)))
+    assert result_of(run, list(tasks.values())) == "steps 3"
+    run, tasks = runs.run(pipeline(box("a", "Fail", how="told")))
+    assert result_of(run, list(tasks.values())) == "a.how: the probe was told to fail. Tell it otherwise."

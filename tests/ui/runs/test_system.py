@@ -1,0 +1,55 @@
+"""Charts of the machine from a run's samples."""
+
+from __future__ import annotations
+
+import math
+
+from ui.runs.series import Series
+from ui.runs.system import lasted, rates, system_charts
+
+
+def _every(seconds: float, *values: float, start: float = 100.0) -> Series:
+    return Series([start + seconds * i for i in range(len(values))], list(values))
+
+
+def test_there_is_a_chart_for_what_was_sampled_and_none_for_what_was_not() -> None:
+    system = {
+        "cpu_utilization_percentage": _every(5, 10, 20),
+        "run_processes_cpu_percentage": _every(5, 30, 150),
+        "disk_read_megabytes": _every(5, 0, 50),
+        "disk_available_megabytes": _every(5, 2000, 1000),
+    }
+    charts = {c.title: c for c in system_charts(system, start=100.0)}
+    assert list(charts) == ["CPU", "Disk", "Free disk space"]
+    assert [line.label for line in charts["CPU"].lines] == ["machine", "this run (100 is one core)"]
+    assert charts["CPU"].lines[0].series.steps == [0.0, 5.0]
+    assert charts["Disk"].lines[0].series.values == [10.0]
+    assert (charts["Free disk space"].unit, charts["Free disk space"].lines[0].series.values) == ("GB", [2.0, 1.0])
+
+
+def test_each_gpu_is_a_line() -> None:
+    system = {f"gpu_{i}_utilization_percentage": _every(5, 1, 2) for i in (10, 0, 2)}
+    (chart,) = system_charts(system, 100.0)
+    assert (chart.title, [line.label for line in chart.lines]) == ("GPU", ["GPU 0", "GPU 2", "GPU 10"])
+
+
+def test_a_count_that_begins_anew_leaves_a_gap_not_a_fall() -> None:
+    found = rates(_every(5, 0, 50, 100, 0, 10), start=100.0)
+    assert found.values[:2] == [10.0, 10.0]
+    assert math.isnan(found.values[2])
+    assert found.values[3] == 2.0
+
+
+def test_a_long_silence_is_a_gap() -> None:
+    cpu = Series([100.0, 105.0, 9_000.0], [1.0, 2.0, 3.0])
+    (chart,) = system_charts({"cpu_utilization_percentage": cpu}, 100.0)
+    assert sum(math.isnan(v) for v in chart.lines[0].series.values) == 1
+    assert math.isnan(rates(cpu, 100.0).values[1])
+
+
+def test_time_is_told_in_the_unit_asked_for() -> None:
+    system = {"cpu_utilization_percentage": _every(60, 1, 2, 3)}
+    assert lasted(system, 100.0) == 120.0
+    assert lasted({}, 100.0) == 0.0
+    (chart,) = system_charts(system, 100.0, second=60.0)
+    assert chart.lines[0].series.steps[-1] == 2.0

@@ -1,0 +1,72 @@
+"""The theme: options that Streamlit knows, colours that can be read."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from streamlit import config
+
+from engine.events import RunState, TaskState
+from ui.shell.style import style_sheet, variables
+from ui.shell.theme import OPTIONS, SERIES, STATE_COLOURS, SURFACE, Mode
+
+MODES = get_args(Mode)
+
+
+def test_streamlit_knows_every_option() -> None:
+    assert set(OPTIONS) <= set(config.get_config_options())
+
+
+def test_light_and_dark_set_the_same() -> None:
+    names = {
+        mode: {n.removeprefix(f"theme.{mode}.") for n in OPTIONS if n.startswith(f"theme.{mode}.")} for mode in MODES
+    }
+    assert names["light"] == names["dark"] != set()
+    # Without a base, Streamlit follows the person's system.
+    assert "theme.base" not in OPTIONS
+
+
+def test_the_app_shows_no_traceback_and_no_developer_menu() -> None:
+    assert OPTIONS["client.showErrorDetails"] == "none"
+    assert OPTIONS["client.toolbarMode"] == "minimal"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_states_and_lines_can_be_read_on_the_background(mode: Mode) -> None:
+    background = SURFACE[mode]["background"]
+    assert OPTIONS[f"theme.{mode}.backgroundColor"] == background
+    for state, colour in STATE_COLOURS[mode].items():
+        assert _contrast(colour, background) > 4, state
+    for colour in SERIES[mode]:
+        assert _contrast(colour, background) > 3
+    assert _contrast(SURFACE[mode]["text"], background) > 10
+    assert _contrast(SURFACE[mode]["muted"], background) > 4.5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_state_has_its_colour_in_the_style_sheet(mode: Mode) -> None:
+    sheet = variables(mode)
+    for state in {*get_args(TaskState), *get_args(RunState), "left-out", "cancelling"}:
+        assert f"--vf-state-{state}:" in sheet
+        assert f".vf-state-{state} " in sheet
+
+
+def test_only_a_full_bleed_page_fills_the_window() -> None:
+    plain, full = style_sheet("light", full_bleed=False), style_sheet("light", full_bleed=True)
+    assert "100dvh" in full
+    assert "100dvh" not in plain
+    assert full.startswith(plain)
+    assert "</style" not in full
+
+
+def _contrast(one: str, other: str) -> float:
+    """Contrast ratio by WCAG 2.1."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
