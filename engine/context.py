@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.datasets import Dataset
-from engine.errors import Cancelled
+from engine.errors import Cancelled, UsageError
 from engine.events import Artifact, Event, Facts, Message, Metrics
 from engine.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class Transaction:
 
     app_id: str
     version: int
+
+
+def _no_spark() -> SparkSession:
+    raise UsageError("this task does not run on Spark", hint="Choose a compute profile with the backend spark.")
 
 
 def _drop(event: Event) -> None:
@@ -64,6 +71,12 @@ class TaskContext:
     protected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     emit: Callable[[Event], None] = _drop
     is_cancelled: Callable[[], bool] = lambda: False
+    open_spark: Callable[[], SparkSession] = _no_spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """The run's Spark session, for a node's variant for that backend. Raises `UsageError` on any other."""
+        return self.open_spark()
 
     @property
     def transaction(self) -> Transaction:

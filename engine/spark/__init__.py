@@ -1,0 +1,1 @@
+"""Apache Spark as a backend: the session, what travels to the executors, and lists of work spread over them."""
