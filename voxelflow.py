@@ -11,6 +11,7 @@ Node authors import what they need from here too: `from voxelflow import node, t
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import engine
 
-if not Path(engine.__file__ or "").with_name("pipeline.py").exists():
+if importlib.util.find_spec("engine.pipeline") is None:  # not a look at the disk: on executors we are in a zip
     raise ImportError(
         f"another package called 'engine' ({engine.__file__}) hides Voxelflow's."
         " Install Voxelflow in an environment of its own."
@@ -135,7 +136,7 @@ def run(
     store = RunStore(place)
     document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
     run_id, _ = launch.start(
-        document, catalog(place), place, store, values=values, profile=find_profile(profile), base=Path.cwd()
+        document, catalog(place), place, store, values=values, profile=find_profile(profile, place), base=Path.cwd()
     )
     for last in launch.ended(place, store, run_id):
         state, error = last.state, last.error

@@ -121,10 +121,14 @@ def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
             catalog.problems.append(_broken(str(path), exc))
 
 
-def _load_file(path: Path) -> ModuleType:
-    # The name carries the folder's hash, so that two workspaces in one process don't mix.
+def user_module(path: Path) -> str:
+    """The module that a file of `my_nodes/` becomes: with the folder's hash, so that two workspaces don't mix."""
     folder = hashlib.blake2b(str(path.parent).encode(), digest_size=4).hexdigest()
-    name = f"my_nodes_{folder}_{path.stem}"
+    return f"my_nodes_{folder}_{path.stem}"
+
+
+def _load_file(path: Path) -> ModuleType:
+    name = user_module(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")

@@ -8,7 +8,7 @@
     VF202 value missing           VF204 unknown ${name}        VF206 secret not set   VF207 unknown --set
     VF301 path missing            VF303 cannot be written      VF305 file instead of folder (or reverse)
     VF302 cannot be read          VF304 too little disk        VF306 nothing matches  VF307 not on this backend
-    VF308 outside the allowed folders
+    VF308 outside the allowed folders                          VF309 outside the profile's storage (a plan's)
     VF4xx, VF5xx                  told by a node's own look at its data (see the node)
 
 VF3xx need an `Observation`; without one (`voxelflow validate` while typing) they are left out.
@@ -16,9 +16,10 @@ VF3xx need an `Observation`; without one (`voxelflow validate` while typing) the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from engine.catalog import AnyNodeType
 from engine.datasets import DATASET_KINDS, Preview
 from engine.diagnostics import Diagnostic, Severity
 from engine.node import Look, Port
@@ -181,13 +182,38 @@ def _mutations(resolved: Resolved) -> Iterator[Diagnostic]:
 def _backends(resolved: Resolved, profile: Profile) -> Iterator[Diagnostic]:
     for item in resolved.typed():
         assert item.type is not None
-        if profile.backend not in item.type.backends and "embedded" not in item.type.backends:
-            yield _problem(
-                "VF307",
-                f"{item.node.type} cannot run on {profile.backend}",
-                f"It runs on {', '.join(sorted(item.type.backends))}; choose another profile.",
-                node=item.node.id,
-            )
+        if item.type.runs_on(profile.backend) is not None:
+            continue
+        yield _problem(
+            "VF307",
+            f"{item.node.type} cannot run on {profile.backend}, the backend of the profile {profile.name}",
+            " ".join(_ways_out(item.type, profile.backend, resolved.catalog or ())),
+            node=item.node.id,
+        )
+
+
+def _ways_out(node_type: AnyNodeType, backend: str, catalog: Iterable[AnyNodeType]) -> Iterator[str]:
+    fitting = sorted({t.name for t in catalog if backend in t.backends and _fits_in_place_of(t, node_type)})
+    if fitting:
+        yield f"Put {' or '.join(fitting[:3])} in its place."
+    if "embedded" in node_type.backends:
+        yield "Run it with the profile local."
+    else:
+        yield f"Choose a profile for {' or '.join(sorted(node_type.backends))}."
+    variant = f'@{node_type.function.__name__}.on("{backend}")'
+    yield f'Its author can declare a variant with {variant}, or anywhere="..." where one machine is enough.'
+
+
+def _fits_in_place_of(other: AnyNodeType, node_type: AnyNodeType) -> bool:
+    """Whether the wires of one would hold on the other: the same ports, with kinds that fit."""
+    if other.name == node_type.name or not node_type.outputs:
+        return False
+    for mine, ports in ((node_type.inputs, other.inputs), (node_type.outputs, other.outputs)):
+        if any(p.required and p.name not in {m.name for m in mine} for p in ports):
+            return False
+        if any(not any(p.name == m.name and set(m.kinds) <= set(p.kinds) for p in ports) for m in mine):
+            return False
+    return True
 
 
 # --- the world around --------------------------------------------------------------------------
@@ -253,10 +279,13 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
                     parameter=name,
                 )
     if observation.not_writable.get(""):
+        place = observation.storage or "the workspace"
         yield _problem(
             "VF303",
-            f"the workspace cannot be written: {observation.not_writable['']}",
-            "Choose another with --workspace.",
+            f"{place} cannot be written: {observation.not_writable['']}",
+            "Mend the profile's storage_root, or what it names."
+            if observation.storage
+            else "Choose another with --workspace.",
         )
 
 

@@ -1,8 +1,8 @@
 """What data belongs to which node, and freeing it without touching what a run holds.
 
 The unit is a *place*: the folder of one node type and lineage below `data/` (see `engine.context`),
-or half-done work below `scratch/`. A run holds the places of its whole plan by a shared lock, so
-what is being read or written is never freed.
+or half-done work below `scratch/`, in the workspace or in a storage that a profile names. A run holds
+the places of its whole plan by a shared lock, so what is being read or written is never freed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.run_lock import ProcessLock
 from engine.runs import Result, RunStore
-from engine.workspace import Workspace, place_lock
+from engine.workspace import Workspace, place_lock, storages
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,18 @@ def free(workspace: Workspace, store: RunStore, places: Iterable[Place]) -> Free
 
 
 def _places(workspace: Workspace) -> Iterable[Path]:
-    for kind in sorted(workspace.data.iterdir()):
-        if kind.is_dir():
-            yield from sorted(p for p in kind.iterdir() if p.is_dir() and not p.name.startswith("."))
-    yield from sorted(p for p in workspace.scratch.iterdir() if p.is_dir())
+    for storage in storages(workspace):
+        for kind in _folders(storage.data):
+            yield from _folders(kind)
+        yield from _folders(storage.scratch)
+
+
+def _folders(parent: Path) -> list[Path]:
+    """None when it is not there: a shared folder that is not mounted just now holds nothing to free."""
+    try:
+        return sorted(p for p in parent.iterdir() if p.is_dir() and not p.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _refers(result: Result, path: Path, workspace: Workspace) -> bool:
@@ -150,8 +158,9 @@ def _delete(trash: Path) -> int:
 
 def _sweep(workspace: Workspace, store: RunStore) -> None:
     """Remove what a killed clean-up left, and listings that no result refers to."""
-    for trash in workspace.data.glob("*/.trash-*"):
-        _delete(trash)
+    for storage in storages(workspace):
+        for trash in storage.data.glob("*/.trash-*"):
+            _delete(trash)
     if any(run.active for run in store.runs(limit=100)):
         return
     named = {str(d) for r in store.results() for d in r.identity.get("files", {}).values()}

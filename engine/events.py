@@ -44,8 +44,22 @@ class TaskStateChanged(Event):
 
 
 class TaskStarted(Event):
+    """A process has the task. `backend` says where its work happens, `backend_reason` why there."""
+
     event: Literal["task-started"] = "task-started"
     pid: int
+    backend: str = "embedded"
+    backend_reason: str = ""
+
+
+class SparkSession(Event):
+    """The run's Spark session has begun or ended. `url` is its UI's address while it lives, "" when it has none."""
+
+    event: Literal["spark-session"] = "spark-session"
+    state: Literal["live", "ended"]
+    url: str = ""
+    master: str = ""
+    application: str = ""
 
 
 class Progress(Event):
@@ -129,6 +143,7 @@ AnyEvent = Annotated[
     RunStateChanged
     | TaskStateChanged
     | TaskStarted
+    | SparkSession
     | Progress
     | Message
     | Metrics

@@ -20,15 +20,16 @@ from typing import Any
 
 from engine.catalog import Catalog
 from engine.datasets import Dataset, VolumeDelta
-from engine.events import Event, Failure, Outputs, RunState, TaskStarted, TaskState, TaskStateChanged
+from engine.events import Event, Failure, Outputs, RunState, SparkSession, TaskStarted, TaskState, TaskStateChanged
 from engine.failpoints import failpoint
 from engine.observe import check_result
 from engine.plan import Plan, PlannedTask
 from engine.run_lock import ProcessLock
 from engine.runs import Result, RunStore
+from engine.spark_worker import SparkWorker
 from engine.worker import TaskMessage
 from engine.worker_process import WorkerProcess
-from engine.workspace import Workspace, place_lock
+from engine.workspace import Workspace, place_lock, place_of
 
 CANCEL_GRACE_S = 10.0
 """Between the request to stop and SIGKILL."""
@@ -66,6 +67,7 @@ class Execution:
         self._jobs = {t.node: _Job(t) for t in plan.tasks}
         self._inbox: queue.SimpleQueue[tuple[WorkerProcess, Event | None]] = queue.SimpleQueue()
         self._warm: dict[str, WorkerProcess] = {}
+        self._spark = SparkWorker(workspace, run_id, plan, lambda w, e: self._inbox.put((w, e)))
         self._places: list[ProcessLock] = []
         self._cancelled = False
         self._beat_at = 0.0
@@ -74,7 +76,7 @@ class Execution:
     @property
     def pids(self) -> list[int]:
         """The workers that live now."""
-        return [j.worker.pid for j in self._jobs.values() if j.worker]
+        return [w.pid for w in {*(j.worker for j in self._jobs.values() if j.worker), *self._spark.processes}]
 
     def cancel(self) -> None:
         """Ask every task to stop; those that do not within the grace are killed."""
@@ -98,9 +100,12 @@ class Execution:
                 self._watch()
                 if on_tick is not None:
                     on_tick()
+            while self._spark.leave():
+                self._hear()
         finally:
             for worker in [*self._warm.values(), *(j.worker for j in self._jobs.values() if j.worker)]:
                 worker.kill()
+            self._spark.kill()
             for lock in self._places:
                 lock.release()
         states = {j.state for j in self._jobs.values()}
@@ -153,13 +158,14 @@ class Execution:
             if job.state != "queued" or job.worker is not None or task.node in self._warm or job.attempt:
                 continue
             is_next = any(self._jobs[s.node].state == "running" for s in task.inputs.values())
-            if is_next or SLOW_IMPORTS & {name.split(".")[0] for name in task.imports}:
+            if task.backend == "spark":
+                if is_next:
+                    self._spark.warm_up()
+            elif is_next or SLOW_IMPORTS & {name.split(".")[0] for name in task.imports}:
                 self._warm[task.node] = self._worker(task)
 
     def _worker(self, task: PlannedTask) -> WorkerProcess:
-        log = self._workspace.log_file(self._run_id, task.node)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        return WorkerProcess(self._workspace.root, log, task.imports, lambda w, e: self._inbox.put((w, e)))
+        return WorkerProcess(self._workspace.root, self._log(task), task.imports, lambda w, e: self._inbox.put((w, e)))
 
     def _start_ready(self) -> None:
         for job in self._jobs.values():
@@ -183,6 +189,8 @@ class Execution:
         running = [j for j in self._jobs.values() if j.worker is not None]
         if time.monotonic() < job.not_before or len(running) >= self._plan.profile.parallel_tasks:
             return False
+        if job.task.backend == "spark" and any(j.task.backend == "spark" for j in running):
+            return False  # one at a time: they share the session
         return not (job.task.uses_all_cores and any(j.task.uses_all_cores for j in running))
 
     def _start(self, job: _Job) -> None:
@@ -199,13 +207,17 @@ class Execution:
                 self._unlock(job)
                 self._set(job, "cached", "another run made it", outputs=_outputs_json(job.outputs), ended=time.time())
                 return
-        job.worker = self._warm.pop(task.node, None) or self._worker(task)
+        on_spark = task.backend == "spark"
+        job.worker = self._spark.take() if on_spark else self._warm.pop(task.node, None) or self._worker(task)
         job.attempt += 1
         job.failure, job.stopped_for, job.kill_at = None, "", None
         job.started = time.time()
         job.deadline = time.monotonic() + task.timeout_s if task.timeout_s else None
         self._set(job, "running", task.reason, attempt=job.attempt, started=job.started, ended=None, pid=job.worker.pid)
-        self._store.add_events(self._run_id, [TaskStarted(node=task.node, pid=job.worker.pid)])
+        started = TaskStarted(
+            node=task.node, pid=job.worker.pid, backend=task.backend, backend_reason=task.backend_reason
+        )
+        self._store.add_events(self._run_id, [started])
         job.worker.start(self._message(job))
 
     def _message(self, job: _Job) -> TaskMessage:
@@ -220,9 +232,9 @@ class Execution:
             params=task.params,
             inputs=inputs,
             fingerprint=task.identity.fingerprint,
-            out=str(self._workspace.data / task.out),
-            shared=str(self._workspace.data / task.shared),
-            scratch=str(self._workspace.scratch / task.identity.fingerprint),
+            out=str(self._plan.data_root(self._workspace) / task.out),
+            shared=str(self._plan.data_root(self._workspace) / task.shared),
+            scratch=str(self._scratch(task)),
             cores=profile.cores,
             memory_bytes=profile.memory_bytes // profile.parallel_tasks,
             gpus=profile.gpus,
@@ -231,20 +243,28 @@ class Execution:
             extends=task.extends,
             listings=task.listings,
             protected=_protected(self._store.results()),
+            log=str(self._log(task)),
         )
+
+    def _scratch(self, task: PlannedTask) -> Path:
+        return self._plan.scratch_root(self._workspace) / task.identity.fingerprint
+
+    def _log(self, task: PlannedTask) -> Path:
+        log = self._workspace.log_file(self._run_id, task.node)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log
 
     # --- locks ---------------------------------------------------------------------------------
 
     def _hold_places(self) -> None:
         """Keep `clean` away from everything this run writes or reads, until it ends."""
-        places = {self._workspace.data / t.shared for t in self._plan.tasks}
-        places |= {self._workspace.scratch / t.identity.fingerprint for t in self._plan.tasks}
+        places = {self._plan.data_root(self._workspace) / t.shared for t in self._plan.tasks}
+        places |= {self._scratch(t) for t in self._plan.tasks}
         for task in self._plan.tasks:
             result = self._store.result(task.identity.fingerprint)
             for dataset in result.outputs.values() if result else ():
-                with contextlib.suppress(ValueError):
-                    inside = Path(dataset.uri).relative_to(self._workspace.data).parts
-                    places.add(self._workspace.data.joinpath(*inside[:2]))
+                if place := place_of(self._workspace, Path(dataset.uri)):
+                    places.add(place)
         for place in sorted(places):
             lock = ProcessLock(place_lock(self._workspace, place))
             while not lock.acquire(shared=True):
@@ -268,6 +288,7 @@ class Execution:
     def _hear(self) -> None:
         heard: list[Event] = []
         ended: list[WorkerProcess] = []
+        done: list[tuple[_Job, WorkerProcess]] = []
         with contextlib.suppress(queue.Empty):
             timeout = _TICK_S
             while len(heard) < 2000:
@@ -277,6 +298,8 @@ class Execution:
                     ended.append(worker)
                     continue
                 heard.append(event)
+                if isinstance(event, SparkSession) and event.state == "ended":
+                    self._spark.dismiss(worker)
                 job = self._jobs.get(event.node or "")
                 if job is None or job.worker is not worker:
                     continue
@@ -284,18 +307,25 @@ class Execution:
                     job.outputs = event.datasets()
                 elif isinstance(event, Failure):
                     job.failure = event
+                if worker.holds_spark and isinstance(event, Outputs | Failure):
+                    done.append((job, worker))  # its last word; the process goes on
         if heard:
             self._store.add_events(self._run_id, heard)
+        for job, worker in done:
+            self._end(job, worker, job.failure is None)
         for worker in ended:
             job = next((j for j in self._jobs.values() if j.worker is worker), None)
             if job is not None:
-                self._end(job, worker)
+                self._end(job, worker, worker.exit_status == 0 and (bool(job.outputs) or job.failure is None))
+            if self._spark.has_ended(worker):
+                # One that was killed could not say so itself.
+                self._store.add_events(self._run_id, [SparkSession(state="ended", master=self._plan.profile.master)])
             self._warm = {n: w for n, w in self._warm.items() if w is not worker}
 
-    def _end(self, job: _Job, worker: WorkerProcess) -> None:
+    def _end(self, job: _Job, worker: WorkerProcess, good: bool) -> None:
         job.worker = None
         now = time.time()
-        if (job.outputs and worker.exit_status == 0) or (worker.exit_status == 0 and job.failure is None):
+        if good:
             failpoint("supervisor:before-result")
             self._commit(job)
             failpoint("supervisor:after-result")
@@ -357,7 +387,7 @@ class Execution:
                 run_id=self._run_id,
             )
         )
-        shutil.rmtree(self._workspace.scratch / task.identity.fingerprint, ignore_errors=True)
+        shutil.rmtree(self._scratch(task), ignore_errors=True)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -370,6 +400,10 @@ class Execution:
 
     def _watch(self) -> None:
         now = time.monotonic()
+        self._spark.look(
+            busy=any(j.worker is not None and j.worker.holds_spark for j in self._jobs.values()),
+            more=any(j.task.backend == "spark" and j.state not in ENDED for j in self._jobs.values()),
+        )
         for job in self._jobs.values():
             if job.worker is None:
                 continue

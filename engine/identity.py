@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.catalog import AnyNodeType
 from engine.node import PathFound
 from engine.resolve import Resolved, ResolvedNode
 
@@ -50,21 +51,37 @@ def _identify(
         if edge.source_node not in known:
             return None
         sources[edge.target_port] = (edge.source_node, edge.source_port)
-    identified = [p for p in item.type.parameters if not p.policy]
-    params = {p.name: _plain(item.params.get(p.name)) for p in identified}
+    return identity_of(
+        item.type,
+        item.params,
+        {port: (known[node], out) for port, (node, out) in sources.items()},
+        {name: found.digest for name, found in paths.items() if found.exists},
+    )
+
+
+def identity_of(
+    node_type: AnyNodeType,
+    params: Mapping[str, Any],
+    inputs: Mapping[str, tuple[Identity, str]],
+    files: Mapping[str, str],
+) -> Identity:
+    """The identity of one call of a node.
+
+    `inputs` maps each wired port to the identity and the output port behind it, `files` each path parameter to the
+    digest of what lies there.
+    """
+    identified = [p for p in node_type.parameters if not p.policy]
+    values = {p.name: _plain(params.get(p.name)) for p in identified}
     parts: dict[str, Any] = {
-        "type": item.type.name,
-        "version": item.type.version if item.type.origin == "built-in" else item.type.source_digest,
-        "params": params,
-        "inputs": {port: f"{known[node].fingerprint}.{out}" for port, (node, out) in sources.items()},
-        "files": {name: found.digest for name, found in paths.items() if found.exists},
+        "type": node_type.name,
+        "version": node_type.version if node_type.origin == "built-in" else node_type.source_digest,
+        "params": values,
+        "inputs": {port: f"{made.fingerprint}.{out}" for port, (made, out) in inputs.items()},
+        "files": dict(files),
     }
     extendable = {p.name for p in identified if p.extendable}
-    base = parts | {"params": {k: v for k, v in params.items() if k not in extendable}}
-    lineage = base | {
-        "inputs": {port: f"{known[node].lineage}.{out}" for port, (node, out) in sources.items()},
-        "files": {},
-    }
+    base = parts | {"params": {k: v for k, v in values.items() if k not in extendable}}
+    lineage = base | {"inputs": {port: f"{made.lineage}.{out}" for port, (made, out) in inputs.items()}, "files": {}}
     return Identity(fingerprint=_hash(parts), base=_hash(base), lineage=_hash(lineage), parts=parts)
 
 

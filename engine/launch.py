@@ -30,7 +30,7 @@ from engine.resolve import Resolved, resolve
 from engine.run_lock import is_held
 from engine.runs import Run, RunStore
 from engine.worker_process import PROGRAM
-from engine.workspace import Workspace
+from engine.workspace import Workspace, storage_of
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ def prepare(
     resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
     texts = [v for v in (values or {}).values() if isinstance(v, str) and v]
     roots = [path for v in texts if (path := (base or workspace.root) / Path(v).expanduser()).is_absolute()]
-    observation = observe(resolved, workspace, store, extra_roots=roots)
-    made = plan(resolved, profile or find_profile("local"), observation, choice, fresh_suffix=fresh_suffix)
+    profile = profile or find_profile("local", workspace)
+    storage = storage_of(workspace, profile.storage_root).root if profile.storage_root else None
+    observation = observe(resolved, workspace, store, extra_roots=roots, storage=storage)
+    made = plan(resolved, profile, observation, choice, fresh_suffix=fresh_suffix)
     return Prepared(resolved, observation, with_problems(made, catalog.problems))
 
 
@@ -94,13 +96,30 @@ def start(
         values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
     )  # fmt: skip
     document = dump(with_values(pipeline, values or {}))
-    options = {"start": choice.start, "end": choice.end, "fresh": choice.fresh}
+    used = ready.plan.profile
+    options: dict[str, JsonValue] = {
+        "start": choice.start,
+        "end": choice.end,
+        "fresh": choice.fresh,
+        "backend": used.backend,
+    }
+    if used.price_per_hour is not None:
+        # As it was then: the file may name another price when someone asks what the run has cost.
+        options["price_per_hour"] = used.price_per_hour
     run_id = store.create_run(pipeline.name, document, options, ready.plan.profile.name)
     folder = workspace.run_folder(run_id)
     (folder / "pipeline.json").write_text(document, encoding="utf-8")
     (folder / "plan.json").write_text(ready.plan.model_dump_json(indent=1), encoding="utf-8")
     _spawn(workspace, run_id)
     return run_id, ready.plan
+
+
+def read_plan(workspace: Workspace, run_id: str) -> Plan | None:
+    """The plan that a run was started with; None when it is gone or cannot be read."""
+    try:
+        return Plan.model_validate_json((workspace.run_folder(run_id) / "plan.json").read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def with_values(pipeline: Pipeline, values: Mapping[str, JsonValue]) -> Pipeline:

@@ -124,6 +124,8 @@ class NodeType(Generic[P, R]):
     """The input port whose table the node changes in place."""
     uses_all_cores: bool = False
     """A task that takes the whole machine is not run beside another such task."""
+    anywhere: str = ""
+    """Why it needs no variant for other backends: under every profile its function runs on the driver's machine."""
     origin: str = "built-in"
     backends: dict[str, Callable[..., Any]] = field(default_factory=dict)
     scan_hook: Callable[[Look], Mapping[str, Any]] | None = None
@@ -164,6 +166,15 @@ class NodeType(Generic[P, R]):
         """
         self.verify_hook = hook
         return hook
+
+    def runs_on(self, backend: str) -> tuple[str, str] | None:
+        """The backend that its work happens on under a profile for `backend`, and why; None when it cannot.
+
+        Never a quiet fall-back: a node that would work through a cluster's data on one machine is refused.
+        """
+        if backend in self.backends:
+            return backend, ""
+        return ("embedded", self.anywhere) if self.anywhere and "embedded" in self.backends else None
 
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
@@ -212,6 +223,7 @@ class NodeType(Generic[P, R]):
             "description": self.description,
             "origin": self.origin,
             "backends": sorted(self.backends),
+            "anywhere": self.anywhere,
             "inputs": ports(self.inputs),
             "outputs": ports(self.outputs),
             "parameters": [p.form() for p in self.parameters],
@@ -226,11 +238,14 @@ def node(
     imports: tuple[str, ...] = (),
     mutates: str | None = None,
     uses_all_cores: bool = False,
+    anywhere: str = "",
 ) -> Callable[[Callable[P, R]], NodeType[P, R]]:
     """Turn a function into a node type.
 
     Raise `version` when the same inputs and parameters would give another result: cached results
-    of older versions are then not used. Raises `DeclarationError` when the signature does not fit.
+    of older versions are then not used. `anywhere` says, in a few words, why the function may run on the
+    driver's machine under a profile for another backend ("only names files"). Raises `DeclarationError`
+    when the signature does not fit.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]{1,63}", name):
         raise DeclarationError(f"{name!r} is not a node type's name", hint="Use CamelCase letters and digits.")
@@ -244,6 +259,7 @@ def node(
             imports=imports,
             mutates=mutates,
             uses_all_cores=uses_all_cores,
+            anywhere=anywhere,
         )
 
     return declare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from engine.node import PathFound
@@ -25,8 +26,8 @@ class Observation:
 
     `paths` holds what lies at each node's path parameters, `facts` what the nodes' quick scans
     found. `changes` says by node and path parameter how a listing differs from the last run's.
-    `cache` holds results by fingerprint, `previous` the newest of a lineage, `shorter` the best one
-    to extend by base, `last` what each node made when the pipeline last ran.
+    `cache` holds results by fingerprint, `previous` the newest of a lineage where new ones will lie,
+    `shorter` the best one to extend by base, `last` what each node made when the pipeline last ran.
     """
 
     paths: Mapping[str, Mapping[str, PathFound]] = field(default_factory=dict)
@@ -37,6 +38,8 @@ class Observation:
     outside: frozenset[str] = frozenset()
     missing_secrets: frozenset[str] = frozenset()
     free_bytes: int = 0
+    storage: Path | None = None
+    """Where new results will lie when that is not the workspace (the profile's storage)."""
     cache: Mapping[str, Cached] = field(default_factory=dict)
     previous: Mapping[str, Result] = field(default_factory=dict)
     shorter: Mapping[str, Result] = field(default_factory=dict)

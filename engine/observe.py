@@ -20,7 +20,7 @@ from engine.observation import Cached, Observation
 from engine.parameters import Parameter
 from engine.resolve import Resolved, ResolvedNode
 from engine.runs import Result, RunStore
-from engine.workspace import Workspace
+from engine.workspace import Storage, Workspace, storages
 
 SAMPLE = 64
 """Names of a listing that a scan may open: enough to see a wrong shape or a broken export."""
@@ -33,11 +33,13 @@ def observe(
     *,
     scan: bool = True,
     extra_roots: Iterable[Path] = (),
+    storage: Path | None = None,
 ) -> Observation:
     """Look at everything the pipeline touches.
 
     `scan=False` leaves out listings and samples (a check of paths and permissions only, in
-    milliseconds). `extra_roots` are folders that the person named just now.
+    milliseconds). `extra_roots` are folders that the person named just now. `storage` is where new
+    results will lie when that is not the workspace.
     """
     roots = [*allowed_roots(workspace), *(p.resolve() for p in extra_roots)]
     paths: dict[str, dict[str, PathFound]] = {}
@@ -59,19 +61,27 @@ def observe(
                 not_writable[str(value)] = reason
             if parameter.secret and str(value) not in os.environ:
                 secrets.add(str(value))
-    if reason := _cannot_write(workspace.data):
-        not_writable[""] = reason
     seen = Observation(
         paths=paths,
         not_writable=not_writable,
         outside=frozenset(outside),
         missing_secrets=frozenset(secrets),
-        free_bytes=shutil.disk_usage(next(p for p in (workspace.root, *workspace.root.parents) if p.exists())).free,
     )
+    seen = at_storage(seen, workspace, storage)
     if not scan:
         return seen
     seen = _with(seen, facts=_scan(resolved, seen))
     return seen if store is None else look_into_cache(resolved, seen, store, workspace)
+
+
+def at_storage(seen: Observation, workspace: Workspace, storage: Path | None) -> Observation:
+    """The observation for a profile whose results lie in `storage` (None: the workspace)."""
+    place = Storage(storage or workspace.root)
+    not_writable = {path: reason for path, reason in seen.not_writable.items() if path}
+    if reason := _cannot_write(workspace.data) or _cannot_write(place.data):
+        not_writable[""] = reason
+    standing = next(p for p in (place.root, *place.root.parents) if p.exists())
+    return _with(seen, not_writable=not_writable, storage=storage, free_bytes=shutil.disk_usage(standing).free)
 
 
 def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, workspace: Workspace) -> Observation:
@@ -92,7 +102,7 @@ def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, work
             cache[identity.fingerprint] = found
             if not found.problem:
                 usable.add(node)
-        if newest := store.newest_of_lineage(identity.lineage):
+        if newest := store.newest_of_lineage(identity.lineage, seen.storage):
             previous[identity.lineage] = newest
         if best := _longest(item, identity, store):
             shorter[identity.base] = best
@@ -115,8 +125,8 @@ def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, work
 
 
 def allowed_roots(workspace: Workspace) -> list[Path]:
-    """Folders that documents may name: the workspace, the current directory, and the listed data roots."""
-    roots = [workspace.root, Path.cwd()]
+    """Folders that documents may name: the workspace and its storages, the current directory, the listed data roots."""
+    roots = [Path.cwd(), *(s.root for s in storages(workspace))]
     with contextlib.suppress(OSError, ValueError):
         listed = json.loads((workspace.root / "workspace.json").read_text()).get("data_roots", [])
         roots += [Path(str(p)).expanduser() for p in listed]

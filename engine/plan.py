@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
+from engine.catalog import AnyNodeType
 from engine.checks import check
 from engine.datasets import AnyDataset
 from engine.diagnostics import Diagnostic
@@ -16,6 +18,7 @@ from engine.observation import Observation
 from engine.profiles import Backend, Profile
 from engine.resolve import Resolved, ResolvedNode
 from engine.runs import Result
+from engine.workspace import Storage, Workspace
 
 Outputs = dict[str, SerializeAsAny[AnyDataset]]
 
@@ -33,7 +36,8 @@ class PlannedTask(BaseModel):
     """One node's work in a run.
 
     `action` is "cached" when its result stands already, else "run" with the `reason`. `shared` and
-    `out` are where it writes, below the data root (see `engine.context`).
+    `out` are where it writes (see `engine.context`): below the workspace's data, or absolute when the
+    profile keeps its data elsewhere. `backend_reason` says why it works where it does.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -43,6 +47,7 @@ class PlannedTask(BaseModel):
     version: int
     title: str
     backend: Backend
+    backend_reason: str = ""
     params: dict[str, Any]
     inputs: dict[str, Source]
     listings: dict[str, str] = {}
@@ -69,12 +74,22 @@ class Plan(BaseModel):
 
     pipeline: str
     profile: Profile
+    storage: Path | None = None
+    """Holds `data/` and `scratch/` of the run; None is the workspace."""
     tasks: tuple[PlannedTask, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     left_out: Annotated[tuple[str, ...], Field(description="nodes not asked for")] = ()
 
     def task(self, node: str) -> PlannedTask:
         return next(t for t in self.tasks if t.node == node)
+
+    def data_root(self, workspace: Workspace) -> Path:
+        """Where the run's results lie."""
+        return Storage(self.storage or workspace.root).data
+
+    def scratch_root(self, workspace: Workspace) -> Path:
+        """Where the run's half-done work lies."""
+        return Storage(self.storage or workspace.root).scratch
 
     @property
     def to_run(self) -> list[PlannedTask]:
@@ -126,14 +141,52 @@ def plan(
         )
         for n in order
     ]
+    relevant += _out_of_sight(tasks, profile, observation)
     left_out = tuple(n for n in resolved.nodes if n not in wanted)
     return Plan(
         pipeline=resolved.pipeline.name,
         profile=profile,
+        storage=observation.storage,
         tasks=tuple(tasks),
         diagnostics=tuple(relevant),
         left_out=left_out,
     )
+
+
+def backend_of(node_type: AnyNodeType, profile: Profile) -> tuple[Backend, str]:
+    """Where the node's work happens under the profile, and why.
+
+    Raises `UsageError` where the checks give VF307.
+    """
+    found = node_type.runs_on(profile.backend)
+    if found is None:
+        raise UsageError(f"{node_type.name} cannot run on {profile.backend}", hint="Choose another profile.")
+    backend: Backend = "embedded" if found[0] == "embedded" else "spark"
+    return backend, f"{found[1]}: runs on the driver's machine" if found[1] else f"profile {profile.name}"
+
+
+def _out_of_sight(tasks: Sequence[PlannedTask], profile: Profile, observation: Observation) -> Iterator[Diagnostic]:
+    """Warnings of results that a cluster's task will read, and that lie outside the storage its executors see."""
+    if observation.storage is None or profile.master.startswith("local"):
+        return
+    by_node = {t.node: t for t in tasks}
+    for task in tasks:
+        if task.backend != "spark" or task.action != "run":
+            continue
+        for port, source in task.inputs.items():
+            made = observation.cache.get(by_node[source.node].identity.fingerprint)
+            if by_node[source.node].action == "run" or made is None or source.port not in made.result.outputs:
+                continue
+            uri = made.result.outputs[source.port].uri
+            if not Path(uri).is_relative_to(observation.storage):
+                yield Diagnostic(
+                    code="VF309",
+                    severity="warning",
+                    message=f"reads {uri}, which lies outside the storage root of profile {profile.name}",
+                    hint=f"If the executors do not see it, run with --from {source.node}: that makes it again there.",
+                    node=task.node,
+                    port=port,
+                )
 
 
 def downstream(resolved: Resolved, node: str) -> set[str]:
@@ -242,17 +295,20 @@ def _task(
     previous = observation.previous.get(identity.lineage)
     shorter = observation.shorter.get(identity.base)
     shared = f"{item.type.name}/{identity.lineage[:16]}"
+    if observation.storage is not None:
+        shared = str(Storage(observation.storage).data / shared)
     if forced:
         shared += f"-{fresh_suffix}" if fresh_suffix else ""
     elif previous is not None:
         shared = previous.shared
-    backend: Backend = profile.backend if profile.backend in item.type.backends else "embedded"
+    backend, backend_reason = backend_of(item.type, profile)
     return PlannedTask(
         node=item.node.id,
         node_type=item.type.name,
         version=item.type.version,
         title=item.node.label,
         backend=backend,
+        backend_reason=backend_reason,
         params=dict(item.params),
         inputs={
             e.target_port: Source(node=e.source_node, port=e.source_port) for e in resolved.wires_into(item.node.id)

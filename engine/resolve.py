@@ -40,6 +40,8 @@ class Resolved:
     nodes: Mapping[str, ResolvedNode]
     order: tuple[str, ...]
     problems: tuple[Diagnostic, ...]
+    catalog: Catalog | None = field(default=None, compare=False, repr=False)
+    """Where the types come from, so that a problem can name others."""
 
     def typed(self) -> list[ResolvedNode]:
         """The nodes with a known type, in topological order."""
@@ -87,7 +89,7 @@ def resolve(
                 _error("VF207", f"the pipeline has no parameter {name}", f"It has: {known}.", parameter=name)
             )
     nodes = {n.id: _resolve_node(n, catalog, pipeline, settings, problems, base or Path.cwd()) for n in pipeline.nodes}
-    return Resolved(pipeline, nodes, topological_order(pipeline), tuple(problems))
+    return Resolved(pipeline, nodes, topological_order(pipeline), tuple(problems), catalog)
 
 
 def topological_order(pipeline: Pipeline) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 from engine.datasets import Dataset, dataset_from_json
@@ -92,6 +93,18 @@ class Run:
             return None
         return (self.ended or (time.time() if self.active else self.heartbeat or self.started)) - self.started
 
+    @property
+    def cost(self) -> float | None:
+        """What it has cost at the profile's price then, in that price's currency; None without a price.
+
+        Counts from the first start to the end: the time between an attempt that was lost and the
+        next one is paid for too, as a cluster that stands is.
+        """
+        price = self.options.get("price_per_hour")
+        if not isinstance(price, (int, float)) or self.seconds is None:
+            return None
+        return price * self.seconds / 3600
+
 
 @dataclass(frozen=True)
 class Task:
@@ -124,7 +137,8 @@ class Task:
 class Result:
     """A finished task's outputs, by fingerprint: the result cache.
 
-    `identity` holds what went into the fingerprint, so that a later plan can say what changed.
+    `identity` holds what went into the fingerprint, so that a later plan can say what changed. `out` and
+    `shared` lie below the workspace's data, or are absolute when the run kept its data elsewhere.
     """
 
     fingerprint: str
@@ -305,8 +319,14 @@ class RunStore:
     def result(self, fingerprint: str) -> Result | None:
         return self._one_result("fingerprint = ?", fingerprint)
 
-    def newest_of_lineage(self, lineage: str) -> Result | None:
-        return self._one_result("lineage = ?", lineage)
+    def newest_of_lineage(self, lineage: str, storage: Path | None = None) -> Result | None:
+        """The newest result that lies in `storage` (None: in the workspace): what new work can go on from there."""
+        rows = self._read("SELECT * FROM results WHERE lineage = ? ORDER BY created DESC", lineage)
+        for row in rows:
+            shared = Path(row["shared"])
+            if not shared.is_absolute() if storage is None else shared.is_relative_to(storage):
+                return _result(row)
+        return None
 
     def newest_of_node(self, pipeline: str, node: str) -> Result | None:
         """What the node made or reused when its pipeline last ran."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.events import Event, Message, event_from_json
-from engine.worker import TaskMessage
+from engine.offspring import kill_session
+from engine.worker import CANCEL, END, SparkOrder, TaskMessage, WorkerStart
 
 # -P: a file called voxelflow.py in the current directory must not be taken for ours.
 PROGRAM = (sys.executable, "-P", "-m", "voxelflow")
@@ -24,10 +23,21 @@ Listener = Callable[["WorkerProcess", Event | None], None]
 
 
 class WorkerProcess:
-    """A worker in a session of its own. It starts importing at once and waits for its task."""
+    """A worker in a session of its own. It starts importing at once and waits for its task.
 
-    def __init__(self, workspace: Path, log: Path, imports: tuple[str, ...], listener: Listener) -> None:
+    With `spark` it starts that session and takes one task after another, until `end` is called.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        log: Path,
+        imports: tuple[str, ...],
+        listener: Listener,
+        spark: SparkOrder | None = None,
+    ) -> None:
         self.node = ""
+        self.holds_spark = spark is not None
         self._listener = listener
         receive, send = os.pipe()
         with log.open("ab") as output:
@@ -40,7 +50,7 @@ class WorkerProcess:
                 start_new_session=True,
             )
         os.close(send)
-        self._tell(json.dumps({"imports": list(imports)}))
+        self._tell(WorkerStart(imports=imports, spark=spark).model_dump_json())
         self._waiter = threading.Thread(target=self._wait, daemon=True)
         self._waiter.start()
         threading.Thread(target=self._read, args=(receive,), daemon=True).start()
@@ -60,12 +70,15 @@ class WorkerProcess:
 
     def cancel(self) -> None:
         """Ask it to stop at the next step."""
-        self._tell("cancel")
+        self._tell(CANCEL.decode())
+
+    def end(self) -> None:
+        """Tell it that no further task comes: it ends its Spark session in good order, then itself."""
+        self._tell(END.decode())
 
     def kill(self) -> None:
         """End it and its children now."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_session(self._process.pid)
 
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -76,7 +89,7 @@ class WorkerProcess:
 
     def _wait(self) -> None:
         self._process.wait()
-        self.kill()  # what it left behind in its group, which would hold the pipe open
+        self.kill()  # what it left behind, which would hold the pipe open
 
     def _read(self, handle: int) -> None:
         with os.fdopen(handle, "rb") as source:

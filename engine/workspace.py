@@ -7,13 +7,19 @@ data/               results, by node type and lineage
 scratch/            half-done work, by fingerprint
 runs/ID/            the run's document, plan, logs and lock
 runs.db             the run store (SQLite)
+profiles.toml       compute profiles beside the ready ones
+storages.json       folders elsewhere that hold data/ and scratch/ for profiles with a storage root
 mlflow.db, mlartifacts/   local MLflow tracking
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +28,7 @@ from engine.errors import WorkspaceError
 FORMAT = 1
 ENVIRONMENT = "VOXELFLOW_WORKSPACE"
 _MARK = "workspace.json"
+_STORAGES = "storages.json"
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,83 @@ class Workspace:
         return self.run_folder(run_id) / "logs" / f"{node_id}.log"
 
 
+@dataclass(frozen=True)
+class Storage:
+    """A folder that holds results and half-done work: the workspace itself, or one below a storage root."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "scratch"
+
+
+def storage_of(workspace: Workspace, storage_root: Path | None) -> Storage:
+    """Where runs of a profile with this storage root keep their data; None is the workspace itself.
+
+    Each workspace has a folder of its own below a storage root, since locks and the run store know
+    one workspace only: two that shared a folder would free each other's data. Its name is chosen
+    once and kept in `storages.json`; nothing is made at the root before a run starts.
+    """
+    if storage_root is None:
+        return Storage(workspace.root)
+    key = os.path.normpath(storage_root)
+    if key in (known := _storages(workspace)):
+        return Storage(Path(known[key]))
+    workspace.locks.mkdir(parents=True, exist_ok=True)
+    with (workspace.locks / "storages").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must agree on the name
+        known = _storages(workspace)
+        if key not in known:
+            known[key] = str(Path(key) / f"voxelflow-{uuid.uuid4().hex[:8]}")
+            _replace(workspace.root / _STORAGES, json.dumps(known, indent=2) + "\n")
+    return Storage(Path(known[key]))
+
+
+def storages(workspace: Workspace) -> list[Storage]:
+    """Every folder that may hold data of this workspace, its own first."""
+    return [Storage(workspace.root), *(Storage(Path(root)) for root in _storages(workspace).values())]
+
+
+def _storages(workspace: Workspace) -> dict[str, str]:
+    try:
+        found: Mapping[str, str] = json.loads((workspace.root / _STORAGES).read_text())
+        return {str(key): str(value) for key, value in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as exc:
+        raise WorkspaceError(
+            f"{workspace.root / _STORAGES} cannot be read: {exc}",
+            hint='It maps storage roots to the folders used there: {"/mnt/shared": "/mnt/shared/voxelflow-..."}.',
+        ) from exc
+
+
+def place_of(workspace: Workspace, path: Path) -> Path | None:
+    """The folder of results (node type, lineage) that `path` lies in; None when it is not this workspace's."""
+    for storage in storages(workspace):
+        if path.is_relative_to(storage.data):
+            inside = path.relative_to(storage.data).parts[:2]
+            return storage.data.joinpath(*inside) if len(inside) == 2 else None
+    return None
+
+
 def place_lock(workspace: Workspace, place: Path) -> Path:
     """The lock file of a folder of results: held shared by runs, exclusively while it is freed."""
-    return workspace.locks / f"place-{place.parent.name}-{place.name}"
+    name = f"place-{place.parent.name}-{place.name}"
+    if not (place.is_relative_to(workspace.data) or place.is_relative_to(workspace.scratch)):
+        # The same lineage may lie in several storages.
+        name += f"-{hashlib.blake2b(str(place).encode(), digest_size=6).hexdigest()}"
+    return workspace.locks / name
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:6]}")
+    temporary.write_text(text)
+    temporary.replace(path)
 
 
 def default_root() -> Path:

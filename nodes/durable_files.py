@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-_CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 """Another device, a file system without hard links, or too many links: the bytes are copied instead."""
 _FEW = 32
 
@@ -59,7 +59,7 @@ def place(source: Path, target: Path, mode: Literal["link", "copy"]) -> bool:
             os.link(source, target)
             return False
         except OSError as exc:
-            if exc.errno not in _CANNOT_LINK:
+            if exc.errno not in CANNOT_LINK:
                 raise
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     # The modification time is kept: it stands in the table's log.

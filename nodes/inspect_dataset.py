@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from engine.context import TaskContext
 from engine.datasets import Preview, Report, VolumeDelta, VolumeParquet
 from engine.node import Look, node
 from engine.parameters import Range, Unit
+
+if TYPE_CHECKING:
+    from nodes.inspection.dataset_statistics import Found
 
 
 @node("InspectDataset", version=1, category="Data", imports=("numpy", "pyarrow.parquet"))
@@ -26,10 +29,23 @@ def inspect_dataset(
         dataset: the volumes to look at.
         sample: volumes whose values are measured.
     """
-    from nodes.inspection.dataset_report import write_report
     from nodes.inspection.dataset_statistics import measure
 
-    found = measure(dataset, sample, ctx)
+    return _report(measure(dataset, sample, ctx), ctx)
+
+
+@inspect_dataset.on("spark")
+def _on_spark(dataset: VolumeDelta | VolumeParquet, *, sample: int, ctx: TaskContext) -> Report:
+    """The same figures, counted by Spark and measured by its tasks."""
+    from nodes.inspection.dataset_statistics import measure
+    from nodes.spark.dataset_counts import count_on_spark, measure_on_spark
+
+    return _report(measure(dataset, sample, ctx, count_on_spark, measure_on_spark), ctx)
+
+
+def _report(found: Found, ctx: TaskContext) -> Report:
+    from nodes.inspection.dataset_report import write_report
+
     page = write_report(found, ctx.out)
     figures = found.figures()
     ctx.facts(**figures)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, Preview, VolumeFiles, VolumeParquet
@@ -17,6 +17,9 @@ from engine.errors import DataError
 from engine.node import Look, node
 from engine.parameters import Advanced, PathIn, Policy, Range, Unit
 from nodes.volume_parts import read_parts
+
+if TYPE_CHECKING:
+    from nodes.conversion.convert import Choices
 
 _ROW_BYTES = 100
 """About what a row takes beside its volume: id, label, page and row-group headers."""
@@ -62,22 +65,49 @@ def numpy_to_parquet(
         target_file_mb: size of a Parquet file.
         compression: costs 3-10 times in reading speed; for those who pay for storage.
         row_group_rows: rows that are read together.
-        threads: files converted side by side; 0 takes the machine's cores.
+        threads: files converted side by side; 0 takes the machine's cores. On Spark its tasks decide.
     """
-    from nodes.conversion.convert import Choices, convert_files
-    from nodes.conversion.labels import LabelRule
+    from nodes.conversion.convert import convert_files
 
-    choices = Choices(
-        labels=LabelRule(labels, Path(label_file) if label_file else None, label_pattern),
-        refuse_unlabelled=unlabelled == "quarantine",
-        refuse_not_finite=not_finite == "quarantine",
+    choices = _choices(
+        labels=labels,
+        label_file=label_file,
+        label_pattern=label_pattern,
+        unlabelled=unlabelled,
+        not_finite=not_finite,
         max_bad_files=max_bad_files,
-        target_bytes=target_file_mb * 1_000_000,
+        target_file_mb=target_file_mb,
         compression=compression,
         row_group_rows=row_group_rows,
         threads=threads,
     )
     return convert_files(files, choices, ctx)
+
+
+@numpy_to_parquet.on("spark")
+def _on_spark(files: VolumeFiles, *, ctx: TaskContext, **params: Any) -> VolumeParquet:
+    """The same parts, made by Spark tasks."""
+    from nodes.conversion.convert import convert_files
+    from nodes.spark.convert_chunks import convert_on_spark
+
+    return convert_files(files, _choices(**params), ctx, convert_on_spark)
+
+
+def _choices(**params: Any) -> Choices:
+    from nodes.conversion.convert import Choices
+    from nodes.conversion.labels import LabelRule
+
+    table = params["label_file"]
+    return Choices(
+        labels=LabelRule(params["labels"], Path(table) if table else None, params["label_pattern"]),
+        refuse_unlabelled=params["unlabelled"] == "quarantine",
+        refuse_not_finite=params["not_finite"] == "quarantine",
+        max_bad_files=params["max_bad_files"],
+        target_bytes=params["target_file_mb"] * 1_000_000,
+        compression=params["compression"],
+        row_group_rows=params["row_group_rows"],
+        threads=params["threads"],
+    )
 
 
 @numpy_to_parquet.verify

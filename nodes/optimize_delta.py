@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, Preview, VolumeDelta
 from engine.node import Look, node
 from engine.parameters import Advanced, Range, Unit
+
+if TYPE_CHECKING:
+    from nodes.delta.delta_table import TableVersion
 
 
 @node("OptimizeDelta", version=1, category="Storage", imports=("deltalake", "pyarrow.parquet"), mutates="table")
@@ -39,11 +42,36 @@ def optimize_delta(
             readers that this workspace does not know.
     """
     from nodes.delta.compaction import Target, compact
-    from nodes.delta.delta_vacuum import vacuum as delete_unneeded
 
     target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
-    done = compact(table, target, ctx)
+    return _finish(table, compact(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
+
+
+@optimize_delta.on("spark")
+def _on_spark(
+    table: VolumeDelta,
+    *,
+    target_file_mb: int,
+    min_fill: float,
+    rewrite_layout: bool,
+    vacuum: bool,
+    vacuum_keep_hours: float,
+    ctx: TaskContext,
+) -> VolumeDelta:
+    """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE."""
+    from nodes.delta.compaction import Target
+    from nodes.spark.delta_optimize import compact_on_spark
+
+    target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
+    return _finish(table, compact_on_spark(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
+
+
+def _finish(
+    table: VolumeDelta, done: TableVersion, vacuum: bool, vacuum_keep_hours: float, ctx: TaskContext
+) -> VolumeDelta:
     if vacuum:
+        from nodes.delta.delta_vacuum import vacuum as delete_unneeded
+
         freed = delete_unneeded(table.uri, (table.version, done.version), vacuum_keep_hours, ctx)
         older = f"; {freed.kept} stay for older versions that something refers to" if freed.kept else ""
         ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB{older}")

@@ -7,15 +7,20 @@ VF433 the table cannot be used.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, UsageError
 from engine.node import Look, node
 from engine.parameters import Advanced, PathOut
+
+if TYPE_CHECKING:
+    from nodes.delta.delta_table import TableVersion
+    from nodes.delta.ingest_checks import Existing, Mode, Wanted
 
 
 @node("ParquetToDelta", version=1, category="Storage", imports=("deltalake", "pyarrow.parquet"))
@@ -40,8 +45,29 @@ def parquet_to_delta(
         existing: what happens to rows that came into the table from elsewhere. keep leaves them, replace
             takes them out.
     """
-    from nodes.delta.ingest_checks import SpecDiffers, Wanted
     from nodes.delta.table_ingest import ingest
+
+    return _table_of(parquet, table, mode, existing, ctx, ingest)
+
+
+@parquet_to_delta.on("spark")
+def _on_spark(parquet: VolumeParquet, *, table: str, mode: Mode, existing: Existing, ctx: TaskContext) -> VolumeDelta:
+    """A new table is made by Delta itself; what follows is the same ledger and the same commits."""
+    from nodes.delta.table_ingest import ingest
+    from nodes.spark.convert_to_delta import convert_to_delta
+
+    return _table_of(parquet, table, mode, existing, ctx, partial(ingest, make=convert_to_delta))
+
+
+def _table_of(
+    parquet: VolumeParquet,
+    table: str,
+    mode: Mode,
+    existing: Existing,
+    ctx: TaskContext,
+    ingest: Callable[[Path, Wanted, TaskContext], TableVersion],
+) -> VolumeDelta:
+    from nodes.delta.ingest_checks import SpecDiffers, Wanted
     from nodes.volume_parts import read_parts
 
     parts = read_parts(parquet).parts

@@ -25,7 +25,7 @@ class Split(NamedTuple):
     test: VolumeDelta
 
 
-@node("SplitDataset", version=1, category="Data")
+@node("SplitDataset", version=1, category="Data", anywhere="only names rows")
 def split_dataset(
     table: VolumeDelta,
     *,

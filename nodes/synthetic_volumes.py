@@ -29,7 +29,13 @@ _HEADER_BYTES = 128
 _BATCH = 32
 
 
-@node("SyntheticVolumes", version=1, category="Sources", imports=("numpy", "pyarrow"))
+@node(
+    "SyntheticVolumes",
+    version=1,
+    category="Sources",
+    imports=("numpy", "pyarrow"),
+    anywhere="makes its files where the others read them",
+)
 def synthetic_volumes(
     *,
     count: Annotated[int, Range(1, 10_000_000), Unit("volumes"), Extendable()] = 2000,

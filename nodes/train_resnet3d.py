@@ -2,12 +2,14 @@
 
 Its problems: VF501 volumes of this shape do not fit; VF502 the loader does not read this input; VF503 too
 few volumes for a batch; VF504 no volume has a label; VF505 more steps wanted than an epoch has; VF506
-nothing is held back for validation; VF507 the validation volumes are of another kind.
+nothing is held back for validation; VF507 the validation volumes are of another kind; VF508 the workers do
+not share a batch evenly; VF509 jit has no effect with several workers.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.context import TaskContext
 from engine.datasets import Preview, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
@@ -16,6 +18,11 @@ from engine.node import Look, node
 from engine.parameters import Advanced, Extendable, Policy, Range, Unit
 from nodes.loaders import READS, LoaderName
 from nodes.training.resnet3d import Depth, parameter_count
+
+if TYPE_CHECKING:
+    from nodes.training.workers.barrier import BarrierGroup
+    from nodes.training.workers.folder import GroupFolder
+    from nodes.training.workers.local import LocalGroup
 
 
 @node(
@@ -41,6 +48,7 @@ def train_resnet3d(
     validation_share: Annotated[float, Range(0, 0.9)] = 0.2,
     seed: int = 0,
     loader: LoaderName = "arrow",
+    workers: Annotated[int, Range(1, 64), Policy()] = 1,
     classes: Annotated[int, Range(0, 10_000), Advanced()] = 0,
     mixed_precision: Annotated[bool, Advanced()] = False,
     jit: Annotated[bool, Policy(), Advanced()] = False,
@@ -75,13 +83,15 @@ def train_resnet3d(
         seed: decides initial weights and the order of volumes.
         loader: arrow reads tables fastest; petastorm is the package of that name; npy reads a
             folder's files one by one, for comparison.
+        workers: TensorFlow processes that share every batch, on this machine or on Spark's
+            executors. What is learned stays the same; the batch size must be a multiple of it.
         classes: number of classes; 0 takes it from the class names or labels.
         mixed_precision: compute in bfloat16. Faster on recent GPUs, slower on most CPUs.
         jit: compile with XLA. Often faster on GPUs, much slower on CPUs.
         deterministic: equal runs give equal weights, bit for bit. May cost speed on GPUs.
         checkpoint_every_s: least time between two checkpoints within an epoch.
     """
-    from nodes.training.session import Settings, train_and_publish
+    from nodes.training.settings import Manner, Settings
 
     settings = Settings(
         depth=depth,
@@ -99,15 +109,43 @@ def train_resnet3d(
         classes=classes,
         mixed_precision=mixed_precision,
     )
-    return train_and_publish(
-        data,
-        validation,
-        settings,
-        ctx,
-        jit=jit,
-        deterministic=deterministic,
-        checkpoint_every_s=checkpoint_every_s,
-    )
+    manner = Manner(workers=workers, jit=jit, deterministic=deterministic, checkpoint_every_s=checkpoint_every_s)
+    from nodes.training.workers import group
+
+    if workers == 1:
+        from nodes.training.session import train_and_publish
+
+        group.hand_on_leftovers(ctx)
+        return train_and_publish(data, validation, settings, manner, ctx)
+    from nodes.training.workers.local import LocalGroup
+
+    def start(folder: GroupFolder, ranks: int) -> LocalGroup:
+        return LocalGroup(folder, ranks, program=group.PROGRAM, cores=ctx.resources.cores)
+
+    return group.train_with_workers(data, validation, settings, manner, ctx, start)
+
+
+@train_resnet3d.on("spark")
+def _on_spark(
+    data: VolumeDelta | VolumeParquet | VolumeFiles,
+    validation: VolumeDelta | VolumeParquet | VolumeFiles | None = None,
+    *,
+    ctx: TaskContext,
+    **parameters: Any,
+) -> TrainedModel:
+    """The same with each worker on an executor, also when it is only one."""
+    from nodes.training.settings import Manner, Settings
+    from nodes.training.workers import group
+    from nodes.training.workers.barrier import BarrierGroup
+
+    values = {parameter.name: parameter.default for parameter in train_resnet3d.parameters} | parameters
+    settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
+    manner = Manner(**{field.name: values[field.name] for field in fields(Manner)})
+
+    def start(folder: GroupFolder, ranks: int) -> BarrierGroup:
+        return BarrierGroup(folder, ranks, program=group.PROGRAM, ctx=ctx)
+
+    return group.train_with_workers(data, validation, settings, manner, ctx, start)
 
 
 @train_resnet3d.preview
@@ -134,6 +172,7 @@ def _preview(look: Look) -> Preview:
             severity="warning",
         )
     _check_counts(look, data, share)
+    _check_workers(look)
     if data.spec is None:
         return Preview(kind="TrainedModel")
     try:
@@ -202,5 +241,25 @@ def _check_counts(look: Look, data: Preview, share: float) -> None:
             f"an epoch has about {training // batch:,} steps, fewer than the {steps:,} that are wanted",
             hint="Raise the number of epochs instead; 0 takes all steps.",
             parameter="steps_per_epoch",
+            severity="warning",
+        )
+
+
+def _check_workers(look: Look) -> None:
+    batch, workers = look.params["batch_size"], look.params["workers"]
+    if batch % workers:
+        fitting = [size for size in (batch // workers * workers, (batch // workers + 1) * workers) if size]
+        look.problem(
+            "VF508",
+            f"{workers} workers cannot share a batch of {batch:,} volumes evenly",
+            hint=f"Set batch_size to {' or '.join(map(str, fitting))}, or choose another number of workers.",
+            parameter="workers",
+        )
+    if workers > 1 and look.params["jit"]:
+        look.problem(
+            "VF509",
+            "XLA cannot compile a step that several workers share, so jit has no effect",
+            hint="Set jit to false, or workers to 1.",
+            parameter="jit",
             severity="warning",
         )

@@ -19,7 +19,14 @@ _TOLD = 3
 """Bad files that a scan names."""
 
 
-@node("VolumeFolder", version=1, category="Sources", imports=("numpy", "pyarrow.compute"), uses_all_cores=False)
+@node(
+    "VolumeFolder",
+    version=1,
+    category="Sources",
+    imports=("numpy", "pyarrow.compute"),
+    uses_all_cores=False,
+    anywhere="only names files",
+)
 def volume_folder(
     *,
     folder: Annotated[str, PathIn("folder", "**/*.npy", "labels.csv", "labels.parquet")],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.cli.session import StartStudio
     from engine.workspace import Workspace
 
-VERBS = ("studio", "run", "plan", "validate", "nodes", "runs", "new", "clean")
+VERBS = ("studio", "run", "plan", "validate", "export", "nodes", "runs", "profiles", "new", "clean")
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 

@@ -7,7 +7,8 @@ from typing import Any
 from engine.cli.attending import failures, tracking_lines
 from engine.cli.screen import COLOURS, say, table
 from engine.cli.telling import advance, outcome, summary
-from engine.cli.wording import duration, moment
+from engine.cli.wording import duration, moment, money, number
+from engine.launch import read_plan
 from engine.runs import Run, RunStore, Task
 from engine.workspace import Workspace
 
@@ -18,10 +19,27 @@ def show(workspace: Workspace, store: RunStore, run: Run) -> None:
     say(f"run {run.run_id} of {run.pipeline}", style="bold")
     say(f"{moment(run.started or run.created)}, profile {run.profile}, attempt {run.attempt}")
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
+    if run.cost is not None:
+        say(f"cost {money(run.cost)} at {number(run.options['price_per_hour'])} an hour")
     if tasks:
         say("")
-        rows = [(t.node, t.node_type, t.state, _spent(t), _told(t), _reason(t)) for t in tasks]
-        table(("node", "type", "state", "time", "what", "why"), rows, right=("time",))
+        backends = _backends(workspace, run)
+        # Everyone knows where it ran when it ran here.
+        mixed = set(backends.values()) - {"embedded"}
+        columns = ("node", "type", *(("backend",) if mixed else ()), "state", "time", "what", "why")
+        rows = [
+            (
+                t.node,
+                t.node_type,
+                *((backends.get(t.node, ""),) if mixed else ()),
+                t.state,
+                _spent(t),
+                _told(t),
+                _reason(t),
+            )
+            for t in tasks
+        ]
+        table(columns, rows, right=("time",))
     results = [(t.node, port, dataset.uri) for t in tasks for port, dataset in t.outputs.items()]
     if results:
         say("")
@@ -38,6 +56,12 @@ def show(workspace: Workspace, store: RunStore, run: Run) -> None:
             say(line)
     if run.state in ("failed", "lost", "cancelled"):
         say(f"`voxelflow runs resume {run.run_id}` goes on from what is done")
+
+
+def _backends(workspace: Workspace, run: Run) -> dict[str, str]:
+    """By node, as it was planned."""
+    plan = read_plan(workspace, run.run_id)
+    return {t.node: t.backend for t in plan.tasks} if plan else {}
 
 
 def _spent(task: Task) -> str:
@@ -73,6 +97,9 @@ def run_as_json(run: Run) -> dict[str, Any]:
         "started": run.started,
         "ended": run.ended,
         "seconds": run.seconds,
+        "backend": run.options.get("backend"),
+        "price_per_hour": run.options.get("price_per_hour"),
+        "cost": run.cost,
     }
 
 
@@ -80,11 +107,13 @@ def describe(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:
     """The run with its tasks and its place in MLflow, as JSON."""
     from engine.tracking import run_link
 
+    backends = _backends(workspace, run)
     tasks = [
         {
             "node": t.node,
             "type": t.node_type,
             "title": t.title,
+            "backend": backends.get(t.node),
             "state": t.state,
             "reason": t.reason,
             "attempt": t.attempt,

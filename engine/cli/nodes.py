@@ -71,7 +71,7 @@ def _list(catalog: Catalog) -> None:
 
 def _show(node_type: AnyNodeType) -> None:
     say(f"{node_type.name}, version {node_type.version}: {node_type.summary}", style="bold")
-    say(f"{node_type.category}, from {node_type.origin}, runs on {', '.join(sorted(node_type.backends))}")
+    say(f"{node_type.category}, from {node_type.origin}, runs on {_backends(node_type)}")
     for paragraph in node_type.description.split("\n\n"):
         if paragraph.strip():
             say("")
@@ -87,6 +87,12 @@ def _show(node_type: AnyNodeType) -> None:
             ("parameters", "value", "default", ""),
             [(p.name, _values(p), _default(p), _help(p)) for p in node_type.parameters],
         )
+
+
+def _backends(node_type: AnyNodeType) -> str:
+    """`embedded, spark`; of a node that needs no variant, why."""
+    told = ", ".join(sorted(node_type.backends))
+    return f"{told}, under every profile ({node_type.anywhere})" if node_type.anywhere else told
 
 
 def _values(parameter: Parameter) -> str:

@@ -13,7 +13,7 @@ from engine.cli.session import Session, choice_options, json_option, pipeline_op
 if TYPE_CHECKING:
     from engine.datasets import Preview
     from engine.launch import Prepared
-    from engine.plan import PlannedTask
+    from engine.plan import Plan, PlannedTask
 
 
 @click.command("plan", short_help="Show what a run would do, and why.")
@@ -53,7 +53,7 @@ def command(
         workspace,
         RunStore(workspace),
         values=read_settings(settings, document, catalog),
-        profile=find_profile(profile),
+        profile=find_profile(profile, workspace),
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
     )
@@ -76,6 +76,8 @@ def show(ready: Prepared) -> None:
         for t in made.tasks
     ]
     table(("node", "type", "backend", "action", "why", "makes"), rows)
+    for line in backend_lines(made):
+        say(line)
     for diagnostic in made.diagnostics:
         say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""))
     to_run = len(made.to_run)
@@ -83,6 +85,19 @@ def show(ready: Prepared) -> None:
     if made.left_out:
         parts.append(f"left out: {', '.join(made.left_out)}")
     say(f"{made.pipeline} on {made.profile.name}: {', '.join(parts)}")
+
+
+def backend_lines(made: Plan) -> Iterator[str]:
+    """Where the nodes work and why, a line for each reason; nothing when all is as ever, embedded."""
+    if all(t.backend == "embedded" for t in made.tasks) and made.profile.backend == "embedded":
+        return
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for task in made.tasks:
+        by_reason.setdefault((task.backend, task.backend_reason), []).append(task.node)
+    for (backend, reason), nodes in by_reason.items():
+        yield f"{', '.join(nodes)}: {backend} ({reason})"
+    if made.storage is not None:
+        yield f"results lie in {made.storage}"
 
 
 def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, str], Preview]) -> Iterator[str]:

@@ -41,6 +41,7 @@ def command(
     from engine import launch
     from engine.cli.attending import attend
     from engine.cli.documents import find_pipeline, read_settings
+    from engine.cli.plan import backend_lines
     from engine.cli.screen import COLOURS, say
     from engine.plan import Choice
     from engine.profiles import find_profile
@@ -56,10 +57,12 @@ def command(
         workspace,
         store,
         values=read_settings(settings, document, catalog),
-        profile=find_profile(profile),
+        profile=find_profile(profile, workspace),
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
     )
     for diagnostic in made.diagnostics:
         say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=True)
+    for line in backend_lines(made):
+        say(line, error=True)
     return attend(workspace, store, run_id, attempt=1, after=0, detach=detach, as_json=as_json)

@@ -34,6 +34,7 @@ def command(session: Session, pipeline: str, settings: tuple[str, ...], as_json:
     resolved = resolve(document, catalog, values, base=Path.cwd())
     named = [Path(v) for v in values.values() if isinstance(v, str) and Path(v).is_absolute()]
     # The checks ask a profile for its backend only; finding out how much memory is free takes its time.
+    # It is no one's profile, so that a mistake in profiles.toml is told where a profile is chosen.
     profile = Profile(name="local", cores=1, memory_bytes=1 << 28)
     seen = observe(resolved, workspace, None, scan=False, extra_roots=named)
     found = [*catalog.problems, *check(resolved, seen, profile).diagnostics]

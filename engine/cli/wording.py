@@ -79,6 +79,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def money(amount: float) -> str:
+    """An amount in a currency that nobody named: `12.40`, `0.031`."""
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+
+
 def moment(seconds: float | None) -> str:
     """A time since the epoch as local date and time."""
     import time

@@ -1,16 +1,13 @@
 """From a listing of `.npy` files to a published set of Parquet parts: what to keep, what to make, in which order.
 
-The listing is cut into chunks in sorted order, one chunk a part; threads take chunks, and each reads
-and writes its own, so that one thread waits for the disk while another copies. Memory for data is
-threads x (one row group, about twice), whatever the number of files.
+The listing is cut into chunks in sorted order, one chunk a part. Who converts the chunks is the caller's choice
+(`nodes.conversion.convert_threads`, `nodes.spark.convert_chunks`); which they are, and what counts, is decided here.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
+import contextlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -25,10 +22,12 @@ from engine.context import TaskContext
 from engine.datasets import VolumeFiles, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from engine.progress import Meter
+from nodes.conversion.chunks import Chunks, ConvertChunks
+from nodes.conversion.convert_threads import convert_in_threads
 from nodes.conversion.label_values import nfc
 from nodes.conversion.labels import LabelRule, find_labels
 from nodes.conversion.npy_files import sample_headers, spread
-from nodes.conversion.part_writer import Layout, Outcome, PartStore, PartWriter, SourceFile
+from nodes.conversion.part_writer import Layout, Outcome, PartStore
 from nodes.conversion.quarantine import too_many, write_quarantine
 from nodes.conversion.source_ledger import SourceLedger
 from nodes.conversion.volume_listing import label_table_of
@@ -36,9 +35,6 @@ from nodes.volume_parts import Part, Parts, read_parts, write_parts
 
 EXAMPLES = 3
 """Bad files that an error names; all of them are in the list."""
-_POLL_S = 0.5
-_BUFFERS = 3
-"""Row groups that a converting thread holds at most: its buffer and what pyarrow encodes."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,12 @@ class Choices:
     threads: int
 
 
-def convert_files(files: VolumeFiles, choices: Choices, ctx: TaskContext) -> VolumeParquet:
+def convert_files(
+    files: VolumeFiles, choices: Choices, ctx: TaskContext, convert: ConvertChunks = convert_in_threads
+) -> VolumeParquet:
     """Convert `files` and publish the result in `ctx.out`, with its parts in `ctx.shared`.
+
+    `convert` makes the parts; all else is the same whoever does.
 
     Raises `TooManyBadFiles` beyond `choices.max_bad_files`, `DataError` when nothing can be converted.
     """
@@ -82,13 +82,13 @@ def convert_files(files: VolumeFiles, choices: Choices, ctx: TaskContext) -> Vol
     store = PartStore(ctx.shared)
     store.open()
     try:
-        return _Conversion(files, choices, layout, ledger, store, ctx).run()
+        return _Conversion(files, choices, layout, ledger, store, ctx, convert).run()
     finally:
         store.close()
 
 
 class _Conversion:
-    """One conversion on its way: the ledger, the parts so far, and the threads that make more."""
+    """One conversion on its way: the ledger, the parts so far, and who makes more."""
 
     def __init__(
         self,
@@ -98,9 +98,11 @@ class _Conversion:
         ledger: SourceLedger,
         store: PartStore,
         ctx: TaskContext,
+        convert: ConvertChunks,
     ) -> None:
         self._files, self._choices, self._layout = files, choices, layout
         self._ledger, self._store, self._ctx = ledger, store, ctx
+        self._convert = convert
         self._parts: list[Part] = []
         self._looked = 0
 
@@ -144,59 +146,19 @@ class _Conversion:
         self._parts = [p for p, is_taken in zip(standing, taken.tolist(), strict=True) if is_taken]
         return len(self._parts)
 
-    def _make(self, chunks: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
+    def _make(self, rows: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
         """Convert the chunks; how many files were opened, and how many parts were found made."""
-        threads = min(self._threads(), len(chunks))
         meter = Meter(len(self._ledger), "volumes", "converting", start=self._looked)
-        ctx, store, layout = self._ctx, self._store, self._layout
-        writers: queue.SimpleQueue[PartWriter] = queue.SimpleQueue()
-        for _ in range(threads):
-            writers.put(PartWriter(self._files.uri, store, layout, ctx.commit_point))
-        told: queue.SimpleQueue[int | tuple[int, Outcome | None] | BaseException] = queue.SimpleQueue()
-        stop = threading.Event()
-
-        def job(number: int) -> None:
-            writer = writers.get()
-            try:
-                files: list[SourceFile] = self._ledger.files(chunks[number])
-                told.put((number, writer.convert(files, told.put, stop.is_set)))
-            except BaseException as exc:
-                told.put(exc)
-            finally:
-                writers.put(writer)
-
+        chunks = Chunks(self._files.uri, rows, self._ledger, self._store, self._layout, self._choices.threads)
         outcomes: dict[int, Outcome] = {}
-        with ThreadPoolExecutor(threads, thread_name_prefix="convert") as pool:
-            try:
-                for number in range(len(chunks)):
-                    pool.submit(job, number)
-                while len(outcomes) < len(chunks):
-                    ctx.check_cancelled()
-                    try:
-                        word = told.get(timeout=_POLL_S)
-                    except queue.Empty:
-                        continue
-                    if isinstance(word, BaseException):
-                        raise word
-                    if isinstance(word, int):
-                        meter.add(word)
-                    elif word[1] is not None:
-                        outcomes[word[0]] = word[1]
-                        self._enter(chunks[word[0]], word[1])
-                meter.finish()
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-        self._number(chunks, outcomes)
-        made = sum(len(chunks[n]) for n, outcome in outcomes.items() if not outcome.reused)
+        with contextlib.closing(self._convert(chunks, self._ctx, meter)) as done:
+            for number, outcome in done:
+                outcomes[number] = outcome
+                self._enter(rows[number], outcome)
+        meter.finish()
+        self._number(rows, outcomes)
+        made = sum(len(rows[n]) for n, outcome in outcomes.items() if not outcome.reused)
         return made, sum(outcome.reused for outcome in outcomes.values())
-
-    def _threads(self) -> int:
-        resources = self._ctx.resources
-        # One more than cores: while one thread waits for fsync the others keep the cores busy.
-        wanted = self._choices.threads or resources.cores + 1
-        return max(1, min(wanted, resources.memory_bytes // (_BUFFERS * self._layout.group_bytes)))
 
     def _enter(self, rows: NDArray[np.int64], outcome: Outcome) -> None:
         self._looked += len(rows)

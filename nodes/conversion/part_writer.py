@@ -8,13 +8,15 @@ that stands is never written again. Nothing appears under its name before it is 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -138,6 +140,21 @@ class PartStore:
         """Remove what this process has left half-made, and make the finished parts' names durable."""
         shutil.rmtree(self._making, ignore_errors=True)
         flush([self.parts])
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[PartStore]:
+        """The store for one try of a chunk on another process or machine, with a folder of its own for half-made parts.
+
+        That folder lies in this store's: it goes with it, also when the one who tries is killed. Raises
+        `FileNotFoundError` when this store was closed: the try comes too late for anybody.
+        """
+        own = copy.copy(self)
+        own._making = self._making / secrets.token_hex(8)
+        own._making.mkdir()
+        try:
+            yield own
+        finally:
+            shutil.rmtree(own._making, ignore_errors=True)
 
     def temporary(self, key: str) -> Path:
         return self._making / f"{key}.parquet"

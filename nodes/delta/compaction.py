@@ -11,7 +11,8 @@ file for metadata, more than half of it delta-rs' own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 from engine.context import TaskContext
@@ -21,7 +22,7 @@ from engine.progress import Meter
 from nodes.delta.compaction_plan import Bin, plan_bins
 from nodes.delta.delta_commit import Change, table_writer
 from nodes.delta.delta_log import data_version
-from nodes.delta.delta_table import TableVersion, open_table
+from nodes.delta.delta_table import TableFile, TableVersion, open_table
 from nodes.delta.parquet_rewrite import Recipe, RowSource, compression_of, layout_problem, read_metadata
 from nodes.delta.shard_ledger import concatenate, cut, drop_old_ledgers, open_ledger, write_ledger
 from nodes.delta.table_staging import Staging, open_staging
@@ -38,7 +39,23 @@ class Target:
     rewrite_layout: bool
 
 
-def compact(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
+Job = Callable[[Bin], tuple[list[RowSource], Recipe]]
+"""What to write for a bin, and how."""
+RewriteBins = Callable[
+    [Sequence[Bin], Job, Staging, TaskContext, Meter], Generator[tuple[int, tuple[TableFile, ...]], None, None]
+]
+"""Who writes: gives (place, new files in the staging) of each bin as it is done, in any order. Closing it stops it."""
+
+
+def rewrite_here(
+    bins: Sequence[Bin], job: Job, staging: Staging, ctx: TaskContext, meter: Meter
+) -> Generator[tuple[int, tuple[TableFile, ...]], None, None]:
+    """One bin after another, in this process."""
+    for number, item in enumerate(bins):
+        yield number, staging.rewrite(*job(item), meter.add)
+
+
+def compact(table: VolumeDelta, target: Target, ctx: TaskContext, rewrite: RewriteBins = rewrite_here) -> TableVersion:
     """Compact the newest version of the table; gives the version that stands then (the same when nothing was to do).
 
     Raises `StaleInput` when its rows are no longer those that `table` refers to, `TableConflict`
@@ -52,7 +69,7 @@ def compact(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersio
                 staging.clear()
                 return current
             ctx.info(f"{sum(len(b.files) for b in bins)} files are written again as about {_expected(bins, target)}")
-            changes = _write(current, bins, target, staging, ctx)
+            changes = _write(current, bins, target, staging, ctx, rewrite)
             try:
                 _commit(current, changes, staging, ctx)
             except TableConflict as exc:
@@ -92,26 +109,30 @@ def _expected(bins: Sequence[Bin], target: Target) -> int:
 
 
 def _write(
-    current: TableVersion, bins: Sequence[Bin], target: Target, staging: Staging, ctx: TaskContext
+    current: TableVersion, bins: Sequence[Bin], target: Target, staging: Staging, ctx: TaskContext, rewrite: RewriteBins
 ) -> list[Change]:
     import pyarrow as pa
 
     columns = pa.schema(current.columns.to_arrow())
     meter = Meter(sum(b.rows for b in bins), "volumes", "writing large files")
-    changes = []
-    for item in bins:
+
+    def job(item: Bin) -> tuple[list[RowSource], Recipe]:
         sources = [RowSource(current.root / f.path, f.bytes, ((0, f.rows),)) for f in item.files]
         if item.odd:
             # Written plain they may grow beyond the target: then they become several.
-            recipe = Recipe.of(current.spec, columns, max_bytes=target.file_bytes)
-        else:
-            # Compressed files that somebody chose stay compressed.
-            recipe = Recipe.of(current.spec, columns, compression_of(read_metadata(s.path, s.bytes) for s in sources))
-        changes.append(Change(adds=staging.rewrite(sources, recipe, meter.add), removes=item.files))
-        ctx.commit_point("optimize:file-written")
+            return sources, Recipe.of(current.spec, columns, max_bytes=target.file_bytes)
+        # Compressed files that somebody chose stay compressed.
+        compression = compression_of(read_metadata(s.path, s.bytes) for s in sources)
+        return sources, Recipe.of(current.spec, columns, compression)
+
+    changes: dict[int, Change] = {}
+    with contextlib.closing(rewrite(bins, job, staging, ctx, meter)) as written:
+        for number, adds in written:
+            changes[number] = Change(adds=adds, removes=bins[number].files)
+            ctx.commit_point("optimize:file-written")
     staging.settle()
     meter.finish()
-    return changes
+    return [change for _, change in sorted(changes.items())]
 
 
 def _commit(planned: TableVersion, changes: list[Change], staging: Staging, ctx: TaskContext) -> None:

@@ -65,23 +65,17 @@ class TableWriter:
 
     def create(self, spec: VolumeSpec, schema: Schema, *, in_place: bool = False) -> None:
         """Make the empty table. Raises `TableConflict` when somebody just made it."""
-        configuration = properties(spec) | {
-            "delta.checkpointInterval": CHECKPOINT_INTERVAL,
-            "delta.enableExpiredLogCleanup": "false",
-        }
-        if in_place:
-            configuration[IN_PLACE] = "true"
         with _told(self.root):
             DeltaTable.create(
                 str(self.root),
                 schema,
-                configuration=configuration,
+                configuration=table_properties(spec, in_place=in_place),
                 # delta-rs would refuse properties whose names it does not know.
                 raise_if_key_not_exists=False,
                 commit_properties=self._properties(None),
                 post_commithook_properties=_HOOKS,
             )
-        self._flush_log(0)
+        self.flush_log(0)
 
     def commit(
         self,
@@ -118,11 +112,24 @@ class TableWriter:
                     post_commithook_properties=_HOOKS,
                 )
             version += 1
-            self._flush_log(version)
+            self.flush_log(version)
             active -= {f.path for c in part for f in c.removes}
             active |= {f.path for c in part for f in c.adds}
             after_each()
         return version
+
+    def sign(self, transaction: Transaction) -> None:
+        """Leave the token and the transaction in the log of a table that another program made."""
+        delta = load_delta(self.root)
+        with _told(self.root):
+            delta.create_write_transaction(
+                [],
+                "append",
+                delta.schema(),
+                commit_properties=self._properties(transaction),
+                post_commithook_properties=_HOOKS,
+            )
+        self.flush_log(delta.version() + 1)
 
     def _check(self, delta: DeltaTable, part: list[Change], active: set[str]) -> None:
         if (delta.transaction_version(WRITER_APP_ID) or 0) > self.token:
@@ -142,9 +149,11 @@ class TableWriter:
             custom_metadata={"voxelflow.node": self.node}, max_commit_retries=0, app_transactions=transactions
         )
 
-    def _flush_log(self, version: int) -> None:
+    def flush_log(self, version: int) -> None:
         # delta-rs leaves its files to the system's cache: a power cut could lose a commit that was reported.
         log = self.root / "_delta_log"
+        # Spark keeps a checksum of its own beside this file, and would not read what delta-rs wrote there since.
+        (log / "._last_checkpoint.crc").unlink(missing_ok=True)
         written = (
             commit_file(self.root, version),
             log / f"{version:020d}.checkpoint.parquet",
@@ -152,6 +161,12 @@ class TableWriter:
             log,
         )
         flush(p for p in written if p.exists())
+
+
+def table_properties(spec: VolumeSpec, *, in_place: bool) -> dict[str, str]:
+    """The properties of a table that Voxelflow makes."""
+    kept = {"delta.checkpointInterval": CHECKPOINT_INTERVAL, "delta.enableExpiredLogCleanup": "false"}
+    return properties(spec) | kept | ({IN_PLACE: "true"} if in_place else {})
 
 
 def _parts(changes: Sequence[Change]) -> Iterator[list[Change]]:

@@ -21,7 +21,7 @@ from nodes.delta.delta_log import oldest_since, removed_since
 from nodes.delta.delta_table import IN_PLACE, active_paths, load_delta, local_folder
 from nodes.delta.parquet_rewrite import PREFIX
 from nodes.delta.shard_ledger import is_content_named
-from nodes.delta.table_staging import clear_abandoned
+from nodes.delta.table_staging import clear_abandoned, clear_conversions
 
 STRANGER_HOURS = 24.0
 """A file of another program that never joined the table may be about to: it is spared for a day."""
@@ -71,6 +71,7 @@ def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContex
             (root / path).unlink(missing_ok=True)
             files, freed = files + 1, freed + stat.st_size
         freed += clear_abandoned(root)
+        clear_conversions(root)
     return Vacuumed(files, freed, kept)
 
 

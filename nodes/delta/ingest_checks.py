@@ -16,6 +16,7 @@ from engine.datasets import VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, UsageError
 from nodes.delta.delta_table import TableFile, TableVersion, is_table, local_folder
 from nodes.delta.id_overlap import Located, first_common_id
+from nodes.delta.table_staging import left_by_conversions
 from nodes.volume_parts import Part
 
 Mode = Literal["link", "copy", "in_place"]
@@ -47,7 +48,10 @@ def refuse_other_folder(root: Path, wanted: Wanted) -> None:
         raise DataError(f"{wanted.dataset.uri} has no volumes to make a table of", hint="Check the step before.")
     if wanted.mode == "in_place" or is_table(root) or not root.exists():
         return
-    if stranger := next((p.name for p in root.iterdir() if not p.name.startswith(("_", "."))), None):
+    # A conversion that was killed while it published left names here that it still has aside.
+    ours = left_by_conversions(root)
+    names = (p.name for p in root.iterdir() if not p.name.startswith(("_", ".")))
+    if stranger := next((name for name in names if name not in ours), None):
         raise UsageError(
             f"the folder {root} is neither a Delta table nor empty (it holds {stranger})",
             hint="Choose another folder for the table.",
@@ -95,17 +99,23 @@ def columns_of(wanted: Wanted, part: Part) -> Schema:
         raise DataError(f"{path}: {exc}", hint="Leave that column out, or change its type.") from exc
 
 
-def refuse_other_columns(table: TableVersion, wanted: Wanted, parts: Iterable[Part]) -> None:
-    there = {f.name: str(f.type) for f in table.columns.fields}
+def refuse_other_columns(columns: Schema, root: Path, wanted: Wanted, parts: Iterable[Part]) -> None:
+    """Every part has the `columns` of the table at `root`."""
+    there = types_of(columns)
     for part in parts:
-        here = {f.name: str(f.type) for f in columns_of(wanted, part).fields}
+        here = types_of(columns_of(wanted, part))
         if there != here:
             name = next(n for n in {**there, **here} if there.get(n) != here.get(n))
             raise DataError(
-                f"column {name} of {part.path} is {here.get(name, 'missing')}, in the table {table.root} it is"
+                f"column {name} of {part.path} is {here.get(name, 'missing')}, in the table {root} it is"
                 f" {there.get(name, 'missing')}",
                 hint="Choose another folder for the table, or convert all files again with the same label file.",
             )
+
+
+def types_of(columns: Schema) -> dict[str, str]:
+    """Delta's types by column: what must be the same in all files of a table."""
+    return {f.name: str(f.type) for f in columns.fields}
 
 
 def refuse_changed_in_place(table: TableVersion, added: Iterable[TableFile]) -> None:

@@ -10,6 +10,7 @@ file for metadata, more than half of it delta-rs' own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,15 +43,25 @@ from nodes.delta.shard_ledger import (
     source_of,
     write_ledger,
 )
-from nodes.delta.table_staging import Staging, open_staging
+from nodes.delta.table_staging import Staging, clear_conversions, open_staging
 from nodes.durable_files import flush_many, place
 from nodes.volume_parts import Part
 
 TRIES = 3
 
 
-def ingest(root: Path, wanted: Wanted, ctx: TaskContext) -> TableVersion:
+MakeTable = Callable[[Path, Wanted, TableWriter, TaskContext], bool]
+"""Another way to make a table that is not there yet, filled, in one step; False: it cannot, and nothing is visible."""
+
+
+def _leave_it(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext) -> bool:
+    return False
+
+
+def ingest(root: Path, wanted: Wanted, ctx: TaskContext, make: MakeTable = _leave_it) -> TableVersion:
     """Make the table at `root` hold the dataset, and give the version that does (the newest one).
+
+    A table that is not there yet is first tried with `make`; all that follows is the same whoever made it.
 
     Raises `SpecDiffers` or `DataError` when the rows do not fit into the table, `StaleInput` when
     rows that must come out were moved by another program, `TableConflict` when other programs kept
@@ -61,7 +72,7 @@ def ingest(root: Path, wanted: Wanted, ctx: TaskContext) -> TableVersion:
         left = TRIES
         while True:
             try:
-                return _bring_up(root, wanted, writer, ctx)
+                return _bring_up(root, wanted, writer, ctx, make)
             except TableConflict as exc:
                 # A program that knows no lock: what it did is looked at anew. Nothing was committed, or whole parts.
                 left -= 1
@@ -70,9 +81,11 @@ def ingest(root: Path, wanted: Wanted, ctx: TaskContext) -> TableVersion:
                 ctx.info(f"{exc.message}: planning again")
 
 
-def _bring_up(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext) -> TableVersion:
+def _bring_up(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext, make: MakeTable) -> TableVersion:
     if not is_table(root):
-        writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
+        if not make(root, wanted, writer, ctx):
+            writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
+        clear_conversions(root)
     table = open_table(root)
     refuse_other_table(table, wanted)
     ledger = open_ledger(table)
@@ -102,7 +115,7 @@ class _Filling:
 
     def run(self, writer: TableWriter) -> None:
         table, work, ctx = self._table, self._work, self._ctx
-        refuse_other_columns(table, self._wanted, work.adds)
+        refuse_other_columns(table.columns, table.root, self._wanted, work.adds)
         added = [table_file(table.root, part, self._wanted.mode) for part in work.adds]
         refuse_changed_in_place(table, added)
         # Removals come first: between the parts of a large change rows may lack, but are never there twice.

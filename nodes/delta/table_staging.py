@@ -7,12 +7,15 @@ per slot says that its owner lives: what a dead owner left may be cleared.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import DataError
@@ -23,6 +26,7 @@ from nodes.delta.parquet_rewrite import Recipe, RowSource, rewrite, rewritten_na
 from nodes.durable_files import flush
 
 _SLOTS = 64
+_CONVERSION = "convert-"
 
 
 class Staging:
@@ -39,17 +43,31 @@ class Staging:
         self, sources: Sequence[RowSource], recipe: Recipe, on_rows: Callable[[int], None]
     ) -> tuple[TableFile, ...]:
         """Write the sources' rows to new files, or find those finished before. Durable once `settle` returns."""
-        name = rewritten_name(sources, recipe)
-        names = self._finished(name)
-        if names is None:
-            names = [p.name for p in rewrite(sources, recipe, self._folder, name, on_rows)]
-            self._flushing.append(self._flusher.submit(self._finish, name, names))
-        else:
+        found = self.find(sources, recipe)
+        if found is not None:
             on_rows(sum(s.rows for s in sources))
-        made = tuple(describe_file(self.where(n).parent, n) for n in names)
-        if sum(f.rows for f in made) != sum(s.rows for s in sources):
-            raise DataError(f"the new files {', '.join(names)} do not hold the rows they should", hint="Run it again.")
-        return made
+            return found
+        name = rewritten_name(sources, recipe)
+        names = [p.name for p in rewrite(sources, recipe, self._folder, name, on_rows)]
+        self._flushing.append(self._flusher.submit(self._finish, name, names))
+        return self._described(names, sources)
+
+    def find(self, sources: Sequence[RowSource], recipe: Recipe) -> tuple[TableFile, ...] | None:
+        """The new files with the sources' rows that were finished before, if they are here."""
+        names = self._finished(rewritten_name(sources, recipe))
+        return None if names is None else self._described(names, sources)
+
+    def away(self, sources: Sequence[RowSource], recipe: Recipe) -> Away:
+        """The same work for another process or machine, which hands over what it made to `take`."""
+        return Away(tuple(sources), recipe, self._folder)
+
+    def take(self, work: Away, made: Made) -> tuple[TableFile, ...]:
+        """Let the files that somebody else made be files of this staging. Durable once `settle` returns."""
+        for file in made.files:
+            (made.folder / file.path).replace(self._folder / file.path)
+        names = [f.path for f in made.files]
+        self._flushing.append(self._flusher.submit(self._finish, work.name, names))
+        return made.files
 
     def settle(self) -> None:
         """Wait until every file is on the disk."""
@@ -75,6 +93,9 @@ class Staging:
     def close(self) -> None:
         self._flusher.shutdown(wait=True)
 
+    def _described(self, names: Sequence[str], sources: Sequence[RowSource]) -> tuple[TableFile, ...]:
+        return _described([(self.where(n).parent, n) for n in names], sources)
+
     def where(self, name: str) -> Path:
         staged = self._folder / name
         return staged if staged.exists() else self._root / name
@@ -91,6 +112,52 @@ class Staging:
         except (OSError, ValueError):
             return None
         return names if all(self.where(n).exists() for n in names) else None
+
+
+@dataclass(frozen=True)
+class Made:
+    """Files that wait in a folder of their own to be taken."""
+
+    folder: Path
+    files: tuple[TableFile, ...]
+
+
+@dataclass(frozen=True)
+class Away:
+    """One rewrite that is done elsewhere. It can be pickled, and called several times, also at once.
+
+    Each call works in a folder of its own in the staging's: two machines that do the same work never meet, and
+    what nobody takes is cleared with the staging.
+    """
+
+    sources: tuple[RowSource, ...]
+    recipe: Recipe
+    staging: Path
+
+    @property
+    def name(self) -> str:
+        return rewritten_name(self.sources, self.recipe)
+
+    @property
+    def rows(self) -> int:
+        return sum(s.rows for s in self.sources)
+
+    def __call__(self) -> Made:
+        """Write the rows, durable. Raises `DataError` when a source cannot be read."""
+        folder = self.staging / secrets.token_hex(8)
+        # Without parents: where the staging was cleared away the work is not wanted any more.
+        folder.mkdir()
+        made = rewrite(self.sources, self.recipe, folder, self.name, lambda _: None)
+        flush([*made, folder])
+        return Made(folder, _described([(folder, p.name) for p in made], self.sources))
+
+
+def _described(names: Sequence[tuple[Path, str]], sources: Sequence[RowSource]) -> tuple[TableFile, ...]:
+    made = tuple(describe_file(folder, name) for folder, name in names)
+    if sum(f.rows for f in made) != sum(s.rows for s in sources):
+        told = ", ".join(name for _, name in names)
+        raise DataError(f"the new files {told} do not hold the rows they should", hint="Run it again.")
+    return made
 
 
 @contextmanager
@@ -128,12 +195,36 @@ def clear_abandoned(root: Path) -> int:
     return freed
 
 
+def open_conversion(root: Path, token: int) -> Path:
+    """An empty folder in which the table at `root` is converted out of sight. The caller holds the table's lock."""
+    clear_conversions(root)
+    folder = root / INTERNALS / f"{_CONVERSION}{token}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def left_by_conversions(root: Path) -> set[str]:
+    """Names of the files that conversions which did not end had in their folders."""
+    return {path.name for path in (root / INTERNALS).glob(f"{_CONVERSION}*/*")}
+
+
+def clear_conversions(root: Path) -> None:
+    """Delete what conversions left that were killed. The caller holds the table's lock, so nobody works there."""
+    for folder in (root / INTERNALS).glob(f"{_CONVERSION}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _clear(folder: Path) -> int:
     if not folder.exists():
         return 0
-    freed = sum(p.stat().st_size for p in folder.iterdir())
-    shutil.rmtree(folder)
-    folder.mkdir()
+    freed = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                freed += os.stat(os.path.join(at, name)).st_size
+    # A task on another machine that nobody waits for may still be writing here: what it leaves goes the next time.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
     return freed
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +41,17 @@ class DataFile(NamedTuple):
         return RowSource(self.path, self.bytes, ((0, self.rows),))
 
 
+@dataclass(frozen=True)
+class Task:
+    """What is measured: the files of the dataset, and which of their rows belong to it."""
+
+    dataset: VolumeDelta | VolumeParquet
+    files: tuple[DataFile, ...]
+    spec: VolumeSpec
+    selections: tuple[Selection, ...]
+    ctx: TaskContext
+
+
 @dataclass
 class Values:
     """Running figures of each channel, over finite values. Arrays have shape (channels,), dtype float64."""
@@ -56,18 +69,31 @@ class Values:
         total, squares, count = (np.zeros(channels) for _ in range(3))
         return cls(np.full(channels, np.inf), np.full(channels, -np.inf), total, squares, count)
 
-    def add(self, volume: NDArray[Any]) -> None:
-        """Take in one volume of shape (voxels, channels)."""
+    @classmethod
+    def of(cls, volume: NDArray[Any]) -> Values:
+        """The figures of one volume of shape (voxels, channels)."""
         values = volume.astype(np.float64)
         finite = np.isfinite(values)
-        self.not_finite += int(values.size - finite.sum())
-        self.least = np.minimum(self.least, np.where(finite, values, np.inf).min(axis=0))
-        self.most = np.maximum(self.most, np.where(finite, values, -np.inf).max(axis=0))
         kept = np.where(finite, values, 0)
-        self.total += kept.sum(axis=0)
-        self.squares += (kept**2).sum(axis=0)
-        self.count += finite.sum(axis=0)
-        self.volumes += 1
+        return cls(
+            least=np.where(finite, values, np.inf).min(axis=0),
+            most=np.where(finite, values, -np.inf).max(axis=0),
+            total=kept.sum(axis=0),
+            squares=(kept**2).sum(axis=0),
+            count=finite.sum(axis=0).astype(np.float64),
+            not_finite=int(values.size - finite.sum()),
+            volumes=1,
+        )
+
+    def add(self, other: Values) -> None:
+        """Take in others. Sums depend on the order to the last digit, so it is the same one each time."""
+        self.least = np.minimum(self.least, other.least)
+        self.most = np.maximum(self.most, other.most)
+        self.total += other.total
+        self.squares += other.squares
+        self.count += other.count
+        self.not_finite += other.not_finite
+        self.volumes += other.volumes
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -127,17 +153,56 @@ class Found:
         return out
 
 
-def measure(dataset: VolumeDelta | VolumeParquet, sample: int, ctx: TaskContext) -> Found:
+class Seen(NamedTuple):
+    """One volume of the sample."""
+
+    id: str
+    label: float | None
+    volume: NDArray[Any]
+
+    def values(self) -> Values:
+        return Values.of(self.volume.reshape(-1, self.volume.shape[-1] if self.volume.ndim > 1 else 1))
+
+
+CountLabels = Callable[[Task], Mapping[float | None, int]]
+"""Counts the labels of all rows."""
+SeeSample = Callable[[Task, Sequence[RowSource]], Generator[Iterable[Values], None, None]]
+"""Measures the volumes in these rows: gives each one's figures by source, in the order of the sources."""
+
+
+def count_here(task: Task) -> Counter[float | None]:
+    labels: Counter[float | None] = Counter()
+    names = {"label", "id"} if task.selections else {"label"}
+    columns = pa.schema([f for f in schema(task.spec) if f.name in names])
+    for file in track(task.files, total=sum(f.rows for f in task.files), unit="volumes", amount=lambda f: f.rows):
+        for batch in read_rows(file.whole(), columns, 65_536):
+            labels.update(_selected(batch, task.selections)["label"].to_pylist())
+    return labels
+
+
+def measure_here(task: Task, looks: Sequence[RowSource]) -> Generator[Iterable[Values], None, None]:
+    for source in looks:
+        yield (seen.values() for seen in see(source, task.spec, task.selections))
+
+
+def measure(
+    dataset: VolumeDelta | VolumeParquet,
+    sample: int,
+    ctx: TaskContext,
+    count: CountLabels = count_here,
+    measure_sample: SeeSample = measure_here,
+) -> Found:
     """Read the labels of all rows and the values of up to `sample` volumes.
 
-    Memory: the ids and labels of some row groups, and a few volumes. Raises `DataError` when the
-    dataset is empty or a file cannot be read.
+    `count` and `measure_sample` say who reads; this process by default. Memory: the ids and labels of some row
+    groups, and a few volumes. Raises `DataError` when the dataset is empty or a file cannot be read.
     """
     files, spec = _files(dataset)
     if not files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Check the step before.")
     selections = dataset.selections if isinstance(dataset, VolumeDelta) else ()
-    labels = _count_labels(files, spec, selections)
+    task = Task(dataset, tuple(files), spec, selections, ctx)
+    labels = count(task)
     found = Found(
         uri=dataset.uri,
         version=dataset.version if isinstance(dataset, VolumeDelta) else None,
@@ -147,11 +212,16 @@ def measure(dataset: VolumeDelta | VolumeParquet, sample: int, ctx: TaskContext)
         files=files,
         values=Values.empty(_channels(spec)),
     )
-    for volume_id, label, volume in _sample(files, spec, selections, sample):
-        ctx.check_cancelled()
-        found.values.add(volume.reshape(-1, _channels(spec)))
-        if len(found.pictures) < PICTURES:
-            found.pictures.append((f"{volume_id} ({found.label_name(label)})", volume))
+    places = plan_looks(files, selections, sample)
+    shown = itertools.chain.from_iterable(see(source, spec, selections) for source in places)
+    found.pictures += [
+        (f"{seen.id} ({found.label_name(seen.label)})", seen.volume)
+        for seen in itertools.islice(shown, min(PICTURES, sample))
+    ]
+    with contextlib.closing(measure_sample(task, places)) as looks:
+        for values in itertools.islice(itertools.chain.from_iterable(looks), sample):
+            ctx.check_cancelled()
+            found.values.add(values)
     return found
 
 
@@ -165,27 +235,16 @@ def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], Volume
     return files, spec
 
 
-def _count_labels(files: list[DataFile], spec: VolumeSpec, selections: tuple[Selection, ...]) -> Counter[float | None]:
-    labels: Counter[float | None] = Counter()
-    columns = pa.schema([f for f in schema(spec) if f.name == "label" or (f.name == "id" and selections)])
-    for file in track(files, total=sum(f.rows for f in files), unit="volumes", amount=lambda f: f.rows):
-        for batch in read_rows(file.whole(), columns, 65_536):
-            labels.update(_selected(batch, selections)["label"].to_pylist())
-    return labels
-
-
-def _sample(
-    files: list[DataFile], spec: VolumeSpec, selections: tuple[Selection, ...], sample: int
-) -> Iterator[tuple[str, float | None, NDArray[Any]]]:
-    """Up to `sample` volumes as (id, label, array), from short blocks of rows spread evenly over all files."""
-    columns = pa.schema(list(schema(spec)))
+def plan_looks(files: Sequence[DataFile], selections: tuple[Selection, ...], sample: int) -> list[RowSource]:
+    """The rows to look at for about `sample` volumes: short blocks spread evenly over all files."""
     # A selection holds a share of the rows: more of them are looked at to find as many.
     share = math.prod(s.high - s.low for s in selections)
     wanted = math.ceil(sample / BLOCK_ROWS / max(share, 1e-3))
     blocks = [-(-f.rows // BLOCK_ROWS) for f in files]
     total = sum(blocks)
     looks = total if sample >= sum(f.rows for f in files) else min(wanted, total)
-    given = first = look = 0
+    out = []
+    first = look = 0
     for file, count in zip(files, blocks, strict=True):
         keep = []
         while look < looks and (block := look * total // looks) < first + count:
@@ -193,19 +252,23 @@ def _sample(
             keep.append((start, min(start + BLOCK_ROWS, file.rows)))
             look += 1
         first += count
-        for batch in read_rows(RowSource(file.path, file.bytes, tuple(keep)), columns, BLOCK_ROWS) if keep else ():
-            kept = _selected(batch, selections)
-            for volume_id, label, volume in zip(kept["id"], kept["label"], kept["volume"], strict=True):
-                if given == sample:
-                    return
-                given += 1
-                array = np.frombuffer(volume.as_buffer(), np.dtype(spec.dtype).newbyteorder("<"))
-                if array.nbytes != spec.volume_bytes:
-                    raise DataError(
-                        f"the volume {volume_id} in {file.path} has {array.nbytes} bytes, not {spec.volume_bytes}",
-                        hint="Its shape is not that of the table.",
-                    )
-                yield volume_id.as_py(), label.as_py(), array.reshape(spec.shape)
+        if keep:
+            out.append(RowSource(file.path, file.bytes, tuple(keep)))
+    return out
+
+
+def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) -> Iterator[Seen]:
+    """The selected volumes among the source's rows. Raises `DataError` when one has not the table's shape."""
+    for batch in read_rows(source, pa.schema(list(schema(spec))), BLOCK_ROWS):
+        kept = _selected(batch, selections)
+        for volume_id, label, volume in zip(kept["id"], kept["label"], kept["volume"], strict=True):
+            array = np.frombuffer(volume.as_buffer(), np.dtype(spec.dtype).newbyteorder("<"))
+            if array.nbytes != spec.volume_bytes:
+                raise DataError(
+                    f"the volume {volume_id} in {source.path} has {array.nbytes} bytes, not {spec.volume_bytes}",
+                    hint="Its shape is not that of the table.",
+                )
+            yield Seen(volume_id.as_py(), label.as_py(), array.reshape(spec.shape))
 
 
 def _selected(batch: pa.RecordBatch, selections: tuple[Selection, ...]) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 import zipfile
 import zlib
@@ -70,7 +71,8 @@ class Checkpoints:
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write it, then drop all but the newest two."""
         path = self.path_of(checkpoint)
-        temporary = path.with_suffix(".partial")
+        # A worker on another machine may still be writing when its training is started anew.
+        temporary = path.with_suffix(f".{socket.gethostname()}.{os.getpid()}.partial")
         with temporary.open("wb") as file:
             write(file, checkpoint, self._identity)
         self._commit_point("train:checkpoint-written")
@@ -81,6 +83,13 @@ class Checkpoints:
             old.unlink()
         self._saved_at = time.monotonic()
         return path
+
+    def standing(self) -> LoaderState | None:
+        """Where the newest checkpoint stands, by its name; nothing is read. Its seed is not known."""
+        for path in self._paths()[:1]:
+            _, epoch, step = path.stem.split("-")
+            return LoaderState(0, int(epoch), int(step))
+        return None
 
     def path_of(self, checkpoint: Checkpoint) -> Path:
         state = checkpoint.state

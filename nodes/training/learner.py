@@ -1,9 +1,9 @@
 """One training step and one evaluation step of a classifier, on one device or several.
 
-The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch
-is the global one: it is split over the strategy's replicas, each computes the sum of its losses over
-the size of the global batch, and `optimizer.apply` adds up the gradients of all replicas (an
-all-reduce before it would count them twice).
+The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch is
+this process' part of the global one: it is split over the strategy's replicas in this process, each
+computes the sum of its losses over the size of the global batch, and `optimizer.apply` adds up the
+gradients of all replicas of all processes (an all-reduce before it would count them twice).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Learner:
     """A model from `resnet3d` with its optimizer.
 
     `strategy` is the one the model was built under (default: the current one, a single device). It
-    may have several replicas in this process; for several machines `_spread` has to take this
-    machine's slice of the batch only, and the rows that `Sums` counts must be those of all.
+    may have several replicas in this process, and replicas in other processes: then all of them take
+    the same steps at the same time, and every `Sums` is over the rows of all.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Learner:
         self._evaluate = tf.function(self._evaluate_replicas, autograph=False)
 
     def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
-        """One optimizer step; the sums are over the batch, before the step.
+        """One optimizer step; the sums are over the `global_rows` of all processes' batches, before the step.
 
         Raises `UsageError` when the device has too little memory for the batch, or no repeatable form of an
         operation.
@@ -68,10 +68,13 @@ class Learner:
                 hint="Set deterministic to false, or jit to false if it is on.",
                 parameter="deterministic",
             ) from exc
-        return Sums(float(loss), float(right), len(batch.rows))
+        return Sums(float(loss), float(right), global_rows)
 
     def evaluate(self, batch: Batch, *, rows: int) -> Sums:
-        """Loss and right answers in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph."""
+        """Loss and right answers in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
+
+        A process whose part of a last batch is empty takes part all the same.
+        """
         missing = rows - len(batch.rows)
         weights = np.ones(rows, np.float32)
         volumes, labels = batch.volumes, batch.labels
@@ -79,8 +82,8 @@ class Learner:
             weights[-missing:] = 0
             volumes = np.concatenate([volumes, np.zeros((missing, *volumes.shape[1:]), np.float32)])
             labels = np.concatenate([labels, np.zeros(missing, np.float32)])
-        loss, right = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
-        return Sums(float(loss), float(right), len(batch.rows))
+        loss, right, count = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
+        return Sums(float(loss), float(right), round(float(count)))
 
     def arrays(self) -> Arrays:
         """All weights and optimizer variables by name: what a checkpoint keeps."""
@@ -93,31 +96,31 @@ class Learner:
             tuple(variable.shape) != arrays[name].shape for name, variable in variables.items()
         ):
             raise DataError("the training state is that of another model", hint="Run the node afresh.")
-        for name, variable in variables.items():
-            variable.assign(arrays[name])
+        with self.strategy.scope():
+            for name, variable in variables.items():
+                variable.assign(arrays[name])
 
     def _variables(self) -> dict[str, Any]:
         weights = {f"weight-{i:04d}": variable for i, variable in enumerate(self.model.variables)}
         return weights | {f"optimizer-{i:04d}": variable for i, variable in enumerate(self.optimizer.variables)}
 
     def _spread(self, array: NDArray[np.float32]) -> Any:
-        replicas = self.strategy.num_replicas_in_sync
-        if replicas == 1:
+        if self.strategy.num_replicas_in_sync == 1:
             return tf.convert_to_tensor(array)
-        parts = np.array_split(array, replicas)
+        # Called once for each replica of this process, in order.
+        parts = iter(np.array_split(array, len(self.strategy.extended.worker_devices)))
         return self.strategy.experimental_distribute_values_from_function(
-            lambda place: tf.convert_to_tensor(parts[place.replica_id_in_sync_group])
+            lambda place: tf.convert_to_tensor(next(parts))
         )
 
-    def _train_replicas(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, Any]:
+    def _train_replicas(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, ...]:
         return self._sum(self.strategy.run(self._train_step, args=(volumes, labels, share)))
 
-    def _evaluate_replicas(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+    def _evaluate_replicas(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, ...]:
         return self._sum(self.strategy.run(self._evaluate_step, args=(volumes, labels, weights)))
 
-    def _sum(self, parts: tuple[Any, Any]) -> tuple[Any, Any]:
-        loss, right = (self.strategy.reduce(tf.distribute.ReduceOp.SUM, part, axis=None) for part in parts)
-        return loss, right
+    def _sum(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self.strategy.reduce(tf.distribute.ReduceOp.SUM, part, axis=None) for part in parts)
 
     def _train_step(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, Any]:
         variables = self.model.trainable_variables
@@ -128,9 +131,10 @@ class Learner:
         self.optimizer.apply(tape.gradient(shared, variables), variables)
         return loss, tf.reduce_sum(_right(labels, logits))
 
-    def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+    def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
         logits = self._logits(volumes, training=False)
-        return tf.reduce_sum(_losses(labels, logits) * weights), tf.reduce_sum(_right(labels, logits) * weights)
+        losses, right = _losses(labels, logits), _right(labels, logits)
+        return tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), tf.reduce_sum(weights)
 
 
 def _losses(labels: Any, logits: Any) -> Any:

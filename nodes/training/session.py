@@ -1,153 +1,110 @@
-"""The work of `TrainResNet3D`: open the data, build the model, train, publish."""
+"""The work of `TrainResNet3D` in one process: prepare the data, build the model, train, publish.
+
+Of several workers (`nodes.training.workers`) each does the work of `carry_out` on its part of every batch.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, TrainedModel
-from nodes.loaders import LoaderName
-from nodes.loaders.interface import LoaderState, Reading
-from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
-from nodes.training.class_labels import Classes, find_classes
+from nodes.training.checkpoints import Checkpoint, Checkpoints
 from nodes.training.learner import Learner
-from nodes.training.learning_rate import Schedule, ScheduleName
-from nodes.training.normalisation import measure
-from nodes.training.resnet3d import Depth, build_resnet3d, volume_shape
-from nodes.training.tensorflow_setup import configure, keras
-from nodes.training.trained_model import CURVES, DESCRIPTION, HISTORY, MLFLOW_MODEL, STATE, publish
+from nodes.training.learning_rate import Schedule
+from nodes.training.preparation import Prepared, prepare
+from nodes.training.resnet3d import build_resnet3d, volume_shape
+from nodes.training.settings import Manner, Settings
+from nodes.training.tensorflow_setup import configure, keras, tf
+from nodes.training.trained_model import CURVES, DESCRIPTION, HISTORY, MLFLOW_MODEL, publish
 from nodes.training.training_loop import Training, train
-from nodes.training.training_rows import Part, open_parts
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides the result. All but `epochs` must be equal for one training to continue another."""
-
-    depth: Depth
-    epochs: int
-    batch_size: int
-    steps_per_epoch: int
-    learning_rate: float
-    optimizer: Literal["adam", "sgd"]
-    schedule: ScheduleName
-    decay_epochs: int
-    warmup_steps: int
-    validation_share: float
-    seed: int
-    loader: LoaderName
-    classes: int
-    mixed_precision: bool
 
 
 def train_and_publish(
-    data: Dataset,
-    validation: Dataset | None,
-    settings: Settings,
-    ctx: TaskContext,
-    *,
-    jit: bool,
-    deterministic: bool,
-    checkpoint_every_s: float,
+    data: Dataset, validation: Dataset | None, settings: Settings, manner: Manner, ctx: TaskContext
 ) -> TrainedModel:
-    """Do all of the node's work. Raises `DataError` for data that cannot be trained on."""
-    for problem in configure(cores=ctx.resources.cores, deterministic=deterministic, seed=settings.seed):
+    """Do all of the node's work in this process. Raises `DataError` for data that cannot be trained on."""
+    for problem in configure(cores=ctx.resources.cores, deterministic=manner.deterministic, seed=settings.seed):
         ctx.warn(problem)
-    with open_parts(data, validation, loader=settings.loader, share=settings.validation_share, ctx=ctx) as (
-        rows,
-        held_back,
-    ):
-        classes = find_classes(
-            rows.labels,
-            held_back.labels if held_back else np.empty(0, np.float32),
-            classes=settings.classes,
-            names=rows.source.spec.classes,
-            where=data.uri,
-        )
-        for remark in classes.remarks():
-            ctx.warn(remark)
-        loader = rows.source.loader(rows.rows, _reading(settings, training=True))
-        if settings.steps_per_epoch > loader.steps:
-            ctx.warn(f"an epoch has {loader.steps:,} steps, fewer than the {settings.steps_per_epoch:,} wanted")
-        identity = _identity(settings, classes, rows, held_back)
-        checkpoints = Checkpoints(ctx.scratch, identity, every_s=checkpoint_every_s, commit_point=ctx.commit_point)
-        begin = checkpoints.newest() or _shorter(ctx, identity) or _first(rows, settings, ctx)
-        model = build_resnet3d(
-            rows.source.spec.shape,
-            depth=settings.depth,
-            classes=len(classes),
-            mean=begin.mean,
-            variance=begin.variance,
-            mixed_precision=settings.mixed_precision,
-        )
-        training = Training(
-            learner=Learner(model, _optimizer(settings), jit=jit),
-            rows=loader,
-            validation=held_back.source.loader(held_back.rows, _reading(settings, training=False))
-            if held_back
-            else None,
-            epochs=settings.epochs,
-            schedule=Schedule(
-                settings.schedule,
-                settings.learning_rate,
-                settings.warmup_steps,
-                settings.decay_epochs * loader.steps,
-            ),
-        )
-        _tell(ctx, model, begin, training, classes, rows, held_back)
-        final = train(training, begin, checkpoints, ctx)
-        description = _description(settings, data, validation, classes, training, begin, rows, held_back)
-        ctx.commit_point("train:before-save")
-        spec = rows.source.spec.model_copy(update={"classes": classes.names})
-        trained = publish(ctx.out, model, final, checkpoints.path_of(final), spec=spec, description=description)
-        ctx.commit_point("train:after-save")
+    with prepare(data, validation, settings, ctx) as prepared:
+        checkpoints = prepared.checkpoints(ctx, manner.checkpoint_every_s)
+        begin = prepared.begin(checkpoints, ctx)
+        trained = carry_out(prepared, begin, checkpoints, manner, ctx)
+    assert trained is not None
+    return trained
+
+
+def carry_out(
+    prepared: Prepared,
+    begin: Checkpoint,
+    checkpoints: Checkpoints,
+    manner: Manner,
+    ctx: TaskContext,
+    strategy: tf.distribute.Strategy | None = None,
+) -> TrainedModel | None:
+    """Train from `begin` and publish the model; None for a worker that does not lead.
+
+    TensorFlow must be configured. `strategy` joins the workers of a team.
+    """
+    strategy = strategy or tf.distribute.get_strategy()
+    settings, several = prepared.settings, strategy.num_replicas_in_sync > 1
+    with strategy.scope():
+        model, optimizer = _build(prepared, begin, synchronized=several), _optimizer(settings)
+    training = Training(
+        learner=Learner(model, optimizer, jit=manner.jit and not several, strategy=strategy),
+        rows=prepared.loader,
+        validation=prepared.validation,
+        epochs=settings.epochs,
+        schedule=Schedule(
+            settings.schedule,
+            settings.learning_rate,
+            settings.warmup_steps,
+            settings.decay_epochs * prepared.loader.steps,
+        ),
+        team=prepared.team,
+    )
+    if prepared.team.leads:
+        _tell(ctx, model, begin, prepared)
+    final = train(training, begin, checkpoints, ctx)
+    if not prepared.team.leads:
+        return None
+    ctx.commit_point("train:before-save")
+    if several:
+        # Saved as one process would have made it: without layers that ask for others.
+        trained, model = model, _build(prepared, begin, synchronized=False)
+        for variable, value in zip(model.variables, trained.variables, strict=True):
+            variable.assign(keras.ops.convert_to_numpy(value))
+    spec = prepared.rows.source.spec.model_copy(update={"classes": prepared.classes.names})
+    published = publish(
+        ctx.out,
+        model,
+        final,
+        checkpoints.path_of(final),
+        spec=spec,
+        description=_description(prepared, begin),
+    )
+    ctx.commit_point("train:after-save")
     ctx.artifact("model", ctx.out / MLFLOW_MODEL, f"resnet3d-{settings.depth}")
     ctx.artifact("plot", ctx.out / CURVES)
     ctx.artifact("file", ctx.out / DESCRIPTION)
     ctx.artifact("file", ctx.out / HISTORY)
-    return trained
+    return published
 
 
-def _reading(settings: Settings, *, training: bool) -> Reading:
-    steps = settings.steps_per_epoch if training else 0
-    return Reading(settings.batch_size, seed=settings.seed, training=training, steps=steps)
-
-
-def _identity(settings: Settings, classes: Classes, rows: Part, held_back: Part | None) -> str:
-    """Hash of all that must be equal for a training state to be gone on from."""
-    fixed = {name: value for name, value in asdict(settings).items() if name != "epochs"}
-    digest = hashlib.blake2b(json.dumps([fixed, len(classes), rows.source.order_identity]).encode(), digest_size=16)
-    digest.update(rows.rows.tobytes())
-    if held_back is not None:
-        digest.update(held_back.source.rows.identity().encode() + held_back.rows.tobytes())
-    return digest.hexdigest()
-
-
-def _shorter(ctx: TaskContext, identity: str) -> Checkpoint | None:
-    """The state of a finished training of fewer epochs."""
-    result = ctx.extends.get("out")
-    if result is None:
-        return None
-    try:
-        return read(Path(result.uri) / STATE, identity)
-    except Torn as exc:
-        ctx.warn(f"the shorter training cannot be continued, this one begins anew ({exc})")
-        return None
-
-
-def _first(rows: Part, settings: Settings, ctx: TaskContext) -> Checkpoint:
-    """Where a new training begins."""
-    measured = measure(rows.source, rows.rows)
-    if measured.constant:
-        channels = ", ".join(map(str, measured.constant[:10]))
-        ctx.warn(f"channels without any spread among {measured.rows:,} volumes: {channels}")
-    return Checkpoint(LoaderState(settings.seed), {}, measured.mean, measured.variance)
+def _build(prepared: Prepared, begin: Checkpoint, *, synchronized: bool) -> keras.Model:
+    return build_resnet3d(
+        prepared.rows.source.spec.shape,
+        depth=prepared.settings.depth,
+        classes=len(prepared.classes),
+        mean=begin.mean,
+        variance=begin.variance,
+        synchronized=synchronized,
+        mixed_precision=prepared.settings.mixed_precision,
+    )
 
 
 def _optimizer(settings: Settings) -> keras.optimizers.Optimizer:
@@ -156,15 +113,8 @@ def _optimizer(settings: Settings) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(settings.learning_rate, momentum=0.9, nesterov=True)
 
 
-def _tell(
-    ctx: TaskContext,
-    model: keras.Model,
-    begin: Checkpoint,
-    training: Training,
-    classes: Classes,
-    rows: Part,
-    held_back: Part | None,
-) -> None:
+def _tell(ctx: TaskContext, model: keras.Model, begin: Checkpoint, prepared: Prepared) -> None:
+    rows, held_back, classes = prepared.rows, prepared.held_back, prepared.classes
     trainable = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     ctx.facts(
         parameters=model.count_params(),
@@ -174,7 +124,7 @@ def _tell(
         training_volumes=len(rows.rows),
         validation_volumes=len(held_back.rows) if held_back else 0,
         unlabelled_volumes=rows.source.unlabelled,
-        steps_per_epoch=training.rows.steps,
+        steps_per_epoch=prepared.loader.steps,
         input_mean=json.dumps([round(value, 6) for value in begin.mean]),
         input_variance=json.dumps([round(value, 6) for value in begin.variance]),
     )
@@ -184,17 +134,9 @@ def _tell(
         ctx.info(f"{rows.source.unlabelled:,} volumes have no label and are left out")
 
 
-def _description(
-    settings: Settings,
-    data: Dataset,
-    validation: Dataset | None,
-    classes: Classes,
-    training: Training,
-    begin: Checkpoint,
-    rows: Part,
-    held_back: Part | None,
-) -> dict[str, Any]:
+def _description(prepared: Prepared, begin: Checkpoint) -> dict[str, Any]:
     """What `model.json` tells beyond the model itself."""
+    rows, held_back, classes, settings = prepared.rows, prepared.held_back, prepared.classes, prepared.settings
     spec = rows.source.spec
     two = len(classes) == 2
     return {
@@ -211,8 +153,8 @@ def _description(
             "validation_volumes": len(held_back.rows) if held_back else 0,
             "unlabelled_volumes": rows.source.unlabelled,
             "class_counts": list(classes.counts),
-            "steps_in_an_epoch": training.rows.steps,
+            "steps_in_an_epoch": prepared.loader.steps,
         },
-        "data": data.model_dump(mode="json"),
-        "validation": validation.model_dump(mode="json") if validation is not None else None,
+        "data": prepared.data.model_dump(mode="json"),
+        "validation": prepared.validation_data.model_dump(mode="json") if prepared.validation_data else None,
     }

@@ -1,7 +1,8 @@
 """The training loop: epochs of steps, evaluation, figures, checkpoints.
 
 It goes on at any step, and a training that was killed and resumed takes the same steps on the same
-rows as one that was not.
+rows as one that was not. With several workers each runs this loop on its part of every batch: all take
+the same steps, because a step ends only when every worker has taken it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 
 from engine.context import TaskContext
 from engine.errors import Cancelled, DataError
-from engine.progress import Meter, track
+from engine.progress import Meter
 from nodes.loaders.interface import Batch, Loader, LoaderState
 from nodes.training.checkpoints import Checkpoint, Checkpoints
 from nodes.training.learning_rate import Schedule
 from nodes.training.running_sums import NOTHING, Sums
+from nodes.training.team import ALONE, Team
 
 if TYPE_CHECKING:
     from nodes.training.learner import Learner
@@ -29,20 +31,22 @@ EVERY_STEP_UNTIL = 200
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained on what. `epochs` counts from the very first, those of a continued training included."""
+    """What is trained on what, by whom. `epochs` counts from the very first, those of a continued training included."""
 
     learner: Learner
     rows: Loader
     validation: Loader | None
     epochs: int
     schedule: Schedule
+    team: Team = ALONE
 
 
 def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
     """Train from `begin` to the last epoch's end; gives the final checkpoint, already saved.
 
-    Raises `DataError` when the loss is no longer a number, `Cancelled` on request (after a
-    checkpoint, so that nothing is lost).
+    Of several workers only the leading one saves; the checkpoint of the others has no arrays. Raises
+    `DataError` when the loss is no longer a number, `Cancelled` on request (after a checkpoint, so
+    that nothing is lost).
     """
     learner, loader = training.learner, training.rows
     if begin.arrays:
@@ -52,6 +56,8 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
     now = replace(begin, arrays={})
 
     def save() -> Checkpoint:
+        if not training.team.leads:
+            return now
         whole = replace(now, arrays=learner.arrays())
         checkpoints.save(whole)
         return whole
@@ -67,7 +73,7 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
                 step = epoch * loader.steps + now.state.step
                 sums = _step(training, batch, step, ctx)
                 now = replace(now, state=loader.state(), sums=now.sums + sums)
-                if checkpoints.due():
+                if training.team.leads and checkpoints.due():
                     saved = save()
                 ctx.commit_point("train:step")
                 meter.add(size)
@@ -100,15 +106,12 @@ def _figures(training: Training, sums: Sums, label: str) -> dict[str, float]:
     if loader is not None:
         loader.restore(LoaderState(loader.reading.seed))
         total = NOTHING
-        batches = track(
-            loader.batches(),
-            total=len(loader),
-            unit="volumes",
-            label=f"{label}, validation",
-            amount=lambda batch: len(batch.rows),
-        )
-        for batch in batches:
-            total += training.learner.evaluate(batch, rows=loader.reading.batch_size)
+        meter = Meter(len(loader), "volumes", f"{label}, validation")
+        for batch in loader.batches():
+            sums = training.learner.evaluate(batch, rows=training.team.share(loader.reading.batch_size))
+            total += sums
+            meter.add(sums.rows)
+        meter.finish()
         figures |= {f"val_{name}": value for name, value in total.figures.items()}
     return figures
 
@@ -122,6 +125,12 @@ def is_told(step: int) -> bool:
 
 
 def _not_finite(training: Training, batch: Batch, step: int) -> DataError:
+    loader = training.rows
+    if loader.reading.ranks > 1:
+        # The loss is everybody's, so the volume to blame may be another worker's: look at the whole batch.
+        whole = loader.source.loader(loader.chosen, replace(loader.reading, rank=0, ranks=1))
+        whole.restore(LoaderState(loader.reading.seed, *divmod(step, loader.steps)))
+        batch = next(whole.batches())
     bad = [row for row, volume in zip(batch.rows, batch.volumes, strict=True) if not np.isfinite(volume).all()]
     if bad:
         names = ", ".join(training.rows.source.ids(bad[:3]))

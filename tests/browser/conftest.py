@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import FLAGS, SIZE, TIMEOUT_MS, Troubles, chromium
@@ -14,7 +15,7 @@ from studio import StudioServer
 _HERE = Path(__file__).parent
 _REPORT = pytest.StashKey[pytest.TestReport]()
 
-OpenPage = Callable[[], Page]
+OpenPage = Callable[..., Page]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,6 +57,33 @@ def studio(tmp_path: Path) -> Iterator[StudioServer]:
         yield server
 
 
+def _live_in(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """What a test starts, and this process itself, finds its settings in `home` and nowhere else."""
+    patch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    patch.setenv("VOXELFLOW_DATA_ROOTS", str(home))
+    patch.setenv("VOXELFLOW_TRACKING", "off")
+    patch.delenv("VOXELFLOW_WORKSPACE", raising=False)
+    patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(scope="module")
+def _module_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioServer]:
+    home = tmp_path_factory.mktemp("studio")
+    with pytest.MonkeyPatch.context() as patch:
+        _live_in(home, patch)
+        with StudioServer(home) as server:
+            server.install_probes()
+            server.start()
+            yield server
+
+
+@pytest.fixture
+def shared_studio(_module_studio: StudioServer, monkeypatch: pytest.MonkeyPatch) -> StudioServer:
+    """One studio for the tests of a module, each with pipelines of its own. A module's `studio` gives it."""
+    _live_in(_module_studio.home, monkeypatch)
+    return _module_studio
+
+
 @pytest.fixture
 def troubles() -> Troubles:
     """What went wrong unseen; fails the test at its end. `allow` what is meant to happen."""
@@ -66,11 +94,12 @@ def troubles() -> Troubles:
 def open_page(
     request: pytest.FixtureRequest, browser: Browser, studio: StudioServer, troubles: Troubles, tmp_path: Path
 ) -> Iterator[OpenPage]:
-    """Opens further pages, each as another person's: a context of its own."""
+    """Opens further pages, each as another person's: a context of its own, with its `options`."""
     pages: list[Page] = []
+    before = len(studio.output)
 
-    def new() -> Page:
-        context = browser.new_context(viewport=SIZE, base_url=studio.url)  # type: ignore[arg-type]
+    def new(**options: Any) -> Page:
+        context = browser.new_context(viewport=SIZE, base_url=studio.url, **options)  # type: ignore[arg-type]
         context.set_default_timeout(TIMEOUT_MS)
         troubles.watch(context, studio.url)
         pages.append(context.new_page())
@@ -79,7 +108,7 @@ def open_page(
     yield new
     report = request.node.stash.get(_REPORT, None)
     failed = report is None or report.failed
-    found = troubles.all(studio.output)
+    found = troubles.all(studio.output[before:])
     if failed or found:
         for number, page in enumerate(pages):
             if not page.is_closed():

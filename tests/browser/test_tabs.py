@@ -22,6 +22,9 @@ NODES = in_rows(
     )
 )
 
+STEP = 8
+"""How far an arrow key moves a card."""
+
 
 @pytest.fixture
 def tabs(studio: StudioServer, open_page: Callable[[], Page]) -> tuple[StudioPage, StudioPage]:
@@ -105,8 +108,8 @@ def test_what_one_deletes_the_other_does_not_lose_silently(tabs: tuple[StudioPag
     one, two = tabs
     two.select("c")
     two.field("Text").fill("worth keeping")
+    # Before the first has heard of it.
     one.select("c")
-    expect(one.field("Text")).to_have_value("worth keeping")
     one.keys("Delete")
     expect(two.card("c")).to_have_count(0)
     assert two.selected() == []
@@ -127,3 +130,45 @@ def test_what_one_deletes_the_other_does_not_lose_silently(tabs: tuple[StudioPag
     gone.get_by_role("button", name="Save again").click()
     expect(two.told("Saved")).to_be_visible()
     assert '"worth keeping"' in two.file.read_text()
+
+
+def test_thirty_quick_edits_in_both_at_once(tabs: tuple[StudioPage, StudioPage]) -> None:
+    """Nobody waits for the other: edits of different things all stay, of one and the same thing one stays."""
+    one, two = tabs
+    mine = {one: "a", two: "c"}
+    for tab, node in mine.items():
+        tab.select(node)
+        tab.field("Text").focus()
+    for i in range(10):
+        for tab in tabs:
+            tab.page.keyboard.type("12"[tab is two] if i % 2 else "x")
+    for tab, node in mine.items():
+        tab.head(node).click()
+    places = {node: one.node(node)["position"] for node in mine.values()}
+    for _ in range(10):
+        for tab in tabs:
+            tab.keys("ArrowDown")
+    # Both at the same field of the same node, and at nodes of their own.
+    for tab in tabs:
+        tab.select("b")
+    for i in range(5):
+        for tab, name in ((one, "first"), (two, "second")):
+            tab.head("b").dblclick()
+            tab.card("b").get_by_role("textbox", name="Title").fill(f"{name} {i}")
+            tab.keys("Enter")
+    for _ in range(5):
+        for tab in tabs:
+            tab.frame_keys("Control+d")
+
+    def drawn(tab: StudioPage) -> dict[str, str]:
+        return {card.get_attribute("data-testid") or "": card.inner_text() for card in tab.cards.all()}
+
+    for tab in tabs:
+        expect(tab.cards).to_have_count(13)
+    eventually(lambda: drawn(one) == drawn(two), "the tabs differ")
+    texts = {node: one.params(node)["text"] for node in mine.values()}
+    assert texts == {"a": "onex1x1x1x1x1", "c": "threex2x2x2x2x2"}
+    for node, place in places.items():
+        assert one.node(node)["position"]["y"] == place["y"] + 10 * STEP
+    assert one.node("b")["title"] in ("first 4", "second 4")
+    assert one.export() == two.export()

@@ -10,21 +10,11 @@ from typing import Any, TypeVar
 from engine.pipeline import Pipeline
 from ui.build.documents import apply, doc_to_pipeline
 from ui.build.editor import Editor
-from ui.protocol import (
-    Doc,
-    Edited,
-    Hello,
-    Inbox,
-    MakeEdit,
-    NodeStatus,
-    Notice,
-    Op,
-    Opened,
-    RunShown,
-    Sent,
-    StatusChanged,
-    Told,
-)
+from ui.protocol.commands import Hello, MakeEdit
+from ui.protocol.document import Doc, Op
+from ui.protocol.link import Inbox, Sent
+from ui.protocol.notices import Edited, Notice, Opened, RunShown, StatusChanged, Told
+from ui.protocol.status import NodeStatus
 
 N = TypeVar("N")
 

@@ -53,7 +53,31 @@ def make(
     return _report(ctx, text, steps=steps)
 
 
-@node("Join", version=1, category="Probes")
+@make.on("spark")
+def _(*, text="made", steps=1, step_s=0.0, ctx: TaskContext) -> Report:
+    from engine.progress import Meter
+    from engine.spark.spread import spread
+
+    meter = Meter(steps, "steps", "on executors")
+    # A function of this file: the executors need it too.
+    places = [place for place, _ in spread(ctx, range(steps), _Step(step_s), meter=meter, amount=lambda _: 1)]
+    meter.finish()
+    assert sorted(places) == list(range(steps))
+    ctx.info(f"wrote {text}")
+    ctx.facts(application=ctx.spark.sparkContext.applicationId)
+    return _report(ctx, text, steps=steps)
+
+
+class _Step:
+    def __init__(self, step_s: float) -> None:
+        self.step_s = step_s
+
+    def __call__(self, _: int) -> str:
+        time.sleep(self.step_s)
+        return __name__
+
+
+@node("Join", version=1, category="Probes", anywhere="a probe")
 def join(first: Report, second: Report | None = None, *, ctx: TaskContext) -> Report:
     """Put two texts together."""
     texts = [Path(r.uri).read_text() for r in (first, second) if r is not None]
@@ -98,6 +122,68 @@ def fail(
     if how == "exit":
         os._exit(7)
     raise ValueError("an error of its own")
+
+
+@fail.on("spark")
+def _(first=None, *, how="error", marker="", times=1_000_000, ctx: TaskContext) -> Report:
+    from pathlib import Path
+
+    from engine.progress import Meter
+    from engine.spark.progress import following
+    from engine.spark.spread import spread
+
+    if marker:
+        path = Path(marker)
+        count = len(path.read_text()) if path.exists() else 0
+        path.write_text("x" * (count + 1))
+        if count >= times:
+            return _report(ctx, "at last")
+    context = ctx.spark.sparkContext
+    if how == "exit":
+        os._exit(7)
+    if how == "hang":
+        time.sleep(600)
+    if how == "java":
+        context._gateway.proc.kill()
+    if how == "memory":
+        context._jvm.java.util.ArrayList(1 << 30)
+    if how == "sql":
+        with following(ctx, "a query"):
+            ctx.spark.sql("select raise_error('the query was told to fail')").collect()
+    if how == "long-sql":
+        with following(ctx, "a long query"):
+            ctx.spark.sparkContext.parallelize(range(400), 400).map(_slowly).count()
+    for _ in spread(ctx, [0, 1], _Failing(how, str(ctx.scratch)), meter=Meter(2, "items", ""), amount=lambda _: 1):
+        pass
+    return _report(ctx, "after all")
+
+
+def _slowly(item: int) -> int:
+    time.sleep(0.1)
+    return item
+
+
+class _Failing:
+    """Item 1 fails where it runs: `told` and `error` each time, `once` the first time; `lost` ends its process once."""
+
+    def __init__(self, how: str, scratch: str) -> None:
+        self.how, self.scratch = how, scratch
+
+    def __call__(self, item: int) -> int:
+        marker = Path(self.scratch) / f"tried-{item}"
+        tried = len(marker.read_text()) if marker.exists() else 0
+        marker.write_text("x" * (tried + 1))
+        if item == 1 and self.how == "told":
+            raise VoxelflowError("the probe was told to fail", hint="Tell it otherwise.", parameter="how")
+        if item == 1 and self.how == "error":
+            raise ValueError(f"an error of its own at attempt {tried + 1}")
+        if item == 1 and self.how == "once" and not tried:
+            raise OSError("the disk was away")
+        if item == 1 and self.how == "lost" and not tried:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "hang-there":
+            time.sleep(600)
+        return item
 
 
 @node("Count", version=1, category="Probes")

@@ -15,13 +15,13 @@ from engine.workspace import Workspace
 
 
 class Runner:
-    def __init__(self, catalog: Catalog, workspace: Workspace, store: RunStore) -> None:
+    def __init__(self, catalog: Catalog, workspace: Workspace, store: RunStore, profile: Profile | None = None) -> None:
         self.catalog, self.workspace, self.store = catalog, workspace, store
+        self.profile = profile or Profile(name="test", cores=2, memory_bytes=1 << 30, parallel_tasks=4)
 
     def start(self, document: Pipeline, **choice) -> str:
-        profile = Profile(name="test", cores=2, memory_bytes=1 << 30, parallel_tasks=4)
         run_id, _ = launch.start(
-            document, self.catalog, self.workspace, self.store, profile=profile, choice=Choice(**choice)
+            document, self.catalog, self.workspace, self.store, profile=self.profile, choice=Choice(**choice)
         )
         return run_id
 

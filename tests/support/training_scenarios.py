@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from engine.context import Resources, TaskContext
 from engine.datasets import Dataset, dataset_from_json
@@ -16,6 +22,37 @@ from engine.events import Event
 PROCESSES = multiprocessing.get_context("forkserver")
 # TensorFlow and MLflow are imported once, in the fork server, and not for each of the trainings.
 PROCESSES.set_forkserver_preload(["nodes.training.session", "nodes.training.mlflow_model", "matplotlib.figure"])
+
+TINY_WORKERS = "VOXELFLOW_TEST_WORKERS"
+_WORKER = Path(__file__).with_name("tiny_worker.py")
+
+
+@pytest.fixture(scope="module")
+def tiny_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Workers of groups are forked from one process that has TensorFlow, and train the tiny network."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"{folder}/socket"
+        path = os.pathsep.join([str(_WORKER.parent), str(_WORKER.parents[2])])
+        server = subprocess.Popen(
+            [sys.executable, "-P", str(_WORKER), "serve", address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(TINY_WORKERS, address)
+            yield address
+        server.stdin.close()
+        server.wait(20)
+        server.stdout.close()
+
+
+def tiny_program() -> tuple[str, ...]:
+    """What to put in the place of `group.PROGRAM` where the fixture `tiny_workers` is."""
+    return ("-P", str(_WORKER), os.environ[TINY_WORKERS])
 
 
 class Place:
@@ -33,6 +70,17 @@ class Place:
     @property
     def scratch(self) -> Path:
         return self.root / "scratch"
+
+    def metrics(self, name: str) -> list[tuple[int, float]]:
+        """The told steps of a figure, in order, with those told twice."""
+        told = (event for event in self.events() if event["event"] == "metrics" and name in event["values"])
+        return [(event["step"], event["values"][name]) for event in told]
+
+    def worker_pid(self, rank: int) -> int:
+        """The process of a worker of the newest attempt."""
+        folder = max((self.scratch / "workers").glob("attempt-*"))
+        pid: int = json.loads((folder / f"{rank}.seat.json").read_text())["pid"]
+        return pid
 
     def events(self) -> list[dict[str, Any]]:
         path = self.root / "events.jsonl"
@@ -54,9 +102,13 @@ def run_training(
     validation: Dataset | None = None,
     extends: Dataset | None = None,
     cancel_after: int | None = None,
+    kill_worker: tuple[int, int] | None = None,
     **params: Any,
 ) -> int:
-    """Train in a new process; its exit status (negative: the signal that ended it, 3: an error in events)."""
+    """Train in a new process; its exit status (negative: the signal that ended it, 3: an error in events).
+
+    `kill_worker` is a worker's rank (-1: the driver itself) and after how many told steps it is killed.
+    """
     process = PROCESSES.Process(
         target=_child,
         args=(
@@ -64,8 +116,10 @@ def run_training(
             data.model_dump_json(),
             validation.model_dump_json() if validation else "",
             extends.model_dump_json() if extends else "",
-            environment or {},
+            # The fork server has the environment of its start.
+            {name: os.environ[name] for name in (TINY_WORKERS,) if name in os.environ} | (environment or {}),
             cancel_after,
+            kill_worker,
             params,
         ),
     )
@@ -84,6 +138,7 @@ def _child(
     extends: str,
     environment: dict[str, str],
     cancel_after: int | None,
+    kill_worker: tuple[int, int] | None,
     params: dict[str, Any],
 ) -> None:
     os.environ.update(environment)
@@ -92,6 +147,10 @@ def _child(
     from nodes.training import session as training
 
     training.build_resnet3d = tiny_network  # type: ignore[assignment]
+    if TINY_WORKERS in os.environ:
+        from nodes.training.workers import group
+
+        group.PROGRAM = tiny_program()
     place = Place(Path(root))
     steps = 0
     with (place.root / "events.jsonl").open("a") as sink:
@@ -101,6 +160,8 @@ def _child(
             steps += event.event == "metrics"
             sink.write(event.model_dump_json() + "\n")
             sink.flush()
+            if kill_worker is not None and steps == kill_worker[1]:
+                os.kill(place.worker_pid(kill_worker[0]) if kill_worker[0] >= 0 else os.getpid(), signal.SIGKILL)
 
         def cancelled() -> bool:
             return cancel_after is not None and steps >= cancel_after
@@ -140,7 +201,7 @@ def _child(
 
 
 def tiny_network(
-    shape: Any, *, depth: int, classes: int, mean: Any, variance: Any, mixed_precision: bool = False, **_: Any
+    shape: Any, *, depth: int, classes: int, mean: Any, variance: Any, synchronized: bool = False, **_: Any
 ) -> Any:
     """Batch norm, convolutions and a head named like the real network's: everything that a state holds."""
     import keras
@@ -153,7 +214,7 @@ def tiny_network(
     x = layers.Normalization(-1, list(mean), list(variance))(x)
     for filters in (4, 8):
         x = layers.Conv3D(filters, 3, 2, "same")(x)
-        x = layers.ReLU()(layers.BatchNormalization(momentum=0.9)(x))
+        x = layers.ReLU()(layers.BatchNormalization(momentum=0.9, synchronized=synchronized)(x))
     x = layers.GlobalAveragePooling3D()(x)
     x = layers.Dense(1 if classes == 2 else classes, name=LOGITS)(x)
     outputs = layers.Activation("sigmoid" if classes == 2 else "softmax")(x)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from node_tools import CANVAS, run_tool
 
-from ui import protocol
+from ui.protocol.commands import Command
+from ui.protocol.notices import Notice
+from ui.protocol.schema import schema
 
 TYPES = CANVAS / "src" / "protocol.ts"
 
@@ -17,7 +19,7 @@ TYPES = CANVAS / "src" / "protocol.ts"
 def test_every_model_and_field_is_known_to_the_browser() -> None:
     text = TYPES.read_text()
     types = dict(re.findall(r"^export type (\w+) = \{\n(.*?)^\};", text, re.MULTILINE | re.DOTALL))
-    models = {name: item for name, item in protocol.schema()["definitions"].items() if name != "JsonValue"}
+    models = {name: item for name, item in schema()["definitions"].items() if name != "JsonValue"}
     assert types.keys() == models.keys()
     for name, model in models.items():
         assert re.findall(r"^  (\w+)(?=:)", types[name], re.MULTILINE) == list(model["properties"]), name
@@ -28,11 +30,11 @@ def test_every_model_and_field_is_known_to_the_browser() -> None:
 
 def test_every_command_and_notice_is_in_its_union() -> None:
     text = TYPES.read_text()
-    for name in ("Command", "Notice"):
+    unions: dict[str, Any] = {"Command": Command, "Notice": Notice}
+    for name, made in unions.items():
         union = re.search(rf"^export type {name} =\n(.*?);", text, re.MULTILINE | re.DOTALL)
         assert union is not None
-        models: Any = getattr(protocol, name).__args__[0].__args__
-        assert re.findall(r"\w+", union[1]) == [model.__name__ for model in models]
+        assert re.findall(r"\w+", union[1]) == [model.__name__ for model in made.__args__[0].__args__]
 
 
 @pytest.mark.slow

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pydantic import JsonValue
 
 from engine.catalog import AnyNodeType, Catalog
+from engine.cli.wording import number, plural, size
 from engine.diagnostics import Diagnostic
+from engine.errors import UsageError
 from engine.parameters import Parameter
-from engine.profiles import Profile, find_profile, profile_names
+from engine.profiles import (
+    Listed,
+    Profile,
+    find_profile,
+    list_profiles,
+    local_profile,
+    profile_names,
+    profiles_file,
+    unreadable,
+)
 from engine.workspace import Workspace, is_trusted
-from ui.protocol import FieldInfo, NodeTypeInfo, PathInfo, PortInfo, Problem, ProfileInfo, Welcome
-
-_ABOUT = {"local": "This computer: its cores and most of its free memory."}
+from ui.protocol.catalogue import FieldInfo, NodeTypeInfo, PathInfo, PortInfo, ProfileInfo
+from ui.protocol.notices import Welcome
+from ui.protocol.status import Problem
 
 
 class Catalogue:
@@ -38,14 +49,32 @@ class Catalogue:
             return self._catalog
 
     def welcome(self) -> Welcome:
-        catalog = self.catalog
+        catalog, listed = self.catalog, list_profiles(self._workspace)
         return Welcome(
             types=[type_info(t) for t in catalog],
-            problems=[problem(d) for d in catalog.problems],
-            profiles=[profile_info(find_profile(name)) for name in profile_names()],
+            problems=[problem(d) for d in (*catalog.problems, *_profile_problems(listed, unreadable(self._workspace)))],
+            profiles=[profile_info(item.profile) for item in listed if item.profile is not None],
             workspace=str(self._workspace.root),
             version=_version(),
         )
+
+    def profiles_state(self) -> object:
+        """Another one when the file with the profiles has changed."""
+        try:
+            found = profiles_file(self._workspace).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def profile(self, name: str | None) -> Profile:
+        """The profile of that name; the usual one when there is none, or it cannot be used."""
+        for wanted in (name, profile_names(self._workspace)[0]):
+            try:
+                if wanted is not None:
+                    return find_profile(wanted, self._workspace)
+            except UsageError:
+                continue
+        return local_profile()
 
     def _state(self) -> object:
         files = []
@@ -58,13 +87,20 @@ class Catalogue:
         return (files, is_trusted(self._workspace) if files else False)
 
 
-def usual_profile() -> Profile:
-    """What a document is checked against before one is chosen."""
-    return find_profile(profile_names()[0])
-
-
 def profile_info(profile: Profile) -> ProfileInfo:
-    return ProfileInfo(name=profile.name, backend=profile.backend, description=_ABOUT.get(profile.name, ""))
+    has = f"{plural(profile.cores, 'cores')} and {size(profile.memory_bytes)}"
+    backend = "Spark" if profile.backend == "spark" else "Worker processes"
+    price = "" if profile.price_per_hour is None else f" {number(profile.price_per_hour)} an hour."
+    description = f"{backend} on {profile.where}; tasks that run here have {has}.{price}"
+    return ProfileInfo(name=profile.name, backend=profile.backend, description=description)
+
+
+def _profile_problems(listed: Iterable[Listed], broken: UsageError | None) -> Iterator[Diagnostic]:
+    told = {item.problem.message: item.problem for item in listed if item.problem is not None}
+    if broken is not None:
+        told[broken.message] = broken
+    for exc in told.values():
+        yield Diagnostic(code="VF155", severity="warning", message=exc.message, hint=exc.hint)
 
 
 def type_info(node_type: AnyNodeType) -> NodeTypeInfo:

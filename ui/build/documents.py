@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import PipelineError
 from engine.pipeline import ID_PATTERN, Edge, Node, Pipeline, PipelineParameter, Position
-from ui.protocol import Doc, DocEdge, DocNode, DocParameter, DocPosition, Op
+from ui.protocol.document import Doc, DocEdge, DocNode, DocParameter, DocPosition, Op
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

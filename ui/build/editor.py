@@ -21,20 +21,18 @@ from ui.build.link import Link
 from ui.build.outbox import read_outbox
 from ui.build.rooms import FIRST_TEMPLATE, Open, Rooms
 from ui.build.running import cancel_run, resume_run, start_run
-from ui.protocol import (
+from ui.protocol.commands import (
     Browse,
     CancelRun,
+    Choose,
     Command,
     Delete,
     Duplicate,
     Export,
-    Exported,
     Hello,
     Import,
-    Inbox,
     MakeEdit,
     NewDocument,
-    Notice,
     OpenDocument,
     Recheck,
     Rename,
@@ -43,11 +41,11 @@ from ui.protocol import (
     Save,
     SaveAs,
     Seen,
-    Sent,
     StartRun,
-    Told,
     Watch,
 )
+from ui.protocol.link import Inbox, Sent
+from ui.protocol.notices import Exported, Notice, Told
 
 GONE_AFTER_S = 90.0
 """A tab that was not polled for so long is gone. Browsers let a hidden tab's timers run once a minute."""
@@ -69,6 +67,7 @@ class Editor:
         self._connected = connected
         self._lock = threading.Lock()
         self._link = Link(rooms.handled)
+        self._profile: str | None = None
         self._open: Open | None = None
         self._watched: str | None = None
         self._wanted: str | None = None
@@ -81,6 +80,11 @@ class Editor:
     def document(self) -> str | None:
         """The document that the tab shows."""
         return self._open.room.document if self._open is not None else None
+
+    @property
+    def profile(self) -> str | None:
+        """The compute profile chosen in the tab; None before one is."""
+        return self._profile
 
     # --- what the page calls ----------------------------------------------------------------
 
@@ -192,6 +196,10 @@ class Editor:
                 self._watched = command.node
                 if self._open is not None:
                     self._open.following.watch(self, command.node)
+            case Choose():
+                self._profile = command.profile
+                if self._open is not None:
+                    self._open.outlook.chosen(self)
             case Recheck():
                 rooms.catalogue_changed()
                 rooms.open(command.document).outlook.now()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.observe import allowed_roots
 from engine.workspace import Workspace
-from ui.protocol import Entry, Listing
+from ui.protocol.notices import Entry, Listing
 
 MAX_ENTRIES = 2_000
 _MAX_LOOKED_AT = 200_000

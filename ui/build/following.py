@@ -18,7 +18,8 @@ from ui.build.link import LINES_A_NOTICE
 from ui.build.room import Member, Room
 from ui.build.status import node_status, run_info
 from ui.build.task_log import TaskLog
-from ui.protocol import LogLines, NodeStatus, RunInfo, RunShown, StatusChanged
+from ui.protocol.notices import LogLines, RunShown, StatusChanged
+from ui.protocol.status import NodeStatus, RunInfo
 from ui.studio_context import Studio
 
 ACTIVE_S = 0.2

@@ -17,12 +17,12 @@ from engine.errors import CheckFailed
 from engine.identity import identify
 from engine.node import PathFound
 from engine.observation import Observation
-from engine.plan import PlannedTask, plan
+from engine.plan import PlannedTask, backend_of, plan
 from engine.profiles import Profile
 from engine.resolve import Resolved
 from engine.runs import Result
 from ui.build.wording import outputs_in_words
-from ui.protocol import Last, Outlook
+from ui.protocol.status import Last, Outlook
 
 
 def foresee(resolved: Resolved, profile: Profile, observation: Observation, checked: Checked) -> dict[str, Outlook]:
@@ -37,13 +37,14 @@ def foresee(resolved: Resolved, profile: Profile, observation: Observation, chec
         result = observation.last.get(node)
         if node in identities and (cached := observation.cache.get(identities[node].fingerprint)):
             result = cached.result if not cached.problem else result
-        backend = ""
-        if item.type is not None:
-            backend = profile.backend if profile.backend in item.type.backends else "embedded"
+        backend = reason = ""
+        if item.type is not None and item.type.runs_on(profile.backend) is not None:
+            backend, reason = backend_of(item.type, profile)
         out[node] = Outlook(
             fresh=task is not None and task.action == "cached",
             reason=task.reason if task is not None else reasons.get(node, problem),
-            backend=task.backend if task is not None else backend,
+            backend=backend,
+            backend_reason=reason if profile.backend != "embedded" else "",
             last=_last(result),
         )
     return out

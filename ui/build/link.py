@@ -10,21 +10,18 @@ from __future__ import annotations
 import uuid
 
 from ui.build.handled import Handled
-from ui.protocol import (
+from ui.protocol.link import Inbox, Outbox, Posted, Sent
+from ui.protocol.notices import (
     Checked,
     Edited,
     FileState,
     Foreseen,
-    Inbox,
     Library,
     LogLines,
     Notice,
     Opened,
     Others,
-    Outbox,
-    Posted,
     RunShown,
-    Sent,
     StatusChanged,
     Welcome,
 )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from ui.build.drafts import Draft
 from ui.build.library import Library as Files
 from ui.build.library import Listed
-from ui.protocol import Library, PipelineInfo, TemplateInfo
+from ui.protocol.catalogue import PipelineInfo, TemplateInfo
+from ui.protocol.notices import Library
 
 
 def list_library(files: Files, drafted: Iterable[str], draft_of: Callable[[str], Draft | None]) -> Library:

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ui.protocol import Outbox, Seen, Sent, outbox_from_json
+from ui.protocol.commands import Seen
+from ui.protocol.link import Outbox, Sent, outbox_from_json
 
 
 def read_outbox(value: Any) -> tuple[Outbox, dict[int, str]]:

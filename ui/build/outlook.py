@@ -9,35 +9,48 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
 
 from engine.checks import Checked as Found
 from engine.checks import check
 from engine.diagnostics import Diagnostic
 from engine.observation import Observation
-from engine.observe import observe
+from engine.observe import at_storage, look_into_cache, observe
+from engine.profiles import Profile
 from engine.resolve import Resolved, resolve
+from engine.workspace import storage_of
 from ui.build.background import Loop
-from ui.build.catalogue import Catalogue, problem, usual_profile
+from ui.build.catalogue import Catalogue, problem
 from ui.build.documents import doc_to_pipeline
 from ui.build.foresight import Memory, foresee, recall
 from ui.build.room import Member, Room
 from ui.build.wording import previews_in_words
-from ui.protocol import Checked, Doc, Foreseen
+from ui.protocol.document import Doc
+from ui.protocol.notices import Checked, Foreseen
 from ui.studio_context import Studio
 
+N = TypeVar("N")
 PAUSE_S = 0.8
 LONGEST_PAUSE_S = 30.0
 
 
+_ByProfile = dict[str | None, N]
+"""By the profile's name as the tabs have it; None before one is chosen."""
+
+
 class Outlook:
-    """Keeps a room's members told of problems and of what a run would do. Cheap to poke."""
+    """Keeps a room's members told of problems and of what a run would do. Cheap to poke.
+
+    Each is told for the compute profile chosen in its tab: a node may run on one and not on another.
+    """
 
     def __init__(self, room: Room, studio: Studio, catalogue: Catalogue) -> None:
         self._room, self._studio, self._catalogue = room, studio, catalogue
         self._lock = threading.Lock()
-        self._checked: Checked | None = None
+        self._checked: _ByProfile[Checked] = {}
         self._refused: tuple[Member, int] | None = None
-        self._foreseen: Foreseen | None = None
+        self._foreseen: _ByProfile[Foreseen] = {}
         self._memory: Memory | None = None
         self._due = 0.0
         self._pause_s = PAUSE_S
@@ -69,16 +82,25 @@ class Outlook:
     def show(self, member: Member) -> None:
         """Tell a new member what is known of the document."""
         with self._lock:
-            for known in (self._checked, self._foreseen):
+            for known in (self._checked.get(member.profile), self._foreseen.get(member.profile)):
                 if known is not None and known.document == self._room.document:
                     member.post(known)
+
+    def chosen(self, member: Member) -> None:
+        """The member's tab has another profile."""
+        with self._lock:
+            if self._refused is not None and self._refused[0] is member:
+                self._refused = None
+        self.show(member)
+        self.now()
 
     def refuse(self, member: Member, problems: Iterable[Diagnostic]) -> None:
         """Tell `member` why a run could not start. Its values may be at fault, so the next check says how it stands."""
         rev, _ = self._room.snapshot
         with self._lock:
-            previews = self._checked.previews if self._checked is not None else {}
-            self._checked = None
+            known = self._checked.get(member.profile)
+            previews = known.previews if known is not None else {}
+            self._checked.clear()
             self._refused = (member, rev)
             member.post(
                 Checked(
@@ -90,7 +112,15 @@ class Outlook:
         """Wait until the newest revision has been checked, so that its problems go back with the answer."""
         rev, _ = self._room.snapshot
         with self._fresh:
-            return self._fresh.wait_for(lambda: self._checked is not None and self._checked.rev >= rev, timeout_s)
+            return self._fresh.wait_for(lambda: self._is_checked(rev), timeout_s)
+
+    def _is_checked(self, rev: int) -> bool:
+        checked = dict(self._checked)
+        return all(name in checked and checked[name].rev >= rev for name in self._profiles())
+
+    def _profiles(self) -> list[str | None]:
+        """Those chosen in the room, each once."""
+        return list(dict.fromkeys(member.profile for member in self._room.members)) or [None]
 
     def close(self) -> None:
         self._checker.close()
@@ -102,9 +132,13 @@ class Outlook:
         memory = self._memory
         rev, doc = self._room.snapshot
         resolved = self._resolved(doc)
-        quick = observe(resolved, self._studio.workspace, None, scan=False)
-        found = check(resolved, recall(resolved, quick, memory), usual_profile())
-        checked = self._told(rev, found)
+        workspace = self._studio.workspace
+        quick = observe(resolved, workspace, None, scan=False)
+        checked: _ByProfile[Checked] = {}
+        for name in self._profiles():
+            profile, storage = self._place(name)
+            seen = recall(resolved, at_storage(quick, workspace, storage), memory)
+            checked[name] = self._told(rev, check(resolved, seen, profile))
         with self._lock:
             # Meanwhile a full look has come to its end: it knew more.
             outdated = memory is not self._memory
@@ -121,26 +155,34 @@ class Outlook:
             previews=previews_in_words(found.previews),
         )
 
-    def _post(self, checked: Checked) -> None:
+    def _place(self, name: str | None) -> tuple[Profile, Path | None]:
+        """The profile, and where its results lie when that is not the workspace."""
+        profile = self._catalogue.profile(name)
+        if profile.storage_root is None:
+            return profile, None
+        return profile, storage_of(self._studio.workspace, profile.storage_root).root
+
+    def _post(self, checked: _ByProfile[Checked]) -> None:
         """Under the lock."""
-        before, self._checked = self._checked, checked
-        # Moving a node gives the same problems again: nobody needs to hear of it.
-        if before is None or before.model_copy(update={"rev": checked.rev}) != checked:
-            self._post_but_to_the_refused(checked)
+        before, self._checked = self._checked, dict(checked)
+        for name, now in checked.items():
+            known = before.get(name)
+            # Moving a node gives the same problems again: nobody needs to hear of it.
+            if known is None or known.model_copy(update={"rev": now.rev}) != now:
+                self._post_but_to_the_refused(name, now)
         with self._fresh:
             self._fresh.notify_all()
 
-    def _post_but_to_the_refused(self, checked: Checked) -> None:
+    def _post_but_to_the_refused(self, name: str | None, checked: Checked) -> None:
         """A tab that was just told why its run cannot start goes on seeing that until the document changes."""
         refused = self._refused
         if refused is not None and refused[1] == checked.rev:
-            self._checked = None  # so that the next revision's problems are told in any case
-            for member in self._room.members:
-                if member is not refused[0]:
-                    member.post(checked)
-            return
-        self._refused = None
-        self._room.post(checked)
+            self._checked.pop(name, None)  # so that the next revision's problems are told in any case
+        else:
+            refused = self._refused = None
+        for member in self._room.members:
+            if member.profile == name and (refused is None or member is not refused[0]):
+                member.post(checked)
 
     # --- when it is quiet -------------------------------------------------------------------
 
@@ -162,17 +204,27 @@ class Outlook:
         studio = self._studio
         rev, doc = self._room.snapshot
         resolved = self._resolved(doc)
-        profile = usual_profile()
-        observation = observe(resolved, studio.workspace, studio.store)
-        found = check(resolved, observation, profile)
-        nodes = foresee(resolved, profile, self._with_last(resolved, observation), found)
-        foreseen = Foreseen(document=self._room.document, rev=rev, nodes=nodes)
-        checked = self._told(rev, found)
+        listed = observe(resolved, studio.workspace, None)
+        checked: _ByProfile[Checked] = {}
+        foreseen: _ByProfile[Foreseen] = {}
+        observation = listed
+        for name in self._profiles():
+            profile, storage = self._place(name)
+            placed = at_storage(listed, studio.workspace, storage)
+            observation = look_into_cache(resolved, placed, studio.store, studio.workspace)
+            found = check(resolved, observation, profile)
+            nodes = foresee(resolved, profile, self._with_last(resolved, observation), found)
+            foreseen[name] = Foreseen(document=self._room.document, rev=rev, nodes=nodes)
+            checked[name] = self._told(rev, found)
         with self._lock:
             self._memory = Memory(resolved, observation)
             before, self._foreseen = self._foreseen, foreseen
-            if before is None or before.model_copy(update={"rev": rev}) != foreseen:
-                self._room.post(foreseen)
+            for name, told in foreseen.items():
+                known = before.get(name)
+                if known is None or known.model_copy(update={"rev": rev}) != told:
+                    for member in self._room.members:
+                        if member.profile == name:
+                            member.post(told)
             newest = self._room.snapshot[0] == rev
             if newest:
                 self._post(checked)

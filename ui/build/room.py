@@ -18,14 +18,18 @@ from engine.pipeline import Pipeline, dump
 from ui.build.documents import apply, doc_to_pipeline, is_looks_only, pipeline_to_doc
 from ui.build.drafts import KEPT_EDITS, Base, Draft, Drafts, digest
 from ui.build.library import Conflict, Library, Signature
-from ui.protocol import Doc, Edited, FileState, Notice, Op, Opened, Others
+from ui.protocol.document import Doc, Op
+from ui.protocol.notices import Edited, FileState, Notice, Opened, Others
 
 LOOK_AT_DISK_S = 1.0
 Disk = Literal["new", "same", "changed", "deleted"]
 
 
 class Member(Protocol):
-    """A tab that has the document open."""
+    """A tab that has the document open. `profile` is the compute profile chosen in it; None is the usual one."""
+
+    @property
+    def profile(self) -> str | None: ...
 
     def post(self, notice: Notice) -> None: ...
 

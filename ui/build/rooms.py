@@ -20,7 +20,7 @@ from ui.build.listing import list_library
 from ui.build.names import MAX_NAME, document_id, free_name
 from ui.build.outlook import Outlook
 from ui.build.room import Room
-from ui.protocol import Library, Notice
+from ui.protocol.notices import Library, Notice
 from ui.studio_context import Studio
 
 FIRST_TEMPLATE = "quickstart"
@@ -68,6 +68,7 @@ class Rooms:
         self._library_state: object = None
         self._damage: list[PipelineError] = []
         self._catalog: Catalog | None = None
+        self._profiles: object = None
         self._looked_at = 0.0
 
     # --- tabs -------------------------------------------------------------------------------
@@ -114,10 +115,11 @@ class Rooms:
                 tab.post(news)
 
     def catalogue_changed(self) -> None:
-        """Look whether the person's own nodes have changed; then tell every tab and check every document."""
+        """Look whether the person's own nodes or profiles have changed; then tell all tabs and check all documents."""
         with self._lock:
             before, self._catalog = self._catalog, self.catalogue.catalog
-            if before is None or before is self._catalog:
+            profiles, self._profiles = self._profiles, self.catalogue.profiles_state()
+            if before is None or (before is self._catalog and profiles == self._profiles):
                 return
             tabs, opened = list(self._tabs), list(self._open.values())
         welcome = self.catalogue.welcome()

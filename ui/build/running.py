@@ -16,7 +16,7 @@ from engine.pipeline import Pipeline
 from engine.plan import Choice
 from engine.profiles import find_profile
 from ui.build.rooms import Open, Rooms
-from ui.protocol import StartRun
+from ui.protocol.commands import StartRun
 from ui.studio_context import Studio
 
 
@@ -37,7 +37,7 @@ def start_run(rooms: Rooms, opened: Open, pipeline: Pipeline, command: StartRun)
             studio.workspace,
             studio.store,
             values=read_values(command.values, pipeline, catalog, studio.base),
-            profile=find_profile(command.profile),
+            profile=find_profile(command.profile, studio.workspace),
             choice=Choice(start=command.start, end=command.end, fresh=command.fresh),
             base=studio.base,
         )

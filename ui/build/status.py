@@ -9,7 +9,7 @@ from engine.cli.wording import made
 from engine.events import Progress
 from engine.runs import Run, Task
 from ui.build.wording import finite, outputs_in_words
-from ui.protocol import FailureInfo, NodeStatus, ProgressInfo, RunInfo
+from ui.protocol.status import FailureInfo, NodeStatus, ProgressInfo, RunInfo
 
 
 def run_info(run: Run) -> RunInfo:

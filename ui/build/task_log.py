@@ -13,7 +13,7 @@ from engine.cli.wording import safe_log_line
 from engine.events import Failure, Message
 from engine.runs import RunStore
 from engine.workspace import Workspace
-from ui.protocol import LogLine
+from ui.protocol.status import LogLine
 
 FIRST_LINES = 2_000
 LINES_A_TURN = 500

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from engine.cli.wording import figures, plural, size
 from engine.datasets import Dataset, Preview
-from ui.protocol import OutputInfo
+from ui.protocol.status import OutputInfo
 
 
 def previews_in_words(previews: Mapping[tuple[str, str], Preview]) -> dict[str, str]:

@@ -37,7 +37,7 @@ for (const [holder, field, name] of [
 
 const text = await compile(schema, schema.title, {
   additionalProperties: false,
-  bannerComment: '// Made from ui/protocol.py by `npm run types`. Do not edit.',
+  bannerComment: '// Made from ui/protocol/ by `npm run types`. Do not edit.',
   unreachableDefinitions: true,
 });
 const types = text

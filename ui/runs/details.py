@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from engine.cli.telling import failure_line
 from engine.cli.wording import figures, number, safe
 from engine.datasets import Dataset
 from engine.errors import PipelineError
+from engine.launch import read_plan
 from engine.pipeline import Node, Pipeline, load
 from engine.plan import Plan, PlannedTask
 from engine.runs import Run, RunStore, Task
@@ -59,14 +58,6 @@ def read_details(workspace: Workspace, store: RunStore, run_id: str) -> Details:
     except PipelineError:
         pipeline = None
     return Details(run, store.tasks(run.run_id), pipeline, read_plan(workspace, run.run_id))
-
-
-def read_plan(workspace: Workspace, run_id: str) -> Plan | None:
-    """The plan that a run was started with."""
-    try:
-        return Plan.model_validate_json((workspace.run_folder(run_id) / "plan.json").read_bytes())
-    except (OSError, ValidationError, ValueError):
-        return None
 
 
 def saved_as(workspace: Workspace, document: str) -> str | None:

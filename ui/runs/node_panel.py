@@ -88,7 +88,8 @@ def _facts(details: Details, node: str, task: Task | None) -> list[tuple[str, st
     if task.attempt > 1:
         out.append(("Attempt", str(task.attempt)))
     if planned is not None:
-        out.append(("Backend", planned.backend))
+        why = planned.backend_reason if planned.backend_reason != f"profile {details.run.profile}" else ""
+        out.append(("Backend", f"{planned.backend}: {why}" if why else planned.backend))
     if task.fingerprint:
         out.append(("Fingerprint", tag("span", task.fingerprint[:16], class_="vf-mono", title=task.fingerprint)))
     return out

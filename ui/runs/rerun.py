@@ -73,7 +73,7 @@ def run_again(
         studio.workspace,
         studio.store,
         values={**kept, **(values or {})},
-        profile=find_profile(run.profile),
+        profile=find_profile(run.profile, studio.workspace),
         choice=choice,
         base=studio.base,
     )

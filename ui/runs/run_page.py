@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from engine.cli.telling import summary
-from engine.cli.wording import duration, moment
+from engine.cli.wording import duration, moment, money, number
 from engine.errors import UsageError
 from engine.runs import Run, Task
 from ui.runs import actions, graph_tab, logs_tab, metrics_tab, pipeline_tab, system_tab, timeline_tab
@@ -94,6 +94,10 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
         ("Attempt", str(run.attempt)),
         ("Tasks", summary(run, tasks).partition(": ")[2]),
     ]
+    if (backend := run.options.get("backend", "embedded")) != "embedded":
+        out.insert(3, ("Backend", str(backend)))
+    if run.cost is not None:
+        out.append(("Cost", f"{money(run.cost)} at {number(run.options['price_per_hour'])} an hour"))
     parts = [f"{name} {run.options[name]}" for name in ("start", "end") if run.options.get(name)]
     if parts:
         out.append(("Part", ", ".join(parts).replace("start", "from").replace("end", "to")))

@@ -10,7 +10,7 @@ import voxelflow
 from engine.catalog import build_catalog
 from engine.parameters import MISSING, Advanced, PathIn, PathOut, Range, Secret, Unit, parameter_from_annotation
 from engine.workspace import Workspace, trust
-from ui.build.catalogue import Catalogue, field_info, usual_profile
+from ui.build.catalogue import Catalogue, field_info
 
 PROBES = Path(__file__).parents[2] / "support" / "probes.py"
 
@@ -29,8 +29,8 @@ def test_every_built_in_node_can_be_told_to_the_browser(workspace: Workspace) ->
     shape = next(f for f in types["SyntheticVolumes"].fields if f.name == "shape")
     assert shape.type == "list of int"
     assert isinstance(shape.default, list)
-    assert [p.name for p in welcome.profiles] == ["local"]
-    assert usual_profile().name == "local"
+    assert [p.name for p in welcome.profiles] == ["local", "spark-local"]
+    assert catalogue.profile(None).name == catalogue.profile("gone").name == "local"
     assert welcome.version
 
 

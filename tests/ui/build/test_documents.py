@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.errors import PipelineError
 from engine.pipeline import Edge, Node, Pipeline, PipelineParameter, Position, dump, read_pipeline
 from ui.build.documents import apply, doc_to_pipeline, pipeline_to_doc
-from ui.protocol import Doc, Op
+from ui.protocol.document import Doc, Op
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 number = st.floats(allow_nan=False, allow_infinity=False)

@@ -17,30 +17,23 @@ from engine.pipeline import Pipeline, dump, load, write_pipeline
 from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.rooms import Rooms
-from ui.protocol import (
+from ui.protocol.commands import (
     Browse,
     Delete,
     Duplicate,
-    Edited,
     Export,
-    Exported,
-    FileState,
     Import,
-    Library,
-    Listing,
     MakeEdit,
     NewDocument,
-    Op,
     OpenDocument,
-    Opened,
-    Others,
     Rename,
     Revert,
     Save,
     SaveAs,
     Seen,
-    Welcome,
 )
+from ui.protocol.document import Op
+from ui.protocol.notices import Edited, Exported, FileState, Library, Listing, Opened, Others, Welcome
 
 
 def _two() -> Pipeline:

@@ -8,7 +8,7 @@ import pytest
 from engine.workspace import Workspace
 from ui.build import files
 from ui.build.files import browse
-from ui.protocol import Listing
+from ui.protocol.notices import Listing
 
 
 @pytest.fixture

@@ -11,25 +11,11 @@ from hypothesis import strategies as st
 from engine.events import RunState
 from ui.build.handled import Handled
 from ui.build.link import LINES_A_NOTICE, MAX_LOG_LINES, MAX_NOTICES, Link
-from ui.protocol import (
-    Checked,
-    Doc,
-    Edited,
-    Inbox,
-    LogLine,
-    LogLines,
-    NodeStatus,
-    Notice,
-    OpenDocument,
-    Opened,
-    Outbox,
-    RunInfo,
-    RunShown,
-    Seen,
-    Sent,
-    StatusChanged,
-    Told,
-)
+from ui.protocol.commands import OpenDocument, Seen
+from ui.protocol.document import Doc
+from ui.protocol.link import Inbox, Outbox, Sent
+from ui.protocol.notices import Checked, Edited, LogLines, Notice, Opened, RunShown, StatusChanged, Told
+from ui.protocol.status import LogLine, NodeStatus, RunInfo
 
 EMPTY = Doc(name="d", description="", parameters={}, nodes={}, edges={}, ui={})
 

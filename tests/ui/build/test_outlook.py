@@ -19,7 +19,10 @@ from engine.workspace import Workspace
 from ui.build import editor as editor_module
 from ui.build.editor import Editor
 from ui.build.rooms import Rooms
-from ui.protocol import Checked, Foreseen, MakeEdit, Op, Outlook, Recheck, Rename
+from ui.protocol.commands import Choose, MakeEdit, Recheck, Rename
+from ui.protocol.document import Op
+from ui.protocol.notices import Checked, Foreseen, Welcome
+from ui.protocol.status import Outlook
 from ui.studio_context import Studio
 
 
@@ -30,7 +33,12 @@ def _codes(tab: Tab) -> list[tuple[str, str | None, str | None]]:
 def _foreseen(tab: Tab) -> dict[str, Outlook]:
     """What is foreseen of the document as it stands, full look included."""
     outlook = tab.editor._open.outlook  # type: ignore[union-attr]
-    tab.wait(lambda: outlook._foreseen is not None and outlook._foreseen.rev == tab.rev, "foreseen")
+
+    def now() -> bool:
+        known = outlook._foreseen.get(tab.editor.profile)
+        return known is not None and known.rev == tab.rev
+
+    tab.wait(now, "foreseen")
     return tab.turn().last(Foreseen).nodes
 
 
@@ -137,6 +145,52 @@ def test_a_document_in_pieces_is_foreseen_as_far_as_it_goes(open_tab: OpenTab) -
     empty = open_tab(pipeline(name="empty"), client="second")
     assert _foreseen(empty) == {}
     assert [c for c, _, _ in _codes(empty)] == ["VF108"]
+
+
+def test_each_tab_is_told_for_the_profile_chosen_in_it(open_tab: OpenTab, rooms: Rooms) -> None:
+    tab = open_tab(pipeline(box("a", "Grow"), name="d"))
+    assert (_foreseen(tab)["a"].backend, _foreseen(tab)["a"].backend_reason) == ("embedded", "")
+    assert _codes(tab) == []
+    second = Tab(Editor(rooms, address="d"), "second")
+    second.wait_for(Foreseen)
+    seen = len(second.all(Checked))
+    tab.say(Choose(profile="spark-local"))
+    tab.wait_for(Checked, lambda c: [p.code for p in c.problems] == ["VF307"])
+    tab.wait_for(Foreseen, lambda f: f.nodes["a"].backend == "")
+    assert "cannot run on spark, the backend of the profile spark-local" in tab.last(Foreseen).nodes["a"].reason
+    # While one types as well, and only there.
+    tab.set("nodes", "a", "params", "epochs", to=1000)
+    tab.wait_for(Checked, lambda c: [p.code for p in c.problems] == ["VF203", "VF307"])
+    second.wait_for(Checked, lambda c: [p.code for p in c.problems] == ["VF203"])
+    assert "VF307" not in [p.code for c in second.all(Checked)[seen:] for p in c.problems]
+    tab.say(Choose(profile="local"))
+    tab.wait_for(Checked, lambda c: [p.code for p in c.problems] == ["VF203"])
+    # One that is gone counts as the usual one.
+    tab.say(Choose(profile="moon"))
+    assert _foreseen(tab)["a"].backend == "embedded"
+
+
+@pytest.mark.slow
+def test_the_profiles_file_is_read_again_when_it_has_changed(open_tab: OpenTab, workspace: Workspace) -> None:
+    tab = open_tab(pipeline(box("a", "Make"), name="d"))
+    assert [p.name for p in tab.last(Welcome).profiles] == ["local", "spark-local"]
+    path = workspace.root / "profiles.toml"
+    path.write_text('[cluster]\nbackend = "spark"\nmaster = "spark://host:7077"\n[bad]\ncores = 0\n')
+    tab.wait_for(Welcome, lambda w: [p.name for p in w.profiles] == ["local", "spark-local", "cluster"])
+    told = tab.last(Welcome)
+    assert "Spark on spark://host:7077" in told.profiles[2].description
+    assert [(p.code, p.severity, "profile bad, cores" in p.message) for p in told.problems] == [
+        ("VF155", "warning", True)
+    ]
+
+
+def test_the_canvas_says_which_node_works_where(open_tab: OpenTab) -> None:
+    tab = open_tab(pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first", name="d"))
+    tab.say(Choose(profile="spark-local"))
+    tab.wait_for(Foreseen, lambda f: f.nodes["a"].backend == "spark")
+    nodes = tab.last(Foreseen).nodes
+    assert (nodes["a"].backend_reason, nodes["b"].backend) == ("profile spark-local", "embedded")
+    assert nodes["b"].backend_reason == "a probe: runs on the driver's machine"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from engine.pipeline import dump
 from ui.build.editor import Editor
 from ui.build.opening import import_document
 from ui.build.shared import rooms_of
-from ui.protocol import Opened
+from ui.protocol.notices import Opened
 from ui.studio_context import Studio, install
 
 

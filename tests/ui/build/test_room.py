@@ -18,21 +18,10 @@ from engine.workspace import Workspace
 from ui.build import editor as editor_module
 from ui.build.editor import Editor
 from ui.build.rooms import Rooms
-from ui.protocol import (
-    Duplicate,
-    Edited,
-    Import,
-    Library,
-    MakeEdit,
-    NewDocument,
-    Op,
-    Opened,
-    Others,
-    Rename,
-    Save,
-    SaveAs,
-    Sent,
-)
+from ui.protocol.commands import Duplicate, Import, MakeEdit, NewDocument, Rename, Save, SaveAs
+from ui.protocol.document import Op
+from ui.protocol.link import Sent
+from ui.protocol.notices import Edited, Library, Opened, Others
 
 NODES = ("a", "b", "c")
 

@@ -22,19 +22,9 @@ from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.rooms import Rooms
 from ui.build.running import read_values
-from ui.protocol import (
-    CancelRun,
-    Checked,
-    Foreseen,
-    LogLines,
-    Rename,
-    ResumeRun,
-    RunInfo,
-    RunShown,
-    StartRun,
-    StatusChanged,
-    Watch,
-)
+from ui.protocol.commands import CancelRun, Rename, ResumeRun, StartRun, Watch
+from ui.protocol.notices import Checked, Foreseen, LogLines, RunShown, StatusChanged
+from ui.protocol.status import RunInfo
 
 
 def _start(tab: Tab, **fields: Any) -> StartRun:

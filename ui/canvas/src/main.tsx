@@ -8,6 +8,7 @@ import { createRoot, type Root } from 'react-dom/client';
 
 import type { Inbox, Outbox } from './protocol';
 import { App } from './state/app';
+import { tellProfile } from './state/commands';
 import { SESSION_SHELF } from './state/shelf';
 import { AppContext } from './state/hooks';
 import { Studio } from './view/Studio';
@@ -24,7 +25,10 @@ const roots = new WeakMap<Element, Root>();
 let app: App | null = null;
 
 function theApp(): App {
-  app ??= new App(crypto.getRandomValues(new Uint32Array(3)).join(''), undefined, undefined, SESSION_SHELF);
+  if (app === null) {
+    app = new App(crypto.getRandomValues(new Uint32Array(3)).join(''), undefined, undefined, SESSION_SHELF);
+    tellProfile(app);
+  }
   return app;
 }
 

@@ -1,4 +1,4 @@
-// Made from ui/protocol.py by `npm run types`. Do not edit.
+// Made from ui/protocol/ by `npm run types`. Do not edit.
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 export type Notice =
@@ -35,6 +35,7 @@ export type Command =
   | ResumeRun
   | Watch
   | Browse
+  | Choose
   | Recheck;
 
 /**
@@ -72,6 +73,13 @@ export type Problem = {
   node: string | null;
   port: string | null;
   parameter: string | null;
+};
+/**
+ * The compute profile that the tab's next run will take: problems and the outlook are told for it.
+ */
+export type Choose = {
+  type: 'choose';
+  profile: string;
 };
 export type Delete = {
   type: 'delete';
@@ -235,11 +243,14 @@ export type Foreseen = {
 };
 /**
  * What a run would do with a node: nothing (`fresh`), or work, and why.
+ *
+ * `backend` is where it would work, with the reason when that is not this machine's as ever.
  */
 export type Outlook = {
   fresh: boolean;
   reason: string;
   backend: string;
+  backend_reason: string;
   last: Last | null;
 };
 /**

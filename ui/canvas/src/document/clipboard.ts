@@ -2,7 +2,7 @@
 
 import type { Doc, DocEdge, DocNode, DocPosition, JsonValue, Op } from '../protocol';
 import { edgeKey, end, nextOrder, written } from './ends';
-import { freeId, isId } from './ids';
+import { freeId, isId, marked } from './ids';
 import { orderedNodes, set } from './ops';
 
 const FORMAT = 'voxelflow-nodes';
@@ -26,8 +26,11 @@ export function copyText(doc: Doc, chosen: readonly string[]): string {
   return JSON.stringify({ format: FORMAT, nodes, edges } satisfies Clip, null, 2);
 }
 
-/** The ops that paste `text` with its top left corner at `at`, and the ids of the new nodes; null: not ours. */
-export function pasteText(doc: Doc, text: string, at: DocPosition): { ids: string[]; ops: Op[] } | null {
+/**
+ * The ops that paste `text` with its top left corner at `at`, and the ids of the new nodes; null: not ours.
+ * `mark` is the tab's while others edit too.
+ */
+export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): { ids: string[]; ops: Op[] } | null {
   const clip = read(text);
   if (!clip || clip.nodes.length === 0) return null;
   const left = Math.min(...clip.nodes.map(({ node }) => node.position.x));
@@ -37,7 +40,7 @@ export function pasteText(doc: Doc, text: string, at: DocPosition): { ids: strin
   let order = nextOrder(doc.nodes);
   const ops: Op[] = [];
   for (const { id, node } of clip.nodes) {
-    const fresh = freeId(id, taken);
+    const fresh = freeId(marked(id, mark), taken);
     taken.add(fresh);
     renamed.set(id, fresh);
     const position = { x: Math.round(node.position.x - left + at.x), y: Math.round(node.position.y - top + at.y) };

@@ -2,13 +2,16 @@
 
 import type { Doc, DocNode, DocPosition, JsonValue, NodeTypeInfo, Op } from '../protocol';
 import { edgeInto, edgeKey, edgesAt, end, nextOrder, written } from './ends';
-import { freeId, idFromType } from './ids';
+import { freeId, idFromType, marked } from './ids';
 import { remove, set } from './ops';
 import { own } from './own';
 
-/** A new node with the type's defaults left unsaid: the file holds only what differs from them. */
-export function addNode(doc: Doc, type: NodeTypeInfo, position: DocPosition): { id: string; ops: Op[] } {
-  const id = freeId(idFromType(type.type), Object.keys(doc.nodes));
+/**
+ * A new node with the type's defaults left unsaid: the file holds only what differs from them. `mark` is
+ * the tab's while others edit too.
+ */
+export function addNode(doc: Doc, type: NodeTypeInfo, position: DocPosition, mark = ''): { id: string; ops: Op[] } {
+  const id = freeId(marked(idFromType(type.type), mark), Object.keys(doc.nodes));
   const node: DocNode = {
     type: type.type,
     version: type.version,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import { end, written } from './ends';
-import { freeId, idFromType, isId } from './ids';
+import { freeId, idFromType, isId, marked, markOf } from './ids';
 
 test.each([
   ['NumpyToParquet', 'numpy_to_parquet'],
@@ -31,6 +31,24 @@ test('numbers go on from one another', () => {
   expect(freeId('a', ['a'])).toBe('a_2');
   expect(freeId('a_2', ['a', 'a_2'])).toBe('a_3');
   expect(freeId('a', ['A', 'a_2'])).toBe('a_3');
+});
+
+test('what two tabs add without knowing of each other has two ids', () => {
+  fc.assert(
+    fc.property(fc.string(), fc.nat(), fc.array(fc.stringMatching(/^[a-z]{1,3}(_2)?$/)), (type, n, taken) => {
+      const [one, two] = [markOf(`${n}`), markOf(`${n + 1}`)];
+      fc.pre(one !== two);
+      const [first, second] = [one, two].map((mark) => freeId(marked(idFromType(type), mark), taken));
+      expect(first).not.toBe(second);
+      expect(isId(first!)).toBe(true);
+      // A copy of a copy does not pile marks up.
+      expect(marked(first!, one)).toBe(first);
+      expect(isId(freeId(marked(first!, two), [...taken, marked(first!, two)]))).toBe(true);
+    }),
+  );
+  expect(marked('pack_3', '')).toBe('pack_3');
+  expect(marked('pack_3', 'tabc')).toBe('pack_tabc');
+  expect(marked('pack_tabc_2', 'tabc')).toBe('pack_tabc_2');
 });
 
 test('an end is a node and a port', () => {

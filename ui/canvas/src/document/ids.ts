@@ -1,4 +1,9 @@
-/** Ids of new nodes: the type's name as words, with a number when it is taken. */
+/**
+ * Ids of new nodes: the type's name as words, with a number when it is taken.
+ *
+ * Two tabs that add a node in the same half second know nothing of each other's: the later one would
+ * take the place of the earlier. So while others edit too, ids carry their tab's mark.
+ */
 
 /** `NumpyToParquet` -> `numpy_to_parquet`, `TrainResNet3D` -> `train_res_net3d`. */
 export function idFromType(type: string): string {
@@ -19,6 +24,19 @@ export function freeId(wanted: string, taken: Iterable<string>): string {
   for (let n = 2; ; n += 1) {
     if (!used.has(`${stem}_${n}`.toLowerCase())) return `${stem}_${n}`;
   }
+}
+
+/** `wanted` as only this tab makes it; without a mark (nobody else is there) as it is. */
+export function marked(wanted: string, mark: string): string {
+  if (mark === '' || new RegExp(`_${mark}(_\\d+)?$`).test(wanted)) return wanted;
+  return `${wanted.replace(/_\d+$/, '').slice(0, 50)}_${mark}`;
+}
+
+/** A tab's mark: a letter and three more, always the same for the same tab. */
+export function markOf(client: string): string {
+  let hash = 7;
+  for (const letter of client) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) >>> 0;
+  return `t${hash.toString(36).padStart(3, '0').slice(-3)}`;
 }
 
 export function isId(text: string): boolean {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { NodeStatus, Outlook, RunInfo } from '../protocol';
 import { count, duration, rate } from './figures';
-import { light, lightState } from './lights';
+import { light, lightState, whereItRuns } from './lights';
 
 function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): NodeStatus {
   return {
@@ -20,7 +20,7 @@ function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): Nod
 }
 
 function outlook(fresh: boolean, rest: Partial<Outlook> = {}): Outlook {
-  return { fresh, reason: fresh ? '' : 'never run', backend: 'embedded', last: null, ...rest };
+  return { fresh, reason: fresh ? '' : 'never run', backend: 'embedded', backend_reason: '', last: null, ...rest };
 }
 
 function run(state: RunInfo['state']): RunInfo {
@@ -159,4 +159,12 @@ describe('figures', () => {
   ])('rate %d', (n, text) => {
     expect(rate(n)).toBe(text);
   });
+});
+
+test('where a node runs is explained when there is something to explain', () => {
+  const outlook = { fresh: false, reason: '', backend: 'embedded', backend_reason: '', last: null };
+  expect(whereItRuns(outlook)).toBe('on embedded');
+  expect(whereItRuns({ ...outlook, backend: 'spark', backend_reason: 'profile cluster' })).toBe(
+    'on spark (profile cluster)',
+  );
 });

@@ -35,6 +35,11 @@ const WORDS: Readonly<Record<LightState, string>> = {
   skipped: 'Skipped',
 };
 
+/** `on spark (profile cluster)`; the backend alone when there is nothing to explain. */
+export function whereItRuns({ backend, backend_reason }: Outlook): string {
+  return backend_reason ? `on ${backend} (${backend_reason})` : `on ${backend}`;
+}
+
 export function isActive(run: RunInfo | null): boolean {
   return run !== null && (run.state === 'starting' || run.state === 'running');
 }

@@ -53,8 +53,20 @@ test('a part holds all that its nodes need, and the node it was asked for', () =
 });
 
 describe('the forecast', () => {
-  const fresh = (reason = ''): Outlook => ({ fresh: true, reason, backend: 'embedded', last: null });
-  const stale = (reason: string): Outlook => ({ fresh: false, reason, backend: 'embedded', last: null });
+  const fresh = (reason = ''): Outlook => ({
+    fresh: true,
+    reason,
+    backend: 'embedded',
+    backend_reason: '',
+    last: null,
+  });
+  const stale = (reason: string): Outlook => ({
+    fresh: false,
+    reason,
+    backend: 'embedded',
+    backend_reason: '',
+    last: null,
+  });
   const outlook = { a: fresh(), b: fresh(), c: stale('epochs changed'), x: fresh() };
   const told = (part: Parameters<typeof forecast>[2]) =>
     forecast(DOC, outlook, part).map(({ node: id, work, reason }) => `${id}${work ? '!' : ''} ${reason}`.trim());

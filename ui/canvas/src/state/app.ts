@@ -3,6 +3,7 @@
 import { createStore, type StoreApi } from 'zustand/vanilla';
 
 import { record, redo, seal, undo, type Moved } from '../document/history';
+import { markOf } from '../document/ids';
 import { apply } from '../document/ops';
 import { Channel, type Command } from '../link/channel';
 import { BROWSER_TIMER, Pacing, type Timer } from '../link/pacing';
@@ -24,7 +25,7 @@ export class App {
   private download: (exported: Exported) => void = () => undefined;
 
   constructor(
-    client: string,
+    private readonly client: string,
     timer: Timer = BROWSER_TIMER,
     now: () => number = () => performance.now(),
     private readonly shelf: Shelf = NO_SHELF,
@@ -39,6 +40,12 @@ export class App {
 
   get state(): State {
     return this.store.getState();
+  }
+
+  /** What sets ids made here apart from those of others; empty while nobody else can be making some. */
+  get mark(): string {
+    const { others, stalled } = this.state;
+    return others > 0 || stalled ? markOf(this.client) : '';
   }
 
   // --- the link ---------------------------------------------------------------------------------

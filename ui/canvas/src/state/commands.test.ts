@@ -4,7 +4,7 @@ import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import type { Doc, DocNode, FileState, Problem, RunInfo } from '../protocol';
 import { App } from './app';
-import { chosenProfile, keepMine, run, save, takeTheirs } from './commands';
+import { chosenProfile, keepMine, run, save, takeTheirs, tellProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
 const NODE: DocNode = {
@@ -126,5 +126,34 @@ describe('run', () => {
     expect(chosenProfile(app)).toBe('cluster');
     keep({ profile: 'gone' });
     expect(chosenProfile(app)).toBe('local');
+  });
+});
+
+describe('the profile', () => {
+  const spoken = () => said.splice(0);
+
+  test('is told when it is not the usual one, when it changes, and anew in a new session', () => {
+    const leave = tellProfile(app);
+    show(DOC);
+    expect(spoken()).toEqual([]);
+    keep({ profile: 'cluster' });
+    expect(spoken()).toEqual([{ type: 'choose', profile: 'cluster' }]);
+    app.edit('Change', [{ path: ['nodes', 'a', 'title'], value: 'x', remove: false }]);
+    expect(spoken()).toEqual([]);
+    show(DOC);
+    expect(spoken()).toEqual([{ type: 'choose', profile: 'cluster' }]);
+    keep({ profile: 'local' });
+    expect(spoken()).toEqual([{ type: 'choose', profile: 'local' }]);
+    leave();
+    keep({ profile: 'cluster' });
+    expect(spoken()).toEqual([]);
+  });
+
+  test('that is gone counts as the usual one', () => {
+    const leave = tellProfile(app);
+    keep({ profile: 'moon' });
+    show(DOC);
+    expect(spoken()).toEqual([]);
+    leave();
   });
 });

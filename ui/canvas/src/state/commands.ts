@@ -1,6 +1,6 @@
 /** What the toolbar, menus and shortcuts do, where it takes more than one command or asks back first. */
 
-import type { JsonValue } from '../protocol';
+import type { JsonValue, Welcome } from '../protocol';
 import { isActive } from '../rules/lights';
 import { withoutValue } from '../rules/parameters';
 import { blocking, EVERYTHING, type Part } from '../rules/scope';
@@ -44,6 +44,30 @@ export function chosenProfile(app: App): string | null {
   const names = (app.state.welcome?.profiles ?? []).map(({ name }) => name);
   const { profile } = panels.getState();
   return profile !== null && names.includes(profile) ? profile : (names[0] ?? null);
+}
+
+/** Problems and the outlook are told for the profile chosen here: Python hears of it, and anew in each session. */
+export function tellProfile(app: App): () => void {
+  let session: Welcome | null = null;
+  let told: string | null = null;
+  const tell = () => {
+    const { welcome } = app.state;
+    if (welcome === null) return;
+    if (welcome !== session) {
+      session = welcome;
+      // What Python takes before it hears of another.
+      told = welcome.profiles[0]?.name ?? null;
+    }
+    const profile = chosenProfile(app);
+    if (profile === null || profile === told) return;
+    told = profile;
+    app.say({ type: 'choose', profile });
+  };
+  const leave = [app.store.subscribe(tell), panels.subscribe(tell)];
+  tell();
+  return () => {
+    for (const each of leave) each();
+  };
 }
 
 /** The file was changed by someone else: their version, after asking if there is anything to lose. */

@@ -57,7 +57,12 @@ describe('notices of a document', () => {
     { type: 'edited', document: 'other', rev: 9, edit: 'x', ops: [set(['description'], 'theirs')] },
     { type: 'file', document: 'other', path: 'p', dirty: true, disk: 'changed' },
     { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' } },
-    { type: 'foreseen', document: 'other', rev: 9, nodes: { a: { fresh: true, reason: '', backend: '', last: null } } },
+    {
+      type: 'foreseen',
+      document: 'other',
+      rev: 9,
+      nodes: { a: { fresh: true, reason: '', backend: '', backend_reason: '', last: null } },
+    },
     { type: 'run', document: 'other', run: RUN },
     { type: 'others', document: 'other', count: 3 },
   ];

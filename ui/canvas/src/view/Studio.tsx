@@ -14,10 +14,10 @@ export function Studio() {
       <Toolbar />
       <div className="studio-body">
         <Palette />
-        <main className="studio-middle">
+        <div className="studio-middle">
           <Canvas />
           <Dock />
-        </main>
+        </div>
         <Inspector />
       </div>
       <Dialogs />

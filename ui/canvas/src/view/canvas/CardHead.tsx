@@ -1,10 +1,11 @@
 /** The top of a card: icon, title, type, problems. */
 
-import { CircleAlert, TriangleAlert } from 'lucide-react';
+import { CircleAlert, Monitor, TriangleAlert, Zap } from 'lucide-react';
 import { createElement, useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
 
 import { own } from '../../document/own';
 import type { NodeTypeInfo } from '../../protocol';
+import { whereItRuns } from '../../rules/lights';
 import { pinnedTo } from '../../rules/pinned';
 import { worst } from '../../rules/problems';
 import { useCanvas } from '../../state/hooks';
@@ -45,9 +46,37 @@ export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefi
           {below}
         </div>
       </div>
+      <BackendMark id={id} />
       <ProblemBadge id={id} />
     </div>
   );
+}
+
+/** Where the node works, when the profile chosen is for more than this machine's own workers. */
+function BackendMark({ id }: { id: string }) {
+  const outlook = useCanvas((s) => own(s.outlook, id));
+  const tip = useTip(
+    useCallback(() => <BackendTip id={id} />, [id]),
+    'top',
+  );
+  if (!outlook?.backend_reason) return null;
+  const spark = outlook.backend === 'spark';
+  return (
+    <span
+      className="card-backend"
+      data-backend={outlook.backend}
+      role="img"
+      aria-label={spark ? 'Runs on Spark' : 'Runs on the driver'}
+      {...tip}
+    >
+      {spark ? <Zap size={13} /> : <Monitor size={13} />}
+    </span>
+  );
+}
+
+function BackendTip({ id }: { id: string }) {
+  const outlook = useCanvas((s) => own(s.outlook, id));
+  return outlook ? whereItRuns(outlook) : null;
 }
 
 function TitleField({ id, title, typeName }: { id: string; title: string; typeName: string }) {

@@ -65,7 +65,12 @@ export function duplicate(editor: Editor): void {
   const { doc, selection } = editor.app.state;
   const corner = topLeft(editor, selection.nodes);
   if (!corner) return;
-  const pasted = pasteText(doc, copyText(doc, selection.nodes), { x: corner.x + AWAY, y: corner.y + AWAY });
+  const pasted = pasteText(
+    doc,
+    copyText(doc, selection.nodes),
+    { x: corner.x + AWAY, y: corner.y + AWAY },
+    editor.app.mark,
+  );
   if (!pasted) return;
   editor.app.edit(pasted.ids.length === 1 ? 'Duplicate node' : `Duplicate ${pasted.ids.length} nodes`, pasted.ops);
   editor.app.select({ nodes: pasted.ids, edges: [] });
@@ -92,7 +97,7 @@ function paste(editor: Editor, text: string, screen: Point | null): void {
   if (app.state.document === null) return;
   const { x, y } = flow.screenToFlowPosition(screen ?? editor.aim());
   const at = beside({ x: x - WIDTH / 2, y: y - HEAD / 2 });
-  const pasted = pasteText(app.state.doc, text, at);
+  const pasted = pasteText(app.state.doc, text, at, app.mark);
   if (!pasted) {
     app.tell(
       'info',

@@ -104,7 +104,7 @@ export class Editor {
     further: (id: string, doc: Doc) => Op[] = () => [],
   ): string {
     const { doc } = this.app.state;
-    const { id, ops } = addNode(doc, type, at);
+    const { id, ops } = addNode(doc, type, at, this.app.mark);
     this.app.edit(label, [...ops, ...further(id, apply(doc, ops))]);
     this.app.select({ nodes: [id], edges: [] });
     announce(`Added ${type.type}.`);

@@ -5,7 +5,7 @@ import { Copy, CornerDownRight } from 'lucide-react';
 import { own } from '../../document/own';
 import type { FailureInfo, Last, NodeStatus, Outlook, OutputInfo } from '../../protocol';
 import { duration, rate } from '../../rules/figures';
-import { amountOf, isActive } from '../../rules/lights';
+import { amountOf, isActive, whereItRuns } from '../../rules/lights';
 import { runAddress } from '../../rules/runs';
 import { ago, sentence, timeOfDay } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
@@ -101,7 +101,7 @@ function InTheNext({ outlook }: { outlook: Outlook }) {
       <h3>In the next run</h3>
       <div className="result-line">
         <StateMark state={outlook.fresh ? 'fresh' : 'stale'} />
-        <span className="quiet">on {outlook.backend}</span>
+        {outlook.backend && <span className="quiet">{whereItRuns(outlook)}</span>}
       </div>
       {!outlook.fresh && outlook.reason && <p className="quiet">{sentence(outlook.reason)}</p>}
     </section>

@@ -6,6 +6,7 @@ import { useEffect } from 'react';
 import { useApp, useCanvas } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
 import { keepMine, takeTheirs } from '../../state/commands';
+import { useServerAway } from './server_away';
 
 export function Banners() {
   return (
@@ -18,6 +19,7 @@ export function Banners() {
 
 function ConnectionLost() {
   const stalled = useCanvas((s) => s.stalled);
+  const away = useServerAway();
   useEffect(() => {
     if (!stalled) return undefined;
     // Closing the page now would lose what only it holds.
@@ -31,7 +33,7 @@ function ConnectionLost() {
   }, [stalled]);
   return (
     <div role="status">
-      {stalled && (
+      {(stalled || away) && (
         <div className="banner">
           <WifiOff size={14} aria-hidden />
           <span>

@@ -1,0 +1,8 @@
+"""A pipeline as one Python file that a person can read, change and run without the editor and the run store.
+
+write     the file's text, from a pipeline that was resolved
+values    which parameters stand at the top of the file, and what the calls say
+source    text of people as Python: literals, comments, names
+steps     what the file calls when it runs: folders, results that stand already, progress
+session   the same for its Spark session
+"""

@@ -1,0 +1,169 @@
+"""Parameters as a person will edit them: constants at the top of the file, and the calls that use them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from engine.export.source import Names, literal
+from engine.parameters import MISSING, Parameter, read_value
+from engine.pipeline import references, substitute
+from engine.resolve import Resolved, ResolvedNode
+
+_REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")
+_WHOLE = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A name at the top of the file, its value, and what it means."""
+
+    name: str
+    value: Any
+    help: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter in a call: the Python expression, and a remark where the expression needs one."""
+
+    name: str
+    expression: str
+    remark: str = ""
+
+
+class Values:
+    """The constants of a pipeline's file, and the arguments of each node's call.
+
+    `given` are the values that the pipeline's parameters have; relative paths start at `base`.
+    """
+
+    def __init__(self, resolved: Resolved, given: Mapping[str, JsonValue], names: Names, base: Path) -> None:
+        self._base = base
+        self._settings = {n: p.value for n, p in resolved.pipeline.parameters.items()} | dict(given)
+        self._shared: dict[str, Constant] = {}
+        self.constants: list[Constant] = []
+        self.arguments: dict[str, list[Argument]] = {}
+        used = {r for item in resolved.typed() for raw in item.node.params.values() for r in references(raw)}
+        for name, parameter in resolved.pipeline.parameters.items():
+            if name in used:
+                constant = Constant(names.take(name.upper()), self._shown(name, resolved), parameter.help)
+                self._shared[name] = constant
+                self.constants.append(constant)
+        for item in resolved.typed():
+            assert item.type is not None
+            self.arguments[item.node.id] = [self._argument(p, item, names) for p in item.type.parameters]
+
+    def _shown(self, name: str, resolved: Resolved) -> Any:
+        """What stands at the top for a pipeline's parameter: as the nodes read it, if all that take it whole agree."""
+        found = [
+            item.params[parameter]
+            for item in resolved.typed()
+            for parameter, raw in item.node.params.items()
+            if isinstance(raw, str) and (match := _WHOLE.fullmatch(raw)) and match[1] == name
+        ]
+        within = any(
+            name in references(raw) and not (isinstance(raw, str) and _WHOLE.fullmatch(raw))
+            for item in resolved.typed()
+            for raw in item.node.params.values()
+        )
+        if found and not within and all(_same(value, found[0]) for value in found):
+            return found[0]
+        return self._settings[name]
+
+    def _argument(self, parameter: Parameter, item: ResolvedNode, names: Names) -> Argument:
+        name, value, raw = parameter.name, item.params[parameter.name], item.node.params.get(parameter.name)
+        if references(raw):
+            expression = self._expression(raw, parameter)
+            if _same(self._evaluated(raw, parameter), value):
+                return Argument(name, expression)
+            return Argument(name, literal(value), f"the pipeline says {raw}")
+        if not _to_the_top(parameter):
+            return Argument(name, literal(value))
+        constant = Constant(names.take(f"{item.node.id}_{name}".upper()), value, parameter.help)
+        self.constants.append(constant)
+        return Argument(name, constant.name)
+
+    def _expression(self, raw: JsonValue, parameter: Parameter) -> str:
+        if isinstance(raw, list):
+            return "[" + ", ".join(self._expression(part, parameter) for part in raw) + "]"
+        if not isinstance(raw, str) or not references(raw):
+            return literal(raw.replace("$${", "${") if isinstance(raw, str) else raw)
+        if match := _WHOLE.fullmatch(raw):
+            return self._shared[match[1]].name
+        parts: list[str] = []
+        whole = substitute(raw, {n: c.value for n, c in self._shared.items()})
+        if _is_path(parameter) and not _is_absolute(str(whole)):
+            parts.append(literal(f"{self._base}/"))
+        at = 0
+        for match in _REFERENCE.finditer(raw):
+            plain = raw[at : match.start()] + (match[0][1:] if match[1] else "")
+            if plain:
+                parts.append(literal(plain))
+            if not match[1]:
+                constant = self._shared[match[2]]
+                is_text = isinstance(constant.value, str)
+                parts.append(constant.name if is_text else f"json.dumps({constant.name})")
+            at = match.end()
+        if raw[at:]:
+            parts.append(literal(raw[at:]))
+        return " + ".join(parts)
+
+    def _evaluated(self, raw: JsonValue, parameter: Parameter) -> Any:
+        """What the expression will mean for the node, as `Steps` reads it."""
+        value: Any = substitute(raw, {n: c.value for n, c in self._shared.items()})
+        if _is_path(parameter) and isinstance(value, str) and value and not _is_absolute(value):
+            if isinstance(raw, str) and _WHOLE.fullmatch(raw):
+                return MISSING  # it would start wherever the file is run
+            value = f"{self._base}/{value}"
+        try:
+            return as_the_node_reads(parameter, value)
+        except ValueError:
+            return MISSING
+
+
+def as_the_node_reads(parameter: Parameter, value: Any) -> Any:
+    """The value as its node gets it: checked, paths made absolute. Raises `ValueError` as `read_value` does."""
+    if (
+        not parameter.required
+        and value == parameter.default
+        and isinstance(value, bool) == isinstance(parameter.default, bool)
+    ):
+        return parameter.default
+    out = read_value(parameter, value)
+    if _is_path(parameter) and out:
+        return os.path.abspath(os.path.expanduser(out))
+    return out
+
+
+def _is_path(parameter: Parameter) -> bool:
+    return parameter.path_in is not None or parameter.path_out is not None
+
+
+def _is_absolute(path: str) -> bool:
+    return os.path.isabs(os.path.expanduser(path))
+
+
+def _to_the_top(parameter: Parameter) -> bool:
+    """Whether people change it from run to run: paths, seeds, and shares of the whole."""
+    limits = parameter.range
+    is_share = (
+        parameter.type is float
+        and not parameter.advanced
+        and limits is not None
+        and (limits.low or 0) >= 0
+        and limits.high is not None
+        and limits.high <= 1
+    )
+    return _is_path(parameter) or parameter.name == "seed" or is_share
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal in value and kind: 1, 1.0 and True differ."""
+    return type(one) is type(other) and bool(one == other)

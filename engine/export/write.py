@@ -1,0 +1,261 @@
+"""The text of an exported file."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from engine.catalog import AnyNodeType
+from engine.errors import UsageError
+from engine.export.source import Names, file_stem, in_docstring, literal, one_line
+from engine.export.values import Values
+from engine.node import DEFAULT_OUTPUT
+from engine.plan import backend_of
+from engine.profiles import Profile
+from engine.resolve import Resolved, ResolvedNode
+
+WIDTH = 100
+_INDENT = {"initial_indent": "    ", "subsequent_indent": "    "}
+_OURS = (
+    "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "json", "load_node", "main",
+    "open_spark", "send_code", "start", "steps", "to_give",
+)  # fmt: skip
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+_HERE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""For Spark on this machine: reached by nobody else, and small."""
+
+
+@dataclass(frozen=True)
+class _Import:
+    """Where a node type's declaration stands: a module and a name in it, or a person's own file."""
+
+    name: str
+    """As the file calls it."""
+    module: str = ""
+    attribute: str = ""
+    file: Path | None = None
+
+
+def write(
+    resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, machine: bool = True
+) -> str:
+    """The Python file that does what the pipeline does under the profile.
+
+    `given` are the values for the pipeline's parameters, relative paths start at `base`. With `machine` the file uses
+    whatever the machine has that runs it, instead of the profile's cores and memory.
+
+    Raises `UsageError` for a node type that a file cannot import.
+    """
+    names = Names()
+    for name in _OURS:
+        names.take(name)
+    imports: dict[tuple[str, int], _Import] = {}
+    for item in resolved.typed():
+        assert item.type is not None
+        key = (item.type.name, item.type.version)
+        if key not in imports:
+            imports[key] = _import(item.type, item.node.id, names)
+    values = Values(resolved, given, names, base)
+    return _File(resolved, profile, imports, values, names, machine).text()
+
+
+def _import(node_type: AnyNodeType, node: str, names: Names) -> _Import:
+    module = sys.modules.get(node_type.function.__module__)
+    found = [name for name, value in vars(module).items() if value is node_type] if module else []
+    attribute = next((name for name in found if name.isidentifier()), None)
+    if module is None or attribute is None or module.__name__ == "__main__":
+        raise UsageError(
+            f"{node_type.name} cannot be imported by a file: no module has it under a name",
+            hint="Declare it at the top level of a module.",
+            node=node,
+        )
+    file = Path(node_type.origin)
+    if file.is_absolute() and file.suffix == ".py":
+        return _Import(names.take(attribute), file=file, attribute=node_type.name)
+    try:
+        again = getattr(importlib.import_module(module.__name__), attribute, None)
+    except ImportError:
+        again = None
+    if again is not node_type or not all(part.isidentifier() for part in module.__name__.split(".")):
+        raise UsageError(
+            f"{node_type.name} cannot be imported by a file: {module.__name__} is no module that can be imported",
+            hint="Install the package that declares it, or put its file into the workspace's my_nodes/.",
+            node=node,
+        )
+    return _Import(names.take(attribute), module=module.__name__, attribute=attribute)
+
+
+class _File:
+    """The parts of the file, in the order in which they stand in it."""
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        profile: Profile,
+        imports: Mapping[tuple[str, int], _Import],
+        values: Values,
+        names: Names,
+        machine: bool,
+    ) -> None:
+        self._resolved, self._profile, self._values, self._machine = resolved, profile, values, machine
+        self._imports = imports
+        self._variables = {item.node.id: names.take(item.node.id) for item in resolved.typed()}
+        self._backends = {
+            item.node.id: backend_of(item.type, profile)[0] for item in resolved.typed() if item.type is not None
+        }
+        self._on_spark = "spark" in self._backends.values()
+
+    def text(self) -> str:
+        parts = [self._head(), self._import_lines(), self._constants()]
+        if self._on_spark:
+            parts += ["", self._session()]
+        parts += ["", self._main(), "", self._end()]
+        return "\n".join(parts)
+
+    def _head(self) -> str:
+        pipeline, profile = self._resolved.pipeline, self._profile
+        stem = file_stem(pipeline.name)
+        lines = textwrap.wrap(f"The pipeline {in_docstring(pipeline.name)} as Python.", WIDTH)
+        if pipeline.description.strip():
+            # Set in: at the start of a line, tools read more into a text than prose.
+            lines += ["", *textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4, **_INDENT)]
+        where = "Spark" if self._on_spark else "this machine"
+        lines += ["", f"Written by `voxelflow export` for the compute profile {in_docstring(profile.name)} ({where})."]
+        lines += ["Run it where Voxelflow is installed:", ""]
+        if self._on_spark:
+            lines.append(f"    spark-submit {stem}.py")
+        lines += [f"    python {stem}.py", ""]
+        if self._on_spark:
+            lines.append("What spark-submit is told (--master, --conf) goes before the settings below.")
+        lines += [
+            "All that it makes lies in OUT. Run it again, after a kill, with more data or with other values,",
+            "and it goes on from what is there.",
+        ]
+        return '#!/usr/bin/env python3\n"""' + "\n".join(lines) + '\n"""\n'
+
+    def _import_lines(self) -> str:
+        standard = ["from pathlib import Path"]
+        if any("json.dumps(" in a.expression for arguments in self._values.arguments.values() for a in arguments):
+            standard.insert(0, "import json")
+        ours = ["Steps"] + ["load_node"] * self._has_own() + ["start"]
+        lines = [f"from engine.export.steps import {', '.join(ours)}"]
+        if self._on_spark:
+            lines.insert(0, "from engine.export.session import send_code, to_give")
+        lines += sorted(
+            f"from {i.module} import {i.attribute}" + (f" as {i.name}" if i.name != i.attribute else "")
+            for i in self._imports.values()
+            if i.file is None
+        )
+        third = ["from pyspark.sql import SparkSession", ""] if self._on_spark else []
+        return "\n".join([*standard, "", *third, *lines, ""])
+
+    def _has_own(self) -> bool:
+        return any(i.file is not None for i in self._imports.values())
+
+    def _constants(self) -> str:
+        out = Path(f"{file_stem(self._resolved.pipeline.name)}-out")
+        if self._profile.storage_root is not None:
+            out = self._profile.storage_root / out
+        note = "# Folder for results and half-done work"
+        note += "; every executor must see it." if self._on_spark else "."
+        lines = ["# --- What you may want to change", "", note, f"OUT = Path({literal(str(out))})"]
+        if not self._machine:
+            lines += ["# Of this machine, for the steps that run here.", f"CORES = {self._profile.cores}"]
+            lines.append(f"MEMORY_BYTES = {self._profile.memory_bytes}")
+        for constant in self._values.constants:
+            if constant.help:
+                told = f"{constant.name}: {one_line(constant.help)}"
+                lines += textwrap.wrap(told, WIDTH, initial_indent="# ", subsequent_indent="#   ")
+            lines.append(f"{constant.name} = {literal(constant.value)}")
+        lines.append("")
+        own = [i for i in self._imports.values() if i.file is not None]
+        if own:
+            assert own[0].file is not None
+            lines += ["# Your own nodes.", f"MY_NODES = Path({literal(str(own[0].file.parent))})"]
+            for item in own:
+                assert item.file is not None
+                lines.append(f"{item.name} = load_node({self._own_path(item)}, {literal(item.attribute)})")
+            lines.append("")
+        if self._on_spark:
+            lines += [f"# Spark settings of the compute profile {one_line(self._profile.name)}.", "SPARK = {"]
+            lines += [f"    {literal(name)}: {literal(value)}," for name, value in self._settings().items()]
+            lines += ["}", ""]
+        return "\n".join(lines)
+
+    def _own_path(self, item: _Import) -> str:
+        assert item.file is not None
+        return f"MY_NODES / {literal(item.file.name)}"
+
+    def _settings(self) -> dict[str, str]:
+        here = _HERE if self._profile.master.startswith("local") else {}
+        return {"spark.master": self._profile.master, **_DELTA, **here} | self._profile.spark
+
+    def _session(self) -> str:
+        own = [self._own_path(i) for i in self._imports.values() if i.file is not None]
+        files = f", [{', '.join(dict.fromkeys(own))}]" if own else ""
+        return "\n".join(
+            [
+                "def open_spark(out: Path) -> SparkSession:",
+                f"    builder = SparkSession.builder.appName({literal(one_line(self._resolved.pipeline.name))})",
+                "    for name, value in to_give(SPARK).items():",
+                "        builder = builder.config(name, value)",
+                "    session = builder.getOrCreate()",
+                f"    send_code(session, out{files})",
+                "    return session",
+                "",
+            ]
+        )
+
+    def _main(self) -> str:
+        lines = ["def main(steps: Steps) -> None:"]
+        for number, item in enumerate(self._resolved.typed()):
+            lines += [""] * (number > 0)
+            lines += [f"    {line}" for line in self._call(item)]
+        return "\n".join([*lines, ""])
+
+    def _call(self, item: ResolvedNode) -> Iterator[str]:
+        node_type, node = item.type, item.node
+        assert node_type is not None
+        imported = self._imports[node_type.name, node_type.version]
+        told = f"{one_line(node.label)} ({node_type.name}): {one_line(node_type.summary)}"
+        yield from textwrap.wrap(told, WIDTH, initial_indent="# ", subsequent_indent="#   ")
+        used = any(self._resolved.wires_into(b) for b in self._resolved.behind(node.id))
+        result = f"{self._variables[node.id]} = " if used else ""
+        backend = self._backends[node.id]
+        start = f"{result}steps.{backend}({literal(node.id)}, {imported.name})("
+        arguments = [f"{edge.target_port}={self._port(edge.source)}," for edge in self._resolved.wires_into(node.id)]
+        for argument in self._values.arguments[node.id]:
+            remark = f"  # {one_line(argument.remark)}" if argument.remark else ""
+            arguments.append(f"{argument.name}={argument.expression},{remark}")
+        if not arguments:
+            yield f"{start})"
+            return
+        yield start
+        for line in arguments:
+            yield f"    {line}"
+        yield ")"
+
+    def _port(self, source: str) -> str:
+        node, _, port = source.partition(".")
+        variable = self._variables[node]
+        return variable if port == DEFAULT_OUTPUT else f"{variable}.{port}"
+
+    def _end(self) -> str:
+        more = ", open_spark=open_spark" * self._on_spark
+        more += ", cores=CORES, memory_bytes=MEMORY_BYTES" * (not self._machine)
+        return f'if __name__ == "__main__":\n    start(main, OUT{more})\n'

@@ -1,0 +1,27 @@
+"""Compute profiles: named places to run. `local` is this machine; more stand in the workspace's `profiles.toml`."""
+
+from engine.profiles.find import (
+    Listed,
+    find_profile,
+    list_profiles,
+    local_profile,
+    profile_names,
+    profiles_file,
+    unreadable,
+)
+from engine.profiles.profile import Backend, Check, Profile
+from engine.profiles.settings import spark_settings
+
+__all__ = [
+    "Backend",
+    "Check",
+    "Listed",
+    "Profile",
+    "find_profile",
+    "list_profiles",
+    "local_profile",
+    "profile_names",
+    "profiles_file",
+    "spark_settings",
+    "unreadable",
+]

@@ -1,0 +1,184 @@
+"""The jars of Delta Lake that Spark does not bring: found, or fetched once from Maven Central.
+
+Spark could resolve them itself at each start (`spark.jars.packages`); that costs seconds every time and fetches 87 MB,
+most of which Spark has already. Here Ivy, which comes with Spark, leaves out what Spark has (14 MB remain), and a list
+beside Ivy's cache says where they are, so that later sessions start without asking anyone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from filelock import FileLock
+
+from engine.errors import ExecutionError, UsageError
+from engine.spark.java import find_java
+
+FOLDER = "VOXELFLOW_SPARK_JARS"
+"""Environment variable: a folder that holds the jars, for machines that reach no repository."""
+CENTRAL = "https://repo1.maven.org/maven2/"
+_GROUP = "io.delta"
+_SCALA = "2.13"
+_TRIES = 3
+"""Ivy gives up a file whose download broke off; the next try fetches only what is missing."""
+
+Say = Callable[[str], None]
+
+
+def delta_artifact() -> str:
+    """The name and version of Delta's jar for the installed packages, such as `delta-spark_4.2_2.13-4.4.0`."""
+    spark = metadata.version("pyspark").split(".")
+    return f"delta-spark_{spark[0]}.{spark[1]}_{_SCALA}-{metadata.version('delta-spark')}"
+
+
+def spark_jars_folder() -> Path:
+    """Where the installed pyspark keeps Spark's own jars."""
+    import pyspark
+
+    return Path(pyspark.__path__[0]) / "jars"
+
+
+def delta_jars(settings: Mapping[str, str], say: Say | None = None) -> list[Path]:
+    """The jars to give to Spark, fetched when they are not there yet; `say` hears of each that is.
+
+    `settings` are the profile's for Spark: `spark.jars.ivy`, `spark.jars.repositories` and `spark.jars.ivySettings`
+    count here as they do for Spark, and nothing is added to jars of Delta that `spark.jars` names itself.
+
+    Raises `UsageError` when the person's own folder lacks them, `ExecutionError` when they cannot be fetched.
+    """
+    own = [*settings.get("spark.jars", "").split(","), *settings.get("spark.jars.packages", "").split(",")]
+    if any(re.search(r"(^|[/:])delta-spark_", name) for name in own):
+        return []
+    if folder := os.environ.get(FOLDER):
+        return _from_folder(Path(folder).expanduser())
+    home = ivy_home(settings)
+    kept = home / "voxelflow" / f"{delta_artifact()}.txt"
+    if jars := _listed(kept):
+        return jars
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    # Ivy writes its cache as if it were alone.
+    with FileLock(kept.with_suffix(".lock")):
+        return _listed(kept) or _fetch(home, kept, settings, say or (lambda _: None))
+
+
+def ivy_home(settings: Mapping[str, str]) -> Path:
+    """Ivy's folder as Spark 4 has it."""
+    return Path(settings.get("spark.jars.ivy") or "~/.ivy2.5.2").expanduser()
+
+
+def _from_folder(folder: Path) -> list[Path]:
+    wanted = f"{delta_artifact()}.jar"
+    jars = sorted(folder.glob("*.jar")) if folder.is_dir() else []
+    # Ivy and Spark put the group before the name.
+    if not any(jar.name.endswith(wanted) for jar in jars):
+        raise UsageError(f"{FOLDER} is {folder}, and {wanted} is not there", hint=_by_hand())
+    return jars
+
+
+def _by_hand() -> str:
+    return (
+        f"On a machine with access run `voxelflow profiles test spark-local`, then copy the files named in"
+        f" ~/.ivy2.5.2/voxelflow/{delta_artifact()}.txt into one folder and set {FOLDER} to it here."
+    )
+
+
+def _listed(kept: Path) -> list[Path]:
+    """The jars in the list, or none when one is not there any more."""
+    try:
+        jars = [Path(line) for line in kept.read_text(encoding="utf-8").splitlines() if line]
+    except OSError:
+        return []
+    return jars if all(jar.is_file() for jar in jars) else []
+
+
+def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> list[Path]:
+    java = find_java()
+    ours = spark_jars_folder()
+    with tempfile.TemporaryDirectory(prefix="voxelflow-ivy-") as scratch:
+        wanted, found, log = Path(scratch, "ivy.xml"), Path(scratch, "found.txt"), deque[str](maxlen=200)
+        wanted.write_text(_wanted(ours), encoding="utf-8")
+        ivy_settings = Path(settings.get("spark.jars.ivySettings") or Path(scratch, "settings.xml")).expanduser()
+        if "spark.jars.ivySettings" not in settings:
+            ivy_settings.write_text(_settings(home, settings), encoding="utf-8")
+        command = [
+            str(java.program), "-cp", str(next(ours.glob("ivy-*.jar"))), "org.apache.ivy.Main",
+            "-settings", str(ivy_settings), "-ivy", str(wanted), "-cachepath", str(found),
+        ]  # fmt: skip
+        say(f"resolving {_GROUP}:{delta_artifact()}")
+        for _ in range(_TRIES):
+            log.clear()
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ) as ivy:
+                assert ivy.stdout is not None
+                for line in ivy.stdout:
+                    log.append(line)
+                    if told := re.match(r"downloading \S+/(\S+\.jar)", line):
+                        say(f"downloading {told[1]}")
+            if ivy.returncode == 0 and found.is_file():
+                break
+            if _unreachable("".join(log)):
+                raise _failed("".join(log))
+        else:
+            raise _failed("".join(log))
+        jars = [Path(part) for part in found.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
+    aside = kept.with_suffix(".new")
+    aside.write_text("".join(f"{jar}\n" for jar in jars), encoding="utf-8")
+    aside.replace(kept)
+    return jars
+
+
+def _unreachable(log: str) -> str:
+    """Why the repository does not answer, as Java says it; nothing when it does."""
+    found = re.search(
+        r"(UnknownHost|Connect|SocketTimeout|SSLHandshake|NoRouteToHost)Exception|Connection refused", log
+    )
+    return found[0] if found else ""
+
+
+def _failed(log: str) -> ExecutionError:
+    if reason := _unreachable(log):
+        why = f"the repository cannot be reached ({reason})"
+    elif "UNRESOLVED DEPENDENCIES" in log:
+        why = "the repository does not have them"
+    else:
+        why = "Ivy failed: " + " ".join(log.split())[-300:]
+    return ExecutionError(
+        f"the jars of Delta Lake for Spark ({_GROUP}:{delta_artifact()}) could not be fetched: {why}",
+        hint=f"A mirror: set spark.jars.repositories in the profile. Without any access: {_by_hand()}",
+    )
+
+
+def _wanted(ours: Path) -> str:
+    """An Ivy module that needs Delta's jar and nothing that Spark has."""
+    name, _, version = delta_artifact().rpartition("-")
+    there = sorted({re.sub(r"-\d.*$", "", jar.stem) for jar in ours.glob("*.jar")})
+    return "\n".join(
+        [
+            '<ivy-module version="2.0"><info organisation="voxelflow" module="spark-jars"/>',
+            '<configurations><conf name="default"/></configurations><dependencies>',
+            f'<dependency org="{_GROUP}" name={quoteattr(name)} rev={quoteattr(version)} conf="default->default"/>',
+            *(f"<exclude module={quoteattr(module)}/>" for module in there),
+            "</dependencies></ivy-module>",
+        ]
+    )
+
+
+def _settings(home: Path, settings: Mapping[str, str]) -> str:
+    own = [url.strip() for url in settings.get("spark.jars.repositories", "").split(",") if url.strip()]
+    places = "".join(
+        f'<ibiblio name="r{number}" m2compatible="true" root={quoteattr(url)}/>'
+        for number, url in enumerate([*own, CENTRAL])
+    )
+    return (
+        f'<ivysettings><settings defaultResolver="all"/><caches defaultCacheDir={quoteattr(str(home / "cache"))}/>'
+        f'<resolvers><chain name="all" returnFirst="true">{places}</chain></resolvers></ivysettings>'
+    )

@@ -1,0 +1,114 @@
+"""What is known before the first step, without TensorFlow: the rows, their classes, and where to begin."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.context import TaskContext
+from engine.datasets import Dataset
+from nodes.loaders.interface import Loader, LoaderState, Reading
+from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
+from nodes.training.class_labels import Classes, find_classes
+from nodes.training.normalisation import measure
+from nodes.training.settings import Settings
+from nodes.training.team import ALONE, Team
+from nodes.training.trained_model import STATE
+from nodes.training.training_rows import Part, open_parts
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A training before its first step. `loader` and `validation` read the part of worker `team.rank`."""
+
+    data: Dataset
+    validation_data: Dataset | None
+    settings: Settings
+    team: Team
+    rows: Part
+    held_back: Part | None
+    classes: Classes
+    loader: Loader
+    validation: Loader | None
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that must be equal for a training state to be gone on from. Workers do not enter it."""
+        fixed = {name: value for name, value in asdict(self.settings).items() if name != "epochs"}
+        text = json.dumps([fixed, len(self.classes), self.rows.source.order_identity])
+        digest = hashlib.blake2b(text.encode(), digest_size=16)
+        digest.update(self.rows.rows.tobytes())
+        if self.held_back is not None:
+            digest.update(self.held_back.source.rows.identity().encode() + self.held_back.rows.tobytes())
+        return digest.hexdigest()
+
+    def checkpoints(self, ctx: TaskContext, every_s: float) -> Checkpoints:
+        return Checkpoints(ctx.scratch, self.identity, every_s=every_s, commit_point=ctx.commit_point)
+
+    def begin(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
+        """The newest checkpoint, the state of a finished training of fewer epochs, or the very start."""
+        return checkpoints.newest() or self._shorter(ctx) or self._first(ctx)
+
+    def _shorter(self, ctx: TaskContext) -> Checkpoint | None:
+        result = ctx.extends.get("out")
+        if result is None:
+            return None
+        try:
+            return read(Path(result.uri) / STATE, self.identity)
+        except Torn as exc:
+            ctx.warn(f"the shorter training cannot be continued, this one begins anew ({exc})")
+            return None
+
+    def _first(self, ctx: TaskContext) -> Checkpoint:
+        measured = measure(self.rows.source, self.rows.rows)
+        if measured.constant:
+            channels = ", ".join(map(str, measured.constant[:10]))
+            ctx.warn(f"channels without any spread among {measured.rows:,} volumes: {channels}")
+        return Checkpoint(LoaderState(self.settings.seed), {}, measured.mean, measured.variance)
+
+
+@contextmanager
+def prepare(
+    data: Dataset, validation: Dataset | None, settings: Settings, ctx: TaskContext, team: Team = ALONE
+) -> Iterator[Prepared]:
+    """Open the data; it is closed at the end. Raises `DataError` for data that cannot be trained on."""
+    with open_parts(data, validation, loader=settings.loader, share=settings.validation_share, ctx=ctx) as (
+        rows,
+        held_back,
+    ):
+        classes = find_classes(
+            rows.labels,
+            held_back.labels if held_back else np.empty(0, np.float32),
+            classes=settings.classes,
+            names=rows.source.spec.classes,
+            where=data.uri,
+        )
+        for remark in classes.remarks():
+            ctx.warn(remark)
+        loader = rows.source.loader(rows.rows, _reading(settings, team, training=True))
+        if settings.steps_per_epoch > loader.steps:
+            ctx.warn(f"an epoch has {loader.steps:,} steps, fewer than the {settings.steps_per_epoch:,} wanted")
+        yield Prepared(
+            data,
+            validation,
+            settings,
+            team,
+            rows,
+            held_back,
+            classes,
+            loader,
+            held_back.source.loader(held_back.rows, _reading(settings, team, training=False)) if held_back else None,
+        )
+
+
+def _reading(settings: Settings, team: Team, *, training: bool) -> Reading:
+    steps = settings.steps_per_epoch if training else 0
+    return Reading(
+        settings.batch_size, seed=settings.seed, training=training, steps=steps, rank=team.rank, ranks=team.ranks
+    )

@@ -1,0 +1,40 @@
+"""The parameters of a training: those that decide its result, and those that only say how it is come by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nodes.loaders import LoaderName
+from nodes.training.learning_rate import ScheduleName
+from nodes.training.resnet3d import Depth
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result. All but `epochs` must be equal for one training to continue another."""
+
+    depth: Depth
+    epochs: int
+    batch_size: int
+    steps_per_epoch: int
+    learning_rate: float
+    optimizer: Literal["adam", "sgd"]
+    schedule: ScheduleName
+    decay_epochs: int
+    warmup_steps: int
+    validation_share: float
+    seed: int
+    loader: LoaderName
+    classes: int
+    mixed_precision: bool
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How it is come by: nothing here enters the fingerprint, and any of it may be another one after a resume."""
+
+    workers: int
+    jit: bool
+    deterministic: bool
+    checkpoint_every_s: int

@@ -1,0 +1,179 @@
+"""`voxelflow profiles`, and what other verbs say of a profile."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from command_line import Command, Save
+
+from engine.profiles import Check, Profile, find_profile
+from engine.runs import RunStore
+from engine.workspace import Workspace
+
+CLUSTER = """\
+[cluster]
+backend = "spark"
+master = "spark://host:7077"
+cores = 1
+memory = "1 GB"
+price_per_hour = 3.2
+
+[cluster.spark]
+"spark.authenticate.secret" = "${CLUSTER_SECRET}"
+"""
+
+
+@pytest.fixture
+def file(workspace: Workspace) -> Path:
+    path = workspace.root / "profiles.toml"
+    path.write_text(CLUSTER)
+    return path
+
+
+def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command, file: Path) -> None:
+    said = command("profiles")
+    assert (said.status, said.err) == (0, "")
+    assert [line.split()[:2] for line in said.out.splitlines()] == [
+        ["profile", "backend"],
+        ["local", "embedded"],
+        ["spark-local", "spark"],
+        ["cluster", "spark"],
+    ]
+    assert said.out.splitlines()[3].split() == ["cluster", "spark", "spark://host:7077", "1", "1.0", "GB", "3.2"]
+    file.write_text(CLUSTER + "[bad]\ncores = 0\n")
+    said = command("profiles", "list")
+    assert said.status == 0
+    assert "bad          error" in said.out
+    assert said.err == (
+        f"error: {file}: profile bad, cores: must be a whole number of at least 1, not 0. For example cores = 4.\n"
+    )
+    told = command("profiles", "list", "--json").json
+    assert told["file"] == str(file)
+    assert [(p["name"], bool(p["problem"])) for p in told["profiles"]] == [
+        ("local", False), ("spark-local", False), ("cluster", False), ("bad", True),
+    ]  # fmt: skip
+    assert told["profiles"][2]["master"] == "spark://host:7077"
+
+
+def test_a_file_that_is_not_toml_is_told_once(command: Command, file: Path) -> None:
+    file.write_text(CLUSTER + "x = [\n")
+    said = command("profiles")
+    assert said.status == 0
+    assert said.err.count("not valid TOML") == 1
+    assert "local" in said.out
+    assert "not valid TOML" in command("profiles", "list", "--json").json["problem"]
+
+
+def test_looking_at_profiles_makes_no_workspace(command: Command, home: Path) -> None:
+    assert command("profiles").status == 0
+    assert command("profiles", "show", "spark-local", "--workspace", str(home / "other")).status == 0
+    assert not (home / "other").exists()
+
+
+def test_show_prints_a_table_that_gives_the_profile(
+    command: Command, file: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_SECRET", "hunter2")
+    said = command("profiles", "show", "cluster")
+    assert said.status == 0
+    assert "hunter2" not in said.out
+    before = find_profile("cluster", workspace)
+    file.write_text(said.out.partition(f"# as it would stand in {file}\n")[2])
+    assert find_profile("cluster", workspace) == before
+    told = command("profiles", "show", "cluster", "--json").json
+    assert (told["origin"], told["price_per_hour"]) == ("profiles.toml", 3.2)
+    assert told["toml"] == file.read_text()
+    said = command("profiles", "show", "moon")
+    assert said.status == 2
+    assert "no compute profile moon" in said.err
+
+
+def test_new_writes_an_example_that_can_be_used(command: Command, file: Path) -> None:
+    assert command("profiles", "new", "mine").status == 0
+    assert file.read_text().startswith(CLUSTER)
+    assert command("profiles", "show", "mine").status == 0
+    said = command("profiles", "new", "mine")
+    assert said.status == 2
+    assert "there is a profile mine already" in said.err
+
+
+def test_test_tells_each_thing_and_what_to_do(command: Command, file: Path, workspace: Workspace) -> None:
+    said = command("profiles", "test", "local")
+    assert said.status == 0
+    assert [line.split()[:2] for line in said.out.splitlines()][:4] == [
+        ["ok", "cores:"], ["ok", "memory:"], ["ok", "storage:"], ["ok", "disk:"],
+    ]  # fmt: skip
+    (workspace.root / "a-file").write_text("")
+    file.write_text('[bad]\ncores = 5000\nmemory = "9000 TB"\ngpus = 500\nstorage_root = "a-file"\n')
+    said = command("profiles", "test", "bad", "--json")
+    assert said.status == 1
+    assert said.json["ok"] is False
+    assert [(c["name"], c["ok"], bool(c["hint"])) for c in said.json["checks"]] == [
+        ("cores", False, True), ("memory", False, True), ("GPUs", False, True), ("storage", False, True),
+    ]  # fmt: skip
+
+
+def test_spark_is_asked_for_its_own_checks_one_after_another(
+    command: Command, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def checks(profile: Profile, workspace: Workspace, log: Callable[[str], None]) -> Iterator[Check]:
+        asked.append(profile.name)
+        yield Check("Java", True, "17.0.1")
+        log("resolving 1 of 7")
+        yield Check("master", False, "spark://host:7077 does not answer", "Start it.")
+
+    fake = types.ModuleType("engine.spark.checks")
+    fake.checks = checks  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "engine.spark.checks", fake)
+    said = command("profiles", "test", "cluster")
+    assert (said.status, asked, said.err) == (1, ["cluster"], "resolving 1 of 7\n")
+    assert said.out.splitlines()[-4:] == [
+        "ok     Java: 17.0.1",
+        "failed master: spark://host:7077 does not answer",
+        "       Start it.",
+        "profile cluster: 1 of 6 checks failed",
+    ]
+
+
+def test_a_plan_says_where_each_node_works(command: Command, save: Save, file: Path) -> None:
+    document = pipeline(box("a", "Make"), box("b", "Join"), box("c", "Join"), wires="a.out>b.first a.out>c.first")
+    said = command("plan", save(document), "--profile", "cluster")
+    assert said.status == 0
+    assert "a: spark (profile cluster)\nb, c: embedded (a probe: runs on the driver's machine)\n" in said.out
+    assert "(profile" not in command("plan", "test.json").out
+    assert "under every profile (a probe)" in command("nodes", "Join").out
+    refused = pipeline(box("g", "Grow"))
+    said = command("plan", save(refused), "--profile", "cluster")
+    assert said.status == 2
+    assert "error VF307 g: Grow cannot run on spark" in said.err
+
+
+def test_another_profiles_mistake_stops_no_other_verb(command: Command, save: Save, file: Path) -> None:
+    name = save(pipeline(box("a", "Make")))
+    file.write_text(CLUSTER + "[bad]\ncores = 0\n")
+    for verb in ("validate", "plan"):
+        assert command(verb, name).status == 0
+    said = command("plan", name, "--profile", "bad")
+    assert said.status == 2
+    assert "profile bad, cores" in said.err
+
+
+def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: Workspace, store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {"backend": "spark", "price_per_hour": 3600.0}, "cluster")
+    assert "cost" not in command("runs", "show").out
+    store.begin_attempt(run_id)
+    store.finish_run(run_id, "done")
+    run = store.run(run_id)
+    assert run.seconds is not None
+    assert run.cost == pytest.approx(run.seconds)
+    said = command("runs", "show")
+    assert "at 3,600 an hour" in said.out
+    told = command("runs", "show", "--json").json
+    assert (told["backend"], told["price_per_hour"], told["cost"]) == ("spark", 3600.0, run.cost)

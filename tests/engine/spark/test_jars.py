@@ -1,0 +1,98 @@
+"""Delta's jars: fetched once from a repository on the disk, found again, and told how to get by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ExecutionError, UsageError
+from engine.spark import jars
+
+NAME, _, VERSION = jars.delta_artifact().rpartition("-")
+
+
+def _publish(repository: Path, group: str, name: str, version: str, needs: str = "") -> None:
+    folder = repository / group.replace(".", "/") / name / version
+    folder.mkdir(parents=True)
+    (folder / f"{name}-{version}.jar").write_bytes(b"a jar")
+    (folder / f"{name}-{version}.pom").write_text(
+        f"<project><modelVersion>4.0.0</modelVersion><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version><dependencies>{needs}</dependencies></project>"
+    )
+
+
+def _need(group: str, name: str, version: str) -> str:
+    what = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+    return f"<dependency>{what}</dependency>"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.delenv(jars.FOLDER, raising=False)
+    monkeypatch.setattr(jars, "CENTRAL", "http://127.0.0.1:9/")  # nobody listens there
+    return {"spark.jars.ivy": str(tmp_path / "ivy"), "spark.jars.repositories": f"file://{tmp_path}/repository/"}
+
+
+def test_the_artifact_follows_the_installed_packages() -> None:
+    assert re.fullmatch(r"delta-spark_4\.\d+_2\.13-\d+\.\d+\.\d+", jars.delta_artifact())
+
+
+@pytest.mark.slow
+def test_they_are_fetched_once_without_what_spark_has(
+    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "repository"
+    storage = _need("io.delta", "delta-storage", "4.4.0")
+    # Spark has this one, in another version, and the repository does not.
+    _publish(repository, "io.delta", NAME, VERSION, storage + _need("org.apache.parquet", "parquet-hadoop", "1.0"))
+    _publish(repository, "io.delta", "delta-storage", "4.4.0")
+    said: list[str] = []
+    found = jars.delta_jars(settings, said.append)
+    assert {jar.name for jar in found} == {f"{NAME}-{VERSION}.jar", "delta-storage-4.4.0.jar"}
+    assert all(jar.is_relative_to(tmp_path / "ivy") for jar in found)
+    assert f"downloading {NAME}-{VERSION}.jar" in said
+    with monkeypatch.context() as patch:
+        patch.setattr(jars, "find_java", lambda: pytest.fail("Ivy was asked again"))
+        assert jars.delta_jars(settings) == found
+    found[-1].unlink()
+    assert jars.delta_jars(settings) == found
+    assert all(jar.exists() for jar in found)
+
+
+@pytest.mark.slow
+def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dict[str, str]) -> None:
+    with pytest.raises(ExecutionError) as told:
+        jars.delta_jars({**settings, "spark.jars.repositories": ""})
+    assert "the repository cannot be reached" in told.value.message
+    assert jars.delta_artifact() in told.value.message
+    assert jars.FOLDER in told.value.hint
+    assert "spark.jars.repositories" in told.value.hint
+
+
+def test_a_folder_of_ones_own_is_taken_or_told_what_it_lacks(
+    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "jars"
+    monkeypatch.setenv(jars.FOLDER, str(folder))
+    with pytest.raises(UsageError, match=re.escape(f"{jars.delta_artifact()}.jar is not there")):
+        jars.delta_jars(settings)
+    folder.mkdir()
+    (folder / "delta-storage-4.4.0.jar").touch()
+    with pytest.raises(UsageError, match="is not there"):
+        jars.delta_jars(settings)
+    # As Spark's own cache names it.
+    (folder / f"io.delta_{jars.delta_artifact()}.jar").touch()
+    assert len(jars.delta_jars(settings)) == 2
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"spark.jars": f"/opt/a.jar,/opt/{jars.delta_artifact()}.jar"},
+        {"spark.jars.packages": f"io.delta:{NAME}:{VERSION}"},
+    ],
+)
+def test_jars_of_delta_that_the_profile_names_are_left_alone(settings: dict[str, str], own: dict[str, str]) -> None:
+    assert jars.delta_jars(settings | own) == []

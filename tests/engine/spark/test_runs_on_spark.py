@@ -1,0 +1,201 @@
+"""Runs whose tasks share a Spark session: kept, lost, cancelled and killed, with nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from building import box, pipeline
+from running import Runner
+
+from engine import launch
+from engine.catalog import Catalog
+from engine.events import Message, SparkSession, TaskStarted
+from engine.profiles import Profile
+from engine.runs import RunStore
+from engine.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """Our interpreter with the third-party packages only, as executors elsewhere have it: -S leaves out where we lie."""
+    out = tmp_path / "python"
+    packages = sysconfig.get_path("purelib")
+    out.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    out.chmod(0o755)
+    return out
+
+
+@pytest.fixture
+def runner(probes: Catalog, workspace: Workspace, store: RunStore, bare_python: Path) -> Iterator[Runner]:
+    profile = Profile(
+        name="test-spark", backend="spark", master="local[2]", cores=2, memory_bytes=4 << 30, parallel_tasks=4,
+        spark={"spark.driver.memory": "512m", "spark.pyspark.python": str(bare_python)},
+    )  # fmt: skip
+    yield Runner(probes, workspace, store, profile)
+    for folder in (workspace.root / "runs").iterdir():
+        assert not list(folder.glob("spark-*")), "Spark's temporary files are left"
+
+
+def _session_members(leader: int) -> list[int]:
+    """Processes of the worker's session: Java, and Python's side of Spark, which leaves the process group."""
+    out = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.getsid(int(name)) == leader and "Z" not in _state(int(name)):
+                    out.append(int(name))
+            except (ProcessLookupError, FileNotFoundError):
+                continue
+    return out
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _wait_gone(leader: int) -> None:
+    for _ in range(200):
+        if not _session_members(leader):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"processes live on: {_session_members(leader)}")
+
+
+def _events(runner: Runner, run_id: str, kind: type) -> list:
+    return [e for _, e in runner.store.events(run_id) if isinstance(e, kind)]
+
+
+def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runner: Runner) -> None:
+    document = pipeline(
+        box("a", "Make", text="left", steps=5, step_s=0.05),
+        box("b", "Join"),  # runs on the driver's machine
+        box("told", "Fail", how="told"),
+        box("once", "Fail", how="once"),
+        box("lost", "Fail", how="lost"),
+        box("error", "Fail", how="error"),
+        box("sql", "Fail", how="sql"),
+        box("late", "Make", text="late", steps=600, step_s=0.05, timeout_s=2),
+        box("end", "Make", text="end"),
+        wires="a.out>b.first",
+    )
+    run, tasks = runner.run(document)
+    assert run.state == "failed"
+    assert {n: t.state for n, t in tasks.items()} == {
+        "a": "done", "b": "done", "told": "failed", "once": "done", "lost": "done", "error": "failed", "sql": "failed",
+        "late": "failed", "end": "done",
+    }  # fmt: skip
+    assert runner.text(tasks["b"]) == "left"
+    # One session, one process; Join in a worker of its own.
+    pids = {e.node: e.pid for e in _events(runner, run.run_id, TaskStarted)}
+    assert len({pid for node, pid in pids.items() if node != "b"}) == 1
+    assert pids["b"] != pids["a"]
+    backends = {e.node: e.backend for e in _events(runner, run.run_id, TaskStarted)}
+    assert (backends["a"], backends["b"]) == ("spark", "embedded")
+    told = _events(runner, run.run_id, SparkSession)
+    assert [e.state for e in told] == ["live", "ended"]
+    assert told[0].url.startswith("http://127.0.0.1:")
+    # A Voxelflow error comes as itself, at once; others as themselves after Spark's four attempts.
+    assert tasks["told"].failure["message"] == "the probe was told to fail"
+    assert tasks["told"].failure["hint"] == "Tell it otherwise."
+    assert tasks["told"].failure["parameter"] == "how"
+    assert tasks["error"].failure["message"] == "ValueError: an error of its own at attempt 4"
+    assert "did not finish within 2 s" in tasks["late"].reason
+    assert "the query was told to fail" in tasks["sql"].failure["message"]
+    assert "\tat " not in tasks["sql"].failure["message"]
+    # Each has its own log, with the executor's traceback; Java's words are elsewhere.
+    log = runner.workspace.log_file(run.run_id, "told").read_text()
+    assert "on an executor" in log
+    assert "in __call__" in log
+    assert "wrote left" in runner.workspace.log_file(run.run_id, "a").read_text()
+    assert "wrote left" not in log
+    assert (runner.workspace.run_folder(run.run_id) / "spark.log").exists()
+    # Progress from the executors reached the node.
+    last = tasks["a"].progress
+    assert last is not None
+    assert (last.done, last.total, last.label) == (5, 5, "on executors")
+    started = [e for e in _events(runner, run.run_id, Message) if "started in" in e.text]
+    assert [e.node for e in started] == ["a"]
+    _wait_gone(pids["a"])
+
+
+def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: Runner, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    document = pipeline(
+        box("java", "Fail", how="java"),
+        box("memory", "Fail", how="memory"),
+        box("again", "Fail", how="exit", marker=str(marker), times=1, retries=1),
+        box("end", "Make", text="end"),
+    )
+    run, tasks = runner.run(document)
+    assert {n: t.state for n, t in tasks.items()} == {
+        "java": "failed", "memory": "failed", "again": "done", "end": "done",
+    }  # fmt: skip
+    assert "Java ran out of memory" in tasks["memory"].reason
+    assert "spark.driver.memory" in tasks["memory"].reason
+    assert "the Spark session has ended" in tasks["java"].reason
+    assert "runs resume" in tasks["java"].failure["hint"]
+    assert "spark.log" in tasks["java"].failure["hint"]
+    assert tasks["again"].attempt == 2
+    states = [e.state for e in _events(runner, run.run_id, SparkSession)]
+    assert states == ["live", "ended"] * 4
+    for pid in {e.pid for e in _events(runner, run.run_id, TaskStarted)}:
+        _wait_gone(pid)
+
+
+@pytest.mark.parametrize("what", ["work", "sql", "deaf"])
+def test_cancel_ends_the_jobs_and_every_process(runner: Runner, what: str) -> None:
+    boxes = {
+        "work": box("slow", "Make", steps=2000, step_s=0.05),
+        "sql": box("slow", "Fail", how="long-sql"),
+        "deaf": box("slow", "Fail", how="hang"),
+    }
+    run_id = runner.start(pipeline(boxes[what]))
+    if what == "deaf":
+        for _ in range(1200):
+            if _events(runner, run_id, SparkSession):
+                break
+            time.sleep(0.05)
+        pid = runner.wait_for(run_id, "slow", "running").pid
+    else:
+        pid = runner.wait_for_progress(run_id, "slow").pid
+    assert pid is not None
+    assert len(_session_members(pid)) > 1
+    launch.cancel(runner.store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
+    _wait_gone(pid)
+    if what != "deaf":
+        # It stopped by itself: the session was ended in good order, not killed.
+        assert runner.tasks(run_id)["slow"].state == "cancelled"
+        log = runner.workspace.log_file(run_id, "slow").read_text()
+        assert "Cancelled: cancelled on request" in log
+
+
+def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner) -> None:
+    document = pipeline(
+        box("first", "Make"), box("slow", "Make", text="slow", steps=60, step_s=0.05), box("end", "Join"),
+        wires="first.out>end.first slow.out>end.second",
+    )  # fmt: skip
+    run_id = runner.start(document)
+    runner.wait_for(run_id, "first", "done")
+    worker = runner.wait_for_progress(run_id, "slow").pid
+    assert worker is not None
+    members = _session_members(worker)
+    assert len(members) > 2  # Java, and Python's daemon and workers
+    open_to = {c.laddr.ip for c in psutil.net_connections("tcp") if c.pid in members and c.status == "LISTEN"}
+    assert open_to
+    assert open_to <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+    launch.kill_run(runner.workspace, runner.store.run(run_id))
+    _wait_gone(worker)
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert (tasks["first"].attempt, tasks["slow"].attempt) == (1, 2)
+    assert runner.text(tasks["end"]) == "made+slow"

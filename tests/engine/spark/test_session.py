@@ -1,0 +1,166 @@
+"""The session's settings and what it refuses, without Java."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import user_module
+from engine.errors import ExecutionError, UsageError
+from engine.profiles import Profile
+from engine.spark import session
+from engine.spark.code import code_zip
+from engine.spark.failures import last_words, told
+from engine.workspace import Workspace, trust
+
+
+def _profile(**fields) -> Profile:
+    return Profile(**({"name": "p", "backend": "spark", "cores": 2, "memory_bytes": 4 << 30} | fields))
+
+
+@pytest.mark.parametrize(
+    ("master", "url"),
+    [
+        ("local", "local[1,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+        ("spark://10.0.0.5:7077", "spark://10.0.0.5:7077"),
+        ("yarn", "yarn"),
+    ],
+)
+def test_a_local_master_tries_a_failed_task_again(master: str, url: str) -> None:
+    assert session.master_url(master) == url
+
+
+@pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077", "spark://localhost:7077"])
+def test_on_this_machine_everything_stays_on_the_loopback(master: str, tmp_path: Path) -> None:
+    defaults = session._defaults(_profile(master=master), tmp_path)
+    assert defaults["spark.driver.host"] == defaults["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_a_cluster_elsewhere_gets_an_address_that_it_can_reach(tmp_path: Path) -> None:
+    defaults = session._defaults(_profile(master="spark://192.0.2.7:7077"), tmp_path)
+    assert defaults["spark.driver.host"] not in ("127.0.0.1", "localhost", "0.0.0.0")
+
+
+def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setenv("SPARK_HOME", "/opt/another-spark")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python2")
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    before = dict(os.environ)
+    settings = session._defaults(_profile(), tmp_path)
+    with session._environment("local[*]", settings, tmp_path):
+        assert "SPARK_HOME" not in os.environ
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+        assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+        assert os.environ["SPARK_CONF_DIR"] == "/etc/spark"  # how a cluster is reached
+    assert dict(os.environ) == before
+
+
+def test_a_master_that_does_not_answer_is_told_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        master = f"spark://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ExecutionError) as told:
+            session.open_session(_profile(master=master), name="t")
+    assert told.value.message.startswith(f"no Spark master answers at {master}")
+    assert "master" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("master", "says"),
+    [
+        ("sc://host:15002", "Spark Connect"),
+        ("spark://host", "is no Spark master"),
+        ("spark://h:x", "is no Spark master"),
+    ],
+)
+def test_masters_that_cannot_be_are_refused(master: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        session.open_session(_profile(master=master), name="t")
+
+
+def test_a_secret_that_is_not_set_is_told_before_anything_starts() -> None:
+    profile = _profile(spark={"spark.hadoop.fs.azure.account.key": "${NO_SUCH_VARIABLE}"})
+    with pytest.raises(UsageError, match="NO_SUCH_VARIABLE is not set"):
+        session.open_session(profile, name="t")
+
+
+def test_the_zip_has_our_code_and_the_trusted_nodes_and_can_be_imported(workspace: Workspace, tmp_path: Path) -> None:
+    own = workspace.my_nodes / "mine.py"
+    own.write_text("from voxelflow import track\nVALUE = 7\n")
+    assert not any("my_nodes" in name for name in zipfile.ZipFile(code_zip(tmp_path, workspace)).namelist())
+    trust(workspace)
+    archive = code_zip(tmp_path, workspace)
+    assert archive == code_zip(tmp_path, workspace)
+    (tmp_path / "copy").mkdir()
+    assert archive.read_bytes() == code_zip(tmp_path / "copy", workspace).read_bytes()
+    # As an executor's Python has it: third-party packages, and nothing of ours but the zip.
+    code = (
+        f"import sys; sys.path[:0] = [{str(archive)!r}, *{[p for p in sys.path if 'site-packages' in p]!r}]\n"
+        f"import engine, nodes, voxelflow, engine.spark.spread, {user_module(own)} as mine\n"
+        "for m in (engine, nodes, voxelflow, mine): assert m.__file__.startswith(sys.path[0]), m\n"
+        "assert mine.VALUE == 7 and mine.track\n"
+    )
+    subprocess.run([sys.executable, "-S", "-I", "-c", code], check=True, cwd=tmp_path)
+    own.write_text("VALUE = 8\n")
+    assert code_zip(tmp_path, workspace) != archive
+
+
+STACK = """Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: Lost task 1.3 in \
+stage 0.0 (TID 5) (10.0.0.1 executor 0): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "x.py", line 3, in f
+ValueError: the file is odd
+
+\tat org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (STACK, "Spark: ValueError: the file is odd"),
+        ("org.apache.spark.sql.AnalysisException: no such table\n\tat a.b", "Spark: no such table"),
+        (
+            'Job aborted: java.io.IOException: Cannot run program "/opt/python": error=2, No such file',
+            "the executors have no /opt/python to run Python with",
+        ),
+        (
+            "Job aborted: Lost task: ExecutorLostFailure (executor 1 exited caused by one of the running tasks)",
+            "Spark lost the process that did the work, each time it tried: Job aborted: Lost task: ExecutorLostFailure"
+            " (executor 1 exited caused by one of the running tasks)",
+        ),
+    ],
+)
+def test_sparks_errors_come_as_a_sentence(text: str, message: str) -> None:
+    assert told(RuntimeError(text)).message == message
+    assert told(RuntimeError(text)).hint
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "java.lang.OutOfMemoryError: Java heap space\n",
+            "Java ran out of memory (Java heap space); give it more with",
+        ),
+        ("ERROR Application has been killed. Reason: the admin did it\n", "the cluster ended it: the admin did it"),
+        ("ERROR All masters are unresponsive! Giving up.\n", "the master does not answer any more"),
+        ("Exception in thread main java.lang.IllegalArgumentException: a bad setting\n\tat x\n", "a bad setting"),
+        ("nothing of note\n", "the error itself"),
+    ],
+)
+def test_why_a_session_ended_is_read_from_javas_log(log: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "spark.log"
+    path.write_text(f"java.lang.OutOfMemoryError: long ago\n{log}")
+    begun = len("java.lang.OutOfMemoryError: long ago\n")
+    assert last_words(RuntimeError("the error itself"), path, begun).startswith(words)

@@ -1,0 +1,137 @@
+"""Trainings by two workers on this machine beside the same training by one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_scenarios import Place, run_training, tiny_workers
+from volume_sets import labels_for, make_delta, some_volumes
+
+from engine.datasets import VolumeDelta
+
+__all__ = ["tiny_workers"]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_workers")]
+
+# SGD, because Adam hides gradients that were summed twice; a last validation batch that one worker alone has.
+PARAMS: dict[str, Any] = {
+    "epochs": 3,
+    "batch_size": 6,
+    "warmup_steps": 3,
+    "seed": 11,
+    "optimizer": "sgd",
+    "learning_rate": 0.05,
+    "checkpoint_every_s": 0,
+}
+VOLUMES = some_volumes(60, (6, 6, 5, 2))
+LABELS = labels_for(VOLUMES, unlabelled=2)
+KILLED = -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> VolumeDelta:
+    return make_delta(tmp_path_factory.mktemp("table"), VOLUMES, LABELS, rows=25)
+
+
+@pytest.fixture(scope="module")
+def one(table: VolumeDelta, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("one"))
+    assert run_training(place, table, **PARAMS) == 0
+    return place
+
+
+@pytest.fixture(scope="module")
+def two(table: VolumeDelta, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("two"))
+    assert run_training(place, table, workers=2, **PARAMS) == 0, place.events()[-1]
+    return place
+
+
+def arrays(place: Place) -> dict[str, np.ndarray]:
+    with np.load(place.out / "training_state.npz", allow_pickle=False) as file:
+        return {name: file[name] for name in file.files if name != "meta"}
+
+
+def test_two_workers_learn_what_one_learns(one: Place, two: Place) -> None:
+    for name in ("step_loss", "step_accuracy", "learning_rate", "loss", "val_loss", "val_accuracy"):
+        alone, together = one.metrics(name), two.metrics(name)
+        assert [step for step, _ in alone] == [step for step, _ in together]
+        assert np.allclose([v for _, v in alone], [v for _, v in together], atol=1e-4), name
+    alone, together = arrays(one), arrays(two)
+    assert alone.keys() == together.keys()
+    for name, value in alone.items():
+        assert np.allclose(value, together[name], atol=1e-4), name
+    assert {path.name for path in one.out.iterdir()} == {path.name for path in two.out.iterdir()}
+    described, other = (json.loads((place.out / "model.json").read_text()) for place in (one, two))
+    assert described == other
+    assert 'synchronized": true' not in (two.out / "model.json").read_text()
+    assert not (two.scratch / "workers").exists()
+
+
+def failure(place: Place) -> dict[str, Any]:
+    last = place.events()[-1]
+    assert last["event"] == "failure"
+    return last
+
+
+def newest_step(place: Place, steps: int) -> int:
+    _, epoch, step = max(path.stem for path in place.scratch.glob("checkpoint-*.npz")).split("-")
+    return int(epoch) * steps + int(step)
+
+
+def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
+    table: VolumeDelta, one: Place, two: Place, tmp_path: Path
+) -> None:
+    """One training that loses the second worker, the first, its driver, and is cancelled; each time it goes on."""
+    place = Place(tmp_path / "place")
+    steps = len(two.metrics("step_loss")) // 3
+    for number, rank in enumerate((1, 0)):
+        assert run_training(place, table, workers=2, kill_worker=(rank, 4), **PARAMS) == 3
+        told = failure(place)
+        assert told["code"] == "execution"
+        assert f"worker {rank + 1} of 2 on 127.0.0.1 (process " in told["message"]
+        assert told["message"].endswith("was ended by SIGKILL")
+        at = newest_step(place, steps)
+        assert f"`voxelflow runs resume run` goes on after step {at}." in told["hint"]
+        assert at >= 3 * (number + 1)
+        if number == 0:
+            shutil.copytree(place.root, tmp_path / "by one")
+    assert run_training(place, table, workers=2, cancel_after=3, **PARAMS) == 3
+    assert failure(place)["code"] == "cancelled"
+    assert run_training(place, table, workers=2, kill_worker=(-1, 3), **PARAMS) == KILLED
+    assert run_training(place, table, workers=2, **PARAMS) == 0
+    assert place.state() == two.state()
+    for name in ("step_loss", "loss", "val_loss", "val_accuracy"):
+        assert list(dict.fromkeys(place.metrics(name))) == two.metrics(name), name
+    # Whatever was killed, every event was told once, but that in the driver's hand when it was killed.
+    told = [json.dumps(event["values"]) for event in place.events() if event["event"] == "metrics"]
+    assert len(told) == len(set(told)) + 1
+
+    # The same, gone on with by one worker after the first kill.
+    other = Place(tmp_path / "by one")
+    assert run_training(other, table, **PARAMS) == 0
+    assert dict(other.metrics("step_loss")).keys() == dict(two.metrics("step_loss")).keys()
+    expected, found = arrays(one), arrays(other)
+    for name, value in expected.items():
+        assert np.allclose(value, found[name], atol=1e-4), name
+
+
+def test_an_error_of_a_worker_is_told_as_that_of_one(tmp_path: Path) -> None:
+    """The volume that is not finite is in the part of one worker, and named whoever leads."""
+    volumes = {volume_id: volume.copy() for volume_id, volume in VOLUMES.items()}
+    for volume in list(volumes.values()):
+        volume[0, 0, 0, 0] = np.finfo(np.float32).max  # finite itself; its loss is not
+    data = make_delta(tmp_path, volumes, LABELS)
+    params = PARAMS | {"learning_rate": 10.0, "warmup_steps": 0, "epochs": 30}
+    told = []
+    for workers in (1, 2):
+        place = Place(tmp_path / str(workers))
+        assert run_training(place, data, workers=workers, **params) == 3
+        told.append(failure(place))
+    assert told[0]["code"] == "data"
+    assert told[0] == told[1]

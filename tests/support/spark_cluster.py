@@ -1,0 +1,218 @@
+"""A real Spark cluster on the loopback: one standalone master and two workers, from the pyspark package.
+
+    with SparkCluster(folder) as cluster:
+        (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
+
+What it starts it ends, executors and their Python processes too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyspark
+
+_SPARK = Path(pyspark.__file__).parent
+_START_S = 120.0
+"""A JVM starts in two seconds; on a machine that does much else in many more."""
+_MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_PAGE = re.compile(r"Successfully started service 'MasterUI' on port (\d+)")
+_REGISTERED = re.compile(r"Successfully registered with master")
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class SparkCluster:
+    """A master and `workers` workers with `cores` each. Use as a context manager.
+
+    `folder` takes logs and the executors' own folders.
+    """
+
+    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+        self._folder, self._count, self._cores, self._memory = folder, workers, cores, memory
+        self._daemons: list[_Daemon] = []
+        self.url = ""
+        """What a session gives as its master: spark://127.0.0.1:PORT."""
+        self._page = 0
+
+    def __enter__(self) -> SparkCluster:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            master = self._start(
+                "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
+                "--webui-port", "0",
+            )  # fmt: skip
+            self._page = int(master.wait_for(_PAGE)[1])
+            self.url = master.wait_for(_MASTER)[1]
+            workers = [self._start_worker(number) for number in range(self._count)]
+            for worker in workers:
+                worker.wait_for(_REGISTERED)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def profile_toml(self, name: str = "cluster", **settings: str) -> str:
+        """A table for `profiles.toml`. `settings` are Spark settings with `_` for the dots."""
+        spark = {
+            "spark.executor.cores": str(self._cores),
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "512m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        } | {key.replace("_", "."): value for key, value in settings.items()}
+        lines = [f"[{name}]", 'backend = "spark"', f'master = "{self.url}"']
+        lines += [f"cores = {self._cores * self._count}", 'memory = "1 GB"', "", f"[{name}.spark]"]
+        lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in spark.items()]
+        return "\n".join(lines) + "\n"
+
+    def executor_pids(self) -> list[int]:
+        """The executors that live now, of all workers."""
+        return [p.pid for daemon in self._daemons for p in _below(daemon.pid) if _is_executor(p)]
+
+    def kill_an_executor(self) -> int:
+        """End an executor with SIGKILL and wait until it is gone; gives its process id. There must be one."""
+        pids = self.executor_pids()
+        assert pids, "no executor runs"
+        victim = psutil.Process(pids[0])
+        victim.kill()
+        # Its worker reaps it.
+        psutil.wait_procs([victim], timeout=30)
+        return pids[0]
+
+    def workers_alive(self) -> int:
+        """Workers that the master counts as alive."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=30) as answer:
+            told: dict[str, Any] = json.load(answer)
+        return int(told["aliveworkers"])
+
+    def log(self) -> str:
+        """What master, workers and executors logged: for the message of a test that fails."""
+        return "\n".join(
+            f"== {path}\n{path.read_text(errors='replace')}"
+            for path in sorted([*self._folder.glob("*.log"), *self._folder.glob("worker-*/app-*/*/std*")])
+        )
+
+    def _start_worker(self, number: int) -> _Daemon:
+        folder = self._folder / f"worker-{number}"
+        return self._start(
+            f"worker-{number}", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", "0",
+            "--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(folder),
+            self.url,
+        )  # fmt: skip
+
+    def _start(self, name: str, main: str, *arguments: str) -> _Daemon:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH"))}
+        environment |= {
+            "SPARK_HOME": str(_SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",  # of the web pages as well
+            "SPARK_LOCAL_DIRS": str(self._folder / "local"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        daemon = _Daemon([str(_SPARK / "bin" / "spark-class"), main, *arguments], environment, self._folder, name)
+        self._daemons.append(daemon)
+        return daemon
+
+    def _end(self) -> None:
+        everything = [p for daemon in self._daemons for p in _below(daemon.pid)]
+        for daemon in reversed(self._daemons):
+            daemon.end()
+        self._daemons.clear()
+        _, left = psutil.wait_procs(everything, timeout=10)
+        for process in left:
+            process.kill()
+        psutil.wait_procs(left, timeout=10)
+
+
+class _Daemon:
+    """One process whose log is read as it comes, so that waiting for a line needs no polling."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path, name: str) -> None:
+        self._name, self._log = name, folder / f"{name}.log"
+        self._lines: list[str] = []
+        self._news = threading.Condition()
+        self._over = False
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_for(self, wanted: re.Pattern[str]) -> re.Match[str]:
+        """The first line of the log with `wanted` in it. Raises `RuntimeError` when the process ends without it."""
+        found: list[re.Match[str]] = []
+
+        def there() -> bool:
+            found.extend(match for line in self._lines if (match := wanted.search(line)))
+            return bool(found) or self._over
+
+        with self._news:
+            self._news.wait_for(there, _START_S)
+        if not found:
+            raise RuntimeError(f"Spark's {self._name} did not say {wanted.pattern!r}:\n{''.join(self._lines)}")
+        return found[0]
+
+    def end(self) -> None:
+        """Ask it to end, then insist."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(10)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as source, self._log.open("w") as copy:
+            for line in source:
+                copy.write(line)
+                copy.flush()
+                self._tell(lambda line=line: self._lines.append(line))  # type: ignore[misc]
+        self._tell(lambda: setattr(self, "_over", True))
+
+    def _tell(self, change: Callable[[], None]) -> None:
+        with self._news:
+            change()
+            self._news.notify_all()
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return any(word.endswith(_EXECUTOR) for word in process.cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False

@@ -1,0 +1,93 @@
+"""One small Spark for the tests of this process: `local[2]` with Delta, on the loopback only.
+
+Starting a session takes ten seconds and more, so all modules share one; a test that needs a session of its own
+calls `end_local_session` first, and the next user of `spark_local` gets a new one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+_HERE = Path(__file__).resolve().parent
+WORKER_PATH = os.pathsep.join([str(_HERE.parents[1]), str(_HERE)])
+"""For Python workers: functions of test modules are pickled by name."""
+
+_folders: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def spark_local() -> SparkSession:
+    """The `local[2]` session. Two slots; a task that fails is not tried again, as in every local Spark."""
+    return local_session()
+
+
+def local_session() -> SparkSession:
+    """The session of this process; a new one when there is none or it was stopped."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is None:
+        return _start()
+    return SparkSession.builder.getOrCreate()
+
+
+def end_local_session() -> None:
+    """Stop the session. Its JVM stays, so the next one has the same jars and memory, and starts in a second."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkSession.builder.getOrCreate().stop()
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)
+
+
+def settings(folder: Path | str) -> dict[str, str]:
+    """What a quiet Spark on one machine needs. `folder` is where it may put its files."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.executorEnv.PYTHONPATH": WORKER_PATH,
+    }
+
+
+def _start() -> SparkSession:
+    from delta import configure_spark_with_delta_pip
+
+    folder = tempfile.mkdtemp(prefix="spark-")
+    _folders.append(folder)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # The settings count for spark-submit alone; a session of this process looks here.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings(folder).items():
+        builder = builder.config(name, value)
+    session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _at_exit() -> None:
+    with contextlib.suppress(Exception):
+        end_local_session()
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,78 @@
+"""A worker of a group with the tiny network, forked from a process that has TensorFlow already.
+
+    python tiny_worker.py serve SOCKET           the process that forks; ends when its input closes
+    python tiny_worker.py SOCKET FOLDER RANK     takes the place of nodes.training.workers.worker
+
+The second hands its input and outputs to the first and ends as the forked process does; when it is killed,
+so is that one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+
+def serve(address: str) -> None:
+    from training_scenarios import tiny_network
+
+    import nodes.training.mlflow_model  # noqa: F401
+    from nodes.training import session
+    from nodes.training.workers import worker
+
+    session.build_resnet3d = tiny_network  # type: ignore[assignment]
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    print("ready", flush=True)
+    clients: dict[int, socket.socket] = {}
+    while True:
+        ready, _, _ = select.select([0, listener, *clients.values()], [], [], 0.05)
+        if 0 in ready:
+            for pid in clients:
+                os.kill(pid, signal.SIGKILL)
+            return
+        for pid, client in clients.items():
+            if client in ready:  # it never speaks twice: it was killed
+                os.kill(pid, signal.SIGKILL)
+        for pid in list(clients):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                client = clients.pop(pid)
+                client.close()
+        if listener in ready:
+            client, _ = listener.accept()
+            data, handles, _, _ = socket.recv_fds(client, 65536, 3)
+            pid = os.fork()
+            if pid == 0:
+                for number, handle in enumerate(handles):
+                    os.dup2(handle, number)
+                    os.close(handle)
+                for other in (listener, client, *clients.values()):
+                    other.close()
+                told = json.loads(data)
+                os.environ.update(told["environment"])
+                worker.main(*told["arguments"])
+            for handle in handles:
+                os.close(handle)
+            clients[pid] = client
+
+
+def stand_in(address: str, *arguments: str) -> None:
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(address)
+    told = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
+    socket.send_fds(server, [told], [0, 1, 2])
+    server.recv(1)
+    # Killed or not, it has ended; what it said stands in the group's folder.
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        stand_in(*sys.argv[1:])
