@@ -49,6 +49,8 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
     jars = [str(jar) for jar in delta_jars(out)]
     if jars:
         out["spark.jars"] = _listed(out.get("spark.jars", ""), *jars)
+    if out.get("spark.master", "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # where Spark's pages listen
     if SparkContext._gateway is None:
         start = SparkConf(loadDefaults=False)
         for name, value in out.items():

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -31,9 +30,10 @@ from typing import TYPE_CHECKING, Any
 from engine import manifest
 from engine.catalog import AnyNodeType, user_module
 from engine.context import Resources, TaskContext
-from engine.datasets import Dataset, VolumeDelta, dataset_from_json
+from engine.datasets import Dataset
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.events import Event, Message, Progress
+from engine.export.done import Done, problem_with
 from engine.export.source import one_line
 from engine.export.values import as_the_node_reads
 from engine.identity import Identity, identity_of
@@ -88,12 +88,14 @@ def load_node(path: Path | str, name: str) -> AnyNodeType:
     """The node type called `name` in a person's own file. Raises `UsageError` when it is not there."""
     path = Path(path).expanduser().absolute()
     module_name = user_module(path)
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise UsageError(f"the node's file {path} is not there", hint="Change its folder at the top of the file.")
-    # Under the name that it has in a workspace: functions travel to executors by name.
-    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if not path.is_file() or spec is None or spec.loader is None:
+            raise UsageError(f"the node's file {path} is not there", hint="Change its folder at the top of the file.")
+        # Under the name that it has in a workspace: functions travel to executors by name.
+        sys.modules[module_name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[module_name])
+    module = sys.modules[module_name]
     for value in vars(module).values():
         if isinstance(value, NodeType) and value.name == name:
             value.origin = str(path)
@@ -129,7 +131,7 @@ class Steps:
         self._lock = ProcessLock(out / ".lock")
         if not self._lock.acquire():
             raise UsageError(f"another process works in {out}", hint="Wait for it, or give another folder with --out.")
-        self._done = _Done(out / "done.json")
+        self._done = Done(out / "done.json")
 
     def embedded(self, name: str, node_type: AnyNodeType) -> Callable[..., Any]:
         """The step `name`: `node_type` on this machine. Call what this gives with its inputs and parameters."""
@@ -159,7 +161,7 @@ class Steps:
             sources = {port: (origin.identity, origin.port) for port, origin in inputs.items()}
             identity = identity_of(node_type, params, sources, digests)
             found = self._done.find(identity.fingerprint)
-            if found is not None and (problem := _problem(node_type, found)):
+            if found is not None and (problem := problem_with(node_type, found)):
                 self._say(f"{name}: made again: {one_line(problem)}")
                 found = None
             elif found is not None:
@@ -311,77 +313,6 @@ class _Progress:
         return False
 
 
-class _Done:
-    """What was made, by fingerprint, oldest first; kept in a file that appears whole or not at all."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            self._entries: list[dict[str, Any]] = [
-                entry | {"outputs": {port: dataset_from_json(d) for port, d in entry["outputs"].items()}}
-                for entry in told
-            ]
-        except FileNotFoundError:
-            self._entries = []
-        except (ValueError, TypeError, KeyError, AttributeError) as exc:
-            raise UsageError(
-                f"{path} is damaged: {one_line(str(exc))}", hint="Delete it; the steps then find their own work again."
-            ) from exc
-
-    def find(self, fingerprint: str) -> dict[str, Dataset] | None:
-        return next((e["outputs"] for e in self._entries if e["fingerprint"] == fingerprint), None)
-
-    def add(self, step: str, identity: Identity, outputs: Mapping[str, Dataset]) -> None:
-        entry = {
-            "step": step,
-            "fingerprint": identity.fingerprint,
-            "base": identity.base,
-            "lineage": identity.lineage,
-            "params": identity.parts["params"],
-            "outputs": dict(outputs),
-        }
-        self._entries = [e for e in self._entries if e["fingerprint"] != identity.fingerprint] + [entry]
-        plain = [
-            e | {"outputs": {port: d.model_dump(mode="json") for port, d in e["outputs"].items()}}
-            for e in self._entries
-        ]
-        aside = self._path.with_name(f".{self._path.name}.new")
-        aside.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-        aside.replace(self._path)
-
-    def newest_of_lineage(self, lineage: str) -> Mapping[str, Dataset]:
-        return next((e["outputs"] for e in reversed(self._entries) if e["lineage"] == lineage), {})
-
-    def longest(self, node_type: AnyNodeType, identity: Identity, params: Mapping[str, Any]) -> Mapping[str, Dataset]:
-        """The result to extend: same base, the largest extendable values not above ours."""
-        names = [p.name for p in node_type.parameters if p.extendable]
-        wanted = tuple(params[n] for n in names)
-
-        def values(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-            return tuple(entry["params"][n] for n in names)
-
-        fitting = [
-            e
-            for e in self._entries
-            if names
-            and e["base"] == identity.base
-            and e["fingerprint"] != identity.fingerprint
-            and all(v <= w for v, w in zip(values(e), wanted, strict=True))
-            and not _problem(node_type, e["outputs"])
-        ]
-        return max(fitting, key=values)["outputs"] if fitting else {}
-
-    def protected(self) -> dict[str, tuple[int, ...]]:
-        """By table: the versions that some result here refers to."""
-        found: dict[str, set[int]] = {}
-        for entry in self._entries:
-            for dataset in entry["outputs"].values():
-                if isinstance(dataset, VolumeDelta):
-                    found.setdefault(dataset.uri, set()).add(dataset.version)
-        return {uri: tuple(sorted(versions)) for uri, versions in found.items()}
-
-
 def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as the node will get them. Raises `UsageError` naming the one that cannot be used."""
     known = {p.name for p in node_type.parameters} | {p.name for p in node_type.inputs}
@@ -399,18 +330,6 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
                 f"{parameter.name} cannot be {one_line(repr(value))}: it {exc}", parameter=parameter.name
             ) from None
     return out
-
-
-def _problem(node_type: AnyNodeType, outputs: Mapping[str, Dataset]) -> str:
-    """Why a result can no longer be used, or ""."""
-    for dataset in outputs.values():
-        for path in (dataset.uri, getattr(dataset, "manifest", None)):
-            if path is not None and not os.path.exists(path):
-                return f"{path} is gone"
-    if node_type.verify_hook is None:
-        return ""
-    # For change too: a step behind it may change its table in place.
-    return node_type.verify_hook(outputs, False) or node_type.verify_hook(outputs, True)
 
 
 def _told(outputs: Mapping[str, Dataset]) -> str:

@@ -21,7 +21,6 @@ from engine.profiles import Profile
 from engine.resolve import Resolved, ResolvedNode
 
 WIDTH = 100
-_INDENT = {"initial_indent": "    ", "subsequent_indent": "    "}
 _OURS = (
     "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "json", "load_node", "main",
     "open_spark", "send_code", "start", "steps", "to_give",
@@ -133,7 +132,8 @@ class _File:
         lines = textwrap.wrap(f"The pipeline {in_docstring(pipeline.name)} as Python.", WIDTH)
         if pipeline.description.strip():
             # Set in: at the start of a line, tools read more into a text than prose.
-            lines += ["", *textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4, **_INDENT)]
+            told = textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4)
+            lines += ["", *(f"    {line}" for line in told)]
         where = "Spark" if self._on_spark else "this machine"
         lines += ["", f"Written by `voxelflow export` for the compute profile {in_docstring(profile.name)} ({where})."]
         lines += ["Run it where Voxelflow is installed:", ""]

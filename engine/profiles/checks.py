@@ -66,8 +66,8 @@ def _writable(place: Path, *, of_storage_root: bool) -> Check:
             os.fsync(probe.fileno())
             fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
-        return Check("storage", False, f"{place}: {exc.strerror or exc}", hint)
-    return Check("storage", True, f"{place} can be written and locked")
+        return Check("folder", False, f"{place}: {exc.strerror or exc}", hint)
+    return Check("folder", True, f"{place} can be written and locked")
 
 
 def _disk(place: Path) -> Check:

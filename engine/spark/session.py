@@ -156,6 +156,7 @@ def _defaults(profile: Profile, place: Path) -> dict[str, str]:
         "spark.driver.memory": f"{max(1, min(4, profile.memory_bytes // 4 // _GIB))}g",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # an `engine` in the current directory must not be taken for ours
         "spark.python.worker.reuse": "true",
         "spark.python.worker.faulthandler.enabled": "true",
         "spark.ui.showConsoleProgress": "false",

@@ -26,13 +26,18 @@ from nodes.spark.history import since
 from nodes.spark.rewrite_bins import rewrite_on_spark
 from nodes.spark.statements import settings, sql, table_name
 
+_CODECS = {"none": "uncompressed", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4_raw"}
+"""Compressions that Spark has without further jars, from pyarrow's names to its."""
+_ROW_BYTES = 1024
+"""More than a row takes beside its volume."""
+
 
 def compact_on_spark(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
     """As `nodes.delta.compaction.compact`, with the same errors."""
     try:
         current = fresh(table)
-        if _is_deltas(current, target):
-            return _optimize(table, target, ctx)
+        if codec := _codec(current, target):
+            return _optimize(table, target, codec, ctx)
         return compact(table, target, ctx, rewrite_on_spark)
     except StaleInput:
         for line in since(table.uri, table.version, ctx):
@@ -40,15 +45,16 @@ def compact_on_spark(table: VolumeDelta, target: Target, ctx: TaskContext) -> Ta
         raise
 
 
-def _is_deltas(current: TableVersion, target: Target) -> bool:
-    """Whether Delta's OPTIMIZE leaves nothing to wish for: see the module."""
+def _codec(current: TableVersion, target: Target) -> str:
+    """The compression, in Spark's words, with which Delta's OPTIMIZE does it; "" where we do it (see the module)."""
     if current.token or target.rewrite_layout:
-        return False
+        return ""
     small = [f for b in plan_bins(current.files, target.file_bytes, target.min_fill) for f in b.files]
-    return len({compression_of([read_metadata(current.root / f.path, f.bytes)]) for f in small}) == 1
+    found = {compression_of([read_metadata(current.root / f.path, f.bytes)]) for f in small}
+    return _CODECS.get(found.pop(), "") if len(found) == 1 else ""
 
 
-def _optimize(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
+def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) -> TableVersion:
     root = open_table(table.uri).root
     for _ in range(TRIES):
         # Delta has its own way to tell conflicts, but not with programs that write without Spark: hence our lock.
@@ -56,7 +62,7 @@ def _optimize(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVers
             before = fresh(table)
             ctx.commit_point("optimize:before-commit")
             try:
-                with settings(ctx, _layout(before, target)):
+                with settings(ctx, _layout(before, target, codec)):
                     sql(ctx, f"OPTIMIZE {table_name(root)}", "Delta's OPTIMIZE")
             except TableConflict as exc:
                 ctx.info(f"{exc.message}: once more")
@@ -80,20 +86,18 @@ def _optimize(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVers
     )
 
 
-def _layout(current: TableVersion, target: Target) -> dict[str, str]:
+def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]:
     import pyarrow as pa
 
-    metadata = (read_metadata(current.root / f.path, f.bytes) for f in current.files[:1])
-    codec = compression_of(metadata).replace("none", "uncompressed")
     rows = Recipe.of(current.spec, pa.schema(current.columns.to_arrow())).group_rows
-    page = str(1 << 30)
+    # One page a row group. No more than that: a compressor sets aside a page's bytes beforehand.
+    page = rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
     return {
         "spark.sql.parquet.compression.codec": codec,
         "parquet.enable.dictionary": "false",
         "parquet.block.row.count.limit": str(rows),
-        "parquet.block.size": page,
-        # One page a row group.
-        "parquet.page.size": page,
+        "parquet.block.size": str(2 * page),
+        "parquet.page.size": str(page),
         "parquet.page.row.count.limit": str(rows),
         "spark.databricks.delta.optimize.maxFileSize": str(target.file_bytes),
         "spark.databricks.delta.optimize.minFileSize": str(max(1, round(target.file_bytes * target.min_fill))),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from building import box, pipeline
-from canvas_page import eventually
-from playwright.sync_api import Page, expect
+from canvas_page import eventually, seed
+from playwright.sync_api import Locator, Page, expect
 from running import Runner
 from runs_page import RunsPage, curves
 from studio import StudioServer
@@ -22,6 +22,7 @@ from engine.pipeline import Pipeline, write_pipeline
 from engine.plan import Choice
 from engine.profiles import find_profile
 from engine.runs import RunStore
+from engine.tracking import run_link
 from engine.workspace import trust
 
 LEARN = '''"""Learns nothing, but tells how."""
@@ -79,6 +80,15 @@ def failing(marker: Path) -> Pipeline:
 
 def learning(rate: float) -> Pipeline:
     return in_rows(pipeline(box("l", "Learn", rate=rate, epochs="${epochs}"), name="learning", epochs=4))
+
+
+def shown(chart: Locator) -> list[tuple[int, float]]:
+    """The points of a chart's only curve, as they are told to a screen reader."""
+    marks: list[str] = chart.locator("path[aria-label]").evaluate_all(
+        "all => all.map(m => m.getAttribute('aria-label'))"
+    )
+    points = {int(m[1]): float(m[2]) for mark in marks if (m := re.match(r"step: (\d+); value: ([\d.]+);", mark))}
+    return sorted(points.items())
 
 
 def test_the_history_is_searched_filtered_and_leads_to_runs(page: Page, runner: Runner, tmp_path: Path) -> None:
@@ -172,7 +182,14 @@ def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
 def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, studio: StudioServer) -> None:
     first, _ = runner.run(learning(0.5))
     live = runner.start(
-        in_rows(pipeline(box("l", "Learn", rate=2.0, epochs=12, step_s=0.5), name="learning")),
+        in_rows(
+            pipeline(
+                box("l", "Learn", rate=2.0, epochs=12, step_s=0.5),
+                box("j", "Join"),
+                wires="l.out>j.first",
+                name="learning",
+            )
+        ),
     )
     pages = RunsPage(page).open(live)
     pages.shows("learning", "running")
@@ -180,7 +197,17 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, stud
     charts = metrics.get_by_test_id("stVegaLiteChart")
     expect(charts).to_have_count(2)
     eventually(lambda: curves(charts.first) == 1, "no curve is drawn")
+    loss = charts.last if charts.first.get_by_text("accuracy").count() else charts.first
+    seen = [shown(loss)]
+    state = page.locator(".vf-title").first.locator(".vf-chip")
+    while len(seen) < 4:  # three times longer while the run goes on, and never shorter
+        eventually(lambda: len(shown(loss)) > len(seen[-1]), "the curve does not grow")
+        seen.append(shown(loss))
+        assert seen[-1][: len(seen[-2])] == seen[-2]
+        expect(state).to_have_text("running")
     pages.shows("learning", "done")
+    eventually(lambda: len(shown(loss)) == 12, "the end is missing")
+    assert shown(loss)[:3] == [(1, 1.0), (2, 0.3333), (3, 0.2)]
     system = pages.tab("System")
     expect(system.get_by_role("heading").filter(has_text=re.compile("CPU|Processor"))).to_be_visible()
     eventually(lambda: curves(system.get_by_test_id("stVegaLiteChart").first) >= 1, "no load is drawn")
@@ -195,6 +222,10 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, stud
     parameters = page.get_by_role("table", name="Parameters")
     expect(parameters.get_by_role("row").filter(has_text="rate")).to_contain_text(re.compile(r"2(\.0)?.*0\.5|0\.5.*2"))
     expect(parameters.get_by_role("row").filter(has_text="epochs")).not_to_have_count(0)
+    graph = page.get_by_role("table", name="Graph differences").get_by_role("row")
+    expect(graph.filter(has_text="removed").filter(has_text="node")).to_contain_text("Join")
+    expect(graph.filter(has_text="removed").filter(has_text="edge")).to_contain_text("l.out → j.first")
+    expect(graph.filter(has_text="changed")).to_contain_text("rate 2.0 → 0.5")
     for chart in page.get_by_test_id("stVegaLiteChart").all():
         eventually(lambda chart=chart: curves(chart) == 2, "the runs' curves do not lie over each other")
     expect(page.get_by_role("table", name="Final figures")).to_contain_text("loss")
@@ -215,3 +246,45 @@ def test_a_saved_pipeline_opens_from_its_run(page: Page, runner: Runner, studio:
     canvas.expect_state("a", "done", "fresh")
     canvas.run_bar.get_by_role("link", name="Open run").click()
     RunsPage(page).shows("good one", "done")
+
+
+def test_the_log_of_the_chosen_node_comes_line_by_line(page: Page, runner: Runner, studio: StudioServer) -> None:
+    seed(studio, in_rows(pipeline(box("l", "Learn", epochs=14, step_s=0.4), box("m", "Make"), name="told")), "told")
+    canvas = StudioPage(page, studio).open("told")
+    canvas.select("l")
+    page.get_by_role("tab", name="Log").click()
+    canvas.run()
+    lines = canvas.log.get_by_text(re.compile(r"epoch \d+ is over"))
+    counts = [0]
+    while len(counts) < 4:  # three times more while the node is at work
+        eventually(lambda: lines.count() > counts[-1], "no further line comes")
+        counts.append(lines.count())
+        canvas.expect_state("l", "running")
+    canvas.select("m")
+    expect(lines).to_have_count(0)
+    expect(canvas.log).to_contain_text("wrote made")
+    canvas.select("l")
+    canvas.expect_run("Done")
+    expect(lines).to_have_count(14)
+    assert [re.findall(r"epoch (\d+)", line)[0] for line in lines.all_inner_texts()] == [str(i) for i in range(1, 15)]
+
+
+def test_a_run_leads_to_its_page_in_mlflow(
+    page: Page, runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, studio: StudioServer
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("VOXELFLOW_TRACKING", "")
+    database = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
+    good = runner.start(GOOD)
+    eventually(lambda: run_link(studio.workspace, good).get("sent"), "nothing was sent", within_s=120)
+    pages = RunsPage(page).open(good)
+    pages.shows("good one", "done")
+    pages.button("MLflow").click()
+    shown = page.get_by_test_id("stPopoverBody")
+    link = run_link(studio.workspace, good)
+    expect(shown).to_contain_text(link["run_id"])
+    expect(shown).to_contain_text(f"mlflow ui --backend-store-uri {database}")
+    tracked = MlflowClient(database).get_run(link["run_id"])
+    assert tracked.data.tags["mlflow.runName"].startswith("good one")

@@ -57,6 +57,9 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE.model_copy(update={"labelled": 0})}, {}, ("VF504", "error", "data")),
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
+        ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
+        ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
+        ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
         (
             {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
             {},
@@ -78,9 +81,14 @@ def test_other_inputs_with_their_loader() -> None:
     assert look({"data": TABLE.model_copy(update={"spec": spec(9, 9, 9)})})[1] == []
 
 
+def test_workers_that_share_a_batch_evenly() -> None:
+    assert look(workers=4)[1] == []
+    assert look(workers=32)[1] == []
+
+
 def test_what_enters_the_fingerprint() -> None:
     by_name = {p.name: p for p in train_resnet3d.parameters}
     assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
-    assert [n for n, p in by_name.items() if p.policy] == ["jit", "deterministic", "checkpoint_every_s"]
+    assert [n for n, p in by_name.items() if p.policy] == ["workers", "jit", "deterministic", "checkpoint_every_s"]
     assert by_name["depth"].choices == (18, 34, 50, 101, 152)
     assert train_resnet3d.inputs[1].required is False

@@ -8,6 +8,7 @@ What it starts it ends, executors and their Python processes too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,23 @@ class SparkCluster:
         # Its worker reaps it.
         psutil.wait_procs([victim], timeout=30)
         return pids[0]
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop all executors and their Python processes where they are, and let them go on afterwards.
+
+        So a test that waited for a moment can look at it, and strike, before it is over.
+        """
+        stopped = [p for daemon in self._daemons for p in _below(daemon.pid)]
+        for process in stopped:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+        try:
+            yield
+        finally:
+            for process in stopped:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def workers_alive(self) -> int:
         """Workers that the master counts as alive."""

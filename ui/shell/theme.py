@@ -19,12 +19,12 @@ SERIES: dict[Mode, list[str]] = {
 """Colours of lines, in order."""
 
 _LIGHT = {
-    "primaryColor": "#2f6fde",
+    "primaryColor": "#2864cc",
     "backgroundColor": "#ffffff",
     "secondaryBackgroundColor": "#f4f6f8",
     "textColor": "#1c2430",
     "borderColor": "#dfe3e8",
-    "linkColor": "#2f6fde",
+    "linkColor": "#2864cc",
     "codeBackgroundColor": "#f4f6f8",
     "codeTextColor": "#1c2430",
     "dataframeHeaderBackgroundColor": "#f4f6f8",

@@ -9,9 +9,7 @@ training goes on with `voxelflow runs resume`, from its checkpoint.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -85,11 +83,8 @@ def _task(path: str, program: tuple[str, ...], cores: int, local: bool) -> Calla
         if not folder.claim(rank):
             raise RuntimeError("a training is not repeated by Spark")
         host = "127.0.0.1" if local else context.getTaskInfos()[rank].address.rpartition(":")[0]
-        # The code came as a zip that Spark put on this process' path; the child gets the same path.
-        environment = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         devices = context.resources().get("gpu")
-        if devices is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(devices.addresses)
+        environment = {"CUDA_VISIBLE_DEVICES": ",".join(devices.addresses)} if devices is not None else {}
         watch(
             folder,
             rank,

@@ -62,7 +62,8 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **environment},
+                # Our code may have come as a zip that Spark put on this process' path.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
             )
         self.pid = self._process.pid
 

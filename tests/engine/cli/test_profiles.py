@@ -106,7 +106,7 @@ def test_test_tells_each_thing_and_what_to_do(command: Command, file: Path, work
     said = command("profiles", "test", "local")
     assert said.status == 0
     assert [line.split()[:2] for line in said.out.splitlines()][:4] == [
-        ["ok", "cores:"], ["ok", "memory:"], ["ok", "storage:"], ["ok", "disk:"],
+        ["ok", "cores:"], ["ok", "memory:"], ["ok", "folder:"], ["ok", "disk:"],
     ]  # fmt: skip
     (workspace.root / "a-file").write_text("")
     file.write_text('[bad]\ncores = 5000\nmemory = "9000 TB"\ngpus = 500\nstorage_root = "a-file"\n')
@@ -114,7 +114,7 @@ def test_test_tells_each_thing_and_what_to_do(command: Command, file: Path, work
     assert said.status == 1
     assert said.json["ok"] is False
     assert [(c["name"], c["ok"], bool(c["hint"])) for c in said.json["checks"]] == [
-        ("cores", False, True), ("memory", False, True), ("GPUs", False, True), ("storage", False, True),
+        ("cores", False, True), ("memory", False, True), ("GPUs", False, True), ("folder", False, True),
     ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bare_python(tmp_path: Path) -> Path:
-    """Our interpreter with the third-party packages only, as executors elsewhere have it: -S leaves out where we lie."""
+    """Our interpreter with third-party packages only, as executors elsewhere have it: -S leaves out where we lie."""
     out = tmp_path / "python"
     packages = sysconfig.get_path("purelib")
     out.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
@@ -151,10 +151,9 @@ def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: 
         _wait_gone(pid)
 
 
-@pytest.mark.parametrize("what", ["work", "sql", "deaf"])
+@pytest.mark.parametrize("what", ["sql", "deaf"])
 def test_cancel_ends_the_jobs_and_every_process(runner: Runner, what: str) -> None:
     boxes = {
-        "work": box("slow", "Make", steps=2000, step_s=0.05),
         "sql": box("slow", "Fail", how="long-sql"),
         "deaf": box("slow", "Fail", how="hang"),
     }
@@ -177,6 +176,14 @@ def test_cancel_ends_the_jobs_and_every_process(runner: Runner, what: str) -> No
         assert runner.tasks(run_id)["slow"].state == "cancelled"
         log = runner.workspace.log_file(run_id, "slow").read_text()
         assert "Cancelled: cancelled on request" in log
+
+
+def test_without_java_the_node_says_so_and_others_go_on(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    run, tasks = runner.run(pipeline(box("a", "Make", retries=1), box("b", "Make", text="b")))
+    assert {n: (t.state, t.attempt) for n, t in tasks.items()} == {"a": ("failed", 2), "b": ("failed", 1)}
+    assert tasks["a"].reason == "JAVA_HOME is /no/such/java, and there is no /no/such/java/bin/java"
+    assert run.error.endswith("Set JAVA_HOME to a Java, or unset it.")
 
 
 def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -45,6 +46,22 @@ def test_states_and_lines_can_be_read_on_the_background(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_chip_can_be_read_in_every_state(mode: Mode) -> None:
+    sheet = style_sheet(mode, full_bleed=False)
+    found = re.search(
+        r"color: color-mix\(in srgb, var\(--vf-chip\) (\d+)%, var\(--vf-text\)\); "
+        r"background: color-mix\(in srgb, var\(--vf-chip\) (\d+)%, transparent\)",
+        sheet,
+    )
+    assert found is not None
+    of_state, tint = (int(share) / 100 for share in found.groups())
+    for state, colour in STATE_COLOURS[mode].items():
+        text = _mixed(colour, SURFACE[mode]["text"], of_state)
+        for ground in (SURFACE[mode]["background"], SURFACE[mode]["raised"]):
+            assert _contrast(text, _mixed(colour, ground, tint)) >= 4.5, state
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_every_state_has_its_colour_in_the_style_sheet(mode: Mode) -> None:
     sheet = variables(mode)
     for state in {*get_args(TaskState), *get_args(RunState), "left-out", "cancelling"}:
@@ -70,3 +87,8 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _mixed(colour: str, other: str, share: float) -> str:
+    pairs = [(int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)

@@ -119,19 +119,3 @@ def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
     expected, found = arrays(one), arrays(other)
     for name, value in expected.items():
         assert np.allclose(value, found[name], atol=1e-4), name
-
-
-def test_an_error_of_a_worker_is_told_as_that_of_one(tmp_path: Path) -> None:
-    """The volume that is not finite is in the part of one worker, and named whoever leads."""
-    volumes = {volume_id: volume.copy() for volume_id, volume in VOLUMES.items()}
-    for volume in list(volumes.values()):
-        volume[0, 0, 0, 0] = np.finfo(np.float32).max  # finite itself; its loss is not
-    data = make_delta(tmp_path, volumes, LABELS)
-    params = PARAMS | {"learning_rate": 10.0, "warmup_steps": 0, "epochs": 30}
-    told = []
-    for workers in (1, 2):
-        place = Place(tmp_path / str(workers))
-        assert run_training(place, data, workers=workers, **params) == 3
-        told.append(failure(place))
-    assert told[0]["code"] == "data"
-    assert told[0] == told[1]

@@ -1,0 +1,157 @@
+"""Exported files as people run them: the tables of `voxelflow run`, and again from what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.export.done import Done
+from engine.run_lock import ProcessLock
+from engine.worker_process import PROGRAM
+
+SHAPE = [4, 3, 2, 2]
+NODES: list[dict[str, Any]] = [
+    {"id": "make", "type": "SyntheticVolumes", "params": {"count": "${count}", "shape": SHAPE, "classes": 3}},
+    {"id": "convert", "type": "NumpyToParquet", "params": {"target_file_mb": 1, "row_group_rows": 16}},
+    {"id": "table", "type": "ParquetToDelta"},
+    {"id": "optimize", "type": "OptimizeDelta", "params": {"target_file_mb": 1}},
+    {"id": "split", "type": "SplitDataset", "params": {"validation": 0.3}},
+    {"id": "look", "type": "InspectDataset", "params": {"sample": 20}},
+]
+WIRES = {
+    "make.out": "convert.files",
+    "convert.out": "table.parquet",
+    "table.out": "optimize.table",
+    "optimize.out": "split.table",
+    "split.train": "look.dataset",
+}
+FORBIDDEN = ("ui", "streamlit", "engine.runs", "engine.execute", "engine.supervisor", "engine.launch")
+
+
+def save(folder: Path, *, until: str = "look") -> Path:
+    """The pipeline up to one of its nodes."""
+    kept = [n["id"] for n in NODES][: [n["id"] for n in NODES].index(until) + 1]
+    path = folder / "etl.json"
+    document = {
+        "schema_version": 1,
+        "name": "etl",
+        "parameters": {"count": {"value": 60}},
+        "nodes": [n for n in NODES if n["id"] in kept],
+        "edges": [{"from": a, "to": b} for a, b in WIRES.items() if b.split(".")[0] in kept],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "PYTHONWARNINGS": "default", **environment},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def rows(uri: str) -> dict[str, tuple[float | None, bytes]]:
+    """Label and bytes by id. Fails on a doubled id."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(uri).to_pyarrow_table()
+    out = {
+        i: (label, volume)
+        for i, label, volume in zip(*(table[c].to_pylist() for c in ("id", "label", "volume")), strict=True)
+    }
+    assert len(out) == table.num_rows
+    return out
+
+
+def made(folder: Path, step: str) -> Any:
+    """What a step of an exported file made last."""
+    entries = [e for e in Done(folder / "done.json")._entries if e["step"] == step]
+    return entries[-1]["outputs"]["out"]
+
+
+@pytest.mark.slow
+def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, workspace: Any) -> None:
+    save(tmp_path)
+    run(*PROGRAM, "run", "etl.json", "--workspace", workspace.root, folder=tmp_path)
+    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, folder=tmp_path)
+    path = tmp_path / "etl.py"
+    text = path.read_text()
+    # Printed by the very process that made the tables.
+    path.write_text(text + '    import sys\n    print("MODULES", *sorted(sys.modules))\n')
+    first = run(sys.executable, "etl.py", folder=tmp_path)
+    loaded = first.split("MODULES", 1)[1].split()
+    assert not [m for m in loaded if m in FORBIDDEN or m.startswith("ui.")]
+    tables = {str(p.parent) for p in (workspace.data).rglob("_delta_log")}
+    assert len(tables) == 1
+    wanted = rows(tables.pop())
+    assert len(wanted) == 60
+    assert rows(made(tmp_path / "etl-out", "optimize").uri) == wanted
+    report = json.loads((Path(made(tmp_path / "etl-out", "look").uri).parent / "figures.json").read_text())
+    theirs = json.loads(next(workspace.data.rglob("figures.json")).read_text())
+    assert report["labels"] == theirs["labels"] if "labels" in report else report.keys() == theirs.keys()
+
+    again = run(sys.executable, "etl.py", folder=tmp_path)
+    assert again.count("stands already") == len(NODES)
+
+    # More volumes, as a person edits the file: what is there stays.
+    path.write_text(text.replace("COUNT = 60", "COUNT = 70"))
+    kept = (Path(made(tmp_path / "etl-out", "make").uri) / "0000005.npy").stat().st_ino
+    more = run(sys.executable, "etl.py", folder=tmp_path)
+    assert "10 files converted now" in more
+    grown = rows(made(tmp_path / "etl-out", "optimize").uri)
+    assert len(grown) == 70
+    assert {i: grown[i] for i in wanted} == wanted
+    assert (Path(made(tmp_path / "etl-out", "make").uri) / "0000005.npy").stat().st_ino == kept
+
+
+@pytest.mark.slow
+def test_errors_are_for_the_person(tmp_path: Path, workspace: Any) -> None:
+    save(tmp_path, until="convert")
+    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "-o", "mine.py", folder=tmp_path)
+    path = tmp_path / "mine.py"
+    path.write_text(path.read_text().replace("target_file_mb=1", "target_file_mb=0"))
+    done = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "error: convert: target_file_mb cannot be 0: it must be at least 1 MB" in done.stderr
+    assert "Traceback" not in done.stderr
+    lock = ProcessLock(tmp_path / "etl-out" / ".lock")
+    assert lock.acquire()
+    done = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True)
+    lock.release()
+    assert done.returncode == 2
+    assert "another process works in" in done.stderr
+
+
+@pytest.mark.slow
+def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> None:
+    save(tmp_path, until="optimize")
+    for profile in ("local", "spark-local"):
+        run(
+            *PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--profile", profile, "-o", f"{profile}.py",
+            folder=tmp_path,
+        )  # fmt: skip
+    run(sys.executable, "local.py", "--out", "here", folder=tmp_path)
+    import pyspark
+
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    # Of the settings, spark-submit's go first.
+    told = run(
+        submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "spark-local.py", "--out", "there",
+        folder=tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1",
+    )  # fmt: skip
+    assert "starting Spark" in told
+    wanted = rows(made(tmp_path / "here", "optimize").uri)
+    assert len(wanted) == 60
+    assert rows(made(tmp_path / "there", "optimize").uri) == wanted

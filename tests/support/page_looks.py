@@ -1,0 +1,82 @@
+"""How a page looks and is told to those who do not see it: colours as the browser computes them, axe-core's rules."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from node_tools import CANVAS
+from playwright.sync_api import Locator, Page
+
+AXE = CANVAS / "node_modules" / "axe-core" / "axe.min.js"
+
+
+class Excepted(NamedTuple):
+    """A finding that is not ours: where, by which rule, and why it stays."""
+
+    rule: str
+    selector: str
+    reason: str
+
+
+STREAMLITS = (
+    Excepted("svg-img-alt", ".role-mark", "Vega draws a group for marks of which there are none yet, and names it not"),
+    Excepted("scrollable-region-focusable", "pre", "Streamlit's code block scrolls; its copy button is beside it"),
+)
+
+_FIND = """async (exceptions) => {
+    const found = await axe.run(document, { resultTypes: ['violations'] });
+    const parts = (target) => target.flat().map((part) => part.trim());
+    return found.violations
+        .filter((rule) => ['serious', 'critical'].includes(rule.impact))
+        .flatMap((rule) => rule.nodes
+            .filter((node) => {
+                const path = parts(node.target);
+                let root = document;
+                for (const part of path.slice(0, -1)) {
+                    const inner = root.querySelector(part);
+                    root = inner?.shadowRoot ?? inner?.contentDocument ?? root;
+                }
+                const element = root.querySelector(path.at(-1));
+                return !exceptions.some(([id, selector]) => id === rule.id && element?.matches(selector));
+            })
+            .map((node) => `${rule.id}: ${node.target.join(' ')}: ${node.failureSummary}`));
+}"""
+_COLOURS = """element => {
+    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const paint = (colour) => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); };
+    const seen = () => [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    const behind = [];
+    for (let at = element; at; at = at.parentElement ?? at.getRootNode().host) {
+        behind.unshift(getComputedStyle(at).backgroundColor);
+    }
+    paint('#fff');
+    behind.forEach(paint);
+    const ground = seen();
+    paint(getComputedStyle(element).color);
+    return [seen(), ground];
+}"""
+
+
+def findings(page: Page) -> list[str]:
+    """What axe-core finds that is serious or critical, and not listed as Streamlit's own."""
+    if not page.evaluate("'axe' in window"):
+        page.add_script_tag(path=AXE)
+    found: list[str] = page.evaluate(_FIND, [[e.rule, e.selector] for e in STREAMLITS])
+    return found
+
+
+def colours(item: Locator) -> tuple[list[int], list[int]]:
+    """Of its text, and of what lies behind it, each as red, green and blue."""
+    text, ground = item.evaluate(_COLOURS)
+    return text, ground
+
+
+def contrast(item: Locator) -> float:
+    """Of its text with what lies behind it, as WCAG counts it: 1 to 21."""
+    bright, dark = sorted((_luminance(colour) for colour in colours(item)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: list[int]) -> float:
+    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
