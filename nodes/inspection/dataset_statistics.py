@@ -172,11 +172,17 @@ SeeSample = Callable[[Task, Sequence[RowSource]], Generator[Iterable[Values], No
 
 def count_here(task: Task) -> Counter[float | None]:
     labels: Counter[float | None] = Counter()
-    names = {"label", "id"} if task.selections else {"label"}
-    columns = pa.schema([f for f in schema(task.spec) if f.name in names])
     for file in track(task.files, total=sum(f.rows for f in task.files), unit="volumes", amount=lambda f: f.rows):
-        for batch in read_rows(file.whole(), columns, 65_536):
-            labels.update(_selected(batch, task.selections)["label"].to_pylist())
+        labels.update(count_file(file, task.spec, task.selections))
+    return labels
+
+
+def count_file(file: DataFile, spec: VolumeSpec, selections: tuple[Selection, ...]) -> Counter[float | None]:
+    """The selected volumes of one file by label."""
+    labels: Counter[float | None] = Counter()
+    names = {"label", "id"} if selections else {"label"}
+    for batch in read_rows(file.whole(), pa.schema([f for f in schema(spec) if f.name in names]), 65_536):
+        labels.update(_selected(batch, selections)["label"].to_pylist())
     return labels
 
 

@@ -12,26 +12,43 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import udf
-from pyspark.sql.types import BooleanType
 
 from engine.datasets import Selection, VolumeDelta, VolumeSpec
 from engine.progress import Meter
 from engine.spark.progress import following
 from nodes.delta.delta_table import local_folder
 from nodes.delta.parquet_rewrite import RowSource
-from nodes.inspection.dataset_statistics import Task, Values, see
+from nodes.inspection.dataset_statistics import DataFile, Task, Values, count_file, see
 from nodes.spark.results import results
+
+_MOST_TASKS = 1000
+"""A dataset may have more files than are worth a Spark task each."""
 
 
 def count_on_spark(task: Task) -> Counter[float | None]:
     """Volumes by label over the whole dataset; of a table, over the version that is pinned."""
-    frame = _frame(task)
-    for selection in task.selections:
-        frame = frame.where(udf(_Holds(selection), BooleanType())("id"))
+    if task.selections:
+        return _count_selected(task)
     with following(task.ctx, "counting labels"):
-        rows = frame.groupBy("label").count().collect()
+        rows = _frame(task).groupBy("label").count().collect()
     return Counter({row["label"]: row["count"] for row in rows})
+
+
+def _count_selected(task: Task) -> Counter[float | None]:
+    """By tasks of our own: which volumes a selection holds is Python's to say, and a Python function within SQL hung
+    in a session that had run other Python tasks before (Spark 4.2)."""
+    meter = Meter(sum(f.rows for f in task.files), "volumes", "counting labels")
+    each = -(-len(task.files) // _MOST_TASKS)
+    lots = [task.files[i : i + each] for i in range(0, len(task.files), each)]
+    labels: Counter[float | None] = Counter()
+    work = _Count(task.spec, task.selections)
+    with contextlib.closing(
+        results(task.ctx, lots, work, meter=meter, amount=lambda lot: sum(f.rows for f in lot))
+    ) as done:
+        for _, counted in done:
+            labels.update(counted)
+    meter.finish()
+    return labels
 
 
 def measure_on_spark(task: Task, looks: Sequence[RowSource]) -> Generator[Iterable[Values], None, None]:
@@ -50,11 +67,15 @@ def measure_on_spark(task: Task, looks: Sequence[RowSource]) -> Generator[Iterab
 
 
 @dataclass(frozen=True)
-class _Holds:
-    selection: Selection
+class _Count:
+    spec: VolumeSpec
+    selections: tuple[Selection, ...]
 
-    def __call__(self, volume_id: str) -> bool:
-        return self.selection.holds(volume_id)
+    def __call__(self, lot: Sequence[DataFile]) -> Counter[float | None]:
+        labels: Counter[float | None] = Counter()
+        for file in lot:
+            labels.update(count_file(file, self.spec, self.selections))
+        return labels
 
 
 @dataclass(frozen=True)
