@@ -5,6 +5,9 @@
     run = voxelflow.run("pipelines/quickstart.json")
     run.state, run.outputs["train"]["out"].metrics
 
+    with voxelflow.load(run.outputs["table"]["out"], batch_size=32) as batches:
+        for batch in batches: ...  # batch.volumes, batch.labels: NumPy arrays
+
 Node authors import what they need from here too: `from voxelflow import node, track, TaskContext`.
 """
 
@@ -48,12 +51,15 @@ if TYPE_CHECKING:
     from engine.pipeline import Pipeline
     from engine.progress import track
     from engine.workspace import Workspace
+    from nodes.loaders.interface import LoaderState
+    from nodes.loaders.loaded import load
 
 __all__ = [
     "Advanced",
     "Dataset",
     "Extendable",
     "Help",
+    "LoaderState",
     "Look",
     "PathIn",
     "PathOut",
@@ -74,6 +80,7 @@ __all__ = [
     "VolumeSpec",
     "VoxelflowError",
     "catalog",
+    "load",
     "node",
     "run",
     "track",
@@ -90,6 +97,8 @@ _HOME = {
     "engine.node": ("Look", "node"),
     "engine.parameters": ("Advanced", "Extendable", "Help", "PathIn", "PathOut", "Policy", "Range", "Secret", "Unit"),
     "engine.progress": ("track",),
+    "nodes.loaders.interface": ("LoaderState",),
+    "nodes.loaders.loaded": ("load",),
 }  # fmt: skip
 
 

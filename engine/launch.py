@@ -29,6 +29,7 @@ from engine.profiles import Profile, find_profile
 from engine.resolve import Resolved, resolve
 from engine.run_lock import is_held
 from engine.runs import Run, RunStore
+from engine.storage import is_url, place_from
 from engine.worker_process import PROGRAM
 from engine.workspace import Workspace, storage_of
 
@@ -60,7 +61,7 @@ def prepare(
     """
     resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
     texts = [v for v in (values or {}).values() if isinstance(v, str) and v]
-    roots = [path for v in texts if (path := (base or workspace.root) / Path(v).expanduser()).is_absolute()]
+    roots = [place for v in texts if is_url(place := place_from(base or workspace.root, v)) or os.path.isabs(place)]
     profile = profile or find_profile("local", workspace)
     storage = storage_of(workspace, profile.storage_root).root if profile.storage_root else None
     observation = observe(resolved, workspace, store, extra_roots=roots, storage=storage)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import manifest
+from engine import manifest, observe_remote
 from engine.catalog import AnyNodeType
 from engine.checks import look_ahead
+from engine.errors import UsageError
+from engine.found_folder import found_folder
 from engine.identity import Identity, identify
 from engine.node import Look, PathFound
 from engine.observation import Cached, Observation
 from engine.parameters import Parameter
 from engine.resolve import Resolved, ResolvedNode
 from engine.runs import Result, RunStore
+from engine.storage import StorageUrl, is_url, parse_url
 from engine.workspace import Storage, Workspace, storages
-
-SAMPLE = 64
-"""Names of a listing that a scan may open: enough to see a wrong shape or a broken export."""
 
 
 def observe(
@@ -32,16 +33,18 @@ def observe(
     store: RunStore | None,
     *,
     scan: bool = True,
-    extra_roots: Iterable[Path] = (),
+    extra_roots: Iterable[Path | str] = (),
     storage: Path | None = None,
 ) -> Observation:
     """Look at everything the pipeline touches.
 
     `scan=False` leaves out listings and samples (a check of paths and permissions only, in
-    milliseconds). `extra_roots` are folders that the person named just now. `storage` is where new
+    milliseconds). `extra_roots` are folders and storage URLs that the person named just now. `storage` is where new
     results will lie when that is not the workspace.
     """
-    roots = [*allowed_roots(workspace), *(p.resolve() for p in extra_roots)]
+    named = tuple(extra_roots)
+    roots = [*allowed_roots(workspace), *(Path(p).resolve() for p in named if not is_url(p))]
+    urls = [*allowed_urls(workspace), *_urls(named)]
     paths: dict[str, dict[str, PathFound]] = {}
     not_writable: dict[str, str] = {}
     outside: set[str] = set()
@@ -52,7 +55,15 @@ def observe(
             value = item.params.get(parameter.name)
             if not value:
                 continue
-            if (parameter.path_in or parameter.path_out) and not _inside(Path(str(value)), roots):
+            if (parameter.path_in or parameter.path_out) and is_url(value):
+                if not observe_remote.is_listed(str(value), urls):
+                    outside.add(str(value))
+                elif parameter.path_in is not None:
+                    found = observe_remote.find(str(value), parameter.path_in, workspace, scan=scan)
+                    paths.setdefault(item.node.id, {})[parameter.name] = found
+                elif reason := observe_remote.cannot_write(str(value), scan=scan):
+                    not_writable[str(value)] = reason
+            elif (parameter.path_in or parameter.path_out) and not _inside(Path(str(value)), roots):
                 outside.add(str(value))
             elif parameter.path_in is not None:
                 look = _find(Path(str(value)), parameter, workspace, scan=scan)
@@ -127,11 +138,31 @@ def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, work
 def allowed_roots(workspace: Workspace) -> list[Path]:
     """Folders that documents may name: the workspace and its storages, the current directory, the listed data roots."""
     roots = [Path.cwd(), *(s.root for s in storages(workspace))]
-    with contextlib.suppress(OSError, ValueError):
-        listed = json.loads((workspace.root / "workspace.json").read_text()).get("data_roots", [])
-        roots += [Path(str(p)).expanduser() for p in listed]
-    roots += [Path(p) for p in os.environ.get("VOXELFLOW_DATA_ROOTS", "").split(os.pathsep) if p]
+    roots += [Path(p).expanduser() for p in _data_roots(workspace) if not is_url(p)]
     return [r.resolve() for r in roots]
+
+
+def allowed_urls(workspace: Workspace) -> list[StorageUrl]:
+    """Places in object storage that documents may name: the listed data roots that are URLs."""
+    return _urls(_data_roots(workspace))
+
+
+def _urls(texts: Iterable[Path | str]) -> list[StorageUrl]:
+    out: list[StorageUrl] = []
+    for text in texts:
+        if is_url(text):
+            with contextlib.suppress(UsageError):
+                out.append(parse_url(str(text)))
+    return out
+
+
+def _data_roots(workspace: Workspace) -> list[str]:
+    roots: list[str] = []
+    with contextlib.suppress(OSError, ValueError):
+        roots += map(str, json.loads((workspace.root / "workspace.json").read_text()).get("data_roots", []))
+    # The separator between two roots is a colon, and so is a part of a URL.
+    split = re.split(rf"{re.escape(os.pathsep)}(?!//)", os.environ.get("VOXELFLOW_DATA_ROOTS", ""))
+    return roots + [part for part in split if part]
 
 
 def _inside(path: Path, roots: list[Path]) -> bool:
@@ -165,22 +196,7 @@ def _find(path: Path, parameter: Parameter, workspace: Workspace, *, scan: bool)
         listing = manifest.list_folder(path, parameter.path_in.patterns)
     except OSError as exc:
         return PathFound(text, exists=True, kind=kind, problem=f"{exc.filename}: {exc.strerror}")
-    digest = manifest.digest(listing)
-    kept = workspace.observations / f"{digest}.arrow"
-    if not kept.exists():
-        manifest.write(listing, kept)
-    count = listing.num_rows
-    places = sorted({i * (count - 1) // max(1, SAMPLE - 1) for i in range(SAMPLE)}) if count else []
-    return PathFound(
-        text,
-        exists=True,
-        kind=kind,
-        count=count,
-        bytes=manifest.total_bytes(listing),
-        digest=digest,
-        manifest=str(kept),
-        sample=tuple(listing["path"].take(places).to_pylist()) if count else (),
-    )
+    return found_folder(text, listing, workspace)
 
 
 def _cannot_write(path: Path) -> str:
@@ -231,7 +247,8 @@ def check_result(node_type: AnyNodeType | None, result: Result) -> Cached:
     problem = moved_on = ""
     for dataset in result.outputs.values():
         for path in (dataset.uri, getattr(dataset, "manifest", None)):
-            if path is not None and not os.path.exists(path):
+            # What lies in object storage is for the node's own check.
+            if path is not None and not is_url(path) and not os.path.exists(path):
                 problem = problem or f"{path} is gone"
     verify = node_type.verify_hook if node_type else None
     if not problem and verify is not None:

@@ -18,6 +18,7 @@ from engine.observation import Observation
 from engine.profiles import Backend, Profile
 from engine.resolve import Resolved, ResolvedNode
 from engine.runs import Result
+from engine.storage import is_url
 from engine.workspace import Storage, Workspace
 
 Outputs = dict[str, SerializeAsAny[AnyDataset]]
@@ -178,7 +179,7 @@ def _out_of_sight(tasks: Sequence[PlannedTask], profile: Profile, observation: O
             if by_node[source.node].action == "run" or made is None or source.port not in made.result.outputs:
                 continue
             uri = made.result.outputs[source.port].uri
-            if not Path(uri).is_relative_to(observation.storage):
+            if not is_url(uri) and not Path(uri).is_relative_to(observation.storage):
                 yield Diagnostic(
                     code="VF309",
                     severity="warning",

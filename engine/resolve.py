@@ -6,7 +6,6 @@ Pure: no I/O. Whatever is wrong becomes a diagnostic; what can be resolved is.
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +18,7 @@ from engine.catalog import AnyNodeType, Catalog
 from engine.diagnostics import Diagnostic
 from engine.parameters import Parameter, read_value
 from engine.pipeline import Edge, Node, Pipeline, references, substitute
+from engine.storage import place_from
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _resolve_parameter(
         tell("VF203", f"{shown} is not possible: it {exc}", parameter.help)
         return
     if (parameter.path_in or parameter.path_out) and value:
-        value = os.path.normpath(base / Path(value).expanduser())
+        value = place_from(base, value)
     params[name] = value
 
 

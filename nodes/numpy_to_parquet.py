@@ -7,7 +7,7 @@ given and not used; VF416 files without a label are refused, and no labels are l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,7 +25,8 @@ _ROW_BYTES = 100
 """About what a row takes beside its volume: id, label, page and row-group headers."""
 
 
-@node("NumpyToParquet", version=1, category="Storage", imports=("numpy", "pyarrow.compute", "pyarrow.parquet"))
+# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
+@node("NumpyToParquet", version=1, category="Storage", imports=("pandas", "nodes.conversion.convert"))
 def numpy_to_parquet(
     files: VolumeFiles,
     *,
@@ -132,17 +133,22 @@ def _scan(look: Look) -> Mapping[str, Any]:
     files = look.inputs.get("files")
     if files is None or not files.uri or not files.sample:
         return {}
+    from nodes.conversion.volume_sources import label_file_at
+
+    with label_file_at(files.uri) as found:
+        return _look_for_labels(look.params, files.sample, found)
+
+
+def _look_for_labels(params: Mapping[str, Any], sample: Sequence[str], found: Path | None) -> Mapping[str, Any]:
     import numpy as np
     import pyarrow as pa
 
     from nodes.conversion.label_values import nfc
-    from nodes.conversion.labels import LabelRule, find_labels, label_file_in
+    from nodes.conversion.labels import LabelRule, find_labels
 
-    params = look.params
     table = params["label_file"]
-    found = label_file_in(Path(files.uri))
     rule = LabelRule(params["labels"], Path(table) if table else None, params["label_pattern"], found)
-    ids = nfc(pa.array(files.sample, pa.string()))
+    ids = nfc(pa.array(sample, pa.string()))
     source = rule.settle(ids)
     if source == "manifest" and not (table or found):
         return {"no_table": True}

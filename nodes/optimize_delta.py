@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, Preview, VolumeDelta
+from engine.errors import UsageError
 from engine.node import Look, node
 from engine.parameters import Advanced, Range, Unit
+from engine.storage import is_url
 
 if TYPE_CHECKING:
+    from nodes.delta.compaction import Target
     from nodes.delta.delta_table import TableVersion
 
 
-@node("OptimizeDelta", version=1, category="Storage", imports=("deltalake", "pyarrow.parquet"), mutates="table")
+# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
+@node("OptimizeDelta", version=1, category="Storage", imports=("pandas", "nodes.delta.compaction"), mutates="table")
 def optimize_delta(
     table: VolumeDelta,
     *,
@@ -44,6 +48,8 @@ def optimize_delta(
     from nodes.delta.compaction import Target, compact
 
     target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
+    if is_url(table.uri):
+        return _remote(table, target, vacuum, ctx)
     return _finish(table, compact(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
 
 
@@ -64,6 +70,20 @@ def _on_spark(
 
     target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
     return _finish(table, compact_on_spark(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
+
+
+def _remote(table: VolumeDelta, target: Target, vacuum: bool, ctx: TaskContext) -> VolumeDelta:
+    from nodes.delta.remote_compaction import compact_remote
+
+    if vacuum:
+        raise UsageError(
+            "a table in object storage is not vacuumed: nobody can tell who reads it",
+            hint="Set vacuum to false. DeltaTable.vacuum of the package deltalake deletes what is old enough.",
+            parameter="vacuum",
+        )
+    out = compact_remote(table, target, ctx).reference(table.selections, known=(table.version, table.data_version))
+    ctx.facts(version=out.version, files_before=table.files, files=out.files, bytes=out.bytes)
+    return out
 
 
 def _finish(

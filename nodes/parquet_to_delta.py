@@ -17,13 +17,17 @@ from engine.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, Volume
 from engine.errors import DataError, UsageError
 from engine.node import Look, node
 from engine.parameters import Advanced, PathOut
+from engine.storage import is_url
+
+_IN_PLACE = "a table in place lies in the Parquet folder, not in a folder of its own"
 
 if TYPE_CHECKING:
     from nodes.delta.delta_table import TableVersion
     from nodes.delta.ingest_checks import Existing, Mode, Wanted
 
 
-@node("ParquetToDelta", version=1, category="Storage", imports=("deltalake", "pyarrow.parquet"))
+# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
+@node("ParquetToDelta", version=1, category="Storage", imports=("pandas", "nodes.delta.table_ingest"))
 def parquet_to_delta(
     parquet: VolumeParquet,
     *,
@@ -39,9 +43,11 @@ def parquet_to_delta(
 
     Args:
         parquet: the files of the table.
-        table: folder of the table; empty for one that Voxelflow looks after.
+        table: folder of the table, or a place in object storage (az://container/folder,
+            s3://bucket/folder) to which its files are uploaded; empty for one that Voxelflow looks after.
         mode: link gives the table its own names for the same bytes (a copy where the disk cannot
-            link), copy writes them again, in_place makes the Parquet folder itself the table.
+            link), copy writes them again, in_place makes the Parquet folder itself the table. In
+            object storage link and copy are the same.
         existing: what happens to rows that came into the table from elsewhere. keep leaves them, replace
             takes them out.
     """
@@ -73,6 +79,8 @@ def _table_of(
     parts = read_parts(parquet).parts
     spec = _spec(parquet)
     wanted = Wanted(parquet, spec, parts, mode, existing)
+    if is_url(table):
+        return _remote_table_of(table, wanted, ctx)
     if mode == "in_place":
         root = Path(parquet.uri)
         if table and _folder(table) != root.absolute():
@@ -96,6 +104,17 @@ def _table_of(
     return out
 
 
+def _remote_table_of(table: str, wanted: Wanted, ctx: TaskContext) -> VolumeDelta:
+    from engine.storage.objects import RemotePath
+    from nodes.delta.remote_ingest import ingest_remote
+
+    if wanted.mode == "in_place":
+        raise UsageError(_IN_PLACE, hint="Leave the table's folder empty, or choose mode link.", parameter="table")
+    out = ingest_remote(RemotePath.at(table), wanted, ctx).reference()
+    ctx.facts(version=out.version, files=out.files, volumes=out.count, bytes=out.bytes)
+    return out
+
+
 @parquet_to_delta.preview
 def _preview(look: Look) -> Preview:
     given = look.inputs.get("parquet", Preview(kind="VolumeParquet"))
@@ -103,7 +122,7 @@ def _preview(look: Look) -> Preview:
     if place and look.params["mode"] == "in_place":
         look.problem(
             "VF431",
-            "a table in place lies in the Parquet folder, not in a folder of its own",
+            _IN_PLACE,
             hint="Leave the table's folder empty, or choose mode link.",
             parameter="table",
         )
@@ -128,10 +147,23 @@ def _scan(look: Look) -> Mapping[str, Any]:
     from nodes.delta.delta_table import is_table, open_table
 
     place = look.params["table"]
+    if is_url(place):
+        return _scan_remote(place)
     if not place or not is_table(_folder(place)):
         return {}
     try:
         return {"spec": open_table(_folder(place)).spec.model_dump(mode="json")}
+    except DataError as exc:
+        return {"problem": exc.message, "hint": exc.hint}
+
+
+def _scan_remote(place: str) -> Mapping[str, Any]:
+    from engine.storage.objects import RemotePath
+    from nodes.delta.remote_table import is_remote_table, open_remote
+
+    root = RemotePath.at(place)
+    try:
+        return {"spec": open_remote(root).spec.model_dump(mode="json")} if is_remote_table(root) else {}
     except DataError as exc:
         return {"problem": exc.message, "hint": exc.hint}
 

@@ -39,7 +39,8 @@ def volume_folder(
     `labels.parquet` in the folder is found by NumpyToParquet.
 
     Args:
-        folder: folder with the volumes; hidden files and folders are left out.
+        folder: folder with the volumes, or a place in object storage (az://container/folder,
+            s3://bucket/folder); hidden files and folders are left out.
     """
     from engine import manifest
     from nodes.conversion.npy_files import sample_headers, spread
@@ -59,15 +60,13 @@ def volume_folder(
 
 @volume_folder.scan
 def _scan(look: Look) -> Mapping[str, Any]:
-    from pathlib import Path
-
-    from nodes.conversion.labels import LABEL_FILES
     from nodes.conversion.npy_files import sample_headers
+    from nodes.conversion.volume_sources import label_table_sizes
 
     found = look.paths["folder"]
     sample = sample_headers(found.path, [name for name in found.sample if name.endswith(".npy")])
     majority = sample.majority
-    tables = [table for name in LABEL_FILES if (table := Path(found.path) / name).is_file()]
+    tables = label_table_sizes(found.path)
     return {
         "looked": sample.looked,
         "spec": majority.model_dump(mode="json") if majority else None,
@@ -75,7 +74,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
         "bad": len(sample.refused),
         "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_TOLD]],
         "label_tables": len(tables),
-        "label_table_bytes": sum(table.stat().st_size for table in tables),
+        "label_table_bytes": sum(tables),
     }
 
 

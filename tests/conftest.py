@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from store_fixtures import azure, azure_server, container, s3_stand_in
 
 from engine.catalog import Catalog, build_catalog
 from engine.runs import RunStore
 from engine.workspace import Workspace, open_workspace, trust
+
+__all__ = ["azure", "azure_server", "container", "s3_stand_in"]
 
 PROBES = Path(__file__).parent / "support" / "probes.py"
 """Node types that sleep, fail, count and grow: what the engine's tests execute for real."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import engine
 from engine.catalog import Catalog
 from engine.errors import PipelineError, UsageError
 from engine.pipeline import Pipeline, read_pipeline
+from engine.storage import place_from
 from engine.workspace import Workspace
 
 
@@ -75,7 +75,7 @@ def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog)
     for name in path_parameters(pipeline, catalog):
         given = out.get(name)
         if isinstance(given, str) and given:
-            out[name] = os.path.abspath(Path(given).expanduser())
+            out[name] = place_from(Path.cwd(), given)
     return out
 
 

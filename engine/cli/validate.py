@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -26,13 +27,14 @@ def command(session: Session, pipeline: str, settings: tuple[str, ...], as_json:
     from engine.observe import observe
     from engine.profiles import Profile
     from engine.resolve import resolve
+    from engine.storage import is_url
 
     workspace = session.workspace_to_look_at(root)
     document = find_pipeline(pipeline, workspace)
     catalog = session.catalog(workspace)
     values = read_settings(settings, document, catalog)
     resolved = resolve(document, catalog, values, base=Path.cwd())
-    named = [Path(v) for v in values.values() if isinstance(v, str) and Path(v).is_absolute()]
+    named = [v for v in values.values() if isinstance(v, str) and (is_url(v) or os.path.isabs(v))]
     # The checks ask a profile for its backend only; finding out how much memory is free takes its time.
     # It is no one's profile, so that a mistake in profiles.toml is told where a profile is chosen.
     profile = Profile(name="local", cores=1, memory_bytes=1 << 28)

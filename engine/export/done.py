@@ -13,13 +13,14 @@ from engine.datasets import Dataset, VolumeDelta, dataset_from_json
 from engine.errors import UsageError
 from engine.export.source import one_line
 from engine.identity import Identity
+from engine.storage import is_url
 
 
 def problem_with(node_type: AnyNodeType, outputs: Mapping[str, Dataset]) -> str:
     """Why a result can no longer be used, or ""."""
     for dataset in outputs.values():
         for path in (dataset.uri, getattr(dataset, "manifest", None)):
-            if path is not None and not os.path.exists(path):
+            if path is not None and not is_url(path) and not os.path.exists(path):
                 return f"{path} is gone"
     if node_type.verify_hook is None:
         return ""

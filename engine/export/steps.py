@@ -42,6 +42,7 @@ from engine.parameters import MISSING
 from engine.profiles import local_profile
 from engine.progress import current_reporter
 from engine.run_lock import ProcessLock
+from engine.storage.listing import list_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,11 +202,11 @@ class Steps:
             if parameter.path_in is None or not path:
                 continue
             try:
-                status = os.stat(path)
                 if parameter.path_in.kind == "file":
+                    status = os.stat(path)
                     digests[parameter.name] = f"{status.st_size}-{status.st_mtime_ns}"
                     continue
-                listing = manifest.list_folder(Path(path), parameter.path_in.patterns)
+                listing = list_place(path, parameter.path_in.patterns)
             except OSError as exc:
                 raise DataError(
                     f"{exc.filename or path}: {exc.strerror}",

@@ -15,6 +15,7 @@ from engine.export.source import Names, literal
 from engine.parameters import MISSING, Parameter, read_value
 from engine.pipeline import references, substitute
 from engine.resolve import Resolved, ResolvedNode
+from engine.storage import is_url, place_from
 
 _REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")
 _WHOLE = re.compile(r"\$\{([^}]*)\}")
@@ -138,7 +139,7 @@ def as_the_node_reads(parameter: Parameter, value: Any) -> Any:
         return parameter.default
     out = read_value(parameter, value)
     if _is_path(parameter) and out:
-        return os.path.abspath(os.path.expanduser(out))
+        return place_from(Path.cwd(), out)
     return out
 
 
@@ -147,7 +148,7 @@ def _is_path(parameter: Parameter) -> bool:
 
 
 def _is_absolute(path: str) -> bool:
-    return os.path.isabs(os.path.expanduser(path))
+    return is_url(path) or os.path.isabs(os.path.expanduser(path))
 
 
 def _to_the_top(parameter: Parameter) -> bool:

@@ -30,7 +30,7 @@ from nodes.conversion.npy_files import sample_headers, spread
 from nodes.conversion.part_writer import Layout, Outcome, PartStore
 from nodes.conversion.quarantine import too_many, write_quarantine
 from nodes.conversion.source_ledger import SourceLedger
-from nodes.conversion.volume_listing import label_table_of
+from nodes.conversion.volume_sources import label_table
 from nodes.volume_parts import Part, Parts, read_parts, write_parts
 
 EXAMPLES = 3
@@ -65,7 +65,7 @@ def convert_files(
         raise DataError(f"there is no .npy file in {files.uri}", hint="Choose the folder with the volumes.")
     paths = listing["path"].combine_chunks()
     ids = nfc(paths)
-    labels = find_labels(ids, replace(choices.labels, found=label_table_of(listing, Path(files.uri))))
+    labels = find_labels(ids, replace(choices.labels, found=label_table(listing, files.uri, ctx.scratch)))
     if labels.rows_without_file:
         ctx.warn(f"{labels.rows_without_file} rows of {labels.told_by} name no file of {files.uri}")
     spec = _spec(files, listing).model_copy(update={"classes": labels.classes})
@@ -137,7 +137,7 @@ class _Conversion:
         if sources is None:
             return 0
         times = {p.path: time for p in known.parts if (time := self._store.holds(p)) is not None}
-        standing = [p.model_copy(update={"mtime_ns": times[p.path]}) for p in known.parts if p.path in times]
+        standing = [replace(p, mtime_ns=times[p.path]) for p in known.parts if p.path in times]
         taken = self._ledger.take_over(sources, [p.path for p in standing])
         # Numbers in the ledger are places in `standing` until here; close the gaps.
         place = np.cumsum(taken) - 1

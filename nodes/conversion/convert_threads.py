@@ -1,5 +1,5 @@
 """Chunks converted by threads of this process: each reads and writes its own, so that one thread waits for
-the disk while another copies. Memory for data is threads x (one row group, about twice)."""
+the disk while another copies. Memory for data is threads x `Layout.writer_bytes`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from nodes.conversion.chunks import Chunks
 from nodes.conversion.part_writer import Outcome, PartWriter
 
 _POLL_S = 0.5
-_BUFFERS = 3
-"""Row groups that a converting thread holds at most: its buffer and what pyarrow encodes."""
 
 
 def convert_in_threads(chunks: Chunks, ctx: TaskContext, meter: Meter) -> Generator[tuple[int, Outcome], None, None]:
@@ -64,4 +62,4 @@ def _threads(chunks: Chunks, ctx: TaskContext) -> int:
     resources = ctx.resources
     # One more than cores: while one thread waits for fsync the others keep the cores busy.
     wanted = chunks.threads or resources.cores + 1
-    return max(1, min(wanted, resources.memory_bytes // (_BUFFERS * chunks.layout.group_bytes)))
+    return max(1, min(wanted, resources.memory_bytes // chunks.layout.writer_bytes))

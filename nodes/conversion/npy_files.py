@@ -13,15 +13,16 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from engine.datasets import DTYPES, VolumeSpec
+from engine.storage import is_url
 from nodes.conversion.quarantine import Refused
 
 MAGIC = b"\x93NUMPY"
@@ -51,6 +52,17 @@ class Header:
         return self.dtype == order and not (self.fortran_order and sum(n > 1 for n in self.shape) > 1)
 
 
+class ListedFile(Protocol):
+    """A file as the listing told it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
 class VolumeReader:
     """Reads files of one `spec` into rows of a buffer; one reader per thread.
 
@@ -69,6 +81,9 @@ class VolumeReader:
         self._known = b""
         self._head = bytearray()
 
+    def expect(self, files: Sequence[ListedFile]) -> None:
+        """Told of the files that will be read next, in their order. The system reads ahead by itself."""
+
     def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> None:
         """Fill `row` (1-D, `spec.volume_bytes`) with the volume at `path`, C order, little-endian.
 
@@ -85,10 +100,7 @@ class VolumeReader:
         finally:
             os.close(handle)
         if self._mask is not None:
-            np.isfinite(row.view(self._dtype), out=self._mask)
-            if not self._mask.all():
-                bad = self._mask.size - int(np.count_nonzero(self._mask))
-                raise Refused("not-finite", f"holds {bad} values that are NaN or infinite")
+            refuse_not_finite(row.view(self._dtype), self._mask)
 
     def _read_known(self, handle: int, row: NDArray[np.uint8], size: int) -> bool:
         if not self._known or size != len(self._known) + self._bytes:
@@ -97,11 +109,7 @@ class VolumeReader:
 
     def _read_any(self, handle: int, row: NDArray[np.uint8], size: int) -> None:
         header = read_header(handle, size)
-        _refuse_unusable(header, size)
-        if header.dtype.name != self._spec.dtype:
-            raise Refused("dtype-differs", f"is {header.dtype.name}, the dataset is {self._spec.dtype}")
-        if header.shape != self._spec.shape:
-            raise Refused("shape", f"is {_times(header.shape)}, the dataset is {_times(self._spec.shape)}")
+        refuse_other(header, size, self._spec)
         if header.is_plain:
             _read_fully(handle, header.offset, row)
             self._known = os.pread(handle, header.offset, 0)
@@ -109,10 +117,7 @@ class VolumeReader:
             return
         data = np.empty(self._bytes, np.uint8)
         _read_fully(handle, header.offset, data)
-        # One assignment turns the axes and swaps the bytes.
-        row.view(self._dtype).reshape(header.shape)[...] = data.view(header.dtype).reshape(
-            header.shape, order="F" if header.fortran_order else "C"
-        )
+        turn(header, data, row.view(self._dtype))
 
 
 @dataclass
@@ -134,6 +139,10 @@ class HeaderSample:
 
 def sample_headers(root: str, paths: Iterable[str]) -> HeaderSample:
     """Read the headers of `paths` below `root`; bad files are told in the result, not raised."""
+    if is_url(root):
+        from nodes.conversion.remote_volumes import sample_remote_headers
+
+        return sample_remote_headers(root, paths)
     sample = HeaderSample()
     for path in paths:
         sample.looked += 1
@@ -161,19 +170,26 @@ def header_of(root: str, path: str) -> Header:
         raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
     finally:
         os.close(handle)
-    _refuse_unusable(header, found.st_size)
+    refuse_unusable(header, found.st_size)
     return header
 
 
 def read_header(handle: int, size: int) -> Header:
-    """Parse the header of an open `.npy` file of `size` bytes (format versions 1, 2 and 3).
+    """The header of an open `.npy` file of `size` bytes. Raises `Refused`."""
+    return parse_header(lambda length, offset: os.pread(handle, length, offset), size)
+
+
+def parse_header(read: Callable[[int, int], bytes], size: int) -> Header:
+    """Parse the header of a `.npy` file of `size` bytes (format versions 1, 2 and 3).
+
+    `read` gives so many bytes from an offset on, fewer at the file's end.
 
     The layout is NEP 1's: magic, two bytes of version, the header's length, a Python literal.
     Raises `Refused`; executes nothing.
     """
     if size == 0:
         raise Refused("empty", "is empty")
-    lead = os.pread(handle, 12, 0)
+    lead = read(12, 0)
     if not lead.startswith(MAGIC):
         if MAGIC.startswith(lead):
             raise Refused("truncated", f"ends after {size} bytes, within its header")
@@ -189,7 +205,7 @@ def read_header(handle: int, size: int) -> Header:
         raise Refused("truncated", f"ends after {size} bytes, within its header")
     if length > MAX_HEADER_BYTES:
         raise Refused("not-npy", f"has a header of {length} bytes, too long for an array of numbers")
-    return _parse(os.pread(handle, length, start), start + length)
+    return _parse(read(length, start), start + length)
 
 
 def _parse(literal: bytes, offset: int) -> Header:
@@ -211,7 +227,30 @@ def _parse(literal: bytes, offset: int) -> Header:
     return Header(shape, dtype, fortran, offset)
 
 
-def _refuse_unusable(header: Header, size: int) -> None:
+def refuse_other(header: Header, size: int, spec: VolumeSpec) -> None:
+    """Raise `Refused` when a file of `size` bytes with this header is no volume of `spec`."""
+    refuse_unusable(header, size)
+    if header.dtype.name != spec.dtype:
+        raise Refused("dtype-differs", f"is {header.dtype.name}, the dataset is {spec.dtype}")
+    if header.shape != spec.shape:
+        raise Refused("shape", f"is {_times(header.shape)}, the dataset is {_times(spec.shape)}")
+
+
+def turn(header: Header, data: NDArray[np.uint8], row: NDArray[Any]) -> None:
+    """Put a file's data into `row`, C order: one assignment turns the axes and swaps the bytes."""
+    row.reshape(header.shape)[...] = data.view(header.dtype).reshape(
+        header.shape, order="F" if header.fortran_order else "C"
+    )
+
+
+def refuse_not_finite(values: NDArray[Any], mask: NDArray[np.bool_]) -> None:
+    """Raise `Refused` when a value is NaN or infinite; `mask` is room for as many booleans."""
+    np.isfinite(values, out=mask)
+    if not mask.all():
+        raise Refused("not-finite", f"holds {mask.size - int(np.count_nonzero(mask))} values that are NaN or infinite")
+
+
+def refuse_unusable(header: Header, size: int) -> None:
     """Raise `Refused` when no dataset could take the file, whatever its shape and dtype."""
     if header.dtype.hasobject:
         raise Refused("pickle", "holds Python objects, which are never unpickled")

@@ -17,27 +17,26 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from engine.datasets import FORMAT_VERSION, VolumeSpec
 from engine.errors import DataError
-from nodes.conversion.npy_files import VolumeReader
+from nodes.conversion.compressed_file import CompressedFile
+from nodes.conversion.plain_file import PlainFile, buffer_rows
 from nodes.conversion.quarantine import PASSING, Refused
+from nodes.conversion.volume_sources import open_reader
+from nodes.delta.parquet_concat import template
 from nodes.durable_files import flush
 from nodes.volume_layout import schema, writer_options
 from nodes.volume_parts import Part
 
-MAX_CELL_BYTES = 2**31 - 1
-"""What a cell of type binary can hold."""
+MAX_CELL_BYTES = 2**31 - 1 - 4
+"""What a page can hold: a value behind the four bytes of its length."""
 MAX_GROUP_BYTES = 256 << 20
 """Row groups of larger volumes get fewer rows: a reader holds a row group in memory."""
 MAX_PART_ROWS = 65_536
@@ -45,6 +44,10 @@ MAX_PART_ROWS = 65_536
 _ROW_OVERHEAD = 64
 """About what a row's id, label and length prefix take, in bytes."""
 _ABANDONED_S = 24 * 3600.0
+_WRITER = 2
+"""Raise it when the same rows would give other bytes: it enters the parts' names."""
+_BUFFERS = 3
+"""Row groups that a writer of compressed parts holds at most: its buffer and what pyarrow encodes."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,15 @@ class Layout:
         return max(1, min(self.row_group_rows, self.part_rows, by_size))
 
     @property
-    def group_bytes(self) -> int:
-        return self.group_rows * self.spec.volume_bytes
+    def writer_bytes(self) -> int:
+        """Memory for data that one who writes parts takes."""
+        if self.compression == "none":
+            return buffer_rows(self.spec.volume_bytes, self.group_rows) * self.spec.volume_bytes
+        return _BUFFERS * self.group_rows * self.spec.volume_bytes
 
     def key(self) -> str:
         """All that shapes a part's bytes, besides its sources."""
-        parts = [FORMAT_VERSION, self.spec.model_dump_json(), self.group_rows, self.compression]
+        parts = [FORMAT_VERSION, _WRITER, self.spec.model_dump_json(), self.group_rows, self.compression]
         return json.dumps(parts)
 
 
@@ -179,7 +185,7 @@ class PartStore:
             time_now = self.holds(outcome.part)
             if time_now is None:
                 return None
-            outcome = outcome.model_copy(update={"part": outcome.part.model_copy(update={"mtime_ns": time_now})})
+            outcome = outcome.model_copy(update={"part": replace(outcome.part, mtime_ns=time_now)})
         return outcome.model_copy(update={"reused": True})
 
     def publish(self, temporary: Path, name: str) -> os.stat_result:
@@ -208,16 +214,12 @@ class PartStore:
 
 
 class PartWriter:
-    """Converts chunks one after another with one buffer of a row group; each thread has its own.
-
-    Besides the buffer (`layout.group_bytes`) pyarrow holds about as much again while it writes.
-    """
+    """Converts chunks one after another; each thread has its own. Memory for data: `layout.writer_bytes`."""
 
     def __init__(self, source: str, store: PartStore, layout: Layout, commit_point: Callable[[str], None]) -> None:
         self._store, self._layout, self._commit_point = store, layout, commit_point
-        self._schema = schema(layout.spec)
-        self._reader = VolumeReader(source, layout.spec, finite=layout.finite)
-        self._buffer = np.empty((layout.group_rows, layout.spec.volume_bytes), np.uint8)
+        self._reader = open_reader(source, layout.spec, finite=layout.finite)
+        self._empty = template(schema(layout.spec), writer_options(layout.compression))
 
     def convert(
         self, files: Sequence[SourceFile], progress: Callable[[int], None], stopped: Callable[[], bool]
@@ -253,43 +255,35 @@ class PartWriter:
         stopped: Callable[[], bool],
     ) -> list[Rejected] | None:
         rejected: list[Rejected] = []
-        rows: list[SourceFile] = []
-        with contextlib.ExitStack() as stack:
-            writer: pq.ParquetWriter | None = None
-            told = 0
+        told = 0
+        group_rows = self._layout.group_rows
+        self._reader.expect(files)
+        with contextlib.closing(self._open(temporary)) as out:
             for place, file in enumerate(files):
+                if out.is_between_groups:
+                    coming = files[place : place + group_rows]
+                    out.expect([f.id for f in coming], [f.label for f in coming])
                 try:
-                    self._reader.read(file.path, file.size, file.mtime_ns, self._buffer[len(rows)])
+                    self._reader.read(file.path, file.size, file.mtime_ns, out.room())
                 except Refused as refused:
                     rejected.append(Rejected(place=place, reason=refused.reason, sentence=refused.message))
-                else:
-                    rows.append(file)
-                if len(rows) == self._layout.group_rows or (rows and place + 1 == len(files)):
-                    if writer is None:
-                        options = writer_options(self._layout.compression)
-                        writer = stack.enter_context(pq.ParquetWriter(temporary, self._schema, **options))
-                    writer.write_table(self._row_group(rows), row_group_size=len(rows))
-                    rows = []
+                    continue
+                if out.keep(file.id, file.label):
                     progress(place + 1 - told)
                     told = place + 1
                     if stopped():
                         return None
-            progress(len(files) - told)
+            out.finish()
+        progress(len(files) - told)
         return rejected
 
-    def _row_group(self, rows: Sequence[SourceFile]) -> pa.Table:
-        length = self._layout.spec.volume_bytes
-        offsets = np.arange(len(rows) + 1, dtype=np.int64) * length
-        # The buffer itself becomes the column: no copy before Parquet's own.
-        volumes = pa.Array.from_buffers(
-            pa.binary(), len(rows), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(_flat(self._buffer))]
+    def _open(self, path: Path) -> PlainFile | CompressedFile:
+        layout = self._layout
+        if layout.compression == "none":
+            return PlainFile(path, self._empty, layout.spec.volume_bytes, layout.group_rows)
+        return CompressedFile(
+            path, schema(layout.spec), layout.compression, layout.spec.volume_bytes, layout.group_rows
         )
-        columns = [
-            pa.array([r.id for r in rows], pa.string()),
-            pa.array([r.label for r in rows], pa.float32()),
-            volumes,
-        ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _publish(self, rows: Sequence[SourceFile], temporary: Path) -> Part:
         name = f"{_digest([self._layout.key()], rows)}.parquet"
@@ -312,13 +306,9 @@ class PartWriter:
 
 def _digest(head: Sequence[str], files: Sequence[SourceFile]) -> str:
     out = hashlib.blake2b(json.dumps(head).encode(), digest_size=16)
-    for file in files:
-        out.update(json.dumps([file.path, file.size, file.mtime_ns, file.label]).encode())
+    # No path holds a zero byte. One text for all: measured, a sixth of the time of one JSON list a file.
+    out.update("\0".join([f"{f.path}\0{f.size}\0{f.mtime_ns}\0{f.label}" for f in files]).encode())
     return out.hexdigest()
-
-
-def _flat(buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return buffer.reshape(-1)
 
 
 def _host() -> str:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from engine.errors import DataError
 from nodes.conversion.labels import LABEL_FILES, label_file_in
 
-_LABEL_TABLES = b"voxelflow.label_tables"
+LABEL_TABLES = b"voxelflow.label_tables"
 """Key in the manifest's schema metadata: JSON list of path, size and mtime_ns of the label tables."""
 
 
@@ -19,7 +19,7 @@ def volumes_of(listing: pa.Table) -> pa.Table:
     """The `.npy` files of a folder's listing; the label tables in it move to the schema metadata."""
     tables = listing.filter(pc.is_in(listing["path"], value_set=pa.array(LABEL_FILES)))
     volumes = listing.filter(pc.ends_with(listing["path"], ".npy"))
-    return volumes.replace_schema_metadata({_LABEL_TABLES: json.dumps(tables.to_pylist()).encode()})
+    return volumes.replace_schema_metadata({LABEL_TABLES: json.dumps(tables.to_pylist()).encode()})
 
 
 def label_table_of(listing: pa.Table, folder: Path) -> Path | None:
@@ -29,9 +29,9 @@ def label_table_of(listing: pa.Table, folder: Path) -> Path | None:
     the table is not the one that was listed: the result would be kept under the wrong name.
     """
     metadata = listing.schema.metadata or {}
-    if _LABEL_TABLES not in metadata:
+    if LABEL_TABLES not in metadata:
         return label_file_in(folder)
-    tables = sorted(json.loads(metadata[_LABEL_TABLES]), key=lambda t: LABEL_FILES.index(t["path"]))
+    tables = sorted(json.loads(metadata[LABEL_TABLES]), key=lambda t: LABEL_FILES.index(t["path"]))
     if not tables:
         return None
     path = folder / str(tables[0]["path"])

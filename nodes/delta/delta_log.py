@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,24 @@ def data_version(root: Path, version: int, known: tuple[int, int] | None = None)
     `known` is (a version, its data version), where one is known: the search ends there. When an
     older commit was cleaned out of the log, the oldest one that is left counts as a change.
     """
+
+    def lines(wanted: int) -> Iterator[bytes] | None:
+        return _lines(root, wanted) if commit_file(root, wanted).exists() else None
+
+    return data_version_of(lines, version, known)
+
+
+def data_version_of(
+    lines: Callable[[int], Iterable[bytes] | None], version: int, known: tuple[int, int] | None = None
+) -> int:
+    """The same for a log whose commits `lines` reads, None when there is no such commit."""
     for current in range(version, -1, -1):
         if known is not None and current <= known[0]:
             return known[1]
-        if not commit_file(root, current).exists():
+        commit = lines(current)
+        if commit is None:
             return min(current + 1, version)
-        if _changes_data(root, current):
+        if _changes_data(commit):
             return current
     return 0
 
@@ -60,6 +72,14 @@ def last_writer(root: Path, version: int) -> tuple[int, int] | None:
     return None
 
 
+def newest_version(root: Path) -> int | None:
+    """The newest version that has a commit of its own in the log; None when there is no log."""
+    try:
+        return max(_versions(root), default=None)
+    except OSError:
+        return None
+
+
 def oldest_since(root: Path, moment: float) -> int:
     """The oldest version that was still the newest one at `moment` (seconds since the epoch)."""
     found = sorted(_versions(root), reverse=True)
@@ -70,7 +90,11 @@ def oldest_since(root: Path, moment: float) -> int:
 
 
 def commit_file(root: Path, version: int) -> Path:
-    return root / "_delta_log" / f"{version:020d}.json"
+    return root / "_delta_log" / commit_name(version)
+
+
+def commit_name(version: int) -> str:
+    return f"{version:020d}.json"
 
 
 def actions(root: Path, version: int, kind: str) -> Iterator[dict[str, Any]]:
@@ -81,8 +105,8 @@ def actions(root: Path, version: int, kind: str) -> Iterator[dict[str, Any]]:
             yield json.loads(line)[kind]
 
 
-def _changes_data(root: Path, version: int) -> bool:
-    for line in _lines(root, version):
+def _changes_data(lines: Iterable[bytes]) -> bool:
+    for line in lines:
         # A cheap look first: most lines of a compaction need no parsing.
         if _DATA_CHANGE.search(line):
             action = json.loads(line)

@@ -7,10 +7,10 @@ the table, and any feature this code does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from engine.datasets import Selection, VolumeDelta, VolumeSpec
@@ -21,6 +21,8 @@ from nodes.volume_layout import spec_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
+
+Place = TypeVar("Place")
 
 IN_PLACE = "voxelflow.in_place"
 """Property of a table whose files also belong to a Parquet dataset."""
@@ -73,6 +75,8 @@ class TableVersion:
     token: int
     """Fencing token of the last writer, 0 when there was none."""
     columns: Schema = field(compare=False, repr=False)
+    plain_log: bool = field(default=False, compare=False)
+    """Whether a commit is nothing more than its lines (`nodes.delta.log_writer`)."""
 
     def reference(
         self, uri: str, selections: Sequence[Selection] = (), known: tuple[int, int] | None = None
@@ -99,7 +103,8 @@ def local_folder(uri: str | Path) -> Path:
     if len(parts.scheme) > 1:
         raise UsageError(
             f"the table {uri} does not lie in a local folder",
-            hint="On the embedded backend tables lie in local folders.",
+            hint="This step works in local folders. With object storage VolumeFolder, NumpyToParquet, ParquetToDelta,"
+            " OptimizeDelta and training with the loader arrow do, on the backend embedded.",
         )
     return Path(uri)
 
@@ -118,16 +123,17 @@ def open_table(uri: str | Path, version: int | None = None) -> TableVersion:
     """
     root = local_folder(uri)
     delta = load_delta(root, version)
-    _refuse_unsupported(delta, root)
+    refuse_unsupported(delta, root)
     metadata = delta.metadata()
     return TableVersion(
         root=root,
         version=delta.version(),
         spec=spec_of(metadata.configuration, f"the table {root}"),
-        files=tuple(sorted(_files(delta, root), key=lambda f: (f.id_min, f.path))),
+        files=tuple(sorted(files_in_log(delta, root, describe_file), key=lambda f: (f.id_min, f.path))),
         in_place=metadata.configuration.get(IN_PLACE) == "true",
         token=delta.transaction_version(WRITER_APP_ID) or 0,
         columns=delta.schema(),
+        plain_log=has_plain_log(delta),
     )
 
 
@@ -155,13 +161,21 @@ def load_delta(root: Path, version: int | None = None) -> DeltaTable:
         raise DataError(f"the Delta log of {root} cannot be read: {text}") from exc
 
 
+def has_plain_log(delta: DeltaTable) -> bool:
+    """Whether the table asks writers for nothing but the first versions of the protocol, and lets files be removed."""
+    protocol = delta.protocol()
+    first = protocol.min_reader_version <= 1 and protocol.min_writer_version <= 2
+    return first and delta.metadata().configuration.get("delta.appendOnly", "false").lower() != "true"
+
+
 def active_paths(delta: DeltaTable) -> set[str]:
     import pyarrow as pa
 
     return {unquote(path) for path in pa.table(delta.get_add_actions())["path"].to_pylist()}
 
 
-def _refuse_unsupported(delta: DeltaTable, root: Path) -> None:
+def refuse_unsupported(delta: DeltaTable, root: object) -> None:
+    """Raise `UnsupportedTable` when the files of the table at `root` are not to be read as they are."""
     protocol, metadata = delta.protocol(), delta.metadata()
     for feature in sorted(set(protocol.reader_features or ()) - HARMLESS_FEATURES):
         raise UnsupportedTable(
@@ -188,7 +202,8 @@ def _refuse_unsupported(delta: DeltaTable, root: Path) -> None:
             )
 
 
-def _files(delta: DeltaTable, root: Path) -> list[TableFile]:
+def files_in_log(delta: DeltaTable, root: Place, describe: Callable[[Place, str], TableFile]) -> list[TableFile]:
+    """The version's data files as the log tells them; `describe` looks at those without statistics."""
     import pyarrow as pa
 
     table = pa.table(delta.get_add_actions(flatten=True))
@@ -206,7 +221,7 @@ def _files(delta: DeltaTable, root: Path) -> list[TableFile]:
                 hint="It may be a shallow clone: make a full copy of it.",
             )
         if None in (rows, unlabelled, id_min, id_max):
-            out.append(describe_file(root, path))
+            out.append(describe(root, path))
             continue
         mtime_ms = int(mtime or 0)
         out.append(TableFile(path, size, rows, rows - unlabelled, mtime_ms, id_min, id_max, label_min, label_max))

@@ -1,8 +1,9 @@
 """Deleting the files of a table that nothing needs any more. Under the table's lock.
 
-Kept are the files of the newest version, of every version that a reference, a running training or
-the cache holds, and of versions that were current within the last `keep_hours`. Deleted are files
-that were removed from the table and files that never joined it (a killed writer left them).
+Kept are the files of the newest version, of every version that a reference or the cache holds or that a
+running training has a lease on (`nodes.delta.table_lease`), and of versions that were current within the
+last `keep_hours`. Deleted are files that were removed from the table and files that never joined it (a
+killed writer left them).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nodes.delta.delta_log import oldest_since, removed_since
 from nodes.delta.delta_table import IN_PLACE, active_paths, load_delta, local_folder
 from nodes.delta.parquet_rewrite import PREFIX
 from nodes.delta.shard_ledger import is_content_named
+from nodes.delta.table_lease import no_new_leases
 from nodes.delta.table_staging import clear_abandoned, clear_conversions
 
 STRANGER_HOURS = 24.0
@@ -45,14 +47,14 @@ def vacuum(uri: str, versions: Iterable[int], keep_hours: float, ctx: TaskContex
     rewriting made are deleted. A second vacuum after a kill goes on where the first one ended.
     """
     root = local_folder(uri)
-    with table_writer(root, ctx):
+    with table_writer(root, ctx), no_new_leases(root, ctx.is_cancelled) as leased:
         ctx.commit_point("optimize:before-vacuum")
         delta = load_delta(root)
         in_place = delta.metadata().configuration.get(IN_PLACE) == "true"
         now = time.time()
         active = active_paths(delta)
         needed = active | removed_since(root, oldest_since(root, now - keep_hours * 3600))
-        for version in {*versions, *protected_versions(root, ctx.protected)}:
+        for version in {*versions, *leased, *protected_versions(root, ctx.protected)}:
             if version != delta.version():
                 needed |= _files_of(root, version, ctx)
         removed = removed_since(root, -1)

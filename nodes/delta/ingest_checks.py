@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from engine.datasets import VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, UsageError
 from nodes.delta.delta_table import TableFile, TableVersion, is_table, local_folder
+from nodes.delta.footers import read_footer
 from nodes.delta.id_overlap import Located, first_common_id
 from nodes.delta.table_staging import left_by_conversions
 from nodes.volume_parts import Part
@@ -79,14 +80,21 @@ def refuse_other_table(table: TableVersion, wanted: Wanted) -> None:
 
 def columns_of(wanted: Wanted, part: Part) -> Schema:
     """The part's columns in Delta's types. Raises `DataError` when it cannot be read or Delta lacks a type."""
+    return _delta_columns(_footer(wanted, part).schema_arrow, wanted.folder / part.path)
+
+
+def _footer(wanted: Wanted, part: Part) -> pq.ParquetFile:
     path = wanted.folder / part.path
     try:
-        found = pq.read_schema(path, memory_map=True)
-        size = path.stat().st_size
+        size, footer = read_footer(path)
     except (OSError, pa.ArrowException) as exc:
         raise DataError(f"{path} cannot be read: {exc}", hint="Run the node that made it again.") from exc
     if size != part.bytes:
         raise StaleInput(f"{path} is not the file it was: {size} bytes, not {part.bytes}", hint="Run it again.")
+    return footer
+
+
+def _delta_columns(found: pa.Schema, path: Path) -> Schema:
     fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in found]
     if unsigned := next((f for f in fields if pa.types.is_unsigned_integer(f.type)), None):
         raise DataError(
@@ -99,11 +107,16 @@ def columns_of(wanted: Wanted, part: Part) -> Schema:
         raise DataError(f"{path}: {exc}", hint="Leave that column out, or change its type.") from exc
 
 
-def refuse_other_columns(columns: Schema, root: Path, wanted: Wanted, parts: Iterable[Part]) -> None:
+def refuse_other_columns(columns: Schema, root: object, wanted: Wanted, parts: Iterable[Part]) -> None:
     """Every part has the `columns` of the table at `root`."""
     there = types_of(columns)
+    fitting: pa.Schema | None = None
     for part in parts:
-        here = types_of(columns_of(wanted, part))
+        found = _footer(wanted, part).schema_arrow
+        if fitting is not None and found.equals(fitting):
+            # As the one before: what Delta makes of it is known.
+            continue
+        here = types_of(_delta_columns(found, wanted.folder / part.path))
         if there != here:
             name = next(n for n in {**there, **here} if there.get(n) != here.get(n))
             raise DataError(
@@ -111,6 +124,7 @@ def refuse_other_columns(columns: Schema, root: Path, wanted: Wanted, parts: Ite
                 f" {there.get(name, 'missing')}",
                 hint="Choose another folder for the table, or convert all files again with the same label file.",
             )
+        fitting = found
 
 
 def types_of(columns: Schema) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 A data page stands for itself when its chunk has no dictionary, so the pages of several small row
 groups, one behind the other, are the column chunk of one larger row group. Memory: none for data.
-Measured on a warm page cache, without the flush to disk: 0.9 of the speed of `cat files > one file`,
-that is all of it when the disk is waited for in both (`tests/benchmarks/delta_nodes.py`).
 """
 
 from __future__ import annotations
@@ -19,11 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nodes.delta.parquet_footer import MAGIC, Chunk, footer
+from nodes.durable_files import start_writing
 
 _WRITER = "parquet-cpp-arrow"
 """Whose files are taken: others count the bytes of a chunk in ways of their own."""
 _FLOATS = {"FLOAT": "<f", "DOUBLE": "<d"}
 _BUFFER = 1 << 20
+_SMALL = 32 << 10
+"""Smaller chunks are read and written together: a call for each would cost more than their bytes."""
+_WRITE_OUT_BYTES = 8 << 20
 
 
 class _Piece(NamedTuple):
@@ -75,8 +77,13 @@ def join(
     try:
         os.write(out, MAGIC)
         groups: list[tuple[int, list[Chunk]]] = []
+        on_its_way = 0
         for pieces in _merged(files, group_rows):
             groups.append((sum(p.group.num_rows for p in pieces), _copy(out, pieces)))
+            written = os.lseek(out, 0, os.SEEK_CUR)
+            if written - on_its_way >= _WRITE_OUT_BYTES:
+                start_writing(out, on_its_way, written - on_its_way)
+                on_its_way = written
             on_rows(groups[-1][0])
         end = memoryview(footer(empty, sum(rows for rows, _ in groups), groups))
         while end:
@@ -107,8 +114,15 @@ def _copy(out: int, pieces: Sequence[_Piece]) -> list[Chunk]:
         made = []
         for columns in zip(*(_chunks_of(p.group) for p in pieces), strict=True):
             offset = os.lseek(out, 0, os.SEEK_CUR)
+            small: list[bytes] = []
             for piece, chunk in zip(pieces, columns, strict=True):
-                _copy_range(files[piece.path], chunk.data_page_offset, chunk.total_compressed_size, out)
+                start, length = chunk.data_page_offset, chunk.total_compressed_size
+                if length < _SMALL:
+                    small.append(_read(files[piece.path], start, length))
+                    continue
+                _write(out, small)
+                _copy_range(files[piece.path], start, length, out)
+            _write(out, small)
             made.append(_chunk(columns, offset))
         return made
     finally:
@@ -116,15 +130,28 @@ def _copy(out: int, pieces: Sequence[_Piece]) -> list[Chunk]:
             os.close(file)
 
 
+def _read(file: int, offset: int, length: int) -> bytes:
+    data = os.pread(file, length, offset)
+    if len(data) != length:
+        raise OSError(errno.EIO, "a Parquet file ends before its last column")
+    return data
+
+
+def _write(out: int, pieces: list[bytes]) -> None:
+    """Write the pieces and forget them."""
+    data = memoryview(b"".join(pieces))
+    pieces.clear()
+    while data:
+        data = data[os.write(out, data) :]
+
+
 def _copy_range(file: int, offset: int, length: int, out: int) -> None:
     while length:
-        # The kernel copies; where it cannot, or for the small columns, a buffer does.
-        done = _copy_in_kernel(file, offset, length, out) if length > _BUFFER else 0
+        # The kernel copies; where it cannot, a buffer does.
+        done = _copy_in_kernel(file, offset, length, out)
         if not done:
-            data = os.pread(file, min(length, _BUFFER), offset)
+            data = _read(file, offset, min(length, _BUFFER))
             done = os.write(out, data)
-        if not done:
-            raise OSError(errno.EIO, "a Parquet file ends before its last column")
         offset, length = offset + done, length - done
 
 

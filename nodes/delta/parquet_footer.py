@@ -13,11 +13,11 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nodes.delta.thrift_writing import BINARY, I16, I32, I64, LIST, STRUCT, binary, integer, list_of, struct_of
 from nodes.loaders.thrift_compact import read_varint
 
 MAGIC = b"PAR1"
 
-_I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 4, 5, 6, 8, 9, 12
 _NUM_ROWS, _ROW_GROUPS = 3, 4
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 # By pyarrow's names: its LZ4 is the format's LZ4_RAW. The older framings of LZ4 are not copied.
@@ -67,83 +67,46 @@ def footer(template: bytes, rows: int, groups: Sequence[tuple[int, Sequence[Chun
     if template[-4:] != MAGIC or template[:4] != MAGIC or length + 12 > len(template):
         raise ValueError("the template is no Parquet file")
     fields = _fields(template[-8 - length : -8])
-    fields[_NUM_ROWS] = (_I64, _integer(rows))
-    fields[_ROW_GROUPS] = (_LIST, _list(_STRUCT, [_row_group(i, *g) for i, g in enumerate(groups)]))
-    body = _struct(fields)
+    fields[_NUM_ROWS] = (I64, integer(rows))
+    fields[_ROW_GROUPS] = (LIST, list_of(STRUCT, [_row_group(i, *g) for i, g in enumerate(groups)]))
+    body = struct_of(fields)
     return body + struct.pack("<I", len(body)) + MAGIC
 
 
 def _row_group(number: int, rows: int, chunks: Sequence[Chunk]) -> bytes:
     fields = {
-        1: (_LIST, _list(_STRUCT, [_column_chunk(c) for c in chunks])),
-        2: (_I64, _integer(sum(c.uncompressed for c in chunks))),
-        3: (_I64, _integer(rows)),
-        5: (_I64, _integer(chunks[0].offset)),
-        6: (_I64, _integer(sum(c.compressed for c in chunks))),
+        1: (LIST, list_of(STRUCT, [_column_chunk(c) for c in chunks])),
+        2: (I64, integer(sum(c.uncompressed for c in chunks))),
+        3: (I64, integer(rows)),
+        5: (I64, integer(chunks[0].offset)),
+        6: (I64, integer(sum(c.compressed for c in chunks))),
     }
     if number < 2**15:
-        fields[7] = (_I16, _integer(number))
-    return _struct(fields)
+        fields[7] = (I16, integer(number))
+    return struct_of(fields)
 
 
 def _column_chunk(chunk: Chunk) -> bytes:
     metadata = {
-        1: (_I32, _integer(_TYPES.index(chunk.physical_type))),
-        2: (_LIST, _list(_I32, [_integer(_ENCODINGS[e]) for e in sorted(chunk.encodings)])),
-        3: (_LIST, _list(_BINARY, [_binary(part.encode()) for part in chunk.path.split(".")])),
-        4: (_I32, _integer(_CODECS[chunk.codec])),
-        5: (_I64, _integer(chunk.values)),
-        6: (_I64, _integer(chunk.uncompressed)),
-        7: (_I64, _integer(chunk.compressed)),
-        9: (_I64, _integer(chunk.offset)),
+        1: (I32, integer(_TYPES.index(chunk.physical_type))),
+        2: (LIST, list_of(I32, [integer(_ENCODINGS[e]) for e in sorted(chunk.encodings)])),
+        3: (LIST, list_of(BINARY, [binary(part.encode()) for part in chunk.path.split(".")])),
+        4: (I32, integer(_CODECS[chunk.codec])),
+        5: (I64, integer(chunk.values)),
+        6: (I64, integer(chunk.uncompressed)),
+        7: (I64, integer(chunk.compressed)),
+        9: (I64, integer(chunk.offset)),
     }
     statistics: dict[int, tuple[int, bytes]] = {}
     if chunk.nulls is not None:
-        statistics[3] = (_I64, _integer(chunk.nulls))
+        statistics[3] = (I64, integer(chunk.nulls))
     if chunk.least is not None and chunk.most is not None:
-        statistics[5] = (_BINARY, _binary(chunk.most))
-        statistics[6] = (_BINARY, _binary(chunk.least))
+        statistics[5] = (BINARY, binary(chunk.most))
+        statistics[6] = (BINARY, binary(chunk.least))
     if statistics:
-        metadata[12] = (_STRUCT, _struct(statistics))
+        metadata[12] = (STRUCT, struct_of(statistics))
     # The offset of the chunk's own copy of its metadata: none, as pyarrow writes it.
-    return _struct({2: (_I64, _integer(0)), 3: (_STRUCT, _struct(metadata))})
-
-
-# --- Thrift's compact protocol ----------------------------------------------------------------
-
-
-def _struct(fields: dict[int, tuple[int, bytes]]) -> bytes:
-    out = bytearray()
-    last = 0
-    for number in sorted(fields):
-        kind, value = fields[number]
-        step = number - last
-        out += bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + _integer(number)
-        out += value
-        last = number
-    return bytes(out) + b"\0"
-
-
-def _list(kind: int, items: Sequence[bytes]) -> bytes:
-    head = bytes([len(items) << 4 | kind]) if len(items) < 15 else bytes([0xF0 | kind]) + _varint(len(items))
-    return head + b"".join(items)
-
-
-def _binary(value: bytes) -> bytes:
-    return _varint(len(value)) + value
-
-
-def _integer(value: int) -> bytes:
-    return _varint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return struct_of({2: (I64, integer(0)), 3: (STRUCT, struct_of(metadata))})
 
 
 def _fields(data: bytes) -> dict[int, tuple[int, bytes]]:
@@ -170,14 +133,14 @@ def _skip(data: bytes, at: int, kind: int, *, in_list: bool) -> int:
         return at + 1 if in_list else at
     if kind == 3:
         return at + 1
-    if kind in (_I16, _I32, _I64):
+    if kind in (I16, I32, I64):
         return read_varint(data, at)[1]
     if kind == 7:
         return at + 8
-    if kind == _BINARY:
+    if kind == BINARY:
         length, at = read_varint(data, at)
         return at + length
-    if kind in (_LIST, 10):
+    if kind in (LIST, 10):
         length, item = data[at] >> 4, data[at] & 0x0F
         at += 1
         if length == 15:
@@ -185,7 +148,7 @@ def _skip(data: bytes, at: int, kind: int, *, in_list: bool) -> int:
         for _ in range(length):
             at = _skip(data, at, item, in_list=True)
         return at
-    if kind == _STRUCT:
+    if kind == STRUCT:
         while head := data[at]:
             at += 1
             if not head >> 4:

@@ -4,7 +4,7 @@ The ledger (`nodes.delta.shard_ledger`) decides what must change, so doing it ag
 new files cost 20 files. Everything happens under the table's lock; whatever a kill leaves behind is
 either committed or invisible, and is found again.
 
-Memory, measured with 2,000 and 20,000 files (`tests/benchmarks/delta_nodes.py`): 30 MB, and 3 kB a
+Memory, measured with 2,000 and 20,000 files (`python -m tests.benchmarks scale`): 30 MB, and 3 kB a
 file for metadata, more than half of it delta-rs' own.
 """
 

@@ -37,7 +37,7 @@ class Staging:
         self._folder = folder
         # Flushing to disk takes as long as writing: one file is flushed while the next is written.
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
-        self._flushing: list[Future[None]] = []
+        self._flushing: dict[str, Future[None]] = {}
 
     def rewrite(
         self, sources: Sequence[RowSource], recipe: Recipe, on_rows: Callable[[int], None]
@@ -49,7 +49,7 @@ class Staging:
             return found
         name = rewritten_name(sources, recipe)
         names = [p.name for p in rewrite(sources, recipe, self._folder, name, on_rows)]
-        self._flushing.append(self._flusher.submit(self._finish, name, names))
+        self._flush_later(name, names)
         return self._described(names, sources)
 
     def find(self, sources: Sequence[RowSource], recipe: Recipe) -> tuple[TableFile, ...] | None:
@@ -66,18 +66,18 @@ class Staging:
         for file in made.files:
             (made.folder / file.path).replace(self._folder / file.path)
         names = [f.path for f in made.files]
-        self._flushing.append(self._flusher.submit(self._finish, work.name, names))
+        self._flush_later(work.name, names)
         return made.files
 
-    def settle(self) -> None:
-        """Wait until every file is on the disk."""
-        for pending in self._flushing:
-            pending.result()
-        self._flushing.clear()
+    def settle(self, files: Sequence[TableFile] | None = None) -> None:
+        """Wait until these files (by default all) are on the disk."""
+        for name in list(self._flushing) if files is None else [f.path for f in files]:
+            if (pending := self._flushing.pop(name, None)) is not None:
+                pending.result()
 
     def join(self, files: Sequence[TableFile]) -> None:
         """Move files into the table's folder. The caller holds the table's lock; nothing counts before a commit."""
-        self.settle()
+        self.settle(files)
         for file in files:
             staged, target = self._folder / file.path, self._root / file.path
             # One that stands there already has the same rows by its name, and an old version may hold it.
@@ -92,6 +92,10 @@ class Staging:
 
     def close(self) -> None:
         self._flusher.shutdown(wait=True)
+
+    def _flush_later(self, name: str, names: list[str]) -> None:
+        pending = self._flusher.submit(self._finish, name, names)
+        self._flushing |= dict.fromkeys(names, pending)
 
     def _described(self, names: Sequence[str], sources: Sequence[RowSource]) -> tuple[TableFile, ...]:
         return _described([(self.where(n).parent, n) for n in names], sources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -13,31 +14,36 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError, UnsupportedTable
 from engine.progress import track
-from nodes.loaders.page_index import NotIndexable, volume_offsets
+from nodes.loaders.file_access import LOCAL, FileAccess
+from nodes.loaders.page_index import NotIndexable, PageIndex, index_pages
 from nodes.loaders.rows import Rows
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """One Parquet file's rows. `offsets` tells where its volumes lie, if that was asked for and can be told."""
+    """One Parquet file's rows. `index` tells where its volumes lie, if that was asked for and can be told."""
 
     path: str
     ids: pa.ChunkedArray
     labels: NDArray[np.float32]
     groups: tuple[int, ...]
     """Rows in each row group."""
-    offsets: NDArray[np.int64] | None = None
+    index: PageIndex | None = None
     reason: str = ""
     """Why the volumes must be decoded."""
+    footer: pq.FileMetaData | None = None
+    """Kept where reading it again would cost a request."""
 
 
-def read_files(paths: tuple[str, ...], *, index_bytes: int | None, threads: int) -> Iterator[FileRows]:
+def read_files(
+    paths: tuple[str, ...], *, index_bytes: int | None, threads: int, access: FileAccess = LOCAL
+) -> Iterator[FileRows]:
     """Each file's rows, in the order of `paths`; with offsets of volumes of `index_bytes`, unless it is None.
 
     Raises `UnsupportedTable` or `DataError` for a file that would be read wrongly.
     """
-    with ThreadPoolExecutor(threads) as pool:
-        files = pool.map(lambda path: read_file(path, index_bytes), paths)
+    with ThreadPoolExecutor(max(threads, access.streams)) as pool:
+        files = pool.map(lambda path: read_file(path, index_bytes, access), paths)
         yield from track(files, total=len(paths), unit="files", label="reading ids")
 
 
@@ -47,14 +53,19 @@ def join_rows(files: list[FileRows], where: str) -> Rows:
     return Rows.by_id(ids.combine_chunks(), np.concatenate([file.labels for file in files]), where)
 
 
-def read_file(path: str, index_bytes: int | None) -> FileRows:
+def read_file(path: str, index_bytes: int | None, access: FileAccess = LOCAL) -> FileRows:
     try:
-        file = pq.ParquetFile(path)
+        with access.open(path) as opened:
+            return _rows_of(path, opened, index_bytes, access)
     except FileNotFoundError as exc:
         raise DataError(f"{path} is gone", hint="Run the node that makes the table again.") from exc
     except pa.ArrowInvalid as exc:
         raise UnsupportedTable(f"{path} cannot be read as Parquet: {exc}", hint="Make the table again.") from exc
-    with file:
+
+
+def _rows_of(path: str, opened: pa.NativeFile | BinaryIO, index_bytes: int | None, access: FileAccess) -> FileRows:
+    # Elsewhere than on a local disk the small columns of all row groups are asked for at once.
+    with pq.ParquetFile(opened, pre_buffer=not access.mapped) as file:
         names = set(file.schema_arrow.names)
         if missing := {"id", "volume"} - names:
             raise UnsupportedTable(
@@ -66,13 +77,15 @@ def read_file(path: str, index_bytes: int | None) -> FileRows:
     groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     labels = _labels(table.column("label"), path) if "label" in names else np.full(len(table), np.nan, np.float32)
     ids = table.column("id").cast(pa.string())
+    if not access.mapped:
+        return FileRows(path, ids, labels, groups, None, "it is not on a local disk", metadata)
     if index_bytes is None:
         return FileRows(path, ids, labels, groups)
     try:
-        offsets = volume_offsets(path, metadata, index_bytes)
+        index = index_pages(path, metadata, index_bytes)
     except NotIndexable as exc:
         return FileRows(path, ids, labels, groups, None, str(exc))
-    return FileRows(path, ids, labels, groups, offsets)
+    return FileRows(path, ids, labels, groups, index)
 
 
 def _labels(column: pa.ChunkedArray, path: str) -> NDArray[np.float32]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,11 +146,18 @@ class Loader(ABC):
         return global_batch[n * rank // ranks : n * (rank + 1) // ranks]
 
 
+ReadPath = Literal["mapped", "streamed", "one by one"]
+"""mapped: each volume from its known place in a large file, in any order; streamed: by whole row groups, which are
+decoded and shuffled in windows; one by one: each from a file of its own."""
+
+
 class Source(ABC):
     """A dataset opened for reading: what its rows are, and loaders over some of them."""
 
     name: ClassVar[str]
     """The value of the node's `loader` parameter."""
+    read_path: ClassVar[ReadPath]
+    """How volumes come into a batch."""
 
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows) -> None:
         self.where, self.spec, self.rows = where, spec, rows

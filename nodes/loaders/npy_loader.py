@@ -45,6 +45,7 @@ def open_npy(dataset: VolumeFiles, *, cores: int) -> Source:
 
 class NpySource(RandomAccessSource):
     name = "npy"
+    read_path = "one by one"
 
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows, paths: list[Path], *, cores: int) -> None:
         super().__init__(where, spec, rows, cores=cores)

@@ -7,7 +7,8 @@ each behind four bytes with its length. All values being equally long, a value's
 
 What this rests on is verified: codec, encoding and absence of nulls from the file's metadata and page
 headers, and each page's size, which must be exactly that of its number of values. The length in front of a
-value is compared when the value is read (`arrow_loader`). Anything else is `NotIndexable`.
+value is compared when the value is read, and a page's checksum, where its header has one, before the first
+value of the page is (`arrow_loader`). Anything else is `NotIndexable`.
 
 Layout: https://github.com/apache/parquet-format (Data Pages, Thrift definition of PageHeader).
 """
@@ -37,9 +38,28 @@ class NotIndexable(Exception):
     """The file's volume column is stored in a way that needs decoding; the text tells how."""
 
 
-def volume_offsets(path: str, metadata: pq.FileMetaData, volume_bytes: int) -> NDArray[np.int64]:
-    """Byte offset of every row's volume in the file, int64 (rows,). Raises `NotIndexable`."""
-    parts: list[NDArray[np.int64]] = []
+NO_CHECKSUM = -1
+
+
+@dataclass(frozen=True)
+class PageIndex:
+    """Where the volumes of a file lie.
+
+    `offsets` is each row's byte offset, int64 (rows,). Of the data pages that hold them in turn, `rows` counts the
+    values, `starts` and `sizes` tell the bytes behind the header, and `checksums` their CRC-32 or `NO_CHECKSUM`:
+    int64 (pages,) each.
+    """
+
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    checksums: NDArray[np.int64]
+
+
+def index_pages(path: str, metadata: pq.FileMetaData, volume_bytes: int) -> PageIndex:
+    """Find every row's volume. Raises `NotIndexable`."""
+    pages: list[_Found] = []
     file = os.open(path, os.O_RDONLY)
     try:
         # Page headers lie megabytes apart: without this the kernel reads ahead what nobody wants.
@@ -47,10 +67,18 @@ def volume_offsets(path: str, metadata: pq.FileMetaData, volume_bytes: int) -> N
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
         headers: dict[bytes, _Page] = {}
         for group in range(metadata.num_row_groups):
-            parts += _chunk_offsets(file, metadata, group, volume_bytes, headers)
+            pages += _chunk_pages(file, metadata, group, volume_bytes, headers)
     finally:
         os.close(file)
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    first, rows, starts, sizes, checksums = np.array(pages, np.int64).reshape(-1, 5).T
+    # Value i of a page lies i steps behind its first one.
+    begins = np.repeat(np.cumsum(rows) - rows, rows)
+    offsets = np.repeat(first, rows) + (4 + volume_bytes) * (np.arange(len(begins)) - begins)
+    return PageIndex(offsets, rows, starts, sizes, checksums)
+
+
+_Found = tuple[int, int, int, int, int]
+"""Offset of a page's first volume, its values, its start, size and checksum: the columns of `PageIndex`."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +91,12 @@ class _Page:
     encoding: int
     levels: int | None
     """`None`: the length of the levels stands at their start (first version of data pages)."""
+    checksum: int
 
 
-def _chunk_offsets(
+def _chunk_pages(
     file: int, metadata: pq.FileMetaData, group: int, volume_bytes: int, headers: dict[bytes, _Page]
-) -> list[NDArray[np.int64]]:
+) -> list[_Found]:
     row_group = metadata.row_group(group)
     number = _volume_column(metadata)
     column, schema = row_group.column(number), metadata.schema.column(number)
@@ -77,7 +106,7 @@ def _chunk_offsets(
         raise NotIndexable("its volume column is not plain binary")
     if column.has_dictionary_page:
         raise NotIndexable("its volumes are dictionary encoded")
-    out: list[NDArray[np.int64]] = []
+    out: list[_Found] = []
     at, end, values = column.data_page_offset, column.data_page_offset + column.total_compressed_size, 0
     while values < column.num_values:
         page = _page(file, at, end, headers)
@@ -85,8 +114,7 @@ def _chunk_offsets(
         levels = _levels(file, start, page) if schema.max_definition_level else 0
         if page.encoding != _PLAIN or page.body != levels + page.values * (4 + volume_bytes):
             raise NotIndexable("a page of its volume column is not laid out as volumes of one size")
-        first = start + levels + 4
-        out.append(first + (4 + volume_bytes) * np.arange(page.values, dtype=np.int64))
+        out.append((start + levels + 4, page.values, start, page.body, page.checksum))
         at, values = start + page.body, values + page.values
     if values != row_group.num_rows or at != end:
         raise NotIndexable("the pages of its volume column do not add up to its rows")
@@ -133,7 +161,10 @@ def _volume_column(metadata: pq.FileMetaData) -> int:
 
 
 def _page(file: int, at: int, end: int, headers: dict[bytes, _Page]) -> _Page:
-    """The page at byte `at`. Pages of equal size mostly have equal headers: `headers` remembers them."""
+    """The page at byte `at`. Pages of equal size mostly have equal headers: `headers` remembers them.
+
+    Those with checksums differ, so they are not remembered.
+    """
     length = _HEADER_BYTES
     while True:
         data = os.pread(file, min(length, end - at), at)
@@ -148,7 +179,7 @@ def _page(file: int, at: int, end: int, headers: dict[bytes, _Page]) -> _Page:
             if len(data) >= end - at or length > _HEADER_LIMIT:
                 raise NotIndexable(f"a page header of its volume column cannot be read: {exc}") from exc
     page = _parse(fields, used)
-    if len(headers) < 8 and used <= _HEADER_BYTES:
+    if len(headers) < 8 and used <= _HEADER_BYTES and page.checksum == NO_CHECKSUM:
         headers[data[:used]] = page
     return page
 
@@ -168,4 +199,5 @@ def _parse(fields: dict[int, object], used: int) -> _Page:
         raise NotIndexable("a page header of its volume column is incomplete")
     if body < 0 or values < 1:
         raise NotIndexable("a page header of its volume column makes no sense")
-    return _Page(used, body, values, encoding, levels)
+    checksum = fields.get(4)
+    return _Page(used, body, values, encoding, levels, checksum % 2**32 if isinstance(checksum, int) else NO_CHECKSUM)

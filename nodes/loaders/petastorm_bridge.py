@@ -9,6 +9,7 @@ loses row groups is closed too.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import types
 import warnings
@@ -20,27 +21,74 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.errors import UsageError
 
-def open_reader(paths: Sequence[str], columns: Sequence[str], *, seed: int, shuffle: bool) -> Any:
+
+def open_reader(
+    paths: Sequence[str],
+    columns: Sequence[str],
+    *,
+    seed: int,
+    shuffle: bool,
+    shard: tuple[int, int] | None = None,
+    workers: int = 1,
+    pool: str = "thread",
+) -> Any:
     """petastorm's batch reader over exactly these local files, one pass.
 
-    It yields named tuples with one array a column, one for each row group. `seed` fixes the order
-    of the row groups and must not be 0, which petastorm takes for "none".
+    It yields named tuples with one array a column, one for each row group: text as str, binary as bytes, lists of
+    equal length as a matrix. `seed` fixes the order of the row groups and must not be 0, which petastorm takes for
+    "none"; with more than one of `workers` that order is a race all the same. `shard` is (number, count): every
+    count-th row group, so shards may differ by one. Stop and join it.
+
+    Raises `UsageError` for another pool than threads, or a column that petastorm would silently leave out.
     """
+    if pool != "thread":
+        raise UsageError(
+            f"petastorm's {pool} pool does not work with current pyarrow and NumPy",
+            hint="Its processes start a bare Python that lacks the names that this bridge puts in. Use threads.",
+        )
     reader = importlib.import_module("petastorm.reader")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return reader.make_batch_reader(
+        made = reader.make_batch_reader(
             [f"file://{quote(path)}" for path in paths],
-            schema_fields=[f"^{name}$" for name in columns],
-            # One worker: with more, which result comes first is a race in petastorm's thread pool.
+            schema_fields=[f"^{re.escape(name)}$" for name in columns],
             reader_pool_type="thread",
-            workers_count=1,
+            workers_count=workers,
             results_queue_size=2,
             seed=seed,
             shuffle_row_groups=shuffle,
+            cur_shard=shard[0] if shard else None,
+            shard_count=shard[1] if shard else None,
             filesystem=_LocalFiles(),
         )
+    if left_out := set(columns) - set(made.schema.fields):
+        made.stop()
+        made.join()
+        raise UsageError(
+            f"petastorm does not read the column {', '.join(sorted(left_out))}",
+            hint="It reads numbers, text, binary and lists, but no lists of a fixed size or other nested columns.",
+        )
+    return made
+
+
+def tf_dataset(reader: Any) -> Any:
+    """petastorm's `tf.data.Dataset` over a reader: a named tuple for each row group, binary as tf.string."""
+    return _tf_utils().make_petastorm_dataset(reader)
+
+
+def _tf_utils() -> types.ModuleType:
+    """petastorm.tf_utils, which asks NumPy for its old names while it is imported."""
+    name = "petastorm.tf_utils"
+    if name not in sys.modules:
+        importlib.import_module("tensorflow.compat.v1")
+        sys.modules["numpy"] = _NUMPY  # type: ignore[assignment]
+        try:
+            importlib.import_module(name)
+        finally:
+            sys.modules["numpy"] = np
+    return sys.modules[name]
 
 
 class _LocalFiles:
@@ -89,6 +137,9 @@ class _Stead(types.SimpleNamespace):
         return getattr(self._module, name)
 
 
+_NUMPY = _Stead(np, string_=np.bytes_, unicode_=np.str_)
+
+
 def _install() -> None:
     filesystem = types.ModuleType("pyarrow.filesystem")
     filesystem.LocalFileSystem = _LocalFiles  # type: ignore[attr-defined]
@@ -107,11 +158,10 @@ def _install() -> None:
         for name in absent:
             del sys.modules[name]
     parquet = _Stead(pq, ParquetDataset=_Dataset, ParquetDatasetPiece=_Piece)
-    numpy = _Stead(np, string_=np.bytes_, unicode_=np.str_)
     for module in (reader, metadata, worker):
         module.pq = parquet  # type: ignore[attr-defined]
     for module in (worker, unischema):
-        module.np = numpy  # type: ignore[attr-defined]
+        module.np = _NUMPY  # type: ignore[attr-defined]
 
     class ThreadPool(reader.ThreadPool):  # type: ignore[misc, name-defined]
         """petastorm's pool, which may lose the last row groups of a pass.

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.datasets import VolumeDelta, VolumeParquet
-from engine.errors import DataError
+from engine.errors import DataError, UsageError
+from engine.storage import is_url
 from nodes.loaders.data_files import data_files
 from nodes.loaders.file_rows import join_rows, read_files
 from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Source:
     """Open a table. Raises `UnsupportedTable` or `DataError` for one that would be read wrongly."""
+    if is_url(dataset.uri):
+        raise UsageError(
+            "the petastorm loader reads tables in local folders alone",
+            hint="Choose the loader arrow for tables in object storage.",
+            parameter="loader",
+        )
     found = data_files(dataset)
     files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores)))
     groups = tuple(length for file in files for length in file.groups)
@@ -37,6 +44,7 @@ def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Sourc
 
 class PetastormSource(Source):
     name = "petastorm"
+    read_path = "streamed"
 
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows, paths: Sequence[str], groups: tuple[int, ...]) -> None:
         super().__init__(where, spec, rows)
@@ -78,7 +86,10 @@ class PetastormLoader(Loader):
         chosen[self.chosen] = True
         # petastorm takes a positive 32-bit seed.
         draw = int(np.random.SeedSequence([seed % 2**64, epoch]).generate_state(1)[0])
-        reader = open_reader(source.paths, ("id", "volume"), seed=1 + draw % (2**31 - 1), shuffle=self.reading.training)
+        # One worker: with more, which row group comes first is a race in petastorm's thread pool.
+        reader = open_reader(
+            source.paths, ("id", "volume"), seed=1 + draw % (2**31 - 1), shuffle=self.reading.training, workers=1
+        )
         try:
             for group in reader:
                 rows = source.numbers(group.id)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.loaders.batch_memory import BatchMemory
 from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
 from nodes.loaders.order import shuffled
 from nodes.loaders.rows import RowNumbers
@@ -55,17 +56,22 @@ class RandomAccessSource(Source):
 class RandomAccessLoader(Loader):
     source: RandomAccessSource
 
+    def __init__(self, source: Source, chosen: RowNumbers, reading: Reading) -> None:
+        super().__init__(source, chosen, reading)
+        values = -(-reading.batch_size // reading.ranks) * int(np.prod(source.spec.shape))
+        self._depth = max(1, min(AHEAD_BATCHES, AHEAD_BYTES // (4 * values)))
+        # Those being read ahead, and a few that TensorFlow lets go of late and then all at once.
+        self._memory = BatchMemory(values, spare=self._depth + 4)
+
     def _read(self, seed: int, epoch: int, first: int) -> Iterator[Batch]:
         order = self.chosen[shuffled(len(self.chosen), seed, epoch)] if self.reading.training else self.chosen
         size = self.reading.batch_size
-        batch_bytes = 4 * size * int(np.prod(self.source.spec.shape))
-        depth = max(1, min(AHEAD_BATCHES, AHEAD_BYTES // batch_bytes))
         waiting: deque[Future[Batch]] = deque()
         try:
             for step in range(first, self.steps):
                 rows = self.slice(order[step * size : (step + 1) * size])
                 waiting.append(self.source.pool.submit(self._batch, rows))
-                if len(waiting) > depth:
+                if len(waiting) > self._depth:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -74,8 +80,6 @@ class RandomAccessLoader(Loader):
                 future.cancel()
 
     def _batch(self, rows: RowNumbers) -> Batch:
-        # A new buffer each time: the allocator hands back the memory of the batch before, so this
-        # measured no slower than a ring of buffers, and nobody's batch is ever written over.
-        volumes = np.empty((len(rows), *self.source.spec.shape), np.float32)
+        volumes = self._memory.take((len(rows), *self.source.spec.shape))
         self.source.fill(rows, volumes)
         return Batch(volumes, self.source.rows.labels[rows], rows)

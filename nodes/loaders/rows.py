@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.datasets import Selection
+from engine.datasets import Selection, id_digests
 from engine.errors import DataError
 
 RowNumbers = NDArray[np.int64]
@@ -30,6 +30,7 @@ class Rows:
     ids: pa.Array
     labels: NDArray[np.float32]
     stored: RowNumbers
+    _kept: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def by_id(cls, ids: pa.Array, labels: NDArray[np.float32], where: str) -> Rows:
@@ -59,12 +60,19 @@ class Rows:
     def chosen(self, selections: Sequence[Selection]) -> RowNumbers:
         """Numbers of the labelled rows that every selection holds."""
         keep = ~np.isnan(self.labels)
-        if selections:
-            for start in range(0, len(self.ids), _CHUNK):
-                ids = self.ids.slice(start, _CHUNK).to_pylist()
-                held = [all(selection.holds(volume_id) for selection in selections) for volume_id in ids]
-                keep[start : start + len(ids)] &= np.array(held, bool)
+        for selection in selections:
+            fractions = self._fractions(selection.salt)
+            keep &= (selection.low <= fractions) & (fractions < selection.high)
         return np.flatnonzero(keep).astype(np.int64)
+
+    def _fractions(self, salt: str) -> NDArray[np.float64]:
+        """`id_fraction` of every id; kept, because the rows to train on and those held back have the same salt."""
+        if salt not in self._kept:
+            ids = self.ids.cast(pa.binary())
+            chunks = (ids.slice(start, _CHUNK).to_pylist() for start in range(0, len(ids), _CHUNK))
+            digests = b"".join(id_digests(chunk, salt) for chunk in chunks)
+            self._kept[salt] = (np.frombuffer(digests, ">u8").astype(np.uint64) >> np.uint64(11)) / 2**53
+        return self._kept[salt]
 
     def ids_of(self, rows: Sequence[int] | RowNumbers) -> list[str]:
         texts: list[str] = self.ids.take(pa.array(rows, pa.int64())).to_pylist()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError, UsageError
 from nodes.loaders.interface import Batch
+from nodes.loaders.into_tensorflow import tensor_of
 from nodes.training.checkpoints import Arrays
 from nodes.training.resnet3d import LOGITS
 from nodes.training.running_sums import Sums
@@ -106,7 +107,7 @@ class Learner:
 
     def _spread(self, array: NDArray[np.float32]) -> Any:
         if self.strategy.num_replicas_in_sync == 1:
-            return tf.convert_to_tensor(array)
+            return tensor_of(array)
         # Called once for each replica of this process, in order.
         parts = iter(np.array_split(array, len(self.strategy.extended.worker_devices)))
         return self.strategy.experimental_distribute_values_from_function(

@@ -124,6 +124,8 @@ def _tell(ctx: TaskContext, model: keras.Model, begin: Checkpoint, prepared: Pre
         training_volumes=len(rows.rows),
         validation_volumes=len(held_back.rows) if held_back else 0,
         unlabelled_volumes=rows.source.unlabelled,
+        loader=rows.source.name,
+        read_path=rows.source.read_path,
         steps_per_epoch=prepared.loader.steps,
         input_mean=json.dumps([round(value, 6) for value in begin.mean]),
         input_variance=json.dumps([round(value, 6) for value in begin.variance]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import RowGroupSource
 from nodes.loaders.rows import RowNumbers
+from nodes.training.leases import held
 
 SPLIT_SALT = "voxelflow.validation"
 """Of the hash that holds rows back for validation; not that of any other node, so that splits of splits are fair."""
@@ -39,12 +40,13 @@ def open_parts(
 ) -> Iterator[tuple[Part, Part | None]]:
     """The rows to train on and those to validate on; the sources are closed at the end.
 
+    Until then the versions that are read are held against a vacuum.
+
     Without `validation`, the `share` of the data whose ids have the smallest hashes is held back.
     Raises `DataError` when the two are of different kinds.
     """
-    source = open_source(loader, data, cores=ctx.resources.cores)
-    sources = [source]
-    try:
+    with held(ctx, data, validation), ExitStack() as opened:
+        source = opened.enter_context(closing(open_source(loader, data, cores=ctx.resources.cores)))
         if isinstance(source, RowGroupSource):
             ctx.warn(f"{source.reason}; reading is several times slower. OptimizeDelta gives the faster layout.")
         own = _selections(data)
@@ -55,16 +57,14 @@ def open_parts(
         else:
             rows = source.rows_in(*own)
             if not _same_rows(data, validation):
-                sources.append(open_source(loader, validation, cores=ctx.resources.cores))
-            other = sources[-1]
+                other = opened.enter_context(closing(open_source(loader, validation, cores=ctx.resources.cores)))
+            else:
+                other = source
             held_back = other.rows_in(*_selections(validation))
             _check_validation(source, rows, other, held_back, ctx)
         if not len(held_back):
             ctx.warn("no volume is held back for validation")
         yield Part(source, rows), Part(other, held_back) if len(held_back) else None
-    finally:
-        for opened in sources:
-            opened.close()
 
 
 def _selections(data: Dataset) -> tuple[Selection, ...]:

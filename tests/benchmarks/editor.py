@@ -1,6 +1,6 @@
 """How the editor feels, measured in a real Chromium against a real studio, each figure beside its peer.
 
-    python tests/benchmarks/editor.py [--rounds 5] [--seconds 5] [--only ready frames run traffic]
+    python -m tests.benchmarks editor [--rounds 5] [--seconds 5] [--only ready frames run traffic]
 
 ready    from navigation to a canvas with its nodes, beside a Streamlit page that shows one word
 frames   frames a second while a node is dragged and while the canvas is moved, with 50, 200 and 500
@@ -22,7 +22,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -41,6 +40,7 @@ from studio import StudioServer
 from engine.events import Progress
 from engine.pipeline import Pipeline, Position, dump, write_pipeline
 from engine.runs import RunStore
+from tests.benchmarks.reports import Report, Table
 
 PROMISE_S = 1.0
 """Nodes show how they stand at least this often."""
@@ -319,37 +319,34 @@ def measure_traffic(browser: Browser, folder: Path, seconds: float) -> None:
         tell(f"websocket, opening {count} nodes", f"{opening:,} bytes in", "", "")
 
 
+_told: list[tuple[str, str, str, str]] = []
+
+
 def tell(figure: str, measured: str, peer: str, ratio: str) -> None:
-    print(f"| {figure} | {measured} | {peer} | {ratio} |", flush=True)
+    _told.append((figure, measured, peer, ratio))
+    print(f"{figure}: {measured}, {peer}, {ratio}", file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5.0)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement (default: 5)")
     parts = ("ready", "frames", "run", "traffic")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
-    chosen = parser.parse_args()
+
+
+def run(options: argparse.Namespace, folder: Path) -> Report:
     program = chromium()
     if program is None:
         raise SystemExit("there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM")
-    with tempfile.TemporaryDirectory(prefix="voxelflow-editor-") as name, sync_playwright() as playwright:
-        folder = Path(name)
-        os.environ |= {"XDG_CONFIG_HOME": name, "VOXELFLOW_TRACKING": "off"}
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        print(
-            f"Chromium {browser.version}, {os.cpu_count()} cores\n\n| figure | measured | beside | ratio |\n|-|-|-|-|"
-        )
-        if "ready" in chosen.only:
-            measure_ready(browser, folder, chosen.rounds)
-        if "frames" in chosen.only:
-            measure_frames(browser, folder, chosen.seconds)
-        if "run" in chosen.only:
-            measure_run(browser, folder, chosen.rounds)
-        if "traffic" in chosen.only:
-            measure_traffic(browser, folder, chosen.seconds)
+        if "ready" in options.only:
+            measure_ready(browser, folder, options.rounds)
+        if "frames" in options.only:
+            measure_frames(browser, folder, options.seconds)
+        if "run" in options.only:
+            measure_run(browser, folder, options.rounds)
+        if "traffic" in options.only:
+            measure_traffic(browser, folder, options.seconds)
+        title = f"Chromium {browser.version}, {os.cpu_count()} cores"
         browser.close()
-
-
-if __name__ == "__main__":
-    main()
+    return Report("editor", tables=[Table(title, ["figure", "measured", "beside", "ratio"], _told)])

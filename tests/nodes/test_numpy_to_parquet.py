@@ -248,22 +248,25 @@ def test_a_volume_that_no_table_cell_can_hold(tmp_path: Path) -> None:
     with (root / "a.npy").open("wb") as sink:
         header.write_array_header_1_0(sink, {"descr": "|u1", "fortran_order": False, "shape": (2**31, 1)})
         sink.truncate(sink.tell() + 2**31)
-    with pytest.raises(DataError, match="holds 2147483647"):
+    with pytest.raises(DataError, match="holds 2147483643"):
         convert(root, tmp_path / "work")
 
 
 def test_memory_bounds_the_threads_and_row_groups_of_large_volumes_are_smaller() -> None:
     from nodes.conversion.part_writer import MAX_GROUP_BYTES, MAX_PART_ROWS, Layout
 
-    def layout(shape: tuple[int, ...], target: int = 78_000_000) -> Layout:
+    def layout(shape: tuple[int, ...], target: int = 78_000_000, compression: str = "none") -> Layout:
         spec = VolumeSpec(shape=shape, dtype="float32")
-        return Layout(spec=spec, target_bytes=target, row_group_rows=64, compression="none", finite=True)
+        return Layout(spec=spec, target_bytes=target, row_group_rows=64, compression=compression, finite=True)
 
     assert layout((30, 30, 10, 10)).part_rows == 217
     assert layout((30, 30, 10, 10)).group_rows == 64
     assert layout((1,)).part_rows == MAX_PART_ROWS
     large = layout((256, 256, 256, 1), target=4_000_000_000)
-    assert large.group_bytes <= MAX_GROUP_BYTES
+    assert large.group_rows * large.spec.volume_bytes <= MAX_GROUP_BYTES
+    assert large.writer_bytes == large.spec.volume_bytes
+    assert layout((30, 30, 10, 10)).writer_bytes < 1 << 20
+    assert layout((30, 30, 10, 10), compression="zstd").writer_bytes == 3 * 64 * 360_000
     assert large.group_rows == 4
     assert layout((512, 512, 512, 1)).group_rows == 1
 

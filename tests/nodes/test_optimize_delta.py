@@ -80,12 +80,12 @@ def test_the_new_files_are_in_the_volume_layout(small_files: VolumeDelta, tmp_pa
 
 
 def test_a_volume_is_found_by_arithmetic(small_files: VolumeDelta, tmp_path: Path) -> None:
-    from nodes.loaders.page_index import volume_offsets
+    from nodes.loaders.page_index import index_pages
 
     done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
     (file,) = open_table(done.uri).files
     path = Path(done.uri) / file.path
-    offsets = volume_offsets(str(path), pq.read_metadata(path), SPEC.volume_bytes)
+    offsets = index_pages(str(path), pq.read_metadata(path), SPEC.volume_bytes).offsets
     data = path.read_bytes()
     assert [data[at : at + SPEC.volume_bytes] for at in offsets] == [volume_of(i) for i in ids(0, 150)]
 

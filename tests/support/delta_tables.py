@@ -169,13 +169,23 @@ def multiset(rows: Iterable[tuple[str, float | None, bytes]]) -> Counter[str]:
 
 
 def start_node(
-    tmp_path: Path, node: str, dataset: Dataset, name: str, kill_at: str = "", **params: Any
+    tmp_path: Path,
+    node: str,
+    dataset: Dataset,
+    name: str,
+    kill_at: str = "",
+    increment: int | None = None,
+    **params: Any,
 ) -> subprocess.Popen[str]:
-    """Run a node in its own process, under the context `name`, killed at the commit point `kill_at`."""
+    """Run a node in its own process, under the context `name`, killed at the commit point `kill_at`.
+
+    With `increment` a compaction commits whenever it added and removed so many files.
+    """
     order = {
         "tmp": str(tmp_path),
         "node": node,
         "name": name,
+        "increment": increment,
         "params": params,
         "input": dataset.model_dump(mode="json"),
     }
@@ -211,6 +221,8 @@ def _main(order: dict[str, Any]) -> None:
     # Heavy modules before the word that it begins: whoever kills it then hits its work, not its imports.
     for module in ("nodes.delta.table_ingest", "nodes.delta.compaction", "nodes.delta.delta_vacuum"):
         importlib.import_module(module)
+    if order["increment"]:
+        importlib.import_module("nodes.delta.compaction").INCREMENT_ACTIONS = order["increment"]  # type: ignore[attr-defined]
     print(STARTED, flush=True)
     node: Any = {"ParquetToDelta": parquet_to_delta, "OptimizeDelta": optimize_delta}[order["node"]]
     made = node(dataset_from_json(order["input"]), **order["params"], ctx=context(Path(order["tmp"]), order["name"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from engine.errors import UsageError
 from engine.pipeline import Pipeline
 from engine.plan import Choice
 from engine.profiles import find_profile
+from engine.storage import place_from
 from ui.build.rooms import Open, Rooms
 from ui.protocol.commands import StartRun
 from ui.studio_context import Studio
@@ -74,5 +74,5 @@ def read_values(
     for name in path_parameters(pipeline, catalog):
         given = out.get(name)
         if isinstance(given, str) and given:
-            out[name] = os.path.normpath(base / Path(given).expanduser())
+            out[name] = place_from(base, given)
     return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from engine.pipeline import Pipeline, load
 from engine.plan import Choice
 from engine.profiles import find_profile
 from engine.runs import Run
+from engine.storage import place_from
 from ui.studio_context import Studio
 
 
@@ -46,7 +46,7 @@ def read_values(texts: Mapping[str, str], pipeline: Pipeline, catalog: Catalog, 
     for name in path_parameters(pipeline, catalog):
         given = out.get(name)
         if isinstance(given, str) and given:
-            out[name] = os.path.abspath(base / Path(given).expanduser())
+            out[name] = place_from(base.absolute(), given)
     return out
 
 

@@ -15,6 +15,7 @@ from engine.context import TaskContext
 from engine.datasets import Dataset, TrainedModel
 from engine.errors import Cancelled, ExecutionError, VoxelflowError
 from nodes.training.checkpoints import Checkpoints
+from nodes.training.leases import held
 from nodes.training.preparation import prepare
 from nodes.training.settings import Manner, Settings
 from nodes.training.workers.folder import GroupFolder
@@ -49,6 +50,19 @@ def train_with_workers(
     start: Starter,
 ) -> TrainedModel:
     """Train with `manner.workers` processes. Raises what a worker raised, and `ExecutionError` when one died."""
+    # The workers hold what they read too; this hold begins before theirs and reaches to the last one's end.
+    with held(ctx, data, validation):
+        return _train(data, validation, settings, manner, ctx, start)
+
+
+def _train(
+    data: Dataset,
+    validation: Dataset | None,
+    settings: Settings,
+    manner: Manner,
+    ctx: TaskContext,
+    start: Starter,
+) -> TrainedModel:
     root = ctx.scratch / _FOLDER
     earlier = sorted(root.glob("attempt-*"))
     checkpoints, begin, steps = _begin(data, validation, settings, manner, ctx)

@@ -140,7 +140,7 @@ def test_doubled_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_many_files_do_not_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.loaders.arrow_loader.OPEN_FILES", 2)
+    monkeypatch.setattr("nodes.loaders.open_files.OPEN_FILES", 2)
     volumes = some_volumes(40)
     table = make_parquet(tmp_path, volumes, labels_for(volumes), rows=2)
 

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from volume_sets import labels_for, some_volumes, write_file
 
-from nodes.loaders.page_index import NotIndexable, volume_offsets
+from nodes.loaders.page_index import NotIndexable, index_pages
 from nodes.loaders.thrift_compact import Malformed, read_struct
 
 
 def index(path: Path, volume_bytes: int) -> Any:
-    return volume_offsets(str(path), pq.read_metadata(path), volume_bytes)
+    return index_pages(str(path), pq.read_metadata(path), volume_bytes).offsets
 
 
 def bytes_at(path: Path, offsets: Any, volume_bytes: int) -> list[bytes]:
@@ -122,13 +122,13 @@ def test_a_damaged_page_header_gives_no_wrong_offset(tmp_path: Path, at: int, va
     volumes = some_volumes(12, (4,))
     write_file(path, volumes, labels_for(volumes), data_page_size=1, write_batch_size=2)
     metadata = pq.read_metadata(path)
-    true = volume_offsets(str(path), metadata, 16)
+    true = index_pages(str(path), metadata, 16).offsets
     column = metadata.row_group(1).column(2)
     data = bytearray(path.read_bytes())
     data[column.data_page_offset + at % column.total_compressed_size] = value
     path.write_bytes(data)
     try:
-        offsets = volume_offsets(str(path), metadata, 16)
+        offsets = index_pages(str(path), metadata, 16).offsets
     except NotIndexable:
         return
     accepted = [i for i, at in enumerate(offsets) if data[at - 4 : at] == (16).to_bytes(4, "little")]

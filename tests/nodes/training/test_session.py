@@ -150,6 +150,8 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
     assert np.allclose(description["normalisation"]["mean"], mean, rtol=1e-5)
     result = json.loads((undisturbed.root / "result.json").read_text())
     assert result["metrics"] == history[-1]
+    facts = next(event["values"] for event in undisturbed.events() if event["event"] == "facts")
+    assert (facts["loader"], facts["read_path"]) == ("arrow", "mapped")
     artifacts = {event["name"]: event["role"] for event in undisturbed.events() if event["event"] == "artifact"}
     assert artifacts["curves.png"] == "plot"
     assert artifacts["resnet3d-18"] == "model"

@@ -1,0 +1,165 @@
+"""A local cache of what was read from object storage, with a limit on its size, shared by any number of processes.
+
+A piece is a file named after what it holds: the object's address, its tag (which every write of the object changes)
+and the range. So a piece never becomes wrong, and nothing must be told when objects change.
+
+* A piece appears whole, by a rename. A process that is killed leaves at most a half-made file, which the next
+  clean-up finds unlocked and deletes. Each piece carries a checksum: one that a power cut damaged is no hit.
+* The limit is kept under one file lock. A writer adds to the total first and renames second, so a kill between
+  the two makes the total too large, never too small; the next clean-up counts anew.
+* What was not used for longest goes first. Reading goes on where another process deletes: the file stays open.
+
+The cache is a help and never a reason to fail: a disk that is full or read-only makes it a cache without hits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import UsageError
+from engine.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+FOLDER = "VOXELFLOW_CACHE"
+"""Environment variable: the cache's folder, by default `voxelflow/objects` in the person's cache folder."""
+LIMIT = "VOXELFLOW_CACHE_GB"
+"""Environment variable: the cache's size in GB (10^9 bytes). Without it, or with 0, nothing is cached."""
+_HEAD = struct.Struct("<8sQI")
+_MAGIC = b"VFcache1"
+_ROOM = 0.9
+"""A clean-up leaves this share of the limit, so that the next piece needs none."""
+_PIECES = "pieces"
+_TEMPORARY = "making"
+
+
+class RangeCache:
+    """Pieces of objects below `folder`, together at most `limit` bytes. Any number may share a folder."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder, self.limit = folder, limit
+
+    @classmethod
+    def from_environment(cls) -> RangeCache | None:
+        """The cache that the person asked for, if any. Raises `UsageError` when its size is no number."""
+        told = os.environ.get(LIMIT, "")
+        try:
+            limit = int(float(told or 0) * 1e9)
+        except (ValueError, OverflowError):
+            raise UsageError(f"{LIMIT} is {told!r}, not a number of GB", hint=f"For example {LIMIT}=20.") from None
+        if limit <= 0:
+            return None
+        if named := os.environ.get(FOLDER):
+            return cls(Path(named), limit)
+        from platformdirs import user_cache_path
+
+        return cls(user_cache_path("voxelflow") / "objects", limit)
+
+    def get(self, address: str, tag: str, start: int, end: int) -> Buffer | None:
+        """The bytes, if they are here and whole."""
+        path = self._path(address, tag, start, end)
+        try:
+            with path.open("rb", buffering=0) as file:
+                magic, length, checksum = _HEAD.unpack(file.read(_HEAD.size))
+                data = bytearray(length) if length == end - start else bytearray()
+                whole = magic == _MAGIC and len(data) == length and file.readinto(data) == length
+                if whole and zlib.crc32(data) == checksum:
+                    os.utime(file.fileno())
+                    return data
+        except OSError:
+            return None
+        except struct.error:
+            pass  # too short even for its head
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+
+    def put(self, address: str, tag: str, start: int, end: int, data: Buffer) -> None:
+        """Keep the bytes, if there is room for them at all. Never raises for the disk's sake."""
+        view = memoryview(data)
+        if view.nbytes + _HEAD.size > self.limit * _ROOM or view.nbytes != end - start or not tag:
+            return
+        with contextlib.suppress(OSError):
+            self._put(self._path(address, tag, start, end), view)
+
+    def _put(self, path: Path, view: memoryview) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        making = self.folder / _TEMPORARY
+        making.mkdir(exist_ok=True)
+        temporary = making / secrets.token_hex(8)
+        with temporary.open("wb", buffering=0) as file:
+            # As long as this is held, no clean-up takes the file for one that a dead process left.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                _write_all(file.fileno(), _HEAD.pack(_MAGIC, view.nbytes, zlib.crc32(view)))
+                _write_all(file.fileno(), view)
+                with self._locked() as total:
+                    if not path.exists():
+                        self._make_room(total, view.nbytes + _HEAD.size)
+                        failpoint("cache:counted")
+                        temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _path(self, address: str, tag: str, start: int, end: int) -> Path:
+        name = hashlib.blake2b(repr((address, tag, start, end)).encode(), digest_size=16).hexdigest()
+        return self.folder / _PIECES / name[:2] / name
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The cache's lock, whose file holds the total, as a descriptor. Frees itself when the process dies."""
+        handle = os.open(self.folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _make_room(self, total: int, size: int) -> None:
+        told = os.pread(total, 32, 0)
+        used = int(told) if told.isdigit() else -1
+        if used < 0 or used + size > self.limit:
+            used = self._clean(int(self.limit * _ROOM) - size)
+        text = str(used + size).encode()
+        os.pwrite(total, text, 0)
+        os.ftruncate(total, len(text))
+
+    def _clean(self, room: int) -> int:
+        """Delete what was not used for longest until at most `room` bytes stay; gives how many there are."""
+        for left in (self.folder / _TEMPORARY).iterdir():
+            _delete_if_abandoned(left)
+        found: list[tuple[int, int, Path]] = []
+        for folder in (self.folder / _PIECES).iterdir():
+            for path in folder.iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    stat = path.stat()
+                    found.append((stat.st_mtime_ns, stat.st_size, path))
+        used = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if used <= room:
+                break
+            path.unlink(missing_ok=True)
+            used -= size
+        return used
+
+
+def _delete_if_abandoned(path: Path) -> None:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+
+
+def _write_all(handle: int, data: Buffer) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(handle, view) :]

@@ -1,0 +1,118 @@
+"""Object stores on loopback for tests: Azurite (Azure's own blob server) and moto (a stand-in for S3).
+
+Each is a process of its own that ends with its standard input, so none outlives the tests. Nothing leaves the
+machine, and the credentials are the public ones of the emulators.
+
+    with azurite() as store:
+        os.environ |= store.environment
+        store.make_container("volumes")
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+AZURITE = Path(__file__).parent / "azurite"
+MOTO = Path(__file__).parent / "moto_process.py"
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Azurite's own, printed in its documentation."""
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """A server that runs. `environment` is all that a program needs to use it."""
+
+    scheme: str
+    endpoint: str
+    environment: Mapping[str, str]
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return self.endpoint.removeprefix("http://")
+
+    def make_container(self, name: str) -> str:
+        """Make a container or bucket; gives its URL."""
+        if self.scheme == "s3":
+            request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
+            with urllib.request.urlopen(request, timeout=30):
+                pass
+        else:
+            from pyarrow.fs import AzureFileSystem
+
+            files = AzureFileSystem(
+                ACCOUNT,
+                account_key=KEY,
+                blob_storage_authority=self.address,
+                blob_storage_scheme="http",
+                dfs_storage_authority=self.address,
+                dfs_storage_scheme="http",
+            )
+            files.create_dir(name)
+        return f"{self.scheme}://{name}"
+
+    def through(self, endpoint: str) -> ObjectStore:
+        """The same store behind another address (a proxy's)."""
+        changed = {name: value.replace(self.endpoint, endpoint) for name, value in self.environment.items()}
+        return ObjectStore(self.scheme, endpoint, changed)
+
+
+@contextmanager
+def azurite() -> Iterator[ObjectStore]:
+    options = ["--blobHost", "127.0.0.1", "--blobPort", "0", "--inMemoryPersistence"]
+    options += ["--disableTelemetry", "--skipApiVersionCheck", "--silent"]
+    with _server(["node", str(AZURITE / "serve.js"), *options], r"listens on (http://\S+)") as endpoint:
+        yield ObjectStore("az", endpoint, {"AZURE_STORAGE_USE_EMULATOR": "true", "AZURITE_BLOB_STORAGE_URL": endpoint})
+
+
+@contextmanager
+def s3_server() -> Iterator[ObjectStore]:
+    with _server([sys.executable, str(MOTO)], r"^(http://\S+)") as endpoint:
+        environment = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "testing-key-id",
+            "AWS_SECRET_ACCESS_KEY": "testing-secret-key",
+            "AWS_REGION": "us-east-1",
+        }
+        yield ObjectStore("s3", endpoint, environment)
+
+
+@contextmanager
+def _server(command: list[str], ready: str) -> Iterator[str]:
+    """Start a server that prints its address once it can be asked, and end it with its standard input."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if found := re.search(ready, line):
+                yield found[1]
+                return
+        raise AssertionError(f"{command[0]} did not start: {''.join(said)}")
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
