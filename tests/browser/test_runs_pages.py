@@ -268,6 +268,7 @@ def test_the_log_of_the_chosen_node_comes_line_by_line(page: Page, gate: Gate, s
     assert [re.findall(r"epoch (\d+)", line)[0] for line in lines.all_inner_texts()] == [str(i) for i in range(1, 15)]
 
 
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's
 def test_a_run_leads_to_its_page_in_mlflow(
     page: Page, runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, studio: StudioServer
 ) -> None:
