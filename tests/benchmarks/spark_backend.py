@@ -38,6 +38,7 @@ from engine.events import SparkSession as SessionEvent
 from engine.pipeline import Edge, Node, Pipeline, write_pipeline
 from engine.runs import RunStore
 from engine.workspace import open_workspace
+from nodes.volume_parts import read_parts
 
 MANY = 650_000
 EXECUTORS, CORES_EACH = 10, 4
@@ -112,20 +113,12 @@ def ours(profile: str, source: Path, folder: Path, target_mb: int) -> Took:
     workspace = open_workspace(folder)
     document = workspace.pipelines / "etl.json"
     write_pipeline(our_pipeline(source, target_mb), document)
-    command = [
-        sys.executable,
-        "-m",
-        "voxelflow",
-        "run",
-        str(document),
-        "--profile",
-        profile,
-        "--workspace",
-        str(folder),
-    ]
+    options = ["--profile", profile, "--workspace", str(folder)]
+    command = [sys.executable, "-m", "voxelflow", "run", str(document), *options]
+    environment = os.environ | {"VOXELFLOW_DATA_ROOTS": str(source), "VOXELFLOW_TRACKING": "off"}
     store = RunStore(workspace)
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run,
         Peaks(store) as peaks,
     ):
         said, _ = run.communicate()
@@ -150,7 +143,7 @@ def ours(profile: str, source: Path, folder: Path, target_mb: int) -> Took:
         work=sum(spans.values()),
         table=Path(table.uri),
         nodes=spans,
-        parts=parquet.files,
+        parts=len(read_parts(parquet).parts),
         manifest_bytes=Path(parquet.manifest).stat().st_size,
         peaks=peaks.bytes,
     )
@@ -192,7 +185,8 @@ def usual(source: Path, folder: Path) -> Took:
     script = folder / "usual.py"
     script.write_text(USUAL)
     command = [sys.executable, str(script), str(source), str(source / "labels.csv"), str(table)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     told = json.loads(done.stdout.splitlines()[-1])

@@ -28,7 +28,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.context import TaskContext
 from engine.datasets import VolumeDelta, VolumeParquet
-from engine.errors import DataError, StaleInput
+from engine.errors import DataError, StaleInput, UsageError
 from engine.events import Event, Message
 from nodes.delta.delta_commit import CHECKPOINT_INTERVAL
 from nodes.delta.delta_log import actions
@@ -38,6 +38,7 @@ from nodes.delta.table_staging import open_conversion
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.spark import convert_to_delta
+from nodes.spark.statements import settings
 from nodes.volume_layout import properties, schema
 from nodes.volume_parts import read_parts
 
@@ -173,6 +174,25 @@ def test_other_modes(tables: Tables, mode: str, tmp_path: Path) -> None:
     same = [(current.root / f.path).samefile(Path(dataset.uri) / f.path) for f in current.files]
     assert same == [mode == "in_place"] * 2
     tables.hold(tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5), mode=mode), ids(0, 12))
+
+
+def test_delta_makes_a_new_table_where_that_costs_little(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(setting: str, table: str) -> str:
+        tables.said.clear()
+        with settings(tables.ctx("t"), {convert_to_delta.SETTING: setting}):
+            made = tables.fill(SPARK, shards(tmp_path / "p", 3), tables.ctx(table))
+        tables.hold(made, ids(0, 3))
+        return str(log_of(made, 0)["commitInfo"]["operation"])
+
+    assert made("auto", "small") == "CREATE TABLE"
+    assert "a table of this size" in tables.said[-1]
+    assert made("never", "none") == "CREATE TABLE"
+    monkeypatch.setattr(convert_to_delta, "_AUTO_BYTES_A_CORE", 1)
+    assert made("auto", "large") == "CONVERT"
+    with pytest.raises(UsageError, match="convertToDelta is 'sometimes'"):
+        made("sometimes", "wrong")
 
 
 def test_where_delta_cannot_our_own_commit_does(
