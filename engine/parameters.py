@@ -228,13 +228,17 @@ def _within(parameter: Parameter, value: Any) -> None:
     if limits is None:
         return
     if limits.low is not None and value < limits.low:
-        raise ValueError(f"must be at least {limits.low:g}{_unit(parameter)}")
+        raise ValueError(f"must be at least {_bound(parameter, limits.low)}")
     if limits.high is not None and value > limits.high:
-        raise ValueError(f"must be at most {limits.high:g}{_unit(parameter)}")
+        raise ValueError(f"must be at most {_bound(parameter, limits.high)}")
 
 
-def _unit(parameter: Parameter) -> str:
-    return f" {parameter.unit}" if parameter.unit else ""
+def _bound(parameter: Parameter, limit: float) -> str:
+    """`1 volume`, `4096 MB`."""
+    unit = parameter.unit
+    if limit == 1 and unit.endswith("s") and len(unit) > 2:
+        unit = unit[:-1]
+    return f"{limit:g} {unit}".rstrip()
 
 
 def _scalar(wanted: Any, value: Any) -> Any:

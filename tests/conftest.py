@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from engine.runs import RunStore
 from engine.workspace import Workspace, open_workspace, trust
 
 __all__ = ["azure", "azure_server", "container", "s3_stand_in"]
+
+# Each Java of these tests lives for seconds: compiling hot code twice, and several threads of clearing up, cost more
+# than they save.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 PROBES = Path(__file__).parent / "support" / "probes.py"
 """Node types that sleep, fail, count and grow: what the engine's tests execute for real."""

@@ -82,10 +82,9 @@ def ingest(root: Path, wanted: Wanted, ctx: TaskContext, make: MakeTable = _leav
 
 
 def _bring_up(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext, make: MakeTable) -> TableVersion:
-    if not is_table(root):
-        if not make(root, wanted, writer, ctx):
-            writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
-        clear_conversions(root)
+    if not is_table(root) and not make(root, wanted, writer, ctx):
+        writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
+    clear_conversions(root)  # a killed driver leaves its own, before the table was there or after
     table = open_table(root)
     refuse_other_table(table, wanted)
     ledger = open_ledger(table)

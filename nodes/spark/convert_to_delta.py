@@ -10,6 +10,11 @@ Measured with parts of 3 volumes, in a warm session on two busy cores, beside ou
 default it also counts the nulls of the volumes, for which it reads every byte; statistics of id and label alone are
 what our readers use, and cost only those columns. It declares every column nullable; the files say otherwise, and
 readers go by them. Its bounds of long ids are cut short, which is allowed for wherever they are used.
+
+In a session that has not yet run any of Delta's code, as most runs', the JVM loads and compiles it first: 16 + 3 s on
+two idle cores. A small table is better made by our own commit, so `spark.voxelflow.convertToDelta` among the profile's
+settings is "auto" by default: Delta converts from the size on at which that is a tenth of what the volumes took.
+"always" and "never" say so.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.context import TaskContext
-from engine.errors import TableConflict, VoxelflowError
+from engine.errors import TableConflict, UsageError, VoxelflowError
 from engine.progress import Meter
 from engine.spark.failures import is_sparks, told
 from nodes.delta.delta_commit import TableWriter, table_properties
@@ -34,14 +39,21 @@ from nodes.delta.table_staging import open_conversion
 from nodes.durable_files import CANNOT_LINK, flush_many, place
 from nodes.spark.statements import settings, sql, table_name, text_literal
 
+SETTING = "spark.voxelflow.convertToDelta"
+_AUTO_BYTES_A_CORE = 10_000_000_000
+"""A core makes a part's gigabyte in about 20 s, `CONVERT TO DELTA` takes about 20 s whatever the size."""
+
 _STATISTICS = {"spark.databricks.delta.properties.defaults.dataSkippingStatsColumns": "id,label"}
 
 
 def convert_to_delta(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext) -> bool:
     """Make the table at `root`, filled; False, with a word why, when that is left to our own commit.
 
-    Raises `DataError` when the parts have different columns, `TableConflict` when somebody just made the table.
+    Raises `DataError` when the parts have different columns, `TableConflict` when somebody just made the table,
+    `UsageError` for a `SETTING` that says something else than auto, always and never.
     """
+    if why := _not_worth_it(wanted, ctx):
+        return _left(ctx, why)
     refuse_other_columns(columns_of(wanted, wanted.parts[0]), root, wanted, wanted.parts)
     files = [table_file(root, part, wanted.mode) for part in wanted.parts]
     if len({f.path for f in files}) < len(files) or any("/" in f.path or f.path.startswith(("_", ".")) for f in files):
@@ -67,6 +79,18 @@ def convert_to_delta(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskC
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return True
+
+
+def _not_worth_it(wanted: Wanted, ctx: TaskContext) -> str:
+    choice = ctx.spark.conf.get(SETTING, "auto")
+    if choice not in ("auto", "always", "never"):
+        raise UsageError(
+            f"the profile's Spark setting {SETTING} is {choice!r}", hint="Write auto, always or never, or leave it out."
+        )
+    if choice != "auto":
+        return "" if choice == "always" else f"{SETTING} is never"
+    small = sum(p.bytes for p in wanted.parts) < _AUTO_BYTES_A_CORE * ctx.spark.sparkContext.defaultParallelism
+    return "that would take longer than it does for a table of this size" if small else ""
 
 
 def _left(ctx: TaskContext, why: str) -> bool:

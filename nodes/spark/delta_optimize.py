@@ -24,7 +24,7 @@ from nodes.delta.parquet_rewrite import Recipe, compression_of, layout_problem, 
 from nodes.durable_files import flush_many
 from nodes.spark.history import since
 from nodes.spark.rewrite_bins import rewrite_on_spark
-from nodes.spark.statements import settings, sql, table_name
+from nodes.spark.statements import delta_table, rows, settings
 
 _CODECS = {"none": "uncompressed", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4_raw"}
 """Compressions that Spark has without further jars, from pyarrow's names to its."""
@@ -63,7 +63,7 @@ def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) 
             ctx.commit_point("optimize:before-commit")
             try:
                 with settings(ctx, _layout(before, target, codec)):
-                    sql(ctx, f"OPTIMIZE {table_name(root)}", "Delta's OPTIMIZE")
+                    rows(ctx, lambda: delta_table(ctx, root).optimize().executeCompaction(), "Delta's OPTIMIZE")
             except TableConflict as exc:
                 ctx.info(f"{exc.message}: once more")
                 continue
@@ -89,16 +89,16 @@ def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) 
 def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]:
     import pyarrow as pa
 
-    rows = Recipe.of(current.spec, pa.schema(current.columns.to_arrow())).group_rows
+    group_rows = Recipe.of(current.spec, pa.schema(current.columns.to_arrow())).group_rows
     # One page a row group. No more than that: a compressor sets aside a page's bytes beforehand.
-    page = rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
+    page = group_rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
     return {
         "spark.sql.parquet.compression.codec": codec,
         "parquet.enable.dictionary": "false",
-        "parquet.block.row.count.limit": str(rows),
+        "parquet.block.row.count.limit": str(group_rows),
         "parquet.block.size": str(2 * page),
         "parquet.page.size": str(page),
-        "parquet.page.row.count.limit": str(rows),
+        "parquet.page.row.count.limit": str(group_rows),
         "spark.databricks.delta.optimize.maxFileSize": str(target.file_bytes),
         "spark.databricks.delta.optimize.minFileSize": str(max(1, round(target.file_bytes * target.min_fill))),
     }

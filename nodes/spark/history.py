@@ -7,7 +7,7 @@ from typing import Any
 from engine.context import TaskContext
 from engine.spark.failures import is_sparks
 from nodes.delta.delta_table import local_folder
-from nodes.spark.statements import sql, table_name
+from nodes.spark.statements import delta_table, rows
 
 SHOWN = 5
 _FIGURES = ("numAddedFiles", "numRemovedFiles", "numOutputRows", "numDeletedRows", "numConvertedFiles")
@@ -16,13 +16,13 @@ _FIGURES = ("numAddedFiles", "numRemovedFiles", "numOutputRows", "numDeletedRows
 def since(uri: str, version: int, ctx: TaskContext) -> list[str]:
     """One line a commit after `version`, the newest first, up to `SHOWN`. Empty when there is no history to read."""
     try:
-        rows = sql(ctx, f"DESCRIBE HISTORY {table_name(local_folder(uri))} LIMIT {SHOWN}", "reading the history")
+        commits = rows(ctx, lambda: delta_table(ctx, local_folder(uri)).history(SHOWN), "reading the history")
     except Exception as exc:
         # It explains another event; that it cannot is no event.
         if not is_sparks(exc):
             raise
         return []
-    return [_line(row) for row in rows if row["version"] > version]
+    return [_line(row) for row in commits if row["version"] > version]
 
 
 def _line(row: Any) -> str:

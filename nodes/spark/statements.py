@@ -1,11 +1,14 @@
-"""Spark SQL as part of a task, and settings of the session for the length of a block."""
+"""What Spark and Delta are asked as part of a task, and settings of the session for the length of a block."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
 
 from engine.context import TaskContext
 from engine.errors import TableConflict
@@ -14,18 +17,28 @@ from engine.spark.progress import following
 
 
 def sql(ctx: TaskContext, text: str, label: str) -> list[Any]:
-    """The statement's rows. Its jobs are the task's progress, called `label`, and end with it.
+    """The statement's rows; see `rows`."""
+    return rows(ctx, lambda: ctx.spark.sql(text), label)
+
+
+def rows(ctx: TaskContext, ask: Callable[[], DataFrame], label: str) -> list[Any]:
+    """What Spark answers. Its jobs are the task's progress, called `label`, and end with it.
 
     Raises `TableConflict` when another writer was faster, else what Spark raises.
     """
     with following(ctx, label):
         try:
-            return list(ctx.spark.sql(text).collect())
+            return list(ask().collect())
         except Exception as exc:
             if is_sparks(exc) and "Concurrent" in str(exc):
                 message = f"another program committed first: {told(exc).message}"
                 raise TableConflict(message, hint="Run it again.") from exc
             raise
+
+
+def delta_table(ctx: TaskContext, folder: Path) -> DeltaTable:
+    """The table in a folder, as Delta's own Python sees it."""
+    return DeltaTable.forPath(ctx.spark, str(folder))
 
 
 @contextlib.contextmanager

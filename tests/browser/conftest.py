@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from browser import FLAGS, SIZE, TIMEOUT_MS, Troubles, chromium
+from gated_nodes import Gate
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from studio import StudioServer
 
@@ -82,6 +83,13 @@ def shared_studio(_module_studio: StudioServer, monkeypatch: pytest.MonkeyPatch)
     """One studio for the tests of a module, each with pipelines of its own. A module's `studio` gives it."""
     _live_in(_module_studio.home, monkeypatch)
     return _module_studio
+
+
+@pytest.fixture
+def gate(studio: StudioServer, tmp_path: Path) -> Gate:
+    """For runs that are at work for as long as a test needs: the node type Learn goes as far as it lets it."""
+    studio.install_probes("gated_nodes")
+    return Gate(tmp_path)
 
 
 @pytest.fixture

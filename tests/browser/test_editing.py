@@ -382,6 +382,48 @@ def test_moving_by_keys_and_typing_are_a_step_each(page: Page, studio: StudioSer
     expect(canvas.button("Undo")).to_be_disabled()
 
 
+def test_the_view_goes_near_and_far_and_where_one_points(page: Page, studio: StudioServer) -> None:
+    nodes = [box(f"n{i}", "Make") for i in range(12)]
+    canvas = CanvasPage(page, studio).open(seed(studio, pipeline(*nodes)))
+    first, last = canvas.card("n0"), canvas.card("n11")
+    shown = page.get_by_role("button", name=re.compile("^Zoom .* %"))
+    view = page.get_by_role("toolbar", name="View")
+    # All of it is in view at first, and it is the same again by the key.
+    all_of_it = canvas.zoom
+    for card in (first, last):
+        expect(card).to_be_in_viewport(ratio=0.99)
+    shown.click()
+    expect(shown).to_have_text("100%")
+    view.get_by_role("button", name="Zoom in").click()
+    expect(shown).not_to_have_text("100%")
+    assert int(canvas.zoom.removesuffix("%")) > 100
+    shown.click()
+    expect(shown).to_have_text("100%")
+    page.mouse.move(*middle(canvas.frame))
+    page.mouse.wheel(0, 240)
+    eventually(lambda: int(canvas.zoom.removesuffix("%")) < 100, "the wheel does nothing")
+
+    # Dragged by the empty canvas, and moved by the overview; no node moves with it.
+    shown.click()
+    expect(shown).to_have_text("100%")
+    before = bounds(canvas.card("n5"))
+    frame = bounds(canvas.frame)
+    start = (frame["x"] + 40, frame["y"] + 60)
+    canvas.drag(start, (start[0] + 80, start[1] + 50))
+    eventually(lambda: bounds(canvas.card("n5"))["x"] == pytest.approx(before["x"] + 80, abs=4), "it does not follow")
+    map_of_it = bounds(page.locator(".overview"))
+    y = map_of_it["y"] + map_of_it["height"] / 2
+    expect(last).not_to_be_in_viewport()
+    canvas.drag((map_of_it["x"] + map_of_it["width"] / 2, y), (map_of_it["x"] + map_of_it["width"] - 4, y))
+    expect(last).to_be_in_viewport()
+    expect(first).not_to_be_in_viewport()
+    canvas.frame_keys("f")
+    expect(shown).to_have_text(all_of_it)
+    for card in (first, last):
+        expect(card).to_be_in_viewport(ratio=0.99)
+    expect(canvas.button("Undo")).to_be_disabled()
+
+
 def test_another_page_and_back_keeps_everything(page: Page, studio: StudioServer) -> None:
     made = pipeline(box("make", "Make"), box("join", "Join"), wires="make.out>join.first")
     canvas = CanvasPage(page, studio).open(seed(studio, made))

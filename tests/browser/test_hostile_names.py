@@ -105,7 +105,7 @@ def test_the_canvas_shows_names_as_text_and_keeps_them(
     page.get_by_role("button", name="Hide the dock").click()
     canvas.deselect()
     assert canvas.inspector.get_by_label("Description").input_value() == HOSTILE.description
-    canvas.button("Pipeline parameters").click()
+    canvas.button("Pipeline parameters: 1").click()
     expect(canvas.dialog.get_by_label("Value of words")).to_have_value(f"{SCRIPT} {MARKDOWN}")
     canvas.answer("Done")
     canvas.choose("Open…")

@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from browser import Troubles
 from building import box, pipeline
 from canvas_page import CanvasPage, eventually, middle, seed
 from canvas_page import box as place_of
+from gated_nodes import Gate
 from playwright.sync_api import Page, expect
 from studio import StudioServer
 from studio_page import AWAY, StudioPage, in_rows
@@ -33,12 +33,14 @@ def state_of(store: RunStore, run_id: str) -> RunState:
     return store.run(run_id).state
 
 
-def test_a_run_from_the_first_click_to_its_repetition(page: Page, studio: StudioServer, store: RunStore) -> None:
+def test_a_run_from_the_first_click_to_its_repetition(
+    page: Page, studio: StudioServer, store: RunStore, gate: Gate
+) -> None:
     seed(
         studio,
         in_rows(
             pipeline(
-                box("slow", "Make", text="${words}", steps=30, step_s=0.1),
+                box("slow", "Learn", text="${words}", epochs=30, gate=gate.path),
                 box("after", "Join"),
                 box("bad", "Fail", how="told"),
                 wires="slow.out>after.first after.out>bad.first",
@@ -57,13 +59,17 @@ def test_a_run_from_the_first_click_to_its_repetition(page: Page, studio: Studio
     canvas.expect_state("slow", "running")
     expect(canvas.run_bar.get_by_test_id("run-tasks")).to_have_text("0/3 tasks")
     foot = canvas.card("slow").locator(".card-foot")
-    expect(foot).to_contain_text(re.compile(r"\d+ / 30 steps"))
+    gate.let(5)
+    expect(foot).to_contain_text("5 / 30 epochs")
     expect(foot).to_contain_text(re.compile(r"\d.* left"))
     expect(foot).to_contain_text(re.compile(r"[\d.]+/s"))
     bar = canvas.card("slow").get_by_role("progressbar")
     first = int(bar.get_attribute("aria-valuenow") or 0)
-    eventually(lambda: int(bar.get_attribute("aria-valuenow") or 0) > first, "the bar stands still")
+    gate.let(20)
+    expect(foot).to_contain_text("20 / 30 epochs")
+    assert int(bar.get_attribute("aria-valuenow") or 0) > first, "the bar stands still"
 
+    gate.open()
     canvas.expect_state("slow", "done")
     task = next(t for t in store.tasks(canvas.run_id) if t.node == "slow")
     assert task.started
@@ -113,8 +119,8 @@ def test_a_run_from_the_first_click_to_its_repetition(page: Page, studio: Studio
     expect(canvas.log).to_contain_text("wrote other words")
 
 
-def test_cancel_and_resume(page: Page, studio: StudioServer, store: RunStore, tmp_path: Path) -> None:
-    nodes = (box("quick", "Make"), box("slow", "Make", text="slow", steps=8, step_s=0.25), box("both", "Join"))
+def test_cancel_and_resume(page: Page, studio: StudioServer, store: RunStore, gate: Gate) -> None:
+    nodes = (box("quick", "Make"), box("slow", "Learn", gate=gate.path), box("both", "Join"))
     wires = "quick.out>both.first slow.out>both.second"
     seed(studio, in_rows(pipeline(*nodes, wires=wires, name="stopped")), "stopped")
     canvas = StudioPage(page, studio).open("stopped")
@@ -128,6 +134,7 @@ def test_cancel_and_resume(page: Page, studio: StudioServer, store: RunStore, tm
     assert state_of(store, run_id) == "cancelled"
     canvas.run_bar.get_by_role("button", name="Resume").click()
     canvas.expect_state("slow", "running")
+    gate.open()
     canvas.expect_run("Done")
     canvas.expect_state("both", "done")
     assert canvas.run_id == run_id
@@ -186,9 +193,9 @@ def _storm_for(canvas: CanvasPage, seconds: float) -> None:
 
 
 def test_a_run_outlives_its_tab_and_its_server(
-    page: Page, open_page: Callable[[], Page], studio: StudioServer, store: RunStore, troubles: Troubles
+    page: Page, open_page: Callable[[], Page], studio: StudioServer, store: RunStore, troubles: Troubles, gate: Gate
 ) -> None:
-    nodes = (box("slow", "Make", steps=50, step_s=0.15), box("after", "Join"))
+    nodes = (box("slow", "Learn", epochs=8, gate=gate.path), box("after", "Join"))
     seed(studio, in_rows(pipeline(*nodes, wires="slow.out>after.first", name="long")), "long")
     canvas = StudioPage(page, studio).open("long")
     canvas.run()
@@ -206,14 +213,45 @@ def test_a_run_outlives_its_tab_and_its_server(
     assert state_of(store, run_id) == "running"
     studio.start()
     # Progress that moves on is that of the new server.
+    gate.let(3)
+    expect(other.card("slow").locator(".card-foot")).to_contain_text("3 / 8 epochs")
+    gate.open()
     other.expect_state("after", "done")
     other.expect_run("Done")
     assert other.run_id == run_id
     assert state_of(store, run_id) == "done"
 
 
-def test_a_run_of_the_command_line_shows_in_the_open_page(page: Page, studio: StudioServer) -> None:
-    seed(studio, in_rows(pipeline(box("a", "Make", steps=20, step_s=0.1), name="shelled")), "shelled")
+def test_a_part_is_run_where_the_chosen_profile_says(page: Page, studio: StudioServer, store: RunStore) -> None:
+    (studio.workspace.root / "profiles.toml").write_text("[small]\ncores = 1\nprice_per_hour = 2.5\n")
+    nodes = (box("a", "Make"), box("b", "Join"), box("c", "Join"))
+    seed(studio, in_rows(pipeline(*nodes, wires="a.out>b.first b.out>c.first", name="placed")), "placed")
+    canvas = StudioPage(page, studio).open("placed")
+    profile = canvas.run_bar.get_by_role("combobox", name="Compute profile")
+    profile.select_option("small")
+    canvas.select("b")
+    canvas.run_as("Run to selected node")
+    canvas.expect_run("Done")
+    canvas.expect_state("b", "done")
+    canvas.expect_state("c", "stale")
+    first = store.run(canvas.run_id)
+    assert (first.profile, {t.node for t in store.tasks(first.run_id)}) == ("small", {"a", "b"})
+
+    # The choice is the tab's, also when it is loaded again.
+    page.reload()
+    canvas.ready()
+    expect(profile).to_have_value("small")
+    canvas.select("b")
+    canvas.run_as("Run from selected node")
+    canvas.expect_run("Done")
+    canvas.expect_state("c", "done")
+    again = store.run(canvas.run_id)
+    assert again.profile == "small"
+    assert {t.node: t.state for t in store.tasks(again.run_id)}["c"] == "done"
+
+
+def test_a_run_of_the_command_line_shows_in_the_open_page(page: Page, studio: StudioServer, gate: Gate) -> None:
+    seed(studio, in_rows(pipeline(box("a", "Learn", gate=gate.path), name="shelled")), "shelled")
     canvas = StudioPage(page, studio).open("shelled")
     canvas.expect_state("a", "stale")
     file = studio.workspace.pipelines / "shelled.json"
@@ -223,6 +261,7 @@ def test_a_run_of_the_command_line_shows_in_the_open_page(page: Page, studio: St
     ) as shell:  # fmt: skip
         canvas.expect_state("a", "running")
         canvas.expect_run("Running")
+        gate.open()
         assert shell.wait(60) == 0, shell.stdout and shell.stdout.read()
     canvas.expect_run("Done")
     canvas.expect_state("a", "done")

@@ -13,7 +13,7 @@ from runs_page import RunsPage, rgb
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
-from ui.shell.theme import SURFACE, Mode
+from ui.shell.theme import STATE_COLOURS, SURFACE, Mode
 
 NODES = in_rows(
     pipeline(
@@ -38,7 +38,8 @@ def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
 ) -> None:
     page: Page = open_page(color_scheme=mode)
     surface = {name: rgb(colour) for name, colour in SURFACE[mode].items()}
-    canvas = StudioPage(page, studio).open(seed(studio, NODES, f"seen-{mode}"))
+    name = f"seen-{mode}"
+    canvas = StudioPage(page, studio).open(seed(studio, NODES.model_copy(update={"name": name})))
     canvas.expect_state("a", "stale", "fresh")
     assert findings(page) == []
     canvas.run()
@@ -71,7 +72,7 @@ def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
     assert findings(page) == []
     assert contrast(page.get_by_role("link", name="Runs")) >= 4.5
     pages.open(first)
-    pages.shows("seen", "failed")
+    pages.shows(name, "failed")
     expect(page.get_by_role("table", name="Parameters")).to_be_visible()
     for tab in ("", "Timeline", "Metrics", "System", "Logs", "Pipeline"):
         if tab:
@@ -89,6 +90,28 @@ def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
         surface["text"],
         surface["background"],
     )
+
+
+def test_the_pages_turn_dark_with_the_system(open_page: Callable[..., Page], studio: StudioServer) -> None:
+    page: Page = open_page(color_scheme="light")
+    canvas = StudioPage(page, studio).open(seed(studio, NODES.model_copy(update={"name": "turning"})))
+    canvas.run()
+    canvas.expect_run("Failed")
+    run_id = canvas.run_id
+    page.emulate_media(color_scheme="dark")
+    eventually(lambda: _is_dark(colours(canvas.frame)[1]), "the canvas stays light")
+    page.emulate_media(color_scheme="light")
+    pages = RunsPage(page).open(run_id)
+    pages.shows("turning", "failed")
+    pages.tab("Timeline")
+    bar = page.get_by_test_id("stVegaLiteChart").locator("path[aria-label*='state: failed']").first
+    expect(bar).to_have_attribute("fill", STATE_COLOURS["light"]["failed"])
+    page.emulate_media(color_scheme="dark")
+    heading = page.get_by_role("heading", level=1)
+    dark = tuple(rgb(SURFACE["dark"][name]) for name in ("text", "background"))
+    eventually(lambda: colours(heading) == dark, "the page stays light")
+    expect(bar).to_have_attribute("fill", STATE_COLOURS["dark"]["failed"])
+    assert contrast(page.locator(".vf-title .vf-chip").first) >= 4.5
 
 
 def _is_dark(colour: list[int]) -> bool:

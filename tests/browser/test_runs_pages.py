@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from building import box, pipeline
 from canvas_page import eventually, seed
+from gated_nodes import Gate
 from playwright.sync_api import Locator, Page, expect
 from running import Runner
 from runs_page import RunsPage, curves
@@ -23,24 +24,6 @@ from engine.plan import Choice
 from engine.profiles import find_profile
 from engine.runs import RunStore
 from engine.tracking import run_link
-from engine.workspace import trust
-
-LEARN = '''"""Learns nothing, but tells how."""
-import time
-from voxelflow import Report, TaskContext, node
-
-
-@node("Learn", version=1, category="Probes")
-def learn(*, epochs: int = 4, rate: float = 0.5, step_s: float = 0.0, ctx: TaskContext) -> Report:
-    """Tell of losses."""
-    for epoch in range(epochs):
-        time.sleep(step_s)
-        ctx.metrics(epoch + 1, loss=1.0 / (1 + epoch * rate), accuracy=epoch * rate / (1 + epoch))
-        ctx.info(f"epoch {epoch + 1} is over")
-    path = ctx.out / "report.txt"
-    path.write_text("learnt")
-    return Report(uri=str(path), figures={"epochs": epochs})
-'''
 
 
 class LocalRunner(Runner):
@@ -54,9 +37,7 @@ class LocalRunner(Runner):
 
 
 @pytest.fixture
-def runner(studio: StudioServer) -> Iterator[Runner]:
-    (studio.workspace.my_nodes / "learn.py").write_text(LEARN)
-    trust(studio.workspace)
+def runner(studio: StudioServer, gate: Gate) -> Iterator[Runner]:
     store = RunStore(studio.workspace)
     yield LocalRunner(build_catalog((), studio.workspace), studio.workspace, store)
     store.close()
@@ -179,12 +160,12 @@ def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
     assert canvas.doc["parameters"]["words"]["value"] == "new words"
 
 
-def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, studio: StudioServer) -> None:
+def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, gate: Gate) -> None:
     first, _ = runner.run(learning(0.5))
     live = runner.start(
         in_rows(
             pipeline(
-                box("l", "Learn", rate=2.0, epochs=12, step_s=0.5),
+                box("l", "Learn", rate=2.0, epochs=12, gate=gate.path),
                 box("j", "Join"),
                 wires="l.out>j.first",
                 name="learning",
@@ -194,17 +175,20 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, stud
     pages = RunsPage(page).open(live)
     pages.shows("learning", "running")
     metrics = pages.tab("Metrics")
+    expect(metrics).to_contain_text("This run has no metrics.")
+    gate.let(2)
     charts = metrics.get_by_test_id("stVegaLiteChart")
     expect(charts).to_have_count(2)
-    eventually(lambda: curves(charts.first) == 1, "no curve is drawn")
     loss = charts.last if charts.first.get_by_text("accuracy").count() else charts.first
-    seen = [shown(loss)]
-    state = page.locator(".vf-title").first.locator(".vf-chip")
-    while len(seen) < 4:  # three times longer while the run goes on, and never shorter
-        eventually(lambda: len(shown(loss)) > len(seen[-1]), "the curve does not grow")
-        seen.append(shown(loss))
-        assert seen[-1][: len(seen[-2])] == seen[-2]
-        expect(state).to_have_text("running")
+    before: list[tuple[int, float]] = []
+    for epochs in (2, 3, 6):  # longer while the run goes on, and never shorter
+        gate.let(epochs)
+        eventually(lambda epochs=epochs: len(shown(loss)) == epochs, "the curve does not grow")  # type: ignore[misc]
+        assert shown(loss)[: len(before)] == before
+        before = shown(loss)
+        pages.shows("learning", "running")
+    assert curves(loss) == 1
+    gate.open()
     pages.shows("learning", "done")
     eventually(lambda: len(shown(loss)) == 12, "the end is missing")
     assert shown(loss)[:3] == [(1, 1.0), (2, 0.3333), (3, 0.2)]
@@ -236,6 +220,20 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, stud
     assert pages.run_id == first.run_id
 
 
+def test_the_parts_of_a_run_open_as_fast_as_one_clicks(page: Page, runner: Runner) -> None:
+    good, _ = runner.run(GOOD)
+    pages = RunsPage(page).open(good.run_id)
+    pages.shows("good one", "done")
+    pages.expect_in_graph("done")
+    tabs = page.get_by_role("tab")
+    for name in ("Timeline", "Logs", "System", "Pipeline", "Logs"):
+        tabs.get_by_text(name, exact=True).click()
+        page.wait_for_timeout(120)  # as a person in a hurry
+    expect(page.get_by_role("tabpanel", name="Logs")).to_contain_text("wrote fine")
+    expect(page.get_by_role("tab", name="Logs")).to_have_attribute("aria-selected", "true")
+    expect(page).to_have_url(re.compile("view=Logs"))
+
+
 def test_a_saved_pipeline_opens_from_its_run(page: Page, runner: Runner, studio: StudioServer) -> None:
     write_pipeline(GOOD, studio.workspace.pipelines / "good-one.json")
     good, _ = runner.run(GOOD)
@@ -248,27 +246,29 @@ def test_a_saved_pipeline_opens_from_its_run(page: Page, runner: Runner, studio:
     RunsPage(page).shows("good one", "done")
 
 
-def test_the_log_of_the_chosen_node_comes_line_by_line(page: Page, runner: Runner, studio: StudioServer) -> None:
-    seed(studio, in_rows(pipeline(box("l", "Learn", epochs=14, step_s=0.4), box("m", "Make"), name="told")), "told")
+def test_the_log_of_the_chosen_node_comes_line_by_line(page: Page, gate: Gate, studio: StudioServer) -> None:
+    nodes = (box("l", "Learn", epochs=14, gate=gate.path), box("m", "Make"))
+    seed(studio, in_rows(pipeline(*nodes, name="told")), "told")
     canvas = StudioPage(page, studio).open("told")
     canvas.select("l")
     page.get_by_role("tab", name="Log").click()
     canvas.run()
     lines = canvas.log.get_by_text(re.compile(r"epoch \d+ is over"))
-    counts = [0]
-    while len(counts) < 4:  # three times more while the node is at work
-        eventually(lambda: lines.count() > counts[-1], "no further line comes")
-        counts.append(lines.count())
+    for epochs in (1, 2, 7):
+        gate.let(epochs)
+        expect(lines).to_have_count(epochs)
         canvas.expect_state("l", "running")
     canvas.select("m")
     expect(lines).to_have_count(0)
     expect(canvas.log).to_contain_text("wrote made")
     canvas.select("l")
+    gate.open()
     canvas.expect_run("Done")
     expect(lines).to_have_count(14)
     assert [re.findall(r"epoch (\d+)", line)[0] for line in lines.all_inner_texts()] == [str(i) for i in range(1, 15)]
 
 
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's
 def test_a_run_leads_to_its_page_in_mlflow(
     page: Page, runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, studio: StudioServer
 ) -> None:

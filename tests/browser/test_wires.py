@@ -22,6 +22,13 @@ def test_only_wires_that_fit_can_be_drawn(page: Page, studio: StudioServer) -> N
     canvas.expect_edges("join.out>halve.whole")
     reason = page.locator(".connection-reason")
 
+    # What fits together has one colour, the wire too.
+    report = painted(canvas.port("make", "out", "output"), "background-color")
+    assert painted(canvas.port("join", "first", "input"), "border-top-color") == report
+    assert painted(canvas.wire("join.out", "halve.whole").locator(".wire"), "stroke") == report
+    assert painted(canvas.port("pack", "files", "input"), "border-top-color") != report
+    assert painted(canvas.port("pack", "out", "output"), "background-color") != report
+
     # While the wire is in the hand the ports that fit are lit, the others dim and say why.
     start, wrong = canvas.ends("make.out", "pack.files")
     canvas.take(start, wrong)
@@ -59,6 +66,12 @@ def test_only_wires_that_fit_can_be_drawn(page: Page, studio: StudioServer) -> N
     canvas.expect_edges("join.out>halve.whole", "make.out>join.first")
     canvas.drag(start, middle(canvas.head("join")))
     canvas.expect_edges("join.out>halve.whole", "make.out>join.first", "make.out>join.second")
+
+
+def painted(item: Locator, what: str) -> str:
+    """A colour of an element, as the browser computes it."""
+    found: str = item.evaluate("(element, what) => getComputedStyle(element).getPropertyValue(what)", what)
+    return found
 
 
 def shade(port: Locator) -> float:

@@ -166,6 +166,21 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
             read_value(parameter, number)
 
 
+@pytest.mark.parametrize(
+    ("limits", "unit", "number", "told"),
+    [
+        (Range(1, 9), "volumes", 0, "must be at least 1 volume"),
+        (Range(1, 9), "volumes", 10, "must be at most 9 volumes"),
+        (Range(1, 9), "MB", 0, "must be at least 1 MB"),
+        (Range(1, 9), "s", 0, "must be at least 1 s"),
+        (Range(1, 9), "", 0, "must be at least 1"),
+    ],
+)
+def test_a_limit_is_told_with_its_unit(limits: Range, unit: str, number: int, told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        read_value(Parameter(name="p", type=int, range=limits, unit=unit), number)
+
+
 def test_a_title_leaves_out_the_unit_that_stands_beside_it() -> None:
     assert Parameter("target_file_mb", int, unit="MB").title == "Target file"
     assert Parameter("checkpoint_every_s", int, unit="s").title == "Checkpoint every"

@@ -21,7 +21,7 @@ FLAGS = (
 )
 SIZE = {"width": 1280, "height": 800}
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)", re.MULTILINE)
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 45_000
 """How long to wait for what must come: two cores may be busy with a run."""
 
 

@@ -73,7 +73,7 @@ class CanvasPage:
 
     def choose(self, item: str) -> None:
         """An item of the pipeline's menu."""
-        self.page.get_by_role("button", name=re.compile("^Pipeline (?!parameters$)")).click()
+        self.page.get_by_role("button", name=re.compile("^Pipeline (?!parameters(: \\d+)?$)")).click()
         self.page.get_by_role("menuitem", name=item).click()
 
     def button(self, name: str) -> Locator:

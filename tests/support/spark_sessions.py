@@ -63,6 +63,7 @@ def settings(folder: Path | str) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.voxelflow.convertToDelta": "always",  # the tests' tables are too small for its own choice
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": WORKER_PATH,
@@ -70,17 +71,19 @@ def settings(folder: Path | str) -> dict[str, str]:
 
 
 def _start() -> SparkSession:
-    from delta import configure_spark_with_delta_pip
+    from engine.spark.jars import delta_jars
 
     folder = tempfile.mkdtemp(prefix="spark-")
     _folders.append(folder)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The settings count for spark-submit alone; a session of this process looks here.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("tests")
+    # Not Delta's own helper: it lets Spark ask Ivy at each start, which two processes must not do at once.
+    jars = ",".join(map(str, delta_jars({})))
+    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", jars)
     for name, value in settings(folder).items():
         builder = builder.config(name, value)
-    session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -18,7 +18,6 @@ from engine.runs import RunStore
 from engine.worker_process import PROGRAM
 from engine.workspace import Workspace, open_workspace, trust
 
-PROBES = Path(__file__).with_name("probes.py")
 _START_S = 60.0
 
 
@@ -35,9 +34,10 @@ class StudioServer:
         self._log = home / "studio.log"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def install_probes(self) -> None:
-        """The test nodes become node types of the workspace. Before `start()`, or the catalogue is read again."""
-        (self.workspace.my_nodes / "probes.py").write_text(PROBES.read_text())
+    def install_probes(self, module: str = "probes") -> None:
+        """The test nodes of a module become node types of the workspace, which reads new files by itself."""
+        source = Path(__file__).with_name(f"{module}.py")
+        (self.workspace.my_nodes / source.name).write_text(source.read_text())
         trust(self.workspace)
 
     def start(self, *arguments: str) -> StudioServer:

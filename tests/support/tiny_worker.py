@@ -15,6 +15,10 @@ import select
 import signal
 import socket
 import sys
+import time
+from pathlib import Path
+
+WAIT_S = 60.0
 
 
 def serve(address: str) -> None:
@@ -25,6 +29,7 @@ def serve(address: str) -> None:
     from nodes.training.workers import worker
 
     session.build_resnet3d = tiny_network  # type: ignore[assignment]
+    keep_in_step()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
@@ -59,6 +64,30 @@ def serve(address: str) -> None:
             for handle in handles:
                 os.close(handle)
             clients[pid] = client
+
+
+def keep_in_step() -> None:
+    """Let the leading worker wait until the driver has its figures.
+
+    The tiny network does a step in a millisecond: it would be done before a test that strikes at the fourth has
+    seen it.
+    """
+    from engine.events import Event, Metrics
+    from nodes.training.workers.told_events import EventWriter
+
+    tell = EventWriter.emit
+
+    def tell_and_wait(self: EventWriter, event: Event) -> None:
+        tell(self, event)
+        until = time.monotonic() + WAIT_S
+        while isinstance(event, Metrics) and time.monotonic() < until and not handed_on(self):
+            time.sleep(0.01)
+
+    def handed_on(writer: EventWriter) -> bool:
+        place = Path(writer.path).with_name("handed-on")
+        return place.exists() and int(place.read_text() or 0) >= writer.path.stat().st_size
+
+    EventWriter.emit = tell_and_wait  # type: ignore[method-assign]
 
 
 def stand_in(address: str, *arguments: str) -> None:

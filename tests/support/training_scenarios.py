@@ -160,7 +160,7 @@ def _child(
             steps += event.event == "metrics"
             sink.write(event.model_dump_json() + "\n")
             sink.flush()
-            if kill_worker is not None and steps == kill_worker[1]:
+            if kill_worker is not None and event.event == "metrics" and steps == kill_worker[1]:
                 os.kill(place.worker_pid(kill_worker[0]) if kill_worker[0] >= 0 else os.getpid(), signal.SIGKILL)
 
         def cancelled() -> bool:

@@ -96,9 +96,10 @@ def _open(run: Run) -> None:
 
 
 def _mlflow(run: Run) -> None:
-    if not is_tracked():
-        return
     found = tracked(studio().workspace, run.run_id)
+    # The app may keep no runs in MLflow where the terminal that started this one did.
+    if not found.run and not is_tracked():
+        return
     if found.url:
         st.link_button("MLflow", found.url, icon=":material/open_in_new:", key="run_mlflow")
         return

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from engine.cli.wording import moment, safe
 from engine.errors import UsageError
 from engine.runs import Run
-from ui.runs.charts import curves
 from ui.runs.comparison import (
     Row,
     duration_rows,
@@ -23,12 +21,12 @@ from ui.runs.comparison import (
 from ui.runs.details import Details, read_details
 from ui.runs.feed import Feed
 from ui.runs.history import short_id
-from ui.runs.metrics import axis_of, chart_order, family_name, points
-from ui.runs.metrics_tab import MIN_CHART_WIDTH
+from ui.runs.metrics import axis_of, chart_order, family_name
+from ui.runs.metrics_tab import MIN_CHART_WIDTH, draw_curves
 from ui.runs.watching import feed_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, table, tag, text
-from ui.shell.theme import current_mode
+from ui.shell.style import follow_mode
 from ui.studio_context import studio
 
 MOST = 8
@@ -46,6 +44,7 @@ def show() -> None:
         if st.button("Go to Runs", key="compare_to_history"):
             navigation.go_to_runs()
         return
+    follow_mode()
     active = any(studio().store.run(run_id).active for run_id in chosen)
     st.fragment(_comparison, run_every=_TICK_S if active else None)(chosen, active)
 
@@ -175,13 +174,8 @@ def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
         for name in sorted(found, key=lambda n: chart_order(n, found)):
             lines = found[name]
             with grid.cell():
-                st.html(heading(text(name)))
                 log = logarithmic and "loss" in name and any(v > 0 for line in lines for v in line.series.values)
-                data = pd.DataFrame(points(lines, positive=log), columns=["step", "value", "line"])
-                axis = axis_of(family_name(name), found)
-                st.vega_lite_chart(
-                    data, curves(lines, axis, "", current_mode(), logarithmic=log), key=f"compare-{name}", alt=name
-                )
+                draw_curves(name, lines, axis_of(family_name(name), found), key=f"compare-{name}", logarithmic=log)
 
 
 def _side_by_side(title: str, rows: Sequence[Row], runs: Sequence[Details], otherwise: str) -> None:

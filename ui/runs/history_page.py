@@ -11,7 +11,8 @@ from engine.cli.wording import duration, moment, safe
 from engine.runs import Run
 from ui.runs.history import STATES, Filters, Results, chosen, pipelines_of, positions, reselected, result_of, short_id
 from ui.shell import navigation
-from ui.shell.blocks import notice, tag
+from ui.shell.bars import count_line, search_box
+from ui.shell.blocks import notice
 from ui.shell.theme import STATE_COLOURS
 from ui.studio_context import studio
 
@@ -69,15 +70,8 @@ def _empty() -> None:
 
 
 def _filters(runs: Sequence[Run]) -> Filters:
-    text = st.text_input(
-        "Search",
-        key="q",
-        type="search",
-        live=True,
-        placeholder="Search by pipeline, run or message",
-        label_visibility="collapsed",
-        width=320,
-        bind="query-params",
+    text = search_box(
+        "Search", key="q", placeholder="Search by pipeline, run or message", width=320, bind="query-params"
     )
     states = st.multiselect(
         "State",
@@ -97,7 +91,7 @@ def _filters(runs: Sequence[Run]) -> Filters:
         width=300,
         format_func=safe,
     )
-    return Filters(text or "", states, pipelines)
+    return Filters(text, states, pipelines)
 
 
 def _selection_bar(runs: Sequence[Run], found: Sequence[Run], filters: Filters) -> None:
@@ -108,7 +102,7 @@ def _selection_bar(runs: Sequence[Run], found: Sequence[Run], filters: Filters) 
         total = "1 run" if total == "1 runs" else total
         running = sum(run.active for run in found)
         told = total + (f", {running} active" if running else "") + (f", {len(selected)} selected" if selected else "")
-        st.html(tag("p", told, class_="vf-count"), width="content")
+        count_line(told)
         if len(selected) == 1 and st.button("Open", key="runs_open_selected", icon=":material/open_in_full:"):
             navigation.go_to_run(selected[0])
         if st.button(

@@ -8,7 +8,8 @@ from ui.runs.details import Details
 from ui.runs.log_view import draw_lines
 from ui.runs.logs import Level, as_text, matching, newest
 from ui.runs.watching import logs_of
-from ui.shell.blocks import notice, tag
+from ui.shell.bars import count_line, search_box
+from ui.shell.blocks import notice
 
 _SHOWN = 500
 _HEIGHT = 520
@@ -31,16 +32,7 @@ def show(details: Details) -> None:
             width=240,
             persist_state="page",
         )
-        search = st.text_input(
-            "Search the log",
-            key="log_search",
-            type="search",
-            live=True,
-            placeholder="Search",
-            label_visibility="collapsed",
-            width=260,
-            persist_state="page",
-        )
+        search = search_box("Search the log", key="log_search", placeholder="Search", width=260, persist_state="page")
         level = st.segmented_control(
             "Level",
             list(_LEVELS),
@@ -51,13 +43,13 @@ def show(details: Details) -> None:
             persist_state="page",
         )
         least = _LEVELS[level or "All"]
-        lines, total = newest(matching(book.kept, node=node or None, search=search or "", least=least), _SHOWN)
+        lines, total = newest(matching(book.kept, node=node or None, search=search, least=least), _SHOWN)
         told = f"newest {len(lines):,} of {total:,} lines" if total > len(lines) else f"{total:,} lines"
         told += ", the beginning is left out" if book.cut else ""
-        st.html(tag("p", told, class_="vf-count"), width="content")
+        count_line(told)
         st.download_button(
             "Download",
-            data=lambda: as_text(list(matching(book.kept, node=node or None, search=search or "", least=least))),
+            data=lambda: as_text(list(matching(book.kept, node=node or None, search=search, least=least))),
             file_name=f"{details.run.run_id}{'-' + node if node else ''}.log",
             mime="text/plain",
             key="log_download",

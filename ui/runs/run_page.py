@@ -15,6 +15,7 @@ from ui.runs.details import Details, failure_lines, read_details
 from ui.runs.history import short_id
 from ui.shell import navigation
 from ui.shell.blocks import chip, facts, notice, tag, text
+from ui.shell.style import follow_mode
 from ui.shell.text import shortened
 from ui.studio_context import studio
 
@@ -44,11 +45,18 @@ def show() -> None:
     every = TICK_S if run.active else None
     st.fragment(_header, run_every=every)(run.run_id, _version(run))
     actions.show(details)
+    st.fragment(_parts)(run.run_id, every)
+    follow_mode()
+
+
+def _parts(run_id: str, every: float | None) -> None:
+    # A fragment, so that the answer to a click comes at once: Streamlit's tabs take the answer for the person's
+    # newest choice, and a second click before it would be lost.
     tabs = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
     for tab, draw in zip(tabs, TABS.values(), strict=True):
         with tab:
             if tab.open:
-                st.fragment(_part, run_every=every)(run.run_id, draw)
+                st.fragment(_part, run_every=every)(run_id, draw)
 
 
 def _part(run_id: str, draw: Callable[[Details], None]) -> None:

@@ -36,7 +36,7 @@ _LIGHT = {
     "chartCategoricalColors": SERIES["light"],
 }
 _DARK = {
-    "primaryColor": "#4b84e6",
+    "primaryColor": "#5b90ec",
     "backgroundColor": "#14171c",
     "secondaryBackgroundColor": "#1c2027",
     "textColor": "#e5e9ef",

@@ -22,6 +22,7 @@ class EventWriter:
     """The worker's end."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = path.open("ab", buffering=0)
         self._lock = threading.Lock()
         self._synced_at = 0.0

@@ -55,9 +55,10 @@ def same(session: SparkSession, tmp_path: Path, dataset: VolumeDelta | VolumePar
 
 def test_a_pinned_version_of_a_table(spark_local: SparkSession, table: VolumeDelta, tmp_path: Path) -> None:
     figures = same(spark_local, tmp_path, table, 30)
-    assert (figures["volumes"], figures["labelled"], figures["sampled"], figures["version"]) == (45, 38, 30, 1)
-    assert figures["files"] == 5
-    assert figures["not_finite"] == 30
+    assert (figures["volumes"], figures["labelled"], figures["version"], figures["files"]) == (45, 38, 1, 5)
+    # Blocks of four, and the last of a file is short: which files come first is their names' business.
+    assert 20 < figures["sampled"] <= 30
+    assert figures["not_finite"] == figures["sampled"]
 
 
 def test_a_selection(spark_local: SparkSession, table: VolumeDelta, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.context import TaskContext
 from engine.datasets import VolumeDelta, VolumeParquet
-from engine.errors import DataError, StaleInput
+from engine.errors import DataError, StaleInput, UsageError
 from engine.events import Event, Message
 from nodes.delta.delta_commit import CHECKPOINT_INTERVAL
 from nodes.delta.delta_log import actions
@@ -38,6 +38,7 @@ from nodes.delta.table_staging import open_conversion
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.spark import convert_to_delta
+from nodes.spark.statements import settings
 from nodes.volume_layout import properties, schema
 from nodes.volume_parts import read_parts
 
@@ -175,6 +176,25 @@ def test_other_modes(tables: Tables, mode: str, tmp_path: Path) -> None:
     tables.hold(tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5), mode=mode), ids(0, 12))
 
 
+def test_delta_makes_a_new_table_where_that_costs_little(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(setting: str, table: str) -> str:
+        tables.said.clear()
+        with settings(tables.ctx("t"), {convert_to_delta.SETTING: setting}):
+            made = tables.fill(SPARK, shards(tmp_path / "p", 3), tables.ctx(table))
+        tables.hold(made, ids(0, 3))
+        return str(log_of(made, 0)["commitInfo"]["operation"])
+
+    assert made("auto", "small") == "CREATE TABLE"
+    assert "a table of this size" in tables.said[-1]
+    assert made("never", "none") == "CREATE TABLE"
+    monkeypatch.setattr(convert_to_delta, "_AUTO_BYTES_A_CORE", 1)
+    assert made("auto", "large") == "CONVERT"
+    with pytest.raises(UsageError, match="convertToDelta is 'sometimes'"):
+        made("sometimes", "wrong")
+
+
 def test_where_delta_cannot_our_own_commit_does(
     tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,8 +319,13 @@ def test_somebody_else_s_table_is_optimized_by_delta_in_our_layout(tables: Table
     tables.hold(grown, ids(0, 600) + ids(1000, 5))
 
 
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """All but Delta's own note of what it committed last."""
+    return {name: value for name, value in session.conf.getAll.items() if "lastCommit" not in name}
+
+
 def test_a_table_that_was_compressed_stays_so(tables: Tables, tmp_path: Path) -> None:
-    before = dict(tables.session.conf.getAll)
+    before = settings_of(tables.session)
     done = tables.optimize(SPARK, foreign(tmp_path, 2))
     (file,) = open_table(done.uri).files
     footer = read_metadata(Path(done.uri) / file.path, file.bytes)
@@ -309,7 +334,7 @@ def test_a_table_that_was_compressed_stays_so(tables: Tables, tmp_path: Path) ->
     assert max(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) == 64
     assert not any(c.has_dictionary_page for c in (footer.row_group(0).column(i) for i in range(3)))
     assert rows_by_pyarrow(done.uri) == rows_of(ids(0, 300))
-    assert dict(tables.session.conf.getAll) == before, "the session's settings are as they were"
+    assert settings_of(tables.session) == before, "the session's settings are as they were"
 
 
 def test_another_layout_is_our_rewriter_s(tables: Tables, tmp_path: Path) -> None:

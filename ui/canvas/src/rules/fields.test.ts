@@ -173,6 +173,10 @@ describe('objections', () => {
     ['', declared(), '12'],
     ['', declared(), '12345678901234567890'],
     ['Must be at least 1 MB.', declared({ low: 1, unit: 'MB' }), 0],
+    ['Must be at least 1 volume.', declared({ low: 1, unit: 'volumes' }), 0],
+    ['Must be at most 10,000 steps.', declared({ high: 10_000, unit: 'steps' }), 10_001],
+    ['Must be at least 1e-9.', declared({ type: 'float', low: 1e-9 }), 0],
+    ['Must be at least 0.0001.', declared({ type: 'float', low: 0.0001 }), 0],
     ['Must be at most 9.', declared({ high: 9 }), '10'],
     ['', declared({ high: 9 }), '${p}'],
     ['Must be a whole number.', declared(), '$${p}'],
@@ -224,6 +228,9 @@ describe('the small things of a field', () => {
     expect(limits(declared({ low: 1, high: 4096, unit: 'MB' }))).toBe('1 to 4,096 MB');
     expect(limits(declared({ low: 1e-9, high: 10 }))).toBe('1e-9 to 10');
     expect(limits(declared({ low: 0 }))).toBe('at least 0');
+    expect(limits(declared({ low: 1, high: 20, unit: 'volumes' }))).toBe('1 to 20 volumes');
+    expect(limits(declared({ low: 1, unit: 'volumes' }))).toBe('at least 1 volume');
+    expect(limits(declared({ low: 0.125, high: 0.5 }))).toBe('0.125 to 0.5');
     expect(limits(declared({ high: 1 }))).toBe('at most 1');
     expect(limits(declared())).toBe('');
   });

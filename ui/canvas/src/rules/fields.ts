@@ -1,6 +1,7 @@
 /** Forms from declarations: which control a field gets, and how text becomes a value and back. */
 
 import type { FieldInfo, JsonValue } from '../protocol';
+import { singular } from './wording';
 
 export type Control = 'switch' | 'choice' | 'number' | 'list' | 'path' | 'secret' | 'text';
 
@@ -151,9 +152,8 @@ function scalarObjection(field: FieldInfo, type: string, value: JsonValue): stri
   const number = typeof value === 'string' ? (numberIn(value) ?? value) : value;
   if (typeof number !== 'number') return type === 'int' ? 'Must be a whole number.' : 'Must be a number.';
   if (type === 'int' && !Number.isInteger(number)) return 'Must be a whole number.';
-  const unit = field.unit ? ` ${field.unit}` : '';
-  if (field.low !== null && number < field.low) return `Must be at least ${field.low}${unit}.`;
-  if (field.high !== null && number > field.high) return `Must be at most ${field.high}${unit}.`;
+  if (field.low !== null && number < field.low) return `Must be at least ${bound(field, field.low)}.`;
+  if (field.high !== null && number > field.high) return `Must be at most ${bound(field, field.high)}.`;
   return '';
 }
 
@@ -180,11 +180,20 @@ export function placeholder(field: FieldInfo, value: JsonValue | undefined): str
 /** `1 to 4,096 MB`, `at least 0`; "" without limits. */
 export function limits(field: FieldInfo): string {
   const { low, high } = field;
-  const unit = field.unit ? ` ${field.unit}` : '';
-  const written = (n: number) => (Math.abs(n) >= 1e-4 || n === 0 ? n.toLocaleString('en-US') : String(n));
-  if (low !== null && high !== null) return `${written(low)} to ${written(high)}${unit}`;
-  if (low !== null) return `at least ${written(low)}${unit}`;
-  return high !== null ? `at most ${written(high)}${unit}` : '';
+  if (low !== null && high !== null) return `${digits(low)} to ${bound(field, high)}`;
+  if (low !== null) return `at least ${bound(field, low)}`;
+  return high !== null ? `at most ${bound(field, high)}` : '';
+}
+
+/** A limit with its unit: `1 volume`, `4,096 MB`. */
+function bound(field: FieldInfo, limit: number): string {
+  const unit = limit === 1 ? singular(field.unit) : field.unit;
+  return unit ? `${digits(limit)} ${unit}` : digits(limit);
+}
+
+function digits(amount: number): string {
+  if (amount !== 0 && Math.abs(amount) < 1e-4) return String(amount);
+  return amount.toLocaleString('en-US', { maximumSignificantDigits: 15 });
 }
 
 /** A number one step up or down, inside the field's limits: ones for whole numbers, else the leading digit. */

@@ -98,6 +98,8 @@ describe('what a card says', () => {
       time: '3 min 20 s',
       detail: '640 volumes',
     });
+    const plain = light(status('done', { reason: 'never ran before', made: '' }), undefined, run('done'), 0);
+    expect(plain.full).toBe('Done');
     const failure = { code: 'x', message: 'Disk full.', hint: 'Free some.', parameter: null };
     const failed = light(status('failed', { failure }), undefined, run('failed'), 0);
     expect(failed).toMatchObject({ word: 'Failed', detail: 'Disk full.', full: 'Failed · Disk full. · Free some.' });

@@ -129,6 +129,8 @@ function detailOf(state: LightState, status: NodeStatus | undefined, outlook: Ou
     case 'stale':
       return outlook?.reason ?? '';
     case 'done':
+      // Why it had to run is of no interest any more.
+      return status?.made ?? '';
     case 'cached':
       return status?.made || (status?.reason ?? '');
     case 'failed':

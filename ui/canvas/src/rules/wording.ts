@@ -5,8 +5,12 @@ import { count } from './figures';
 /** `1 volume`, `2,000 volumes`; a unit that is no plural ("MB") stays as it is. */
 export function plural(amount: number, noun: string): string {
   if (!noun) return count(amount);
-  const one = amount === 1 && noun.endsWith('s') && noun.length > 2;
-  return `${count(amount)} ${one ? noun.slice(0, -1) : noun}`;
+  return `${count(amount)} ${amount === 1 ? singular(noun) : noun}`;
+}
+
+/** `volume` of `volumes`; `MB` of `MB`. */
+export function singular(noun: string): string {
+  return noun.endsWith('s') && noun.length > 2 ? noun.slice(0, -1) : noun;
 }
 
 /** Bytes in powers of a thousand: `720 MB`, `1.2 GB`. */

@@ -36,7 +36,7 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
             <span className="forecast-name" dir="auto">
               {nameOf(doc, node)}
             </span>
-            <span className="quiet">{sentence(reason)}</span>
+            {runs && <span className="quiet">{sentence(reason)}</span>}
           </li>
         ))}
       </ul>

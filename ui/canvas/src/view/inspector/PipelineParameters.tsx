@@ -152,7 +152,7 @@ function Uses({ app, uses }: { app: App; uses: readonly Use[] }) {
         })),
       ]}
     >
-      used {uses.length}×
+      used in {plural(uses.length, 'fields')}
     </Menu>
   );
 }

@@ -93,15 +93,14 @@ function ParametersButton() {
     <button
       type="button"
       className="btn"
-      aria-label="Pipeline parameters"
+      aria-label={`Pipeline parameters${count > 0 ? `: ${count}` : ''}`}
       title="Parameters of the pipeline"
       onClick={() => {
         openDialog({ kind: 'parameters' });
       }}
     >
       <Braces size={15} aria-hidden />
-      <span className="wide-only">Parameters</span>
-      {count > 0 && <span className="badge">{count}</span>}
+      <span className="wide-only">Parameters</span> {count > 0 && <span className="badge">{count}</span>}
     </button>
   );
 }
