@@ -230,7 +230,7 @@ def _remove(folder: Path) -> None:
 def _child(what: str, argument: str) -> dict[str, Any]:
     """Something done in a process of its own, so that its memory is its own."""
     command = [sys.executable, "-m", "tests.benchmarks.scale", what, argument]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
@@ -254,7 +254,7 @@ def _main(what: str, argument: str) -> dict[str, Any]:
         source = open_source("arrow", dataset_from_json(argument), cores=2)
         answer["opened"] = time.perf_counter() - began
         began = time.perf_counter()
-        loader = source.loader(source.rows_in(), Reading(256, seed=0, training=True))
+        loader = source.loader(source.rows_in(), Reading(min(256, len(source.rows.ids)), seed=0, training=True))
         answer["rows"] = sum(len(batch.rows) for batch in loader.batches())
         answer["epoch"] = time.perf_counter() - began
         source.close()

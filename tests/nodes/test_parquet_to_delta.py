@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -337,7 +338,7 @@ def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p" / ("f" * 32 + ".parquet")
     with pq.ParquetWriter(path, columns, **writer_options()) as writer:
         writer.write_table(rows.append_column("site", pa.array(["x"] * 3)).cast(columns))
-    part = read_parts(first).parts[0].model_copy(update={"path": path.name, "bytes": path.stat().st_size})
+    part = replace(read_parts(first).parts[0], path=path.name, bytes=path.stat().st_size)
     with pytest.raises(DataError, match="column site"):
         parquet_to_delta(dataset_of(tmp_path / "p", [*read_parts(first).parts, part]), ctx=context(tmp_path))
     assert open_table(table.uri).version == table.version

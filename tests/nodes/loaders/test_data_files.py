@@ -50,6 +50,6 @@ def test_an_empty_table_is_told(table: VolumeDelta) -> None:
         data_files(reference(Path(table.uri), VOLUMES))
 
 
-def test_storage_urls_are_refused(table: VolumeDelta) -> None:
-    with pytest.raises(UsageError, match="local folder"):
-        data_files(table.model_copy(update={"uri": "s3://bucket/table"}))
+def test_urls_of_unknown_kinds_are_refused(table: VolumeDelta) -> None:
+    with pytest.raises(UsageError, match="does not read hdfs://"):
+        data_files(table.model_copy(update={"uri": "hdfs://host/table"}))

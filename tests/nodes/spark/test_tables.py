@@ -223,7 +223,7 @@ def test_other_columns_are_refused_before_anything_is_made(tables: Tables, tmp_p
     path = tmp_path / "p" / parts[1].path
     wider = pq.read_table(path).append_column("depth", pa.array([1.0] * 4))
     pq.write_table(wider, path)
-    parts[1] = parts[1].model_copy(update={"bytes": path.stat().st_size})
+    parts[1] = dataclasses.replace(parts[1], bytes=path.stat().st_size)
     with pytest.raises(DataError, match="column depth"):
         tables.fill(SPARK, dataset_of(tmp_path / "p", parts))
     root = tables.ctx("t").shared / "table"
@@ -276,7 +276,7 @@ def test_rows_that_changed_are_a_stale_input_with_the_history(tables: Tables, tm
     tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5))
     with pytest.raises(StaleInput, match="has other rows since"):
         tables.optimize(SPARK, table)
-    assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by delta-rs")
+    assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by voxelflow")
 
 
 def test_a_source_that_cannot_be_read_is_told_as_embedded_tells_it(tables: Tables, tmp_path: Path) -> None:
