@@ -1,4 +1,8 @@
-/** React Flow over the document. It holds what moves at the moment; the document holds what stays. */
+/**
+ * React Flow over the document. It holds what moves at the moment; the document holds what stays.
+ *
+ * Every node is drawn, in view or not: Tab and screen readers reach all, and drawing only what is in view was no faster.
+ */
 
 import {
   Background,
@@ -12,7 +16,7 @@ import {
 } from '@xyflow/react';
 import { useEffect, useMemo, type MouseEvent } from 'react';
 
-import { useApp, useCanvas } from '../../state/hooks';
+import { useApp } from '../../state/hooks';
 import { useClipboard } from './clipboard';
 import { refresh, stop } from './connecting';
 import { ConnectionLine, ConnectionReason } from './ConnectionLine';
@@ -22,7 +26,6 @@ import { NodeCard } from './NodeCard';
 import { Overview } from './Overview';
 import { PromisedWire } from './PromisedWire';
 import { stage, useStage } from './stage';
-import { hideTip } from './tips';
 import { useDragging } from './use_dragging';
 import { useItems } from './use_items';
 import { useShortcuts } from './use_shortcuts';
@@ -37,11 +40,6 @@ const ZOOM = { least: 0.1, most: 2 };
 /** Below these, cards say less in larger letters: see `data-distance` in canvas.css. */
 const MIDDLE_DISTANCE = 0.62;
 const FAR_DISTANCE = 0.36;
-/**
- * From here on only what is in view is drawn. Smaller pipelines are drawn whole, so that Tab and
- * screen readers reach every node.
- */
-const MANY = 80;
 const SELECT_MORE = ['Shift', 'Control', 'Meta'];
 const LEFT_AND_MIDDLE = [0, 1];
 const MIDDLE = [1];
@@ -51,9 +49,8 @@ export function Flow({ frame }: { frame: HTMLElement }) {
   const { nodes, edges, onNodesChange, onEdgesChange, onSelectionStart, onSelectionEnd, settle } = useItems();
   const { abandon, ...wiring } = useWiring();
   const dragging = useDragging(settle);
-  const { onInit, onMoveEnd } = useView(flow, frame);
+  const { onInit, onMoveStart, onMoveEnd } = useView(flow, frame);
   const box = useStage((s) => s.box);
-  const many = useCanvas((s) => Object.keys(s.doc.nodes).length > MANY);
   useShortcuts(abandon);
   useClipboard();
   return (
@@ -74,7 +71,7 @@ export function Flow({ frame }: { frame: HTMLElement }) {
       onEdgeMouseEnter={enterWire}
       onEdgeMouseLeave={exitWire}
       onPaneClick={stop}
-      onMoveStart={hideTip}
+      onMoveStart={onMoveStart}
       onInit={onInit}
       onMoveEnd={onMoveEnd}
       connectionLineComponent={ConnectionLine}
@@ -94,7 +91,6 @@ export function Flow({ frame }: { frame: HTMLElement }) {
       panActivationKeyCode={null}
       zoomActivationKeyCode={null}
       disableKeyboardA11y
-      onlyRenderVisibleElements={many}
       attributionPosition="top-right"
       aria-label="Pipeline"
     >

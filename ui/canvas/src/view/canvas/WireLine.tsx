@@ -1,6 +1,6 @@
 /** A wire between two cards: coloured by what flows in it, easy to hit, calm while data flows. */
 
-import { EdgeLabelRenderer, getBezierPath, useStore, type EdgeProps } from '@xyflow/react';
+import { EdgeLabelRenderer, useStore, type EdgeProps } from '@xyflow/react';
 import { Plus, X } from 'lucide-react';
 import { memo, type MouseEvent } from 'react';
 
@@ -15,6 +15,7 @@ import type { Wire } from './items';
 import { madeAt } from './Port';
 import { stage, useStage } from './stage';
 import { holdWire, leaveWire } from './wire_hover';
+import { wirePath } from './wire_path';
 
 const HIT_WIDTH = 20;
 /** The buttons keep their size when the view is small, up to a point. */
@@ -22,7 +23,6 @@ const LARGEST = 2;
 
 export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
   const { id, source, sourceHandleId, target, selected } = props;
-  const { sourceX, sourceY, sourcePosition, targetX, targetY, targetPosition } = props;
   const from = written(source, sourceHandleId ?? '');
   const kind = useCanvas((s) => kindFrom(s.doc, s.types, from));
   const flows = useCanvas(
@@ -31,7 +31,7 @@ export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
   );
   const open = useStage((s) => s.wire === id || (selected === true && s.connecting === null && s.target === null));
   const aimed = useStage((s) => s.target === id);
-  const [path, x, y] = getBezierPath({ sourceX, sourceY, sourcePosition, targetX, targetY, targetPosition });
+  const [path, x, y] = wirePath(props);
   return (
     <>
       <path className="wire-hit" d={path} strokeWidth={HIT_WIDTH} />

@@ -14,6 +14,7 @@ import type { State } from '../../state/state';
 import type { Flow } from './editor';
 import { smooth } from './motion';
 import { cardSize } from './size';
+import { hideTip } from './tips';
 
 /** What stands in the middle of the frame, in the document's pixels. */
 interface View {
@@ -107,15 +108,21 @@ export function useView(flow: Flow, frame: HTMLElement) {
     place(app.state);
   }, [app, place]);
 
+  const onMoveStart = useCallback(() => {
+    hideTip();
+    frame.toggleAttribute('data-moving', true);
+  }, [frame]);
+
   const onMoveEnd = useCallback(
     (_event: unknown, viewport: Viewport) => {
+      frame.removeAttribute('data-moving');
       const { document } = app.state;
       if (document !== null && ready.current) keep(document, viewport);
     },
-    [app, keep],
+    [app, keep, frame],
   );
 
-  return { onInit, onMoveEnd };
+  return { onInit, onMoveStart, onMoveEnd };
 }
 
 function viewOf({ x, y, zoom }: Viewport, { width, height }: Size): View {
