@@ -31,15 +31,15 @@ def tensor_of(array: NDArray[np.float32]) -> Any:
 def tf_dataset(loader: Loader) -> Any:
     """The rest of the loader's current epoch as a `tf.data.Dataset` of (volumes, labels), batch by batch.
 
-    Going through it again gives the next epoch. Batches begin at aligned addresses, so TensorFlow takes them as
-    they are. The loader's state tells what the dataset has taken, which is further on than what it has given when
-    it prefetches.
+    Going through it again gives the next epoch. TensorFlow takes the batches as they are: of arrays, `from_generator`
+    would make a copy each. The loader's state tells what the dataset has taken, which is further on than what it has
+    given when it prefetches.
     """
     import tensorflow as tf
 
-    def batches() -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    def batches() -> Iterator[tuple[Any, Any]]:
         for batch in loader.batches():
-            yield batch.volumes, batch.labels
+            yield tensor_of(batch.volumes), tensor_of(batch.labels)
 
     signature = (
         tf.TensorSpec((None, *loader.source.spec.shape), tf.float32),
