@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from engine.datasets import Selection, VolumeDelta, VolumeSpec
-from engine.errors import DataError, StaleInput, UnsupportedTable, UsageError
+from engine.errors import DataError, StaleInput, UnsupportedTable, UsageError, VoxelflowError
 from engine.table_lock import WRITER_APP_ID
 from nodes.delta.delta_log import data_version
 from nodes.volume_layout import spec_of
@@ -147,18 +147,22 @@ def load_delta(root: Path, version: int | None = None) -> DeltaTable:
     except TableNotFoundError as exc:
         raise DataError(f"there is no Delta table at {root}", hint="Run the node that makes it again.") from exc
     except DeltaError as exc:
-        text = str(exc)
-        if "nsupported" in text or "olumn mapping" in text or "is not supported" in text:
-            raise UnsupportedTable(
-                f"the table {root} uses a Delta feature that is not supported: {text}",
-                hint="Write it again without that feature, or drop the feature.",
-            ) from exc
-        if version is not None and is_table(root):
-            raise StaleInput(
-                f"version {version} of the table {root} cannot be read any more",
-                hint="Its log was cleaned or the table was replaced: run the node that makes it again.",
-            ) from exc
-        raise DataError(f"the Delta log of {root} cannot be read: {text}") from exc
+        raise unreadable(root, version, str(exc), is_there=is_table(root)) from exc
+
+
+def unreadable(root: object, version: int | None, text: str, *, is_there: bool) -> VoxelflowError:
+    """What delta-rs says of a log that it cannot read, in our words. `is_there`: whether there is a table."""
+    if "nsupported" in text or "olumn mapping" in text or "is not supported" in text:
+        return UnsupportedTable(
+            f"the table {root} uses a Delta feature that is not supported: {text}",
+            hint="Write it again without that feature, or drop the feature.",
+        )
+    if version is not None and is_there:
+        return StaleInput(
+            f"version {version} of the table {root} cannot be read any more",
+            hint="Its log was cleaned or the table was replaced: run the node that makes it again.",
+        )
+    return DataError(f"the Delta log of {root} cannot be read: {text}")
 
 
 def has_plain_log(delta: DeltaTable) -> bool:

@@ -60,16 +60,22 @@ def refuse_other_folder(root: Path, wanted: Wanted) -> None:
         )
 
 
+def refuse_other_spec(root: object, there: VolumeSpec, wanted: Wanted) -> None:
+    """Raise `SpecDiffers` when the table at `root` holds volumes of another form."""
+    if there == wanted.spec:
+        return
+    differing = [n for n in ("shape", "dtype", "classes") if getattr(there, n) != getattr(wanted.spec, n)]
+    theirs, ours = (", ".join(f"{n} {getattr(s, n)}" for n in differing) for s in (there, wanted.spec))
+    raise SpecDiffers(
+        f"the table {root} holds volumes of {theirs}; these have {ours}",
+        hint="Choose another place for the table.",
+        parameter="table",
+    )
+
+
 def refuse_other_table(table: TableVersion, wanted: Wanted) -> None:
     """Volumes of another form do not fit, and a table not made in place must not share its files from now on."""
-    if table.spec != wanted.spec:
-        differing = [n for n in ("shape", "dtype", "classes") if getattr(table.spec, n) != getattr(wanted.spec, n)]
-        there, here = (", ".join(f"{n} {getattr(s, n)}" for n in differing) for s in (table.spec, wanted.spec))
-        raise SpecDiffers(
-            f"the table {table.root} holds volumes of {there}; these have {here}",
-            hint="Choose another folder for the table.",
-            parameter="table",
-        )
+    refuse_other_spec(table.root, table.spec, wanted)
     if wanted.mode == "in_place" and not table.in_place:
         raise DataError(
             f"the table {table.root} was not made in place by this node",

@@ -73,8 +73,13 @@ def plan_work(table: TableVersion, ledger: Ledger, wanted: Wanted) -> Work:
 
 def table_file(root: Path, part: Part, mode: Mode) -> TableFile:
     """The part as a file of the table at `root`."""
+    return file_of(part, part.path if mode == "in_place" else _name_in_table(root, part))
+
+
+def file_of(part: Part, path: str) -> TableFile:
+    """The part as a table's file that lies at `path`."""
     return TableFile(
-        path=part.path if mode == "in_place" else _name_in_table(root, part),
+        path=path,
         bytes=part.bytes,
         rows=part.rows,
         labelled=part.labelled,

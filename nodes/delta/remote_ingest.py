@@ -18,7 +18,8 @@ from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.progress import Meter
 from engine.storage.objects import RemotePath
 from nodes.delta.delta_table import TableFile
-from nodes.delta.ingest_checks import SpecDiffers, Wanted, columns_of, refuse_other_columns
+from nodes.delta.ingest_checks import Wanted, columns_of, refuse_other_columns, refuse_other_spec
+from nodes.delta.ingest_plan import file_of
 from nodes.delta.parquet_rewrite import PREFIX
 from nodes.delta.remote_commit import commit_remote, create_remote
 from nodes.delta.remote_origins import origins_of
@@ -152,14 +153,7 @@ def _refuse_other_objects(root: RemotePath) -> None:
 
 
 def _refuse_other_table(table: RemoteTable, wanted: Wanted) -> None:
-    if table.spec != wanted.spec:
-        differing = [n for n in ("shape", "dtype", "classes") if getattr(table.spec, n) != getattr(wanted.spec, n)]
-        there, here = (", ".join(f"{n} {getattr(s, n)}" for n in differing) for s in (table.spec, wanted.spec))
-        raise SpecDiffers(
-            f"the table {table.root} holds volumes of {there}; these have {here}",
-            hint="Choose another place for the table.",
-            parameter="table",
-        )
+    refuse_other_spec(table.root, table.spec, wanted)
     if table.source != _source(wanted):
         raise UsageError(
             f"the table {table.root} was filled from another dataset",
@@ -173,17 +167,7 @@ def _table_file(part: Part) -> TableFile:
     if not is_content_named(name) or name.startswith(PREFIX):
         digest = hashlib.blake2b(repr(tuple(shard_of(part))).encode(), digest_size=16).hexdigest()
         name = f"{name.removesuffix('.parquet').removeprefix(PREFIX)}-{digest}.parquet"
-    return TableFile(
-        path=name,
-        bytes=part.bytes,
-        rows=part.rows,
-        labelled=part.labelled,
-        mtime_ms=part.mtime_ns // 1_000_000,
-        id_min=part.id_min,
-        id_max=part.id_max,
-        label_min=part.label_min,
-        label_max=part.label_max,
-    )
+    return file_of(part, name)
 
 
 def _source(wanted: Wanted) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.datasets import Selection, VolumeDelta, VolumeSpec
-from engine.errors import DataError, StaleInput, UnsupportedTable
+from engine.errors import DataError, UnsupportedTable
 from engine.storage.objects import RemotePath, redact, told
 from nodes.delta.delta_log import commit_name, data_version_of
-from nodes.delta.delta_table import TableFile, files_in_log, refuse_unsupported
+from nodes.delta.delta_table import TableFile, files_in_log, refuse_unsupported, unreadable
 from nodes.volume_layout import spec_of
 
 if TYPE_CHECKING:
@@ -79,20 +79,10 @@ def load_remote(root: RemotePath, version: int | None = None) -> DeltaTable:
     except TableNotFoundError as exc:
         raise DataError(f"there is no Delta table at {root}", hint="Run the node that makes it again.") from exc
     except DeltaError as exc:
-        text = redact(str(exc))
-        if "nsupported" in text or "olumn mapping" in text or "is not supported" in text:
-            raise UnsupportedTable(
-                f"the table {root} uses a Delta feature that is not supported: {text}",
-                hint="Write it again without that feature, or drop the feature.",
-            ) from None
-        if version is not None and is_remote_table(root):
-            raise StaleInput(
-                f"version {version} of the table {root} cannot be read any more",
-                hint="Its log was cleaned or the table was replaced: run the node that makes it again.",
-            ) from None
-        if not is_remote_table(root):
+        is_there = is_remote_table(root)
+        if not is_there:
             raise DataError(f"there is no Delta table at {root}", hint="Run the node that makes it again.") from None
-        raise DataError(f"the Delta log of {root} cannot be read: {text}") from None
+        raise unreadable(root, version, redact(str(exc)), is_there=is_there) from None
     except OSError as exc:
         raise told(root.url, exc) from None
 
