@@ -1,7 +1,7 @@
 """The same pipeline embedded and on Spark, beside what people write for Spark themselves.
 
-    python tests/benchmarks/spark_backend.py [--volumes 2000] [--shape 30,30,10,10] [--rounds 3] [--folder DIR]
-    python tests/benchmarks/spark_backend.py --driver 2000 20000
+    python -m tests.benchmarks spark_backend [--volumes 2000] [--shape 30,30,10,10] [--rounds 3] [--folder DIR]
+    python -m tests.benchmarks spark_backend --driver 2000 20000
 
 embedded        VolumeFolder, NumpyToParquet, ParquetToDelta, OptimizeDelta by `voxelflow run` with the profile `local`
 spark           the same run with the profile `spark-local`
@@ -35,10 +35,11 @@ import psutil
 
 from engine.datasets import VolumeDelta, VolumeParquet
 from engine.events import SparkSession as SessionEvent
-from engine.pipeline import Edge, Node, Pipeline, write_pipeline
+from engine.pipeline import write_pipeline
 from engine.runs import RunStore
 from engine.workspace import open_workspace
 from nodes.volume_parts import read_parts
+from tests.benchmarks.pipelines import etl
 
 MANY = 650_000
 EXECUTORS, CORES_EACH = 10, 4
@@ -94,25 +95,11 @@ def make_files(folder: Path, count: int, shape: tuple[int, ...]) -> None:
     (folder / "labels.csv").write_text("file,label\n" + lines)
 
 
-def our_pipeline(source: Path, target_mb: int) -> Pipeline:
-    wires = (("volumes.out", "convert.files"), ("convert.out", "table.parquet"), ("table.out", "optimize.table"))
-    return Pipeline(
-        name="etl",
-        nodes=[
-            Node(id="volumes", type="VolumeFolder", params={"folder": str(source)}),
-            Node(id="convert", type="NumpyToParquet", params={"target_file_mb": target_mb}),
-            Node(id="table", type="ParquetToDelta"),
-            Node(id="optimize", type="OptimizeDelta", params={"target_file_mb": target_mb}),
-        ],
-        edges=[Edge.model_validate({"from": a, "to": b}) for a, b in wires],
-    )
-
-
 def ours(profile: str, source: Path, folder: Path, target_mb: int) -> Took:
     """`voxelflow run` in a new workspace."""
     workspace = open_workspace(folder)
     document = workspace.pipelines / "etl.json"
-    write_pipeline(our_pipeline(source, target_mb), document)
+    write_pipeline(etl(source, target_file_mb=target_mb), document)
     options = ["--profile", profile, "--workspace", str(folder)]
     command = [sys.executable, "-m", "voxelflow", "run", str(document), *options]
     environment = os.environ | {"VOXELFLOW_DATA_ROOTS": str(source), "VOXELFLOW_TRACKING": "off"}
