@@ -25,7 +25,9 @@ from engine.errors import DataError, TableConflict, UnsupportedTable
 from engine.table_lock import WRITER_APP_ID, table_lock
 from nodes.delta.delta_log import commit_file, last_writer, newest_version
 from nodes.delta.delta_table import IN_PLACE, TableFile, TableVersion, is_table, load_delta
-from nodes.delta.log_writer import lines_of, make_checkpoint, write_commit
+from nodes.delta.log_checkpoint import SPARK_CHECKSUM, make_checkpoint
+from nodes.delta.log_state import checkpoint_file
+from nodes.delta.log_writer import lines_of, write_commit
 from nodes.durable_files import CANNOT_LINK, flush
 from nodes.volume_layout import properties
 
@@ -190,14 +192,8 @@ class TableWriter:
     def flush_log(self, version: int) -> None:
         # delta-rs leaves its files to the system's cache: a power cut could lose a commit that was reported.
         log = self.root / "_delta_log"
-        # Spark keeps a checksum of its own beside this file, and would not read what delta-rs wrote there since.
-        (log / "._last_checkpoint.crc").unlink(missing_ok=True)
-        written = (
-            commit_file(self.root, version),
-            log / f"{version:020d}.checkpoint.parquet",
-            log / "_last_checkpoint",
-            log,
-        )
+        (log / SPARK_CHECKSUM).unlink(missing_ok=True)
+        written = (commit_file(self.root, version), checkpoint_file(self.root, version), log / "_last_checkpoint", log)
         flush(p for p in written if p.exists())
 
 

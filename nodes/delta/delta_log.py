@@ -100,9 +100,14 @@ def commit_name(version: int) -> str:
 def actions(root: Path, version: int, kind: str) -> Iterator[dict[str, Any]]:
     """The commit's actions of one kind ("add", "remove", "txn" ...)."""
     for line in _lines(root, version):
-        match = _KIND.match(line)
-        if match and match[1] == kind.encode():
+        if kind_of(line) == kind:
             yield json.loads(line)[kind]
+
+
+def kind_of(line: bytes) -> str:
+    """The kind of the action in a line of a commit; "" for an empty line."""
+    match = _KIND.match(line)
+    return match[1].decode() if match else ""
 
 
 def _changes_data(lines: Iterable[bytes]) -> bool:

@@ -7,7 +7,7 @@ the table, and any feature this code does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,12 +17,15 @@ from engine.datasets import Selection, VolumeDelta, VolumeSpec
 from engine.errors import DataError, StaleInput, UnsupportedTable, UsageError, VoxelflowError
 from engine.table_lock import WRITER_APP_ID
 from nodes.delta.delta_log import data_version
+from nodes.delta.log_state import LogState, NotPlain, read_log
 from nodes.volume_layout import spec_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable, Schema
 
 Place = TypeVar("Place")
+_MANY = 50_000
 
 IN_PLACE = "voxelflow.in_place"
 """Property of a table whose files also belong to a Parquet dataset."""
@@ -122,19 +125,67 @@ def open_table(uri: str | Path, version: int | None = None) -> TableVersion:
     `UnsupportedTable` when reading its files as they are would give wrong rows.
     """
     root = local_folder(uri)
-    delta = load_delta(root, version)
+    try:
+        return _from_state(root, read_log(root, version))
+    except NotPlain:
+        return _from_delta_rs(root, load_delta(root, version))
+
+
+def _from_state(root: Path, state: LogState) -> TableVersion:
+    import pyarrow as pa
+
+    columns = _columns_of(state)
+    configuration = state.configuration
+    _refuse_partitions_and_columns(state.metadata.get("partitionColumns") or (), columns, root)
+    files = [file for batch in state.files() for file in _table_files(root, _by_column(batch), describe_file)]
+    if len(files) > _MANY:
+        # What reading took is given back, not kept for the next time.
+        pa.default_memory_pool().release_unused()
+    return TableVersion(
+        root=root,
+        version=state.version,
+        spec=spec_of(configuration, f"the table {root}"),
+        files=_sorted(files),
+        in_place=configuration.get(IN_PLACE) == "true",
+        token=int(state.transactions.get(WRITER_APP_ID, {}).get("version", 0)),
+        columns=columns,
+        plain_log=_lets_files_be_removed(configuration),
+    )
+
+
+def _columns_of(state: LogState) -> Schema:
+    from deltalake import Schema
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return Schema.from_json(state.metadata["schemaString"])
+    except (DeltaError, KeyError, TypeError, ValueError) as exc:
+        raise NotPlain(str(exc)) from exc
+
+
+def _by_column(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    least, most, nulls = (batch[name].flatten() for name in ("minValues", "maxValues", "nullCount"))
+    columns = (batch["path"], batch["size"], batch["numRecords"], nulls[1], least[0], most[0])
+    return zip(*(c.to_pylist() for c in (*columns, batch["modificationTime"], least[1], most[1])), strict=True)
+
+
+def _from_delta_rs(root: Path, delta: DeltaTable) -> TableVersion:
     refuse_unsupported(delta, root)
-    metadata = delta.metadata()
+    configuration = delta.metadata().configuration
     return TableVersion(
         root=root,
         version=delta.version(),
-        spec=spec_of(metadata.configuration, f"the table {root}"),
-        files=tuple(sorted(files_in_log(delta, root, describe_file), key=lambda f: (f.id_min, f.path))),
-        in_place=metadata.configuration.get(IN_PLACE) == "true",
+        spec=spec_of(configuration, f"the table {root}"),
+        files=_sorted(files_in_log(delta, root, describe_file)),
+        in_place=configuration.get(IN_PLACE) == "true",
         token=delta.transaction_version(WRITER_APP_ID) or 0,
         columns=delta.schema(),
         plain_log=has_plain_log(delta),
     )
+
+
+def _sorted(files: list[TableFile]) -> tuple[TableFile, ...]:
+    return tuple(sorted(files, key=lambda f: (f.id_min, f.path)))
 
 
 def load_delta(root: Path, version: int | None = None) -> DeltaTable:
@@ -169,7 +220,11 @@ def has_plain_log(delta: DeltaTable) -> bool:
     """Whether the table asks writers for nothing but the first versions of the protocol, and lets files be removed."""
     protocol = delta.protocol()
     first = protocol.min_reader_version <= 1 and protocol.min_writer_version <= 2
-    return first and delta.metadata().configuration.get("delta.appendOnly", "false").lower() != "true"
+    return first and _lets_files_be_removed(delta.metadata().configuration)
+
+
+def _lets_files_be_removed(configuration: Mapping[str, str | None]) -> bool:
+    return (configuration.get("delta.appendOnly") or "false").lower() != "true"
 
 
 def active_paths(delta: DeltaTable) -> set[str]:
@@ -190,12 +245,16 @@ def refuse_unsupported(delta: DeltaTable, root: object) -> None:
         raise UnsupportedTable(
             f"the table {root} maps its columns to other names", hint="Write it again without column mapping."
         )
-    if metadata.partition_columns:
+    _refuse_partitions_and_columns(metadata.partition_columns, delta.schema(), root)
+
+
+def _refuse_partitions_and_columns(partitions: Sequence[str], schema: Schema, root: object) -> None:
+    if partitions:
         raise UnsupportedTable(
-            f"the table {root} is partitioned by {', '.join(metadata.partition_columns)}",
+            f"the table {root} is partitioned by {', '.join(partitions)}",
             hint="Write it again without partitions: selections do their work.",
         )
-    columns = {f.name: f.type for f in delta.schema().fields}
+    columns = {f.name: f.type for f in schema.fields}
     for name, wanted in (("id", "string"), ("label", "float"), ("volume", "binary")):
         found = getattr(columns.get(name), "type", None)
         if found != wanted:
@@ -216,20 +275,29 @@ def files_in_log(delta: DeltaTable, root: Place, describe: Callable[[Place, str]
     columns = [
         table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in (*names, *optional)
     ]
-    out = []
-    for path, size, rows, unlabelled, id_min, id_max, mtime, label_min, label_max in zip(*columns, strict=True):
+    return list(_table_files(root, zip(*columns, strict=True), describe))
+
+
+def _table_files(
+    root: Place, rows: Iterable[tuple[Any, ...]], describe: Callable[[Place, str], TableFile]
+) -> Iterator[TableFile]:
+    sizes: dict[int, int] = {}
+    labels: dict[Any, Any] = {}
+    for path, size, count, unlabelled, id_min, id_max, mtime, label_min, label_max in rows:
         path = unquote(path)
         if "://" in path or path.startswith("/") or ".." in path.split("/"):
             raise UnsupportedTable(
                 f"the table {root} refers to a file outside its folder: {path}",
                 hint="It may be a shallow clone: make a full copy of it.",
             )
-        if None in (rows, unlabelled, id_min, id_max):
-            out.append(describe(root, path))
+        if None in (count, unlabelled, id_min, id_max):
+            yield describe(root, path)
             continue
-        mtime_ms = int(mtime or 0)
-        out.append(TableFile(path, size, rows, rows - unlabelled, mtime_ms, id_min, id_max, label_min, label_max))
-    return out
+        # One object for what is equal: with a file a volume, half of the memory.
+        id_max = id_min if id_max == id_min else id_max
+        size = sizes.setdefault(size, size)
+        label_min, label_max = labels.setdefault(label_min, label_min), labels.setdefault(label_max, label_max)
+        yield TableFile(path, size, count, count - unlabelled, int(mtime or 0), id_min, id_max, label_min, label_max)
 
 
 def describe_file(root: Path, path: str) -> TableFile:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +21,6 @@ from urllib.parse import quote
 from nodes.delta.delta_log import commit_file
 from nodes.delta.delta_table import TableFile
 from nodes.durable_files import flush
-
-_SPARK_CHECKSUM = "._last_checkpoint.crc"
 
 
 def write_commit(root: Path, version: int, lines: Iterable[bytes]) -> None:
@@ -88,30 +86,6 @@ def lines_of(
                 "stats": file.statistics(),
             },
         )
-
-
-def make_checkpoint(root: Path, version: int, every: int) -> Sequence[Path]:
-    """Have delta-rs sum up the log when the last time was `every` versions ago; gives what it wrote.
-
-    It only saves readers time: nothing is lost without it.
-    """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    log = root / "_delta_log"
-    try:
-        last = int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
-    except (OSError, ValueError, KeyError, TypeError):
-        last = 0
-    if version - last < every:
-        return ()
-    try:
-        DeltaTable(str(root), version=version).create_checkpoint()
-    except DeltaError:
-        return ()
-    # Spark keeps a checksum of its own beside this file, and would not read what delta-rs wrote there since.
-    (log / _SPARK_CHECKSUM).unlink(missing_ok=True)
-    return [p for p in (log / f"{version:020d}.checkpoint.parquet", log / "_last_checkpoint", log) if p.exists()]
 
 
 def _line(kind: str, action: Mapping[str, Any]) -> bytes:

@@ -135,12 +135,11 @@ def open_ledger(table: TableVersion) -> Ledger:
 def write_ledger(table: TableVersion, ledger: Ledger, token: int) -> None:
     """Keep the ledger under `token`, durable. It counts from the moment a commit carries that token."""
     active = {f.path for f in table.files}
-    # What vacuum deleted is forgotten here.
-    there = {entry.name for entry in os.scandir(table.root)}
 
     def rows() -> Iterator[_Row]:
         for path, segments in ledger.files.items():
-            if path in active or path in there or ("/" in path and (table.root / path).exists()):
+            # What vacuum deleted is forgotten here.
+            if path in active or os.path.exists(f"{table.root}/{path}"):
                 yield from (_row(path, segment, ledger.owners) for segment in segments)
         yield from (_row("", Segment(shard, 0), ledger.owners) for shard in sorted(ledger.absorbed))
 

@@ -11,6 +11,7 @@ file for metadata, more than half of it delta-rs' own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,8 @@ def _bring_up(root: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext,
     with open_staging(root) as staging:
         _Filling(table, ledger, work, wanted, staging, ctx).run(writer)
         staging.clear()
+    # What the change needed goes before the table comes: with a file a volume, each is hundreds of megabytes.
+    del table, ledger, work
     return open_table(root)
 
 
@@ -123,7 +126,7 @@ class _Filling:
         self._refuse_common_ids(added, trimmed)
         changes += [self._add(file) for file in zip(work.adds, added, strict=True)]
         self._staging.join(trimmed)
-        flush_many([*(table.root / f.path for f in added), table.root])
+        flush_many(chain((table.root / f.path for f in added), [table.root]))
         ctx.commit_point("delta:before-ledger")
         write_ledger(table, self._ledger, writer.token)
         ctx.commit_point("delta:before-commit")
@@ -171,7 +174,9 @@ class _Filling:
             return any(s.shard is None or self._ledger.owners.get(s.shard) != source for s in segments)
 
         leaving = {f.path for f in (*work.drops, *work.trims)}
-        present: list[Located] = [(table.root / f.path, f) for f in table.files if f.path not in leaving]
-        present += [(self._staging.where(f.path), f) for f in trimmed]
-        new = [(self._wanted.folder / p.path, f) for p, f in zip(work.adds, added, strict=True)]
-        refuse_common_ids(table, new, [(path, f) for path, f in present if from_elsewhere(f)])
+        staying = (f for f in table.files if f.path not in leaving)
+        present: list[Located] = [(table.root / f.path, f) for f in staying if from_elsewhere(f)]
+        present += [(self._staging.where(f.path), f) for f in trimmed if from_elsewhere(f)]
+        if present:
+            new = [(self._wanted.folder / p.path, f) for p, f in zip(work.adds, added, strict=True)]
+            refuse_common_ids(table, new, present)

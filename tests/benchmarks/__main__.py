@@ -40,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(rest)
     from tests.benchmarks.reports import keep, show
 
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"voxelflow-{name}-", dir=options.folder) as place:
         # Not the person's settings, trust or MLflow server.
         os.environ |= {"XDG_CONFIG_HOME": f"{place}/config", "VOXELFLOW_TRACKING": "off"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,7 @@ class Spark(_Ingest):
         from pyspark.sql import SparkSession
 
         super().__init__(source, home, count)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         # Spark is given a folder: one with only these files.
         self._folder = Path(f"{home}-files")
         self._folder.mkdir()

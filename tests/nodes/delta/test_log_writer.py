@@ -21,7 +21,8 @@ from nodes.delta import delta_commit
 from nodes.delta.delta_commit import Change, table_writer
 from nodes.delta.delta_log import actions, commit_file
 from nodes.delta.delta_table import TableFile, describe_file, open_table
-from nodes.delta.log_writer import make_checkpoint, write_commit
+from nodes.delta.log_checkpoint import make_checkpoint
+from nodes.delta.log_writer import write_commit
 from nodes.volume_layout import schema
 
 ODD = ["a b.parquet", "50%25 + é&?#=x.parquet", 'quo"te;[1]~.parquet']
