@@ -126,7 +126,7 @@ def open_table(uri: str | Path, version: int | None = None) -> TableVersion:
     """
     root = local_folder(uri)
     try:
-        return _from_state(root, read_log(root, version))
+        return _from_state(root, read_log(root, version, removes=False))
     except NotPlain:
         return _from_delta_rs(root, load_delta(root, version))
 
