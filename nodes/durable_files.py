@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -39,6 +40,18 @@ def start_writing(handle: int, offset: int, length: int) -> None:
     """
     if (call := _sync_file_range()) is not None:
         call(handle, offset, length, _SYNC_FILE_RANGE_WRITE)
+
+
+def will_read(path: Path) -> None:
+    """Have the system begin to read the file from the disk, without waiting; a hint, no promise."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    with contextlib.suppress(OSError):  # whoever reads it will say what is wrong
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(handle)
 
 
 @cache

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
 from engine.failpoints import failpoint
+from engine.storage.room import room
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -71,7 +72,7 @@ class RangeCache:
         try:
             with path.open("rb", buffering=0) as file:
                 magic, length, checksum = _HEAD.unpack(file.read(_HEAD.size))
-                data = bytearray(length) if length == end - start else bytearray()
+                data = room(length if length == end - start else 0)
                 whole = magic == _MAGIC and len(data) == length and file.readinto(data) == length
                 if whole and zlib.crc32(data) == checksum:
                     os.utime(file.fileno())

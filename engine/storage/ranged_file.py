@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.storage.cache import RangeCache
 from engine.storage.objects import RemotePath
+from engine.storage.room import room
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -90,7 +91,7 @@ class RangedFile(io.RawIOBase):
         return data
 
     def _in_pieces(self, start: int, end: int) -> Buffer:
-        out = memoryview(bytearray(end - start))
+        out = room(end - start)
 
         def fetch(at: int) -> None:
             last = min(at + PIECE, end)

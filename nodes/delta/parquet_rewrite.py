@@ -25,6 +25,7 @@ from engine.datasets import VolumeSpec
 from engine.errors import DataError
 from nodes.delta.footers import read_footer
 from nodes.delta.parquet_concat import can_join, join, template
+from nodes.durable_files import will_read
 from nodes.volume_layout import ROW_GROUP_ROWS, schema, writer_options
 
 GROUP_BYTES = 64 << 20
@@ -120,6 +121,8 @@ def _join(sources: Sequence[RowSource], recipe: Recipe, path: Path, on_rows: Cal
     """Copy whole files into one without decoding them; [] when they are not fit for it."""
     if any(len(s.keep) != 1 or s.keep[0][0] for s in sources) or sum(s.bytes for s in sources) > recipe.max_bytes:
         return []
+    for source in sources:
+        will_read(source.path)
     empty = template(recipe.schema, writer_options(recipe.compression))
     codec = recipe.compression.upper().replace("NONE", "UNCOMPRESSED")
     # Footers one after another, never all at once: a bin may have thousands of files.
