@@ -24,24 +24,29 @@ pytestmark = pytest.mark.slow
 
 SHAPE = (12, 12, 8, 2)
 COUNT = 600
-COMMIT_POINTS = [
-    "parquet:part-written",
-    "parquet:part-renamed#2",
-    "parquet:before-manifest",
-    "parquet:after-manifest",
-    "delta:file-linked#2",
-    "delta:before-ledger",
-    "delta:before-commit",
-    "delta:after-commit",
-    "optimize:file-written",
-    "optimize:before-commit",
-    "optimize:after-commit",
-    "optimize:before-vacuum",
-    "supervisor:before-result",
-    "supervisor:before-result#3",
-    "supervisor:after-result#2",
+CHAINS = [
+    [
+        "supervisor:before-result",
+        "parquet:part-written",
+        "parquet:before-manifest",
+        "delta:file-linked#2",
+        "delta:before-commit",
+        "optimize:file-written",
+        "optimize:before-commit",
+        "optimize:before-vacuum",
+    ],
+    [
+        "parquet:part-renamed#2",
+        "parquet:after-manifest",
+        "delta:before-ledger",
+        "delta:after-commit",
+        "optimize:after-commit",
+    ],
+    ["supervisor:before-result#3"],
+    ["supervisor:after-result#2"],
 ]
-"""Every named commit point on the way from files to the table; `#n` is its n-th passing."""
+"""Every named commit point on the way from files to the table; `#n` is its n-th passing. A run is killed at each point of
+its chain, one after the other, resumed in between."""
 
 
 def etl(folder: Path, *, table: str = "", name: str = "etl") -> Pipeline:
@@ -107,18 +112,24 @@ def finish_killed(runner: Runner, run_id: str) -> dict:
 
 @pytest.mark.timeout(900)
 def test_a_kill_at_every_commit_point(volumes, undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, point in enumerate(COMMIT_POINTS):
+    for number, chain in enumerate(CHAINS):
         runner = runner_in(open_workspace(tmp_path / f"killed-{number}"))
-        once = tmp_path / f"once-{number}"
-        monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
-        monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
-        run_id = runner.start(etl(volumes[0]))
-        assert runner.finish(run_id).state in ("failed", "lost"), point
-        assert once.exists(), f"{point} was never passed"
+        run_id = ""
+        for point in chain:
+            once = tmp_path / f"once-{number}-{point}"
+            monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+            monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
+            if run_id:
+                run, _ = runner.resume(run_id)
+            else:
+                run_id = runner.start(etl(volumes[0]))
+                run = runner.finish(run_id)
+            assert run.state in ("failed", "lost"), point
+            assert once.exists(), f"{point} was never passed"
         tasks = finish_killed(runner, run_id)
-        assert rows(tasks["optimize"].outputs["out"]) == volumes[1], point
-        assert record(runner.store) == undisturbed, point
-        assert list(runner.workspace.scratch.iterdir()) == [], point
+        assert rows(tasks["optimize"].outputs["out"]) == volumes[1], chain
+        assert record(runner.store) == undisturbed, chain
+        assert list(runner.workspace.scratch.iterdir()) == [], chain
 
 
 @pytest.mark.timeout(900)
