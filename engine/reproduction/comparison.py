@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from engine.reproduction.recorded import Curve, Recorded, Told
 
 _MEASURED = re.compile(
-    r"(^|/)(system|time|timing|times|speed|throughput|resources|memory|device)/"
-    r"|(^|[_/.])(seconds|rate_per_s|waiting|computing|checkpointing|elapsed|duration)$"
-    r"|_(s|ms|seconds|per_s|per_second|mb|gb|bytes|megabytes|percent|percentage)$"
+    r"(^|[_/.])(seconds|elapsed|duration|latency|throughput|system|time|speed|memory)([_/.]|$)"
+    r"|_(s|ms|per_s|per_second|mb|gb|bytes|megabytes|percent|percentage)$"
 )
 _LARGEST = 1.7976931348623157e308
 """What MLflow's databases keep in the place of infinity."""

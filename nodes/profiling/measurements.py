@@ -115,7 +115,11 @@ class _Measurements:
         shutil.rmtree(folder.path, ignore_errors=True)
         folder.path.mkdir(parents=True)
         folder.write_job(self._job(folder, workers, batch_size))
-        group = self._start(folder, workers)
+        try:
+            group = self._start(folder, workers)
+        except UsageError as exc:
+            # Such as more workers than Spark runs at a time: the other rows may do.
+            return self._without(workers, batch_size, exc.line())
         try:
             # What the workers tell of their training is nobody's news here.
             events = EventReader(folder.events, lambda event: None, KnownSteps(()))

@@ -83,6 +83,10 @@ def test_nothing_to_compare_is_not_equal() -> None:
         ("waiting_s", True),
         ("time/waiting", True),
         ("epoch_seconds", True),
+        ("epoch_seconds_data", True),
+        ("samples_per_second", True),
+        ("latency_p95", True),
+        ("timeless", False),
         ("peak_memory_mb", True),
     ],
 )
