@@ -110,7 +110,8 @@ def _tell(recorded: Recorded, now: Recorded, found: list[Difference] | None, *, 
 def _lines(recorded: Recorded, comparison: Comparison) -> Iterator[str]:
     equal = [c for c in comparison.curves if c.equal]
     for curve in equal[:_NAMED]:
-        yield f"{curve.node}.{curve.name}: {curve.points:,} points, all equal"
+        earlier = f"; {curve.earlier:,} earlier ones were another run's then" if curve.earlier else ""
+        yield f"{curve.node}.{curve.name}: {curve.points:,} points, all equal{earlier}"
     if len(equal) > _NAMED:
         yield f"... and {len(equal) - _NAMED} more curves, all equal"
     for curve in comparison.curves:

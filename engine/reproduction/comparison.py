@@ -24,8 +24,9 @@ _LARGEST = 1.7976931348623157e308
 class CurveCompared:
     """One curve of both runs. Steps are those of the curve, differences those of values at the same step.
 
-    `missing` steps only the first run has, `extra` ones only the second. `largest` is the largest absolute difference
-    (infinite when only one of two values is a number), first seen at `first`.
+    `missing` steps only the first run has, `extra` ones only the second. `earlier` counts those of the second before
+    the first one's beginning: a training that went on from a shorter one did not tell them again. `largest` is the
+    largest absolute difference (infinite when only one of two values is a number), first seen at `first`.
     """
 
     node: str
@@ -33,6 +34,7 @@ class CurveCompared:
     points: int
     missing: tuple[int, ...] = ()
     extra: tuple[int, ...] = ()
+    earlier: int = 0
     differing: int = 0
     largest: float = 0.0
     first: int | None = None
@@ -103,12 +105,15 @@ def compare(before: Recorded, now: Recorded) -> Comparison:
 def _curve(node: str, name: str, old: Curve, new: Curve) -> CurveCompared:
     both = sorted(old.keys() & new.keys())
     apart = dict(_apart(old, new, both))
+    begin = min(old, default=None)
+    extra = sorted(step for step in new.keys() - old.keys() if begin is None or step > begin)
     return CurveCompared(
         node,
         name,
         points=len(both),
         missing=tuple(sorted(old.keys() - new.keys())),
-        extra=tuple(sorted(new.keys() - old.keys())),
+        extra=tuple(extra),
+        earlier=len(new.keys() - old.keys()) - len(extra),
         differing=len(apart),
         largest=max(apart.values(), default=0.0),
         first=min(apart, default=None),

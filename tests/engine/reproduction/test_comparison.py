@@ -46,6 +46,12 @@ def test_missing_and_extra_points_and_curves_are_differences() -> None:
     assert not found.equal
 
 
+def test_what_a_continued_training_did_not_tell_again_is_no_difference() -> None:
+    found = compare(_run(loss={3: 0.3, 4: 0.2}), _run(loss={1: 1.0, 2: 0.5, 3: 0.3, 4: 0.2}))
+    (curve,) = found.curves
+    assert (found.equal, curve.points, curve.earlier, curve.extra) == (True, 2, 2, ())
+
+
 def test_not_a_number_and_infinity() -> None:
     both = compare(_run(loss={1: math.nan, 2: math.inf}), _run(loss={1: math.nan, 2: 1.7976931348623157e308}))
     assert both.equal
