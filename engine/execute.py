@@ -238,7 +238,7 @@ class Execution:
             cores=profile.cores,
             memory_bytes=profile.memory_bytes // profile.parallel_tasks,
             gpus=profile.gpus,
-            seed=int(task.identity.fingerprint[:8], 16),
+            seed=task.given_seed,
             previous=task.previous,
             extends=task.extends,
             listings=task.listings,

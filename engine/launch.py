@@ -69,6 +69,11 @@ def prepare(
     return Prepared(resolved, observation, with_problems(made, catalog.problems))
 
 
+def new_suffix() -> str:
+    """What the new folders of forced work are named after: the plan needs it before the run is recorded."""
+    return f"{time.time_ns():x}"[-10:]
+
+
 def with_problems(made: Plan, problems: Iterable[Diagnostic]) -> Plan:
     """The plan with the catalogue's problems among its diagnostics."""
     return made.model_copy(update={"diagnostics": (*problems, *made.diagnostics)})
@@ -90,29 +95,30 @@ def start(
     Raises as `prepare` does; then no run was recorded.
     """
     choice = choice or Choice()
-    # Named before it is recorded, since the plan names folders after it.
-    suffix = f"{time.time_ns():x}"[-10:]
+    suffix = new_suffix()
     ready = prepare(
         pipeline, catalog, workspace, store,
         values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
     )  # fmt: skip
-    document = dump(with_values(pipeline, values or {}))
-    used = ready.plan.profile
-    options: dict[str, JsonValue] = {
-        "start": choice.start,
-        "end": choice.end,
-        "fresh": choice.fresh,
-        "backend": used.backend,
-    }
+    options: dict[str, JsonValue] = {"start": choice.start, "end": choice.end, "fresh": choice.fresh}
+    return begin(with_values(pipeline, values or {}), ready.plan, workspace, store, options), ready.plan
+
+
+def begin(
+    document: Pipeline, made: Plan, workspace: Workspace, store: RunStore, options: Mapping[str, JsonValue]
+) -> str:
+    """Record a new run of the plan that was made for `document`, and start its process. Gives the run's id."""
+    text, used = dump(document), made.profile
+    kept: dict[str, JsonValue] = {**options, "backend": used.backend}
     if used.price_per_hour is not None:
         # As it was then: the file may name another price when someone asks what the run has cost.
-        options["price_per_hour"] = used.price_per_hour
-    run_id = store.create_run(pipeline.name, document, options, ready.plan.profile.name)
+        kept["price_per_hour"] = used.price_per_hour
+    run_id = store.create_run(document.name, text, kept, used.name)
     folder = workspace.run_folder(run_id)
-    (folder / "pipeline.json").write_text(document, encoding="utf-8")
-    (folder / "plan.json").write_text(ready.plan.model_dump_json(indent=1), encoding="utf-8")
+    (folder / "pipeline.json").write_text(text, encoding="utf-8")
+    (folder / "plan.json").write_text(made.model_dump_json(indent=1), encoding="utf-8")
     _spawn(workspace, run_id)
-    return run_id, ready.plan
+    return run_id
 
 
 def read_plan(workspace: Workspace, run_id: str) -> Plan | None:

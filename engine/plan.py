@@ -66,6 +66,13 @@ class PlannedTask(BaseModel):
     uses_all_cores: bool = False
     retries: int = 0
     timeout_s: float | None = None
+    seed: int | None = None
+    """Of an earlier run that is done over again; None takes it from the fingerprint."""
+
+    @property
+    def given_seed(self) -> int:
+        """What the task's context gives the node as a seed."""
+        return int(self.identity.fingerprint[:8], 16) if self.seed is None else self.seed
 
 
 class Plan(BaseModel):

@@ -377,6 +377,11 @@ class RunStore:
         )
         return [r["run_id"] for r in rows]
 
+    def tracked(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every run of which something was sent, with the tracker's state."""
+        for row in self._read("SELECT run_id, state FROM tracking"):
+            yield row["run_id"], json.loads(row["state"])
+
     # --- the database -----------------------------------------------------------------------
 
     def _run(self, row: sqlite3.Row) -> Run:

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 import traceback
+from contextlib import suppress
 
 from engine.catalog import Catalog
+from engine.environment import keep_environment
 from engine.errors import ExecutionError
 from engine.events import RunStateChanged
 from engine.execute import Execution
@@ -50,6 +52,9 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     store.set_tasks(run_id, [(t.node, t.node_type, t.title) for t in plan.tasks])
     store.begin_attempt(run_id)
     store.add_events(run_id, [RunStateChanged(state="running")])
+    # Before the tracker, which sends it.
+    with suppress(OSError):  # a full disk is for the tasks to tell
+        keep_environment(workspace, run_id, plan, catalog)
     _start_tracker(workspace, run_id)
     execution = Execution(workspace, store, catalog, run_id, plan)
     signal.signal(signal.SIGTERM, lambda *_: execution.cancel())

@@ -9,4 +9,5 @@ BUILT_IN = (
     "nodes.split_dataset",
     "nodes.inspect_dataset",
     "nodes.train_resnet3d",
+    "nodes.profile_training",
 )

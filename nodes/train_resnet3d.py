@@ -154,7 +154,7 @@ def _preview(look: Look) -> Preview:
     validation = look.inputs.get("validation")
     for port, preview in (("data", data), ("validation", validation)):
         if preview is not None:
-            _check_input(look, port, preview)
+            check_input(look, port, preview)
     if validation is not None and data.spec and validation.spec and _form(data) != _form(validation):
         look.problem(
             "VF507",
@@ -193,7 +193,7 @@ def _form(preview: Preview) -> tuple[object, ...]:
     return preview.spec.shape, preview.spec.dtype
 
 
-def _check_input(look: Look, port: str, preview: Preview) -> None:
+def check_input(look: Look, port: str, preview: Preview) -> None:
     loader = look.params["loader"]
     if preview.kind not in READS[loader]:
         fitting = [name for name, kinds in READS.items() if preview.kind in kinds]

@@ -1,4 +1,4 @@
-"""`voxelflow runs`: the history: list, show, logs, resume, cancel."""
+"""`voxelflow runs`: the history: list, show, logs, resume, cancel, reproduce."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import click
 from engine.cli.session import Session, json_option, workspace_option
 
 
-@click.group("runs", short_help="The history: list, show, logs, resume, cancel.", invoke_without_command=True)
+@click.group(
+    "runs", short_help="The history: list, show, logs, resume, cancel, reproduce.", invoke_without_command=True
+)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """The runs of a workspace. RUN is a run's id, the beginning or end of one, or "last"."""
@@ -114,3 +116,54 @@ def cancel_run(session: Session, run: str, as_json: bool, root: Path | None) -> 
     else:
         say(f"asked run {found.run_id} to stop; `voxelflow runs show {found.run_id}` tells when it has")
     return 0
+
+
+@command.command("reproduce", short_help="Do a training over on the same data and compare.")
+@click.argument("run")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Give a parameter of the pipeline another value than then; can be repeated.",
+)
+@click.option("--profile", metavar="NAME", help="The compute profile. Default: the one of then.")
+@click.option("--with", "other", metavar="RUN", help="Start nothing; compare with this finished run.")
+@json_option
+@workspace_option
+@click.pass_obj
+def reproduce_run(
+    session: Session,
+    run: str,
+    settings: tuple[str, ...],
+    profile: str | None,
+    other: str | None,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Do RUN over and report the difference. RUN is an id in MLflow, also of a run made elsewhere, or a run's id.
+
+    The nodes that told curves run again, on the versions of the data that they were given, with the parameters and
+    seeds of then and nothing from the cache. The data must be where they were; what made them is not run.
+    Secrets are names of environment variables, so set these first.
+
+    Told are the differences in packages, code, git state and machine, then each curve and figure. Figures of time,
+    rate and memory are not compared. Models and results of the new run are kept apart; `voxelflow clean` frees them.
+
+    Exit status: 0 when all is exactly equal, 1 when something differs, the data are gone or the run failed, 2 for a run
+    that is not known or cannot be started, 130 when it was cancelled. With --json the last line is the comparison:
+    {"event": "reproduced", "equal": ...}.
+    """
+    from engine.cli.reproduce import compare_with, reproduce
+    from engine.errors import UsageError
+    from engine.runs import RunStore
+
+    workspace = session.workspace(root)
+    store = RunStore(workspace)
+    if other is not None:
+        if settings or profile:
+            raise UsageError("--with starts nothing, so --set and --profile mean nothing beside it")
+        return compare_with(workspace, store, run, other, as_json=as_json)
+    return reproduce(
+        workspace, store, session.catalog(workspace), run, settings=settings, profile=profile, as_json=as_json
+    )

@@ -18,7 +18,7 @@ time, and a tracker that is killed goes on where it was.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.run_lock import is_held
 from engine.tracking.destination import destination
@@ -26,7 +26,10 @@ from engine.tracking.follow import TRACKER_LOCK, Patience, follow
 from engine.tracking.state import TrackState
 from engine.workspace import Workspace
 
-__all__ = ["Patience", "location", "run_link", "send_pending", "track_run"]
+if TYPE_CHECKING:
+    from engine.runs import RunStore
+
+__all__ = ["Patience", "location", "run_link", "send_pending", "track_run", "tracked_here"]
 
 
 def track_run(workspace: Workspace, run_id: str, *, until_ended: bool = True, patience: Patience | None = None) -> bool:
@@ -105,3 +108,12 @@ def run_link(workspace: Workspace, run_id: str) -> dict[str, Any]:
     if state.location.startswith(("http://", "https://")):
         out["url"] = f"{state.location}/#/experiments/{state.experiment}/runs/{state.run}"
     return out
+
+
+def tracked_here(store: RunStore, mlflow_run: str) -> str | None:
+    """The run of this workspace that `mlflow_run` is, or is a node of; None when it ran elsewhere."""
+    for run_id, saved in store.tracked():
+        state = TrackState.model_validate(saved)
+        if mlflow_run in (state.run, *(child.run for child in state.children.values())):
+            return run_id
+    return None

@@ -139,6 +139,7 @@ class _Follower:
                     "voxelflow.pipeline": run.pipeline,
                     "voxelflow.profile": run.profile,
                     "mlflow.note.content": _note(run),
+                    **({"voxelflow.reproduces": again} if (again := run.options.get("reproduces")) else {}),
                 },
             )
             self._save()
@@ -213,5 +214,6 @@ def _note(run: Run) -> str:
     return (
         f"Pipeline **{run.pipeline}**, run `{run.run_id}` of Voxelflow.\n\n"
         "Its document is the artifact `pipeline.json`; "
-        f"`voxelflow run pipeline.json --profile {run.profile}` runs it again."
+        f"`voxelflow run pipeline.json --profile {run.profile}` runs it again; "
+        f"`voxelflow runs reproduce {run.run_id}` repeats its training on the same data and compares."
     )

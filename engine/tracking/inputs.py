@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from engine.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet, VolumeSpec
+from engine.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet, VolumeSpec, dataset_from_json
 from engine.node import DEFAULT_OUTPUT
 from engine.pipeline import Edge
 from engine.tracking.destination import without_userinfo
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Dataset as Entity
     from mlflow.entities import DatasetInput
 
+REFERENCE = "reference"
+"""In a dataset's profile: the whole reference, from which a run is done again."""
 _Volumes = VolumeFiles | VolumeParquet | VolumeDelta
 
 
@@ -45,8 +47,23 @@ def _entity(name: str, reference: _Volumes) -> Entity:
         source_type=kind,
         source=json.dumps(source),
         schema=_schema(reference.spec),
-        profile=json.dumps(_profile(reference)),
+        profile=json.dumps(_profile(reference) | {REFERENCE: _public(reference).model_dump(mode="json")}),
     )
+
+
+def recorded_reference(profile: str) -> Dataset | None:
+    """The reference in a dataset's profile as it was sent; None where there is none."""
+    try:
+        return dataset_from_json(json.loads(profile)[REFERENCE])
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _public(reference: _Volumes) -> _Volumes:
+    changes = {"uri": without_userinfo(reference.uri)}
+    if isinstance(reference, VolumeFiles | VolumeParquet):
+        changes["manifest"] = without_userinfo(reference.manifest)
+    return reference.model_copy(update=changes)
 
 
 def _source(reference: _Volumes) -> tuple[str, dict[str, object]]:

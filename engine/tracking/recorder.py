@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import Dataset
+from engine.environment import Environment, kept_environment
 from engine.events import (
     Artifact,
     Event,
@@ -49,8 +50,11 @@ STATUS: Mapping[RunState, str] = {
 }
 _TASK_STATUS: Mapping[TaskState, str] = {"done": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 _FOLDERS = {"plot": "plots", "table": "files", "file": "files", "model": "models"}
-_SYSTEM = "system/"
+DOCUMENT, ENVIRONMENT, REQUIREMENTS = "pipeline.json", "environment.json", "requirements.txt"
+"""Artifacts of the pipeline's run: what it takes to do it again."""
+SYSTEM = "system/"
 """MLflow's pages show metrics with this prefix under "System metrics"."""
+FACTS = "facts/"
 
 
 class Recorder:
@@ -72,7 +76,7 @@ class Recorder:
         return self._open(self.state.run)
 
     def describe(self) -> None:
-        """Send what is known of the run from the start: document and parameters."""
+        """Send what is known of the run from the start: document, parameters and environment."""
         parent = self.parent
         for name, value in self._described.settings.items():
             parent.param(name, value)
@@ -80,7 +84,22 @@ class Recorder:
             for name, value in params.items():
                 parent.param(f"{node}.{name}", value)
         parent.flush()
-        self._guarded("pipeline.json", lambda: self._client.log_text(parent.id, self._run.document, "pipeline.json"))
+        self._guarded(DOCUMENT, lambda: self._client.log_text(parent.id, self._run.document, DOCUMENT))
+        environment = kept_environment(self._store.workspace.run_folder(self._run.run_id))
+        if environment is not None:
+            self._guarded("the environment", lambda: self._environment(environment))
+
+    def _environment(self, environment: Environment) -> None:
+        parent, git = self.parent, environment.git
+        if git.commit:
+            parent.tag("mlflow.source.git.commit", git.commit)
+            parent.tag("voxelflow.git.uncommitted_changes", git.changes or "none")
+        if git.branch:
+            parent.tag("mlflow.source.git.branch", git.branch)
+        parent.tag("voxelflow.machine", environment.machine.describe())
+        parent.flush()
+        self._client.log_text(parent.id, environment.requirements, REQUIREMENTS)
+        self._client.log_text(parent.id, environment.model_dump_json(indent=1) + "\n", ENVIRONMENT)
 
     def record(self, seq: int, event: Event) -> None:
         """Take one event. What has many points waits for `flush`; the rest is sent at once."""
@@ -176,7 +195,7 @@ class Recorder:
         run.param(name, value)
         if is_number(value):
             # Apart from the curves: a fact may have the name of one.
-            run.point(f"facts/{name}", float(value), time)
+            run.point(FACTS + name, float(value), time)
 
     # --- what a node reports while it runs ---------------------------------------------------
 
@@ -192,13 +211,13 @@ class Recorder:
 
     def _system(self, event: SystemSample) -> None:
         for name, value in event.values.items():
-            self.parent.point(_SYSTEM + name, value, event.time, self.state.samples)
+            self.parent.point(SYSTEM + name, value, event.time, self.state.samples)
         self.state.samples += 1
         for node, child in self.state.children.items():
             if not self.state.node(node).running:
                 continue
             for name, value in event.values.items():
-                self._open(child.run).point(_SYSTEM + name, value, event.time, child.samples)
+                self._open(child.run).point(SYSTEM + name, value, event.time, child.samples)
             child.samples += 1
 
     def _child(self, seq: int, node: str, time: float) -> ChildState:

@@ -22,6 +22,7 @@ from nodes.training.settings import Manner, Settings
 from nodes.training.tensorflow_setup import configure, keras, tf
 from nodes.training.trained_model import CURVES, DESCRIPTION, HISTORY, MLFLOW_MODEL, publish
 from nodes.training.training_loop import Training, train
+from nodes.training.weights_digest import weights_digest
 
 
 def train_and_publish(
@@ -88,6 +89,7 @@ def carry_out(
         description=_description(prepared, begin),
     )
     ctx.commit_point("train:after-save")
+    ctx.facts(weights=weights_digest(model))
     ctx.artifact("model", ctx.out / MLFLOW_MODEL, f"resnet3d-{settings.depth}")
     ctx.artifact("plot", ctx.out / CURVES)
     ctx.artifact("file", ctx.out / DESCRIPTION)

@@ -183,6 +183,29 @@ class TestTrainResNet3D(NodeConformance):
         return json.loads((Path(model.uri) / "history.json").read_text()), dict(model.metrics)
 
 
+class TestProfileTraining(NodeConformance):
+    node_type = "ProfileTraining"
+    bad_parameters = {"depth": 19, "batch_sizes": [0], "workers": [65], "steps": 0, "warmup": -1, "loader": "guess"}
+    commit_points = ("profile:row-kept",)
+
+    def document(self, tmp_path: Path) -> Pipeline:
+        write_volumes(tmp_path / "volumes", 12, shape=(8, 8, 8, 1))
+        return pipeline(
+            box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
+            box("convert", "NumpyToParquet"),
+            box("table", "ParquetToDelta"),
+            # The whole model takes half a minute a size: test_profile has several sizes, with a small one.
+            box("it", "ProfileTraining", batch_sizes=[2, 64], optimizer="sgd", steps=1, warmup=0),
+            wires="folder.out>convert.files convert.out>table.parquet table.out>it.data",
+        )
+
+    def content(self, outputs: Mapping[str, Dataset]) -> Any:
+        page = Path(outputs["out"].uri)
+        assert "data:image/png;base64," in page.read_text()
+        kept = json.loads(page.with_name("profile.json").read_text())
+        return [(row["workers"], row["batch_size"], row["outcome"], row["note"]) for row in kept["rows"]]
+
+
 def test_every_built_in_node_is_here() -> None:
     covered = {c.node_type for c in NodeConformance.__subclasses__()}
     assert covered == {t.name for t in voxelflow.catalog()}

@@ -2,6 +2,7 @@
 
     python tiny_worker.py serve SOCKET           the process that forks; ends when its input closes
     python tiny_worker.py SOCKET FOLDER RANK     takes the place of nodes.training.workers.worker
+    python tiny_worker.py SOCKET profile ...     takes that of nodes.profiling.measuring_worker
 
 The second hands its input and outputs to the first and ends as the forked process does; when it is killed,
 so is that one.
@@ -25,6 +26,7 @@ def serve(address: str) -> None:
     from training_scenarios import tiny_network
 
     import nodes.training.mlflow_model  # noqa: F401
+    from nodes.profiling import measuring_worker
     from nodes.training import session
     from nodes.training.workers import worker
 
@@ -60,7 +62,11 @@ def serve(address: str) -> None:
                     other.close()
                 told = json.loads(data)
                 os.environ.update(told["environment"])
-                worker.main(*told["arguments"])
+                kind, *arguments = told["arguments"]
+                if kind == "profile":
+                    measuring_worker.main(*arguments)
+                else:
+                    worker.main(kind, *arguments)
             for handle in handles:
                 os.close(handle)
             clients[pid] = client

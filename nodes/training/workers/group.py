@@ -89,11 +89,11 @@ def _train(
     events = EventReader(folder.events, ctx.emit, known)
     group = start(folder, manner.workers)
     try:
-        seen = _attend(folder, group, events, manner.workers, ctx)
+        seen = attend(folder, group, events, manner.workers, ctx)
     finally:
         group.stop()
         events.hand_on()
-        _copy_logs(folder, manner.workers)
+        copy_logs(folder, manner.workers)
     model = seen.model()
     if model is None:
         raise seen.error(ctx.run_id, _standing(checkpoints, steps))
@@ -177,7 +177,7 @@ def _how(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-def _attend(folder: GroupFolder, group: Group, events: EventReader, ranks: int, ctx: TaskContext) -> Seen:
+def attend(folder: GroupFolder, group: Group, events: EventReader, ranks: int, ctx: TaskContext) -> Seen:
     """Hand on events until the group is over: worker 0 is done, or one has ended and the others had time to speak."""
     deadline = None
     began = cancelled = False
@@ -218,7 +218,7 @@ def _standing(checkpoints: Checkpoints, steps: int) -> str:
     return f"goes on after step {step:,}" if step else "begins again"
 
 
-def _copy_logs(folder: GroupFolder, ranks: int) -> None:
+def copy_logs(folder: GroupFolder, ranks: int) -> None:
     """What the workers printed, into the task's log."""
     for rank in range(ranks):
         path = folder.log(rank)

@@ -31,8 +31,11 @@ from nodes.training.workers.job import Done, Failed, Job
 from nodes.training.workers.loopback import is_loopback, only_from_this_machine
 from nodes.training.workers.told_events import EventWriter
 
+CarryOut = Callable[..., TrainedModel | None]
+"""What takes the place of `session.carry_out`, with its arguments."""
 
-def main(path: str, number: str) -> None:
+
+def main(path: str, number: str, carry_out: CarryOut | None = None) -> None:
     """Do the work of worker `number` of the group in the folder `path`; never returns."""
     folder, rank = GroupFolder(Path(path)), int(number)
     # Standard output is the watcher's; what libraries print goes to the log.
@@ -47,7 +50,7 @@ def main(path: str, number: str) -> None:
         seated = json.loads(lines.get())
         if not seated["own_devices"]:
             _share_devices(seated["cluster"], rank)
-        model = _work(folder, rank, seated["cluster"], seated["cores"])
+        model = _work(folder, rank, seated["cluster"], seated["cores"], carry_out)
     except BaseException as exc:
         print(traceback.format_exc(), file=sys.stderr, flush=True)
         folder.say(rank, _failure(exc))
@@ -76,7 +79,9 @@ def _free_port() -> int:
     raise UsageError("no port between 20000 and 32000 is free on this machine", hint="See what holds them (ss -tlnp).")
 
 
-def _work(folder: GroupFolder, rank: int, cluster: Sequence[str], cores: int) -> TrainedModel | None:
+def _work(
+    folder: GroupFolder, rank: int, cluster: Sequence[str], cores: int, carry_out: CarryOut | None
+) -> TrainedModel | None:
     from nodes.training import session
     from nodes.training.checkpoints import read
     from nodes.training.preparation import prepare
@@ -100,7 +105,7 @@ def _work(folder: GroupFolder, rank: int, cluster: Sequence[str], cores: int) ->
     with prepare(job.data, job.validation, job.settings, quiet, team) as prepared:
         checkpoints = prepared.checkpoints(ctx, job.manner.checkpoint_every_s)
         begin = read(Path(job.begin), prepared.identity)
-        return session.carry_out(prepared, begin, checkpoints, job.manner, ctx, strategy)
+        return (carry_out or session.carry_out)(prepared, begin, checkpoints, job.manner, ctx, strategy)
 
 
 @dataclass(frozen=True)
@@ -194,4 +199,4 @@ def _lost_touch(exc: BaseException) -> bool:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.argv[2])

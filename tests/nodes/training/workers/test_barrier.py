@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from engine.context import Resources, TaskContext
 from engine.datasets import TrainedModel, VolumeDelta
 from engine.errors import Cancelled, ExecutionError, UsageError
 from engine.events import Event
+from nodes.profile_training import profile_training
+from nodes.profiling import measurements
 from nodes.train_resnet3d import train_resnet3d
 from nodes.training.workers import group
 
@@ -152,3 +155,25 @@ def test_too_few_slots_are_told_before(table: VolumeDelta, spark_local: SparkSes
         run_on_spark(Place(tmp_path), table, spark_local, workers=3, **PARAMS)
     assert "local[3]" in e.value.hint
     assert e.value.parameter == "workers"
+
+
+def test_a_profile_is_measured_on_executors(
+    table: VolumeDelta, spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurements, "PROGRAM", (*tiny_program(), "profile"))
+    place = Place(tmp_path)
+    ctx = TaskContext(
+        run_id="run",
+        node_id="profile",
+        fingerprint="0" * 64,
+        out=place.out,
+        shared=place.root / "shared",
+        scratch=place.scratch,
+        resources=Resources(cores=2),
+        open_spark=lambda: spark_local,
+    )
+    report = profile_training.backends["spark"](table, batch_sizes=(6,), workers=(1, 2, 3), steps=2, warmup=1, ctx=ctx)
+    rows = json.loads((place.out / "profile.json").read_text())["rows"]
+    assert [row["outcome"] for row in rows] == ["measured", "measured", "not possible"]
+    assert "can run 2 tasks at a time" in rows[2]["note"]
+    assert report.figures["recommended_batch_size"] == 6

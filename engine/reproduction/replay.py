@@ -1,0 +1,278 @@
+"""The plan that does a recorded run over: the nodes that told curves, on the very references they were given.
+
+What made those references is not run, and its sources need not be there: the node in front of a repeated one
+stands for a recorded reference, which a Delta table's version or a manifest pins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from engine import observe_remote
+from engine.catalog import AnyNodeType, Catalog
+from engine.datasets import Dataset, Preview
+from engine.errors import DataError, UsageError
+from engine.identity import Identity
+from engine.launch import new_suffix, with_problems, with_values
+from engine.node import Look, NodeType, Port
+from engine.observe import allowed_roots, allowed_urls, check_result, observe
+from engine.pipeline import Edge, Node, Pipeline
+from engine.plan import Choice, Plan, PlannedTask, plan
+from engine.profiles import Profile
+from engine.reproduction.recorded import Recorded
+from engine.resolve import Resolved, ResolvedNode, resolve, topological_order
+from engine.runs import Result, RunStore
+from engine.storage import is_url
+from engine.workspace import Workspace, storage_of
+
+_BEFORE = "as run {run} was given it"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recorded run that is ready to be done over. `document` is its pipeline, whole; `plan` holds a part of it."""
+
+    document: Pipeline
+    plan: Plan
+    sources: Mapping[str, Mapping[str, Dataset]]
+    """The pinned references, by node and output port."""
+
+
+def replay(
+    recorded: Recorded,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    *,
+    values: Mapping[str, JsonValue],
+    profile: Profile,
+    base: Path,
+) -> Replay:
+    """Plan it, and keep the pinned references in the result cache, where the run finds them.
+
+    `values` override parameters of the pipeline. Raises `CheckFailed` as planning does, `DataError` when pinned data
+    are gone, `UsageError` when they lie where this workspace may not read or were not recorded.
+    """
+    document = _as_it_ran(recorded, catalog)
+    again = _again(document, set(recorded.told))
+    sources = _sources(document, again, recorded)
+    results = {node: _result(node, outputs, document, recorded, store) for node, outputs in sources.items()}
+    for node, result in results.items():
+        _check(node, result, document, catalog, workspace)
+    resolved = _narrowed(resolve(document, catalog, values, base=base), again, sources, recorded)
+    storage = storage_of(workspace, profile.storage_root).root if profile.storage_root else None
+    observation = observe(resolved, workspace, store, extra_roots=_named(values, base), storage=storage)
+    suffix = new_suffix()
+    made = with_problems(
+        plan(resolved, profile, observation, Choice(fresh=True), fresh_suffix=suffix), catalog.problems
+    )
+    for result in results.values():
+        store.put_result(result)
+    tasks = [
+        _pinned(task, results[task.node], recorded) if task.node in results else _repeated(task, suffix, recorded)
+        for task in made.tasks
+    ]
+    left_out = tuple(n.id for n in document.nodes if n.id not in resolved.nodes)
+    return Replay(
+        with_values(document, values), made.model_copy(update={"tasks": tuple(tasks), "left_out": left_out}), sources
+    )
+
+
+def _as_it_ran(recorded: Recorded, catalog: Catalog) -> Pipeline:
+    """The document with what it left to defaults, and to the newest version of a node, as they were then."""
+    nodes: list[Node] = []
+    for node in recorded.pipeline.nodes:
+        code = recorded.environment.nodes.get(node.id) if recorded.environment else None
+        found = catalog.find(node.type, code.version if code else node.version)
+        if code is None or found is None or node.id not in recorded.told:
+            nodes.append(node)
+            continue
+        known = {parameter.name for parameter in found.parameters}
+        defaults = {name: value for name, value in code.params.items() if name in known and name not in node.params}
+        nodes.append(node.model_copy(update={"version": code.version, "params": {**defaults, **node.params}}))
+    return recorded.pipeline.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _again(document: Pipeline, told: set[str]) -> set[str]:
+    """The nodes that told something, and those between two of them."""
+    behind, before = _reached(document, told, forward=True), _reached(document, told, forward=False)
+    return {n.id for n in document.nodes} & (told | (behind & before))
+
+
+def _reached(document: Pipeline, start: set[str], *, forward: bool) -> set[str]:
+    out = set(start)
+    order = topological_order(document)
+    for node in order if forward else reversed(order):
+        for edge in document.edges:
+            near, far = (edge.target_node, edge.source_node) if forward else (edge.source_node, edge.target_node)
+            if near == node and far in out:
+                out.add(node)
+    return out
+
+
+def _sources(document: Pipeline, again: set[str], recorded: Recorded) -> dict[str, dict[str, Dataset]]:
+    out: dict[str, dict[str, Dataset]] = {}
+    for edge in _into(document, again):
+        reference = recorded.inputs.get(edge.target_node, {}).get(edge.target_port)
+        if reference is None:
+            raise UsageError(
+                f"what the input {edge.target_port} of {edge.target_node} was in run {recorded.run_id} is not recorded",
+                hint="An earlier version of Voxelflow made the run; run its pipeline.json instead.",
+            )
+        out.setdefault(edge.source_node, {})[edge.source_port] = reference
+    return out
+
+
+def _into(document: Pipeline, again: set[str]) -> list[Edge]:
+    return [e for e in document.edges if e.target_node in again and e.source_node not in again]
+
+
+# --- pinned references -------------------------------------------------------------------------
+
+
+def _result(
+    node: str, outputs: Mapping[str, Dataset], document: Pipeline, recorded: Recorded, store: RunStore
+) -> Result:
+    """The result that stands for the references: the one that made them where this workspace did, else a new one."""
+    found = document.node(node)
+    assert found is not None
+    for task in store.tasks(recorded.run_id):
+        before = store.result(task.fingerprint) if task.node == node else None
+        if before is not None and all(before.outputs.get(port) == dataset for port, dataset in outputs.items()):
+            return before
+    parts = {
+        "type": found.type,
+        "pinned": {port: dataset.model_dump(mode="json") for port, dataset in outputs.items()},
+    }
+    digest = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return Result(
+        fingerprint=digest,
+        lineage=digest,
+        base=digest,
+        node_type=found.type,
+        identity=parts,
+        outputs=outputs,
+        out=f"{found.type}/{digest[:16]}/{digest[:16]}",
+        shared=f"{found.type}/{digest[:16]}",
+        pipeline=document.name,
+        node=node,
+        run_id=recorded.run_id,
+    )
+
+
+def _check(node: str, result: Result, document: Pipeline, catalog: Catalog, workspace: Workspace) -> None:
+    """Whether the references may be read here and still can be."""
+    found = document.node(node)
+    assert found is not None
+    roots, urls = allowed_roots(workspace), allowed_urls(workspace)
+    for dataset in result.outputs.values():
+        place = dataset.uri
+        inside = (
+            observe_remote.is_listed(place, urls)
+            if is_url(place)
+            else any(Path(place).resolve().is_relative_to(root) for root in roots)
+        )
+        if not inside:
+            raise UsageError(
+                f"{place}, which {node} gave then, lies outside the folders that this workspace may use",
+                hint='List its folder in workspace.json under "data_roots".',
+                node=node,
+            )
+    if problem := check_result(catalog.find(found.type, found.version), result).problem:
+        raise DataError(
+            f"the data of then are not there any more: {problem}",
+            hint="Without the same data nothing can be reproduced; `voxelflow run` runs the pipeline on today's.",
+            node=node,
+        )
+
+
+def _narrowed(resolved: Resolved, again: set[str], sources: Mapping[str, Any], recorded: Recorded) -> Resolved:
+    """Only what is done over, and in front of it the references in place of what made them."""
+    kept = again | sources.keys()
+    document = resolved.pipeline
+    edges = tuple(e for e in document.edges if e.target_node in again and e.source_node in kept)
+    nodes = {name: item for name, item in resolved.nodes.items() if name in kept}
+    for name, outputs in sources.items():
+        nodes[name] = ResolvedNode(nodes[name].node, _stand_in(nodes[name].node, outputs, recorded))
+    narrow = document.model_copy(update={"nodes": tuple(n for n in document.nodes if n.id in kept), "edges": edges})
+    problems = tuple(d for d in resolved.problems if d.node is None or d.node in again)
+    return replace(resolved, pipeline=narrow, nodes=nodes, order=topological_order(narrow), problems=problems)
+
+
+def _stand_in(node: Node, outputs: Mapping[str, Dataset], recorded: Recorded) -> AnyNodeType:
+    """A node type without inputs or parameters that gives these references."""
+
+    def preview(_: Look) -> Mapping[str, Preview]:
+        return {port: Preview.of(dataset) for port, dataset in outputs.items()}
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a recorded reference is not made")
+
+    return NodeType(
+        name=node.type,
+        version=node.version or 1,
+        category="",
+        inputs=(),
+        outputs=tuple(Port(port, (dataset.kind,)) for port, dataset in outputs.items()),
+        parameters=(),
+        summary="",
+        description="",
+        function=never,
+        context_argument=None,
+        anywhere=_BEFORE.format(run=recorded.run_id),
+        backends={"embedded": never},
+        preview_hook=preview,
+    )
+
+
+def _named(values: Mapping[str, JsonValue], base: Path) -> list[str | Path]:
+    """Folders and URLs that the person gave just now, which therefore may be read."""
+    from engine.storage import place_from
+
+    return [
+        place for v in values.values() if isinstance(v, str) and v and Path(place := place_from(base, v)).is_absolute()
+    ]
+
+
+# --- the plan's tasks --------------------------------------------------------------------------
+
+
+def _pinned(task: PlannedTask, result: Result, recorded: Recorded) -> PlannedTask:
+    identity = Identity(
+        fingerprint=result.fingerprint, base=result.base, lineage=result.lineage, parts=dict(result.identity)
+    )
+    changes = {
+        "identity": identity,
+        "action": "cached",
+        "reason": _BEFORE.format(run=recorded.run_id),
+        "forced": False,
+        "shared": result.shared,
+        "out": result.out,
+    }
+    return task.model_copy(update=changes)
+
+
+def _repeated(task: PlannedTask, suffix: str, recorded: Recorded) -> PlannedTask:
+    """The task under keys of its own, so that it takes no result and no half-done work from before."""
+
+    def own(key: str) -> str:
+        return hashlib.blake2b(f"{key} {suffix}".encode(), digest_size=16).hexdigest()
+
+    old = task.identity
+    identity = Identity(fingerprint=own(old.fingerprint), base=own(old.base), lineage=own(old.lineage), parts=old.parts)
+    code = recorded.environment.nodes.get(task.node) if recorded.environment else None
+    return task.model_copy(
+        update={
+            "identity": identity,
+            "out": f"{task.shared}/{identity.fingerprint[:16]}",
+            "reason": f"does run {recorded.run_id} over",
+            "seed": code.seed if code else None,
+        }
+    )

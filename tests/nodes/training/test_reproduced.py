@@ -1,0 +1,52 @@
+"""A training with the whole model, done over by `voxelflow runs reproduce`: every loss and weight is the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from running import Runner
+from volumes import write_volumes
+
+import voxelflow
+from engine.cli import main
+from engine.profiles import local_profile
+from engine.runs import RunStore
+from engine.workspace import Workspace
+
+
+@pytest.mark.slow
+def test_a_training_is_reproduced_bit_for_bit(
+    tmp_path: Path, workspace: Workspace, store: RunStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_volumes(tmp_path / "volumes", 40, shape=(8, 8, 8, 1))
+    document = pipeline(
+        box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
+        box("convert", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("train", "TrainResNet3D", batch_size=8, epochs=2, seed=5),
+        wires="folder.out>convert.files convert.out>table.parquet table.out>train.data",
+    )
+    runner = Runner(voxelflow.catalog(workspace), workspace, store, local_profile())
+    run, _ = runner.run(document)
+    assert run.state == "done", run.error
+    capsys.readouterr()
+
+    def no_studio(workspace: Workspace, **_: object) -> int:
+        raise AssertionError("the app was started")
+
+    status = main(
+        voxelflow.catalog, no_studio, ["runs", "reproduce", run.run_id, "--json", "--workspace", str(workspace.root)]
+    )
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (status, told["equal"], told["environment"]) == (0, True, [])
+    points = {curve["name"]: curve["points"] for curve in told["curves"]}
+    assert points["step_loss"] > 2
+    assert (points["loss"], points["val_loss"]) == (2, 2)
+    figures = {figure["name"]: figure for figure in told["figures"]}
+    assert figures["weights"]["equal"]
+    # The table was not made again: the training was given the version of then.
+    tasks = {task.node: task.state for task in store.tasks(told["by"])}
+    assert tasks == {"table": "cached", "train": "done"}
