@@ -9,4 +9,6 @@ BUILT_IN = (
     "nodes.split_dataset",
     "nodes.inspect_dataset",
     "nodes.train_resnet3d",
+    "nodes.batch_predict",
+    "nodes.evaluate_model",
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.inspection.dataset_statistics import Found
+from nodes.report_page import Html, figure_text, html_page, html_picture, html_table
 
 CHANNELS_SHOWN = 64
 LABELS_SHOWN = 200
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } th, td { padding: .2rem .8rem .2rem 0; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-tr + tr { border-top: 1px solid #ddd; }
-.bar { display: inline-block; height: .8rem; background: #3b6ea5; }
-figure { display: inline-block; margin: 0 1rem 1rem 0; } img { height: 10rem; image-rendering: pixelated; }
-figcaption { font-size: .8rem; max-width: 12rem; overflow-wrap: anywhere; }
-"""
+_STYLE = "img { height: 10rem; image-rendering: pixelated; }"
 
 
 def write_report(found: Found, folder: Path) -> Path:
@@ -48,54 +39,33 @@ def write_report(found: Found, folder: Path) -> Path:
 def _page(found: Found) -> str:
     figures = found.figures()
     where = found.uri if found.version is None else f"{found.uri}, version {found.version}"
-    plain = [(k.replace("_", " "), _text(v)) for k, v in figures.items() if not k.startswith("label ")]
+    plain = [(k.replace("_", " "), figure_text(v)) for k, v in figures.items() if not k.startswith("label ")]
     most = max(found.labels.values(), default=1)
     labels = [
-        (found.label_name(label), f"{n:,}", _Html(f'<span class="bar" style="width:{20 * n / most:.2f}rem"></span>'))
+        (found.label_name(label), f"{n:,}", Html(f'<span class="bar" style="width:{20 * n / most:.2f}rem"></span>'))
         for label, n in list(found.labels.items())[:LABELS_SHOWN]
     ]
-    channels = [(str(i), *(_text(v) for v in row)) for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])]
+    channels = [(str(i), *(figure_text(v) for v in row)) for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])]
     sizes = sorted(f.bytes for f in found.files)
     shares = [
         (f"{share:.0%}", f"{sizes[round(share * (len(sizes) - 1))] / 1e6:,.2f} MB") for share in (0, 0.25, 0.5, 0.75, 1)
     ]
     sampled = f"over {found.values.volumes:,} sampled volumes"
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        f"<title>{escape(where)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(where)}</h1>",
-        _table(("figure", "value"), plain),
+        html_table(("figure", "value"), plain),
         "<h2>Labels</h2>",
-        _table(("label", "volumes", ""), labels),
+        html_table(("label", "volumes", ""), labels),
         f"<h2>Values by channel, {sampled}</h2>",
-        _table(("channel", "minimum", "mean", "maximum", "standard deviation"), channels),
+        html_table(("channel", "minimum", "mean", "maximum", "standard deviation"), channels),
         "<h2>Size of files</h2>",
-        _table(("files up to", "size"), shares),
+        html_table(("files up to", "size"), shares),
     ]
     pictures = [
         f"<figure>{picture}<figcaption>{escape(name)}</figcaption></figure>" for name, picture in _pictures(found)
     ]
     if pictures:
         parts += ["<h2>Middle slices, first channel</h2>", *pictures]
-    return "\n".join([*parts, "</body></html>", ""])
-
-
-class _Html(str):
-    """Text that is HTML already. Everything else is escaped."""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def cells(row: Sequence[str], tag: str) -> str:
-        return "".join(f"<{tag}>{c if isinstance(c, _Html) else escape(c)}</{tag}>" for c in row)
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table><tr>{cells(head, 'th')}</tr>{body}</table>"
-
-
-def _text(value: float | int | str) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return html_page(where, parts, _STYLE)
 
 
 def _channels(found: Found) -> list[tuple[float, float, float, float]]:
@@ -116,8 +86,7 @@ def _pictures(found: Found) -> Iterable[tuple[str, str]]:
     for name, volume in found.pictures:
         plane = middle_plane(volume)
         if plane is not None:
-            data = base64.b64encode(png(plane)).decode()
-            yield name, f"<img alt='' src='data:image/png;base64,{data}'>"
+            yield name, html_picture(png(plane))
 
 
 def middle_plane(volume: NDArray[Any]) -> NDArray[Any] | None:
