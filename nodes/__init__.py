@@ -11,4 +11,5 @@ BUILT_IN = (
     "nodes.train_resnet3d",
     "nodes.batch_predict",
     "nodes.evaluate_model",
+    "nodes.register_model",
 )
