@@ -27,6 +27,10 @@ _LOG_TAIL = 8_000
 _POLL_S = 0.2
 
 
+class Died(Exception):
+    """A process ended before its parts were done. No `VoxelflowError`: on another machine it may go well."""
+
+
 class Job(BaseModel):
     """What is predicted. `identity` is what the driver found; a process that finds other rows refuses."""
 
@@ -52,7 +56,7 @@ def write_job(folder: Path, job: Job) -> None:
 def make_away(folder: Path, numbers: Sequence[int], environment: Mapping[str, str]) -> None:
     """Make these parts of the ledger in `folder` in a fresh process, and wait for it.
 
-    Raises what it raised, when that is meant for a person, else `ExecutionError` with the end of its log.
+    Raises what it raised, when that is meant for a person, else `Died`; the end of its log goes to standard error.
     """
     log = folder / f"process-{numbers[0]:05d}-{os.getpid()}.log"
     parent = os.getppid()
@@ -74,7 +78,7 @@ def make_away(folder: Path, numbers: Sequence[int], environment: Mapping[str, st
                 process.wait(_POLL_S)
                 break
         else:
-            raise ExecutionError("the executor is gone")
+            raise Died("its executor is gone")
         word = process.stdout.read()
     finally:
         if process.poll() is None:
@@ -89,8 +93,8 @@ def make_away(folder: Path, numbers: Sequence[int], environment: Mapping[str, st
         failed = Failed.model_validate_json(word)
         if failed.known:
             raise failed.error()
-    tail = log.read_bytes()[-_LOG_TAIL:].decode(errors="replace")
-    raise ExecutionError(f"a process that predicts ended with status {process.returncode}: {tail}")
+    print(log.read_bytes()[-_LOG_TAIL:].decode(errors="replace"), file=sys.stderr, flush=True)
+    raise Died(f"it ended with status {process.returncode}")
 
 
 def main(path: str, *numbers: str) -> None:
@@ -113,12 +117,9 @@ def _work(folder: Path, numbers: Sequence[int]) -> None:
     from nodes.prediction.model_card import read_card
     from nodes.prediction.opened_rows import open_rows
     from nodes.prediction.part_work import Division, PartWork
-    from nodes.prediction.predictor import Predictor
     from nodes.prediction.session import Prediction
-    from nodes.training.tensorflow_setup import configure
 
     job = Job.model_validate_json((folder / "job.json").read_bytes())
-    configure(cores=job.cores, deterministic=True, seed=0)
     card, ledger = read_card(Path(job.model)), Ledger(folder)
     division = Division(job.batch_size, job.rows)
     with open_rows(job.data, card, cores=job.cores) as opened:
@@ -128,6 +129,11 @@ def _work(folder: Path, numbers: Sequence[int]) -> None:
                 "this machine sees other volumes or another model than the driver",
                 hint="The folders of the data and the model must be the same storage on every machine.",
             )
+        # Only now: importing TensorFlow takes seconds.
+        from nodes.prediction.predictor import Predictor
+        from nodes.training.tensorflow_setup import configure
+
+        configure(cores=job.cores, deterministic=True, seed=0)
         predictor = Predictor(card, job.batch_size)
         predictor.warm_up()
         work = PartWork(opened, division, card, job.digest, ledger, predictor.scores, _executor_point)

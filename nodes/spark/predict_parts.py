@@ -17,9 +17,9 @@ from pathlib import Path
 from pyspark import TaskContext as SparkTask
 
 from engine.context import TaskContext
-from engine.errors import Cancelled
+from engine.errors import Cancelled, ExecutionError
 from engine.progress import Meter
-from nodes.prediction.away import Job, make_away, write_job
+from nodes.prediction.away import Died, Job, make_away, write_job
 from nodes.prediction.session import Prediction
 from nodes.spark.results import results
 
@@ -57,10 +57,17 @@ def predict_on_spark(prediction: Prediction, numbers: Sequence[int], ctx: TaskCo
     )
     write_job(folder, job)
     items = [tuple(numbers[share::shares]) for share in range(shares)]
-    with _counting(prediction, meter):
-        # The meter follows the records, not the tasks: a task may take hours.
-        for _ in results(ctx, items, PredictShare(folder), meter=meter, amount=lambda item: 0):
-            pass
+    try:
+        with _counting(prediction, meter):
+            # The meter follows the records, not the tasks: a task may take hours.
+            for _ in results(ctx, items, PredictShare(folder), meter=meter, amount=lambda item: 0):
+                pass
+    except Died as exc:
+        raise ExecutionError(
+            f"a process that predicts was lost: {exc}",
+            hint=f"`voxelflow runs resume {ctx.run_id}` goes on with the parts that are not done. A process that the"
+            " system ends has often run out of memory: then choose a smaller batch size.",
+        ) from exc
 
 
 @contextmanager

@@ -199,13 +199,12 @@ class _Given:
         return Runner(voxelflow.catalog(workspace), workspace, store)
 
     def make(self, tmp_path: Path) -> None:
-        """The tiny model of this module's tests, made when it is first wanted."""
-        if not _given_model(tmp_path).exists():
-            make_model(_given_model(tmp_path), SHAPE)
-
-
-def _given_model(tmp_path: Path) -> Path:
-    return tmp_path.parent / "given-model"
+        """The reference to the tiny model of this module's tests, which is made when it is first wanted."""
+        made = tmp_path.parent / "model"
+        if not made.exists():
+            make_model(made, SHAPE)
+        (tmp_path / "given").mkdir()
+        shutil.copy(made / "reference.json", tmp_path / "given")
 
 
 class TestBatchPredict(_Given, NodeConformance):
@@ -219,7 +218,7 @@ class TestBatchPredict(_Given, NodeConformance):
         return pipeline(
             box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
             box("convert", "NumpyToParquet"),
-            box("model", "GivenModel", folder=str(_given_model(tmp_path))),
+            box("model", "GivenModel", folder=str(tmp_path / "given")),
             box("it", "BatchPredict", batch_size=8, rows_per_part=8),
             wires="folder.out>convert.files convert.out>it.data model.out>it.model",
         )
@@ -262,7 +261,7 @@ class TestRegisterModel(_Given, NodeConformance):
     commit_points = ("register:version-made", "register:alias-set")
 
     def document(self, tmp_path: Path) -> Pipeline:
-        given = box("given", "GivenModel", folder=str(_given_model(tmp_path)))
+        given = box("given", "GivenModel", folder=str(tmp_path / "given"))
         return pipeline(given, box("it", "RegisterModel", name="brains"), wires="given.out>it.model")
 
     def content(self, outputs: Mapping[str, Dataset]) -> Any:

@@ -201,7 +201,7 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
         "sys.stdin = open(os.devnull)\n"
         "import engine.worker\n"
         "engine.worker.work = lambda fd, catalog: print(sorted(m for m in sys.modules if '.' not in m)) or 0\n"
-        f"sys.exit(main(None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
+        f"sys.exit(main(None, None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
     imported = json.loads(done.stdout.replace("'", '"'))

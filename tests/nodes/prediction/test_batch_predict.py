@@ -116,7 +116,7 @@ print(json.dumps([np.asarray(answer)[:, 0].tolist() for answer in answers]))
     for volume in ids:
         np.save(tmp_path / Path(volume).name, VOLUMES[volume])
     names = [Path(volume).name for volume in ids]
-    (tmp_path / "bad.npy").write_bytes(b"no")
+    (tmp_path / "bad.npy").write_bytes(b"\x93NUM")
     command = [sys.executable, "-m", "voxelflow", "predict", model.uri, *names, "bad.npy", "--json"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path)
     assert said.returncode == 1

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from killed_share import KilledShare
 from prediction_scenarios import run_prediction
 from pyspark.sql import SparkSession
 from spark_nodes import spark_context
@@ -15,9 +16,10 @@ from training_scenarios import Place
 from volume_sets import labels_for, make_delta, some_volumes
 
 from engine.datasets import Predictions, TrainedModel, VolumeDelta
-from engine.errors import DataError, ExecutionError
+from engine.errors import ExecutionError
 from nodes.batch_predict import batch_predict
 from nodes.prediction.predictions_table import read_predictions
+from nodes.spark import predict_parts
 
 __all__ = ["spark_local"]
 pytestmark = pytest.mark.slow
@@ -49,10 +51,10 @@ def test_the_table_is_that_of_one_process_also_after_a_lost_task(
     assert run_prediction(here, model, table, batch_size=4, rows_per_part=10) == 0
     wanted = Predictions.model_validate_json((here.root / "result.json").read_bytes())
     ctx = spark_context(spark_local, tmp_path, "predict")
-    monkeypatch.setenv("VOXELFLOW_KILL_AT", "executor:predict:part-done#2")
-    with pytest.raises(ExecutionError, match="ended with status -9"):
-        batch_predict.backends["spark"](model, table, batch_size=4, rows_per_part=4, ctx=ctx)
-    monkeypatch.delenv("VOXELFLOW_KILL_AT")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predict_parts, "PredictShare", KilledShare)
+        with pytest.raises(ExecutionError, match="ended with status -9"):
+            batch_predict.backends["spark"](model, table, batch_size=4, rows_per_part=4, ctx=ctx)
     assert not list(ctx.out.glob("predictions/_delta_log/*"))
     done = len(list((ctx.scratch / "prediction").glob("part-*.json")))
     assert 0 < done < 12
@@ -65,15 +67,3 @@ def test_the_table_is_that_of_one_process_also_after_a_lost_task(
     assert rows(made) == rows(wanted)
     found = spark_local.read.format("delta").load(made.uri).orderBy("id").collect()
     assert [row.asDict() for row in found] == rows(wanted)
-
-
-def test_what_a_process_says_reaches_the_person(
-    spark_local: SparkSession, model: TrainedModel, table: VolumeDelta, tmp_path: Path
-) -> None:
-    broken = make_model(tmp_path / "model", seed=5)
-    (Path(broken.uri) / "model.keras").write_bytes(b"not a model")
-    ctx = spark_context(spark_local, tmp_path, "broken")
-    with pytest.raises(DataError, match="cannot be loaded"):
-        batch_predict.backends["spark"](broken, table, batch_size=4, rows_per_part=100, ctx=ctx)
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from prediction_parts import card, of_the_sum, work
 from volume_sets import labels_for, make_delta, make_parquet, some_volumes
 
-from engine.errors import DataError, TableConflict
+from engine.errors import DataError, ExecutionError, TableConflict
 from nodes.delta.delta_commit import table_writer
 from nodes.evaluation.evaluated import Evaluated
 from nodes.evaluation.evaluation_report import write_report
+from nodes.prediction.away import Died, Job, make_away, write_job
 from nodes.prediction.latency import figures
 from nodes.prediction.ledger import Ledger, Record
 from nodes.prediction.model_card import ModelCard, read_card
@@ -192,3 +194,20 @@ def test_a_card_tells_models_apart(tmp_path: Path) -> None:
     first = card(tmp_path).digest()
     (tmp_path / "model.keras").write_bytes(b"another")
     assert ModelCard(tmp_path / "model.keras", (1,), ("a", "b")).digest() != first
+
+
+def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
+    data = make_delta(tmp_path, VOLUMES, LABELS)
+    own = card(tmp_path)
+    description = {"class_names": own.classes, "input": {"shape": own.shape}}
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.begin("one", lambda: -1)
+    job = Job(data=data, model=str(tmp_path), digest=own.digest(), batch_size=4, rows=8, identity="another", cores=1)
+    write_job(ledger.folder, job)
+    with pytest.raises(ExecutionError, match="sees other volumes"):
+        make_away(ledger.folder, [0, 1], {})
+    (ledger.folder / "job.json").write_text("{")
+    with pytest.raises(Died, match="ended with status 1"):
+        make_away(ledger.folder, [0, 1], {})
+    assert ledger.done() == {}
