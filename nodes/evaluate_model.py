@@ -14,7 +14,7 @@ from engine.parameters import Advanced, Range
     "EvaluateModel",
     version=1,
     category="Use",
-    imports=("nodes.evaluation.evaluated", "matplotlib.figure"),
+    imports=("nodes.evaluation.evaluation_report", "matplotlib.figure"),
     anywhere="reads one small table",
 )
 def evaluate_model(
@@ -28,20 +28,25 @@ def evaluate_model(
     Writes a page with the ROC curve, the confusion matrix, the calibration, figures of each class and
     the surest mistakes, and the same figures as JSON. `auc` is that of class 1 where there are two
     classes, else the mean of each class against all others; precision, recall and f1 are means over
-    the classes. Volumes without a label are counted and left out.
+    the classes. Of a regression it tells mae, rmse, the mean error and r2. Volumes without a label
+    are counted and left out.
 
     Args:
         predictions: what BatchPredict made of volumes with labels, best those of a test split.
         calibration_bins: bins of probability in which the share of right answers is compared.
     """
-    from nodes.evaluation.evaluated import Evaluated
-    from nodes.evaluation.evaluation_report import FIGURES, PAGE, write_report
+    from nodes.evaluation.class_evaluation import ClassEvaluation
+    from nodes.evaluation.evaluation_report import FIGURES, PAGE, Evaluation, write_report
+    from nodes.evaluation.number_evaluation import NumberEvaluation
 
-    evaluated = Evaluated.of(predictions, calibration_bins)
-    if evaluated.rows.not_finite:
-        ctx.warn(f"{evaluated.rows.not_finite:,} volumes have scores that are not finite and are left out")
-    plots = write_report(evaluated, ctx.out)
-    figures = evaluated.figures()
+    evaluation: Evaluation
+    if predictions.classes:
+        evaluation = ClassEvaluation.of(predictions, calibration_bins)
+    else:
+        evaluation = NumberEvaluation.of(predictions)
+    if left_out := evaluation.tally.not_finite:
+        ctx.warn(f"{left_out:,} volumes have scores that are not finite and are left out")
+    figures, plots = write_report(evaluation, ctx.out)
     ctx.facts(**figures)
     for plot in plots:
         ctx.artifact("plot", plot)

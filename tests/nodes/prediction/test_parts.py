@@ -16,14 +16,16 @@ from volume_sets import labels_for, make_delta, make_parquet, some_volumes
 
 from engine.errors import DataError, ExecutionError, TableConflict
 from nodes.delta.delta_commit import table_writer
-from nodes.evaluation.evaluated import Evaluated
+from nodes.evaluation.class_evaluation import ClassEvaluation
 from nodes.evaluation.evaluation_report import write_report
+from nodes.evaluation.number_evaluation import NumberEvaluation
 from nodes.prediction.away import Died, Job, make_away, write_job
+from nodes.prediction.few_files import ask
 from nodes.prediction.latency import figures
 from nodes.prediction.ledger import Ledger, Record
 from nodes.prediction.model_card import ModelCard, read_card
-from nodes.prediction.opened_rows import in_numbers_of
-from nodes.prediction.part_work import Division
+from nodes.prediction.opened_rows import in_numbers_of, open_rows
+from nodes.prediction.part_work import Division, PartWork
 from nodes.prediction.predictions_table import commit, problem_with, read_predictions, standing
 
 VOLUMES = some_volumes(23, (3, 4, 2))
@@ -115,23 +117,44 @@ def test_what_is_not_finite_has_no_class_and_evaluation_leaves_it_out(tmp_path: 
     work(tmp_path, make_delta(tmp_path, odd, LABELS), ledger)
     assert sum(record.not_finite for record in ledger.done().values()) == 1
     made = commit(ctx.out / "t", ledger, -1, card(tmp_path, ("<no>", "$yes_2$")), "digest", ctx)
-    evaluated = Evaluated.of(made, 10)
-    told = evaluated.figures()
+    evaluated = ClassEvaluation.of(made, 10)
+    told, plots = write_report(evaluated, ctx.out)
     assert (told["volumes"], told["unlabelled"], told["not_finite"], told["evaluated"]) == (23, 3, 1, 19)
     scores = {i: of_the_sum(v[None].astype(np.float32))[0] for i, v in odd.items() if LABELS[i] is not None}
     right = [LABELS[i] == s.argmax() for i, s in scores.items() if np.isfinite(s).all()]
     assert told["accuracy"] == sum(right) / 19
     assert evaluated.confusion.sum() == 19
-    assert len(evaluated.rows.mistakes) == 19 - sum(right)
-    sure = [mistake.score for mistake in evaluated.rows.mistakes]
+    assert len(evaluated.mistakes) == 19 - sum(right)
+    sure = [mistake.score for mistake in evaluated.mistakes]
     assert sure == sorted(sure, reverse=True)
-    plots = write_report(evaluated, ctx.out)
     page = (ctx.out / "evaluation.html").read_text()
     assert "&lt;no&gt;" in page
     assert "<no>" not in page
     assert page.count("data:image/png") == len(plots) == 3
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
+    own = ModelCard(card(tmp_path).file, (3, 4, 2), (), "regression")
+    data = make_delta(tmp_path, VOLUMES, {i: None if x is None else 10.5 * x for i, x in LABELS.items()})
+    ctx = context(tmp_path)
+    ledger = Ledger(ctx.scratch / "prediction")
+    ledger.begin("one", lambda: -1)
+    with open_rows(data, own, cores=2) as opened:
+        PartWork(opened, Division.of(4, 100), own, "d", ledger, lambda v: v.mean(axis=(1, 2, 3))[:, None])(
+            [0], lambda count: None
+        )
+    made = commit(ctx.out / "t", ledger, -1, own, "d", ctx)
+    rows = [row for batch in read_predictions(made, ["predicted", "class"]) for row in batch.to_pylist()]
+    assert rows == [{"predicted": None, "class": None}] * 23
+    told, plots = write_report(NumberEvaluation.of(made), ctx.out)
+    errors = np.array([VOLUMES[i].astype(np.float32).mean() - 10.5 * x for i, x in LABELS.items() if x is not None])
+    assert told["mae"] == pytest.approx(np.abs(errors).mean())
+    assert told["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
+    assert told["r2"] == pytest.approx(1 - (errors**2).sum() / (20 * 5.25**2))
+    assert (told["evaluated"], told["unlabelled"], len(plots)) == (20, 3, 1)
+    assert "Farthest off" in (ctx.out / "evaluation.html").read_text()
 
 
 def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
@@ -145,7 +168,7 @@ def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
         work(tmp_path, make_delta(tmp_path / words[:3], VOLUMES, labels), ledger)
         made = commit(ctx.out / "t", ledger, -1, card(tmp_path), "digest", ctx)
         with pytest.raises(DataError, match=words):
-            Evaluated.of(made, 10)
+            ClassEvaluation.of(made, 10)
 
 
 def test_latency_by_hand() -> None:
@@ -211,3 +234,22 @@ def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
     with pytest.raises(Died, match="ended with status 1"):
         make_away(ledger.folder, [0, 1], {})
     assert ledger.done() == {}
+
+
+def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
+    """Nothing here is a model: only a file that fits would be shown to it."""
+    own = card(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
+    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], object))
+    np.save(tmp_path / "shape.npy", np.zeros((2, 2)))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "shape.npy").read_bytes()[:-3])
+    (tmp_path / "text.npy").write_text("some text")
+    names = ("pickle", "shape", "cut", "text", "missing")
+    told = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names])]
+    assert told == [
+        "holds Python objects, which are never unpickled",
+        f"the volumes of {tmp_path / 'shape.npy'} are 2x2, the model takes 3x4x2",
+        "has 157 bytes, its header promises 160",
+        "does not start like a .npy file",
+        "there is no such file",
+    ]
