@@ -42,8 +42,7 @@ class OpenedRows:
 @contextmanager
 def open_rows(data: Dataset, card: ModelCard, *, cores: int) -> Iterator[OpenedRows]:
     """Open a dataset for a model. Raises `DataError` when its volumes do not fit the model, or there are none."""
-    loader = "npy" if isinstance(data, VolumeFiles) else "arrow"
-    with closing(open_source("npy" if loader == "npy" else "arrow", data, cores=cores)) as source:
+    with closing(open_source("npy" if isinstance(data, VolumeFiles) else "arrow", data, cores=cores)) as source:
         refuse_other_shape(source.spec.shape, card, data.uri)
         rows = source.rows.selected(data.selections if isinstance(data, VolumeDelta) else ())
         if not len(rows):

@@ -16,6 +16,7 @@ from training_scenarios import Place
 from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
 
 from engine.datasets import Dataset, Predictions, Selection, TrainedModel, VolumeDelta
+from nodes.prediction.model_card import read_card
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +87,9 @@ def test_every_volume_has_its_scores(undisturbed: Place, model: TrainedModel, tm
     assert facts["batch_ms_p50"] <= facts["batch_ms_p95"] <= facts["batch_ms_p99"]
     assert json.loads((undisturbed.out / "latency.json").read_text())["volumes_per_s"] == facts["volumes_per_s"] > 0
     assert len({scores for _, scores, *_ in found.values()}) > 40, "the model tells volumes apart"
+    # As `voxelflow predict` reads a model from MLflow's registry.
+    packed, own = read_card(Path(model.uri) / "mlflow_model"), read_card(Path(model.uri))
+    assert (packed.shape, packed.classes, packed.digest()) == (own.shape, own.classes, made.model)
 
 
 def test_the_scores_are_those_of_the_plain_keras_and_mlflow_models(
