@@ -29,9 +29,10 @@ if importlib.util.find_spec("engine.pipeline") is None:  # not a look at the dis
     )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from engine.catalog import Catalog
+    from engine.cli.session import Answer
     from engine.context import TaskContext
     from engine.datasets import (
         Dataset,
@@ -158,11 +159,17 @@ def _studio(workspace: Workspace, *, address: str, port: int | None, open_browse
     return serve(workspace, catalog, address=address, port=port, open_browser=open_browser, show_tracebacks=traceback)
 
 
+def _ask_model(folder: Path, files: Sequence[Path]) -> Sequence[Answer]:
+    from nodes.prediction.few_files import ask
+
+    return ask(folder, files)
+
+
 def main() -> None:
     """The `voxelflow` command."""
     from engine.cli import main as command
 
-    sys.exit(command(catalog, _studio))
+    sys.exit(command(catalog, _studio, _ask_model))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ class TaskContext:
     `previous` is the newest result of the same lineage, by output port: what incremental work goes
     on from. `extends` is the finished result that differs only by smaller extendable parameters.
     `inputs_found` maps each `PathIn` folder parameter to the Arrow file with its listing.
-    `protected` maps a table's URI to the versions that must stay readable (cache, leases).
+    `protected` maps a table's URI to the versions that must stay readable (cache, leases). `workspace` is the
+    workspace's folder; None where there is none, as in an exported pipeline.
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class TaskContext:
     extends: Mapping[str, Dataset] = field(default_factory=dict)
     inputs_found: Mapping[str, Path] = field(default_factory=dict)
     protected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    workspace: Path | None = None
     emit: Callable[[Event], None] = _drop
     is_cancelled: Callable[[], bool] = lambda: False
     open_spark: Callable[[], SparkSession] = _no_spark

@@ -191,10 +191,29 @@ class TrainedModel(Dataset):
 
 
 class Predictions(Dataset):
-    """A Parquet file with one row a volume: id and the class probabilities."""
+    """One version of a Delta table with a row a volume: its id, its scores, its label, and what a model says it is.
+
+    `classes` names the scores in their order, none of them for a regression. `labelled` rows have a label of
+    their own. `model` is the SHA-256 of the model's file.
+    """
 
     kind: Literal["Predictions"] = "Predictions"
     count: int
+    bytes: int
+    version: int
+    model: str
+    files: int = 0
+    labelled: int = 0
+    classes: tuple[str, ...] = ()
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "volumes": self.count,
+            "bytes": self.bytes,
+            "labelled": self.labelled,
+            "version": self.version,
+            "files": self.files,
+        }
 
 
 class Report(Dataset):

@@ -243,6 +243,7 @@ class Execution:
             extends=task.extends,
             listings=task.listings,
             protected=_protected(self._store.results()),
+            workspace=str(self._workspace.root),
             log=str(self._log(task)),
         )
 

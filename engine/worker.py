@@ -85,6 +85,7 @@ class TaskMessage(BaseModel):
     extends: dict[str, SerializeAsAny[AnyDataset]] = {}
     listings: dict[str, str] = {}
     protected: dict[str, tuple[int, ...]] = {}
+    workspace: str = ""
     log: str = ""
 
 
@@ -289,6 +290,7 @@ def _run(task: _Task, catalog: Catalog, held: HeldSession | None) -> dict[str, A
         extends=message.extends,
         inputs_found={name: Path(path) for name, path in message.listings.items()},
         protected=message.protected,
+        workspace=Path(message.workspace) if message.workspace else None,
         emit=task.emit,
         is_cancelled=task.cancelled,
     )

@@ -10,4 +10,7 @@ BUILT_IN = (
     "nodes.inspect_dataset",
     "nodes.train_resnet3d",
     "nodes.profile_training",
+    "nodes.batch_predict",
+    "nodes.evaluate_model",
+    "nodes.register_model",
 )

@@ -1,4 +1,4 @@
-"""The `voxelflow` command. Takes the catalogue and the app as arguments: the engine knows neither nodes nor ui.
+"""The `voxelflow` command. Takes what needs nodes or ui as arguments: the engine knows neither.
 
     command      the verbs, and what every error becomes
     processes    the hidden verbs, with which Voxelflow starts its own processes
@@ -22,13 +22,16 @@ from engine.catalog import Catalog
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from engine.cli.session import StartStudio
+    from engine.cli.session import AskModel, StartStudio
 
 MakeCatalog = Callable[[Workspace | None], Catalog]
 
 
-def main(catalog: MakeCatalog, studio: StartStudio, arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status. `studio` serves the app. `arguments` default to those of this process."""
+def main(catalog: MakeCatalog, studio: StartStudio, ask_model: AskModel, arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit status. `arguments` default to those of this process.
+
+    `studio` serves the app; `ask_model` predicts a few files.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("_worker", "_supervise", "_track"):
         # Before anything of the command itself is imported: workers start by the hundred.
@@ -37,4 +40,4 @@ def main(catalog: MakeCatalog, studio: StartStudio, arguments: Sequence[str] | N
         return serve(given, catalog)
     from engine.cli.command import run_command
 
-    return run_command(given, catalog, studio)
+    return run_command(given, catalog, studio, ask_model)

@@ -17,10 +17,10 @@ from engine.errors import CheckFailed, VoxelflowError
 
 if TYPE_CHECKING:
     from engine.catalog import Catalog
-    from engine.cli.session import StartStudio
+    from engine.cli.session import AskModel, StartStudio
     from engine.workspace import Workspace
 
-VERBS = ("studio", "run", "plan", "validate", "export", "nodes", "runs", "profiles", "new", "clean")
+VERBS = ("studio", "run", "plan", "validate", "export", "nodes", "runs", "predict", "profiles", "new", "clean")
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
@@ -78,7 +78,12 @@ def voxelflow(ctx: click.Context, traceback: bool) -> Any:
     return None
 
 
-def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], Catalog], studio: StartStudio) -> int:
+def run_command(
+    arguments: Sequence[str],
+    catalog: Callable[[Workspace | None], Catalog],
+    studio: StartStudio,
+    ask_model: AskModel,
+) -> int:
     """Parse and run; every exception becomes lines on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
@@ -86,7 +91,7 @@ def run_command(arguments: Sequence[str], catalog: Callable[[Workspace | None], 
             reconfigure(errors="backslashreplace")
     try:
         # Not `voxelflow.main`: that one has its own mind about Ctrl-C, closed pipes and the exit status.
-        session = Session(catalog, studio, _wants_traceback(arguments))
+        session = Session(catalog, studio, ask_model, _wants_traceback(arguments))
         with voxelflow.make_context("voxelflow", list(arguments), obj=session) as context:
             status = voxelflow.invoke(context)
         sys.stdout.flush()

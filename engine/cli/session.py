@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -27,12 +27,32 @@ class StartStudio(Protocol):
     ) -> int: ...
 
 
+class Answer(Protocol):
+    """What a model says of a file: the likeliest class, None of a regression, and the scores by class; or an error."""
+
+    @property
+    def file(self) -> Path: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def scores(self) -> Mapping[str, float]: ...
+    @property
+    def error(self) -> str: ...
+
+
+class AskModel(Protocol):
+    """Ask the trained model in a folder about `.npy` files; gives an answer for each, in their order."""
+
+    def __call__(self, folder: Path, files: Sequence[Path]) -> Sequence[Answer]: ...
+
+
 @dataclass(frozen=True)
 class Session:
     """One call of the command. `traceback` is whether the person wants to see where an error comes from."""
 
     make_catalog: Callable[[Workspace | None], Catalog]
     start_studio: StartStudio
+    ask_model: AskModel
     traceback: bool
 
     def workspace(self, root: Path | None) -> Workspace:

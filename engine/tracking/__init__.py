@@ -11,6 +11,7 @@ time, and a tracker that is killed goes on where it was.
     experiment      finding or making the experiment, its runs and its models
     inputs          datasets
     logged_models   models
+    registry        versions of models, and the alias of the best one
     described       a run's document and plan, as parameters
     naming          MLflow's rules for names and values
     state           what the tracker remembers between two starts

@@ -74,7 +74,7 @@ def destination(workspace: Workspace) -> Destination:
     scheme = _split(uri).scheme.partition("+")[0]
     # A database that we talk to directly has no server that chooses a place for artifacts: MLflow
     # would take a folder below whatever directory this process happens to be in.
-    return Destination(uri, _shown(uri), artifacts if scheme in _SQL else None)
+    return Destination(uri, shown(uri), artifacts if scheme in _SQL else None)
 
 
 def without_userinfo(text: str) -> str:
@@ -156,7 +156,8 @@ def _back_up(path: Path) -> None:
         sink.close()
 
 
-def _shown(uri: str) -> str:
+def shown(uri: str) -> str:
+    """An MLflow address to show to people: without user names, passwords, tokens and queries."""
     parts = _split(uri)
     if parts.scheme == "sqlite":
         return uri.partition("?")[0]  # urlunsplit would lose a slash of sqlite:////

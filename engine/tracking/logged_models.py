@@ -52,7 +52,7 @@ def log_model(
     points = [Metric(k, value, at, step, model_id=model.model_id) for k, (step, at, value) in last.items()]
     for start in range(0, len(points), 1000):
         client.log_batch(mlflow_run, metrics=points[start : start + 1000])
-    _upload(client, model, mlflow_run, folder)
+    upload_model(client, model, folder, mlflow_run)
     failpoint("tracking:model-uploaded")
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     return str(model.model_id)
@@ -76,7 +76,8 @@ def _find_or_create(
     return model
 
 
-def _upload(client: MlflowClient, model: LoggedModel, mlflow_run: str, folder: Path) -> None:
+def upload_model(client: MlflowClient, model: LoggedModel, folder: Path, mlflow_run: str | None = None) -> None:
+    """Upload the files of `folder`, in MLflow's format, as those of `model`; doing it again changes nothing."""
     from mlflow.models import Model
 
     client.log_model_artifacts(model.model_id, str(folder))

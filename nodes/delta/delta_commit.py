@@ -9,10 +9,11 @@ committed meanwhile it is refused, and the caller plans again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake import Transaction as DeltaTransaction
@@ -24,7 +25,7 @@ from engine.datasets import VolumeSpec
 from engine.errors import DataError, TableConflict, UnsupportedTable
 from engine.table_lock import WRITER_APP_ID, table_lock
 from nodes.delta.delta_log import commit_file, last_writer, newest_version
-from nodes.delta.delta_table import IN_PLACE, TableFile, TableVersion, is_table, load_delta
+from nodes.delta.delta_table import IN_PLACE, TableFile, is_table, load_delta
 from nodes.delta.log_checkpoint import SPARK_CHECKSUM, make_checkpoint
 from nodes.delta.log_state import checkpoint_file
 from nodes.delta.log_writer import lines_of, write_commit
@@ -34,6 +35,8 @@ from nodes.volume_layout import properties
 MAX_ACTIONS = 10_000
 """Files added and removed in one commit: readers hold a commit in memory, delta-rs 3 kB a file where it commits."""
 CHECKPOINT_INTERVAL = "10"
+LOG_KEPT = {"delta.checkpointInterval": CHECKPOINT_INTERVAL, "delta.enableExpiredLogCleanup": "false"}
+"""Properties of every table that Voxelflow makes."""
 
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """The log is never cleaned here: references pin versions, and data versions are read from it."""
@@ -49,6 +52,19 @@ class Change:
     @property
     def actions(self) -> int:
         return len(self.adds) + len(self.removes)
+
+
+class Standing(Protocol):
+    """What a commit is made on top of: a version of a table, its active files, and its last writer's token."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def files(self) -> Sequence[TableFile]: ...
+    @property
+    def token(self) -> int: ...
+    @property
+    def plain_log(self) -> bool: ...
 
 
 @contextmanager
@@ -67,12 +83,16 @@ class TableWriter:
     node: str = ""
 
     def create(self, spec: VolumeSpec, schema: Schema, *, in_place: bool = False) -> None:
-        """Make the empty table. Raises `TableConflict` when somebody just made it."""
+        """Make the empty table of volumes. Raises `TableConflict` when somebody just made it."""
+        self.create_with(schema, table_properties(spec, in_place=in_place))
+
+    def create_with(self, schema: Schema, configuration: Mapping[str, str]) -> None:
+        """Make an empty table of any columns, with these properties. Raises as `create`."""
         with _told(self.root):
             DeltaTable.create(
                 str(self.root),
                 schema,
-                configuration=table_properties(spec, in_place=in_place),
+                configuration=configuration,
                 # delta-rs would refuse properties whose names it does not know.
                 raise_if_key_not_exists=False,
                 commit_properties=self._properties(None),
@@ -82,7 +102,7 @@ class TableWriter:
 
     def commit(
         self,
-        table: TableVersion,
+        table: Standing,
         changes: Sequence[Change],
         *,
         data_change: bool,
@@ -110,7 +130,7 @@ class TableWriter:
 
     def _commit_part(
         self,
-        table: TableVersion,
+        table: Standing,
         version: int,
         part: list[Change],
         data_change: bool,
@@ -199,8 +219,7 @@ class TableWriter:
 
 def table_properties(spec: VolumeSpec, *, in_place: bool) -> dict[str, str]:
     """The properties of a table that Voxelflow makes."""
-    kept = {"delta.checkpointInterval": CHECKPOINT_INTERVAL, "delta.enableExpiredLogCleanup": "false"}
-    return properties(spec) | kept | ({IN_PLACE: "true"} if in_place else {})
+    return properties(spec) | LOG_KEPT | ({IN_PLACE: "true"} if in_place else {})
 
 
 def _parts(changes: Sequence[Change]) -> Iterator[list[Change]]:

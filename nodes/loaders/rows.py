@@ -59,7 +59,12 @@ class Rows:
 
     def chosen(self, selections: Sequence[Selection]) -> RowNumbers:
         """Numbers of the labelled rows that every selection holds."""
-        keep = ~np.isnan(self.labels)
+        rows = self.selected(selections)
+        return rows[~np.isnan(self.labels[rows])]
+
+    def selected(self, selections: Sequence[Selection]) -> RowNumbers:
+        """Numbers of the rows that every selection holds, with a label or without."""
+        keep = np.ones(len(self), bool)
         for selection in selections:
             fractions = self._fractions(selection.salt)
             keep &= (selection.low <= fractions) & (fractions < selection.high)

@@ -57,7 +57,7 @@ DATASETS = [
         selections=(Selection(salt="s", low=0.25, high=0.5),),
     ),
     TrainedModel(uri="/d", spec=SPEC, metrics={"loss": 0.5}, parameters=7),
-    Predictions(uri="/d", count=1),
+    Predictions(uri="/d", count=1, bytes=9, version=1, model="ab", files=1, labelled=1, classes=("no", "yes")),
     Report(uri="/d", figures={"a": 1, "b": 2.5, "c": "x"}),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,21 @@ from typing import Any
 import pytest
 from building import box, pipeline
 from node_conformance import NodeConformance
+from prediction_parts import make_predictions
 from running import Runner
+from tiny_models import make_model
+from volume_sets import labels_for, some_volumes
 from volumes import rows_by_polars, rows_by_pyarrow, write_volumes
 
 import nodes
 import voxelflow
-from engine.datasets import Dataset, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
+from engine.datasets import Dataset, Predictions, Report, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.pipeline import Node, Pipeline
 from engine.runs import RunStore
 from engine.workspace import Workspace, trust
 
 SHAPE = (12, 12, 8, 2)
+GIVEN = Path(__file__).parents[1] / "support" / "given_models.py"
 
 
 def _table(outputs: Mapping[str, Dataset]) -> list[tuple[str, float | None, bytes]]:
@@ -204,6 +209,89 @@ class TestProfileTraining(NodeConformance):
         assert "data:image/png;base64," in page.read_text()
         kept = json.loads(page.with_name("profile.json").read_text())
         return [(row["workers"], row["batch_size"], row["outcome"], row["note"]) for row in kept["rows"]]
+class _Given:
+    """What a test has made comes into the run by a node of the workspace's own."""
+
+    @pytest.fixture
+    def runner(self, tmp_path: Path, workspace: Workspace, store: RunStore) -> Runner:
+        self.make(tmp_path)
+        shutil.copy(GIVEN, workspace.my_nodes / GIVEN.name)
+        trust(workspace)
+        return Runner(voxelflow.catalog(workspace), workspace, store)
+
+    def make(self, tmp_path: Path) -> None:
+        """The reference to the tiny model of this module's tests, which is made when it is first wanted."""
+        made = tmp_path.parent / "model"
+        if not made.exists():
+            make_model(made, SHAPE)
+        (tmp_path / "given").mkdir()
+        shutil.copy(made / "reference.json", tmp_path / "given")
+
+
+class TestBatchPredict(_Given, NodeConformance):
+    node_type = "BatchPredict"
+    bad_parameters = {"batch_size": 0, "rows_per_part": 0}
+    # test_batch_predict has all points, in processes that have TensorFlow already.
+    commit_points = ("predict:part-done#2", "predict:after-commit")
+
+    def document(self, tmp_path: Path) -> Pipeline:
+        write_volumes(tmp_path / "volumes", 30, shape=SHAPE)
+        return pipeline(
+            box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
+            box("convert", "NumpyToParquet"),
+            box("model", "GivenModel", folder=str(tmp_path / "given")),
+            box("it", "BatchPredict", batch_size=8, rows_per_part=8),
+            wires="folder.out>convert.files convert.out>it.data model.out>it.model",
+        )
+
+    def content(self, outputs: Mapping[str, Dataset]) -> Any:
+        from deltalake import DeltaTable
+
+        made = outputs["out"]
+        assert isinstance(made, Predictions)
+        rows = DeltaTable(made.uri, version=made.version).to_pyarrow_dataset().to_table().sort_by("id").to_pylist()
+        assert (len(rows), made.labelled) == (made.count, 30)
+        return rows
+
+
+class TestEvaluateModel(_Given, NodeConformance):
+    node_type = "EvaluateModel"
+    bad_parameters = {"calibration_bins": 1}
+
+    def make(self, tmp_path: Path) -> None:
+        volumes = some_volumes(40, (3, 4, 2))
+        made = make_predictions(tmp_path, volumes, labels_for(volumes, unlabelled=4))
+        (tmp_path / "given.json").write_text(made.model_dump_json())
+
+    def document(self, tmp_path: Path) -> Pipeline:
+        given = box("given", "GivenPredictions", file=str(tmp_path / "given.json"))
+        return pipeline(given, box("it", "EvaluateModel"), wires="given.out>it.predictions")
+
+    def content(self, outputs: Mapping[str, Dataset]) -> Any:
+        report = outputs["out"]
+        assert isinstance(report, Report)
+        figures = dict(report.figures)
+        assert (figures["volumes"], figures["unlabelled"], figures["evaluated"]) == (40, 4, 36)
+        assert json.loads(Path(report.uri).with_suffix(".json").read_text()).items() >= {"auc": figures["auc"]}.items()
+        return figures, Path(report.uri).stat().st_size
+
+
+class TestRegisterModel(_Given, NodeConformance):
+    node_type = "RegisterModel"
+    bad_parameters = {"better": "perhaps"}
+    commit_points = ("register:version-made", "register:alias-set")
+
+    def document(self, tmp_path: Path) -> Pipeline:
+        given = box("given", "GivenModel", folder=str(tmp_path / "given"))
+        return pipeline(given, box("it", "RegisterModel", name="brains"), wires="given.out>it.model")
+
+    def content(self, outputs: Mapping[str, Dataset]) -> Any:
+        report = outputs["out"]
+        assert isinstance(report, Report)
+        figures = dict(report.figures)
+        told = [figures[name] for name in ("name", "version", "alias", "is_best", "metric", "value")]
+        assert told == ["brains", "1", "champion", 1, "val_accuracy", 0.625]
+        return figures
 
 
 def test_every_built_in_node_is_here() -> None:

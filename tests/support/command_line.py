@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from engine.cli.session import Answer
 from engine.pipeline import Pipeline
 
 
@@ -30,3 +32,8 @@ class Said:
 Command = Callable[..., Said]
 Save = Callable[[Pipeline], str]
 """Write a document into the current directory; gives its file name."""
+
+
+def no_model(folder: Path, files: Sequence[Path]) -> list[Answer]:
+    """What a command is given that shall ask no model."""
+    raise AssertionError("a model was asked")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command_line import Command, Said, Save
+from command_line import Command, Said, Save, no_model
 
 from engine.catalog import Catalog, build_catalog
 from engine.cli import main
@@ -35,7 +35,7 @@ def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command in this process, with no built-in nodes."""
 
     def run(*arguments: str) -> Said:
-        status = main(lambda workspace: build_catalog((), workspace), _no_studio, list(arguments))
+        status = main(lambda workspace: build_catalog((), workspace), _no_studio, no_model, list(arguments))
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from building import box, pipeline
-from command_line import Command, Save
+from command_line import Command, Save, no_model
 
 from engine.catalog import Catalog
 from engine.cli import main
@@ -55,21 +55,21 @@ _USUAL = {"address": "127.0.0.1", "port": None, "open_browser": True, "traceback
 @pytest.mark.parametrize("arguments", [[], ["studio"]])
 def test_without_a_verb_the_command_opens_the_app(arguments: list[str], home: Path) -> None:
     studio = _Studio()
-    assert main(_broken, studio, arguments) == 7
+    assert main(_broken, studio, no_model, arguments) == 7
     assert studio.started == [(home / "workspace", _USUAL)]
 
 
 def test_the_app_is_started_as_told(home: Path) -> None:
     studio = _Studio()
     given = ["--traceback", "studio", "--workspace", "w", "--port", "0", "--address", "::1", "--no-browser"]
-    assert main(_broken, studio, given) == 7
+    assert main(_broken, studio, no_model, given) == 7
     told = {"address": "::1", "port": 0, "open_browser": False, "traceback": True}
     assert studio.started == [(home / "w", told)]
 
 
 def test_an_unusable_workspace_is_told_before_the_app_starts(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "file").touch()
-    assert main(_broken, _Studio(), ["studio", "--workspace", "file/w"]) == 2
+    assert main(_broken, _Studio(), no_model, ["studio", "--workspace", "file/w"]) == 2
     assert capsys.readouterr().err.startswith(f"error: the workspace {home}/file/w cannot be used: Not a directory")
 
 
@@ -143,14 +143,14 @@ def _broken(_: object) -> Catalog:
 def test_the_unexpected_is_one_line_that_says_where_to_look(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(_broken, _Studio(), ["nodes"]) == 1
+    assert main(_broken, _Studio(), no_model, ["nodes"]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.startswith("error: RuntimeError: out of coffee (VOXELFLOW_TRACEBACK=1")
-    assert main(_broken, _Studio(), ["--traceback", "nodes"]) == 1
+    assert main(_broken, _Studio(), no_model, ["--traceback", "nodes"]) == 1
     assert "in _broken" in capsys.readouterr().err
     monkeypatch.setenv("VOXELFLOW_TRACEBACK", "1")
-    assert main(_broken, _Studio(), ["nodes"]) == 1
+    assert main(_broken, _Studio(), no_model, ["nodes"]) == 1
     assert "in _broken" in capsys.readouterr().err
 
 
@@ -158,7 +158,7 @@ def test_ctrl_c_before_a_run_has_begun_is_quiet(home: Path, capsys: pytest.Captu
     def interrupted(_: object) -> Catalog:
         raise KeyboardInterrupt
 
-    assert main(interrupted, _Studio(), ["nodes"]) == 130
+    assert main(interrupted, _Studio(), no_model, ["nodes"]) == 130
     assert capsys.readouterr().err == "\ninterrupted\n"
 
 
@@ -201,7 +201,7 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
         "sys.stdin = open(os.devnull)\n"
         "import engine.worker\n"
         "engine.worker.work = lambda fd, catalog: print(sorted(m for m in sys.modules if '.' not in m)) or 0\n"
-        f"sys.exit(main(None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
+        f"sys.exit(main(None, None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
     imported = json.loads(done.stdout.replace("'", '"'))

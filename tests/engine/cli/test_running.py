@@ -174,7 +174,7 @@ def test_a_run_whose_process_does_not_start_says_why(
         "import sys, engine.launch, voxelflow\n"
         "engine.launch.PROGRAM = (sys.executable, '-c', 'import a_module_that_is_not_there')\n"
         "from engine.cli import main\n"
-        f"sys.exit(main(voxelflow.catalog, None, ['run', {name!r}]))\n"
+        f"sys.exit(main(voxelflow.catalog, None, None, ['run', {name!r}]))\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=50)
     assert done.returncode == 1

@@ -1,0 +1,1 @@
+"""How good a model's predictions are: figures, plots and a page."""

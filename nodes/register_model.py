@@ -1,0 +1,161 @@
+"""`RegisterModel`: a model into MLflow's registry, and the alias to it if it is the best one.
+
+Its problems: VF541 a name that MLflow does not take.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from engine.context import TaskContext
+from engine.datasets import Dataset, Preview, Report, TrainedModel
+from engine.errors import DataError, UsageError
+from engine.node import Look, node
+from engine.parameters import Advanced
+
+_NAME = re.compile(r"[^/:%.'\"`\x00-\x1f][^/:%'\"`\x00-\x1f]*")
+_ALIAS = re.compile(r"(?!v\d+$)(?!latest$)[A-Za-z0-9_-]+", re.IGNORECASE)
+_LOWER = ("loss", "error", "brier", "mae", "mse", "rmse")
+_HELD_BACK = "val_"
+
+
+# Not `engine.tracking.registry` itself: MLflow takes seconds to import.
+@node("RegisterModel", version=1, category="Use", imports=("mlflow.tracking",), anywhere="talks to MLflow")
+def register_model(
+    model: TrainedModel,
+    evaluation: Report | None = None,
+    *,
+    name: str = "volumes",
+    alias: str = "champion",
+    metric: str = "accuracy",
+    better: Annotated[Literal["auto", "higher", "lower"], Advanced()] = "auto",
+    ctx: TaskContext,
+) -> Report:
+    """Keep the model in MLflow's registry, and point the alias at it if it is better than the one before.
+
+    The model becomes a version of the registered model `name`, once, however often this runs. The
+    alias moves only when nobody has it, or the metric, which every version keeps as a tag, is better
+    than that of the version that has it. Anyone can then load `models:/NAME@ALIAS`, and
+    `voxelflow predict models:/NAME@ALIAS` asks it.
+
+    Args:
+        model: the model to register.
+        evaluation: the report of EvaluateModel, for figures of volumes that the training never saw;
+            without it the figure of the validation is taken.
+        name: of the registered model; versions of one name are compared.
+        alias: what the best version is called.
+        metric: the figure that decides, as the report or the training calls it (auc, accuracy, f1 ...).
+        better: whether higher or lower is better. Auto takes lower for losses and errors.
+    """
+    from engine.tracking.registry import Candidate, register
+    from engine.workspace import Workspace
+    from nodes.prediction.model_card import read_card
+    from nodes.registration_report import write_registration
+    from nodes.training.trained_model import MLFLOW_MODEL
+
+    _check_names(name, alias)
+    if ctx.workspace is None:
+        raise UsageError(
+            "there is no workspace that tells where MLflow is", hint="Run the pipeline with `voxelflow run`."
+        )
+    digest = read_card(Path(model.uri)).digest()
+    told, value = _figure(model, evaluation, metric, digest)
+    data = str(evaluation.figures.get("data", "")) if evaluation else ""
+    tags = {"voxelflow.run_id": ctx.run_id, "voxelflow.node": ctx.node_id, "voxelflow.data": data}
+    candidate = Candidate(
+        name=name,
+        alias=alias,
+        folder=Path(model.uri) / MLFLOW_MODEL,
+        digest=digest,
+        metric=told,
+        value=value,
+        higher_is_better=better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER)),
+        tags={key: text for key, text in tags.items() if text},
+    )
+    registered, location = register(Workspace(ctx.workspace), candidate, ctx.commit_point)
+    if not registered.aliased and registered.previous_value is None:
+        ctx.warn(
+            f"version {registered.previous} has the alias {alias} and no figure for {told}: the alias stays;"
+            " move it by hand in MLflow if this version is better"
+        )
+    if registered.previous_data and data and registered.previous_data != data:
+        ctx.warn(f"version {registered.previous} was measured on other volumes than this one")
+    path, figures = write_registration(ctx.out, candidate, registered, location)
+    ctx.facts(**figures)
+    ctx.info(_in_words(figures))
+    return Report(uri=str(path), figures=figures)
+
+
+def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest: str) -> tuple[str, float]:
+    """The metric's own name, and its value. Raises `DataError` when it was not measured, or of another model."""
+    if evaluation is not None:
+        of = evaluation.figures.get("model")
+        if of is not None and of != digest:
+            raise DataError(
+                "the evaluation is that of another model", hint="Wire the report of this model's own predictions."
+            )
+        measured: Mapping[str, float | int | str] = evaluation.figures
+        names = [metric]
+    else:
+        measured = model.metrics
+        # Of what the model was trained on any figure flatters.
+        names = [metric if metric.startswith(_HELD_BACK) else f"{_HELD_BACK}{metric}"]
+    for name in names:
+        value = measured.get(name)
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            return name, float(value)
+    known = ", ".join(sorted(k for k, v in measured.items() if isinstance(v, (int, float)))[:20])
+    raise DataError(
+        f"{names[0]} was not measured, or is not finite",
+        hint=f"There is: {known or 'nothing'}.",
+        parameter="metric",
+    )
+
+
+def _check_names(name: str, alias: str) -> None:
+    if problem := _name_problem(name, alias):
+        raise UsageError(problem[1], hint=problem[2], parameter=problem[0])
+
+
+def _name_problem(name: str, alias: str) -> tuple[str, str, str] | None:
+    """(parameter, problem, hint), or None."""
+    if not _NAME.fullmatch(name) or name != name.strip():
+        return "name", f"MLflow takes no model called {name!r}", "Use letters, digits, blanks, - and _."
+    if not _ALIAS.fullmatch(alias):
+        hint = "Use letters, digits, - and _; latest and v1, v2, ... are MLflow's own."
+        return "alias", f"MLflow takes no alias {alias!r}", hint
+    return None
+
+
+def _in_words(figures: Mapping[str, float | int | str]) -> str:
+    version, alias, before = figures["version"], figures["alias"], figures["previous_version"]
+    if not figures["is_best"]:
+        return f"version {version} is registered; {alias} stays with version {before}"
+    return (
+        f"version {version} is registered and has the alias {alias}{f' instead of version {before}' if before else ''}"
+    )
+
+
+@register_model.preview
+def _preview(look: Look) -> Preview:
+    if problem := _name_problem(look.params["name"], look.params["alias"]):
+        parameter, text, hint = problem
+        look.problem("VF541", text, hint=hint, parameter=parameter)
+    return Preview(kind="Report")
+
+
+@register_model.verify
+def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
+    from engine.tracking.destination import ENVIRONMENT, shown
+
+    now = os.environ.get(ENVIRONMENT, "").strip()
+    for report in outputs.values():
+        before = report.figures.get("location") if isinstance(report, Report) else None
+        if now and before is not None and shown(now) != before:
+            return f"it is registered at {before}, and MLflow is at {shown(now)} now"
+    return ""

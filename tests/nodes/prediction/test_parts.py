@@ -1,0 +1,255 @@
+"""Parts, labels and latency, without TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from delta_tables import context
+from hypothesis import given
+from hypothesis import strategies as st
+from prediction_parts import card, of_the_sum, work
+from volume_sets import labels_for, make_delta, make_parquet, some_volumes
+
+from engine.errors import DataError, ExecutionError, TableConflict
+from nodes.delta.delta_commit import table_writer
+from nodes.evaluation.class_evaluation import ClassEvaluation
+from nodes.evaluation.evaluation_report import write_report
+from nodes.evaluation.number_evaluation import NumberEvaluation
+from nodes.prediction.away import Died, Job, make_away, write_job
+from nodes.prediction.few_files import ask
+from nodes.prediction.latency import figures
+from nodes.prediction.ledger import Ledger, Record
+from nodes.prediction.model_card import ModelCard, read_card
+from nodes.prediction.opened_rows import in_numbers_of, open_rows
+from nodes.prediction.part_work import Division, PartWork
+from nodes.prediction.predictions_table import commit, problem_with, read_predictions, standing
+
+VOLUMES = some_volumes(23, (3, 4, 2))
+LABELS = labels_for(VOLUMES, unlabelled=3)
+
+
+@given(st.integers(1, 40), st.integers(1, 100), st.integers(1, 500))
+def test_parts_are_whole_batches_and_hold_every_row_once(batch: int, per_part: int, count: int) -> None:
+    division = Division.of(batch, per_part)
+    rows = np.arange(count)
+    parts = [division.part(rows, number) for number in range(division.parts(count))]
+    assert np.concatenate(parts).tolist() == rows.tolist()
+    assert all(len(part) % batch == 0 for part in parts[:-1])
+    assert [len(part) for part in parts] == [division.size(count, number) for number in range(len(parts))]
+    assert per_part <= division.rows < per_part + batch
+
+
+def test_labels_in_the_models_numbers() -> None:
+    labels = np.array([0, 1, 2, np.nan, 7], np.float32)
+
+    def moved(own: tuple[str, ...], classes: tuple[str, ...]) -> list[float | None]:
+        return [None if np.isnan(x) else float(x) for x in in_numbers_of(labels, own, classes)]
+
+    assert moved(("a", "b", "c"), ("c", "a")) == [1, None, 0, None, None]
+    same = [0, 1, 2, None, 7]
+    assert moved((), ("a", "b")) == moved(("a", "b", "c"), ("a", "b", "c")) == same
+    assert moved(("a", "b", "c"), ("0", "1", "2")) == moved(("a", "b"), ()) == same
+
+
+@pytest.mark.parametrize("kind", ["delta", "zstd"])
+def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -> None:
+    make = make_delta if kind == "delta" else lambda *a: make_parquet(*a, compression="ZSTD")
+    data = make(tmp_path / "data", VOLUMES, LABELS)
+    ctx = context(tmp_path)
+    ledger = Ledger(ctx.scratch / "prediction")
+    plan = ledger.begin("one", lambda: standing(ctx.out / "t"))
+    assert work(tmp_path, data, ledger) == 23
+    made = commit(ctx.out / "t", ledger, plan.base, card(tmp_path), "digest", ctx)
+    found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "label"]) for row in batch.to_pylist()}
+    assert {i: row["label"] for i, row in found.items()} == LABELS
+    for volume, array in VOLUMES.items():
+        assert found[volume]["scores"] == of_the_sum(array[None].astype(np.float32))[0].tolist()
+    assert (made.count, made.labelled, made.files, made.version) == (23, 20, 3, 1)
+    assert problem_with({"out": made}) == ""
+    # Once more, as after a kill: nothing changes.
+    assert commit(ctx.out / "t", ledger, plan.base, card(tmp_path), "digest", ctx) == made
+    next((ctx.out / "t").glob("*.parquet")).unlink()
+    assert "is gone" in problem_with({"out": made})
+
+
+def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
+    data = make_delta(tmp_path, VOLUMES, LABELS)
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.begin("one", lambda: -1)
+    assert work(tmp_path, data, ledger) == 23
+    assert work(tmp_path, data, ledger) == 0
+    record = ledger.done()[1]
+    (ledger.folder / record.file).write_bytes(b"cut short")
+    assert sorted(ledger.done()) == [0, 2]
+    assert work(tmp_path, data, ledger) == 8
+    assert ledger.begin("one", lambda: 7).base == -1
+    assert sorted(ledger.done()) == [0, 1, 2]
+    assert ledger.begin("another", lambda: 7).base == 7
+    assert ledger.done() == {}
+
+
+def test_a_table_that_somebody_else_writes_is_left_alone(tmp_path: Path) -> None:
+    data = make_delta(tmp_path, VOLUMES, LABELS)
+    ctx = context(tmp_path)
+    ledger = Ledger(ctx.scratch / "prediction")
+    ledger.begin("one", lambda: -1)
+    work(tmp_path, data, ledger)
+    made = commit(ctx.out / "t", ledger, -1, card(tmp_path), "digest", ctx)
+    stranger = dataclasses.replace(ctx, fingerprint="9" * 32)
+    again = Ledger(tmp_path / "again")
+    again.begin("one", lambda: 0)
+    work(tmp_path, data, again)
+    with pytest.raises(TableConflict, match="another program"):
+        commit(ctx.out / "t", again, 0, card(tmp_path), "digest", stranger)
+    with table_writer(ctx.out / "t", ctx):
+        assert standing(ctx.out / "t") == made.version
+
+
+def test_what_is_not_finite_has_no_class_and_evaluation_leaves_it_out(tmp_path: Path) -> None:
+    odd = VOLUMES | {"0/v00000.npy": np.full((3, 4, 2), np.nan, np.float32)}
+    ctx = context(tmp_path)
+    ledger = Ledger(ctx.scratch / "prediction")
+    ledger.begin("one", lambda: -1)
+    work(tmp_path, make_delta(tmp_path, odd, LABELS), ledger)
+    assert sum(record.not_finite for record in ledger.done().values()) == 1
+    made = commit(ctx.out / "t", ledger, -1, card(tmp_path, ("<no>", "$yes_2$")), "digest", ctx)
+    evaluated = ClassEvaluation.of(made, 10)
+    told, plots = write_report(evaluated, ctx.out)
+    assert (told["volumes"], told["unlabelled"], told["not_finite"], told["evaluated"]) == (23, 3, 1, 19)
+    scores = {i: of_the_sum(v[None].astype(np.float32))[0] for i, v in odd.items() if LABELS[i] is not None}
+    right = [LABELS[i] == s.argmax() for i, s in scores.items() if np.isfinite(s).all()]
+    assert told["accuracy"] == sum(right) / 19
+    assert evaluated.confusion.sum() == 19
+    assert len(evaluated.mistakes) == 19 - sum(right)
+    sure = [mistake.score for mistake in evaluated.mistakes]
+    assert sure == sorted(sure, reverse=True)
+    page = (ctx.out / "evaluation.html").read_text()
+    assert "&lt;no&gt;" in page
+    assert "<no>" not in page
+    assert page.count("data:image/png") == len(plots) == 3
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
+    own = ModelCard(card(tmp_path).file, (3, 4, 2), (), "regression")
+    data = make_delta(tmp_path, VOLUMES, {i: None if x is None else 10.5 * x for i, x in LABELS.items()})
+    ctx = context(tmp_path)
+    ledger = Ledger(ctx.scratch / "prediction")
+    ledger.begin("one", lambda: -1)
+    with open_rows(data, own, cores=2) as opened:
+        PartWork(opened, Division.of(4, 100), own, "d", ledger, lambda v: v.mean(axis=(1, 2, 3))[:, None])(
+            [0], lambda count: None
+        )
+    made = commit(ctx.out / "t", ledger, -1, own, "d", ctx)
+    rows = [row for batch in read_predictions(made, ["predicted", "class"]) for row in batch.to_pylist()]
+    assert rows == [{"predicted": None, "class": None}] * 23
+    told, plots = write_report(NumberEvaluation.of(made), ctx.out)
+    errors = np.array([VOLUMES[i].astype(np.float32).mean() - 10.5 * x for i, x in LABELS.items() if x is not None])
+    assert told["mae"] == pytest.approx(np.abs(errors).mean())
+    assert told["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
+    assert told["r2"] == pytest.approx(1 - (errors**2).sum() / (20 * 5.25**2))
+    assert (told["evaluated"], told["unlabelled"], len(plots)) == (20, 3, 1)
+    assert "Farthest off" in (ctx.out / "evaluation.html").read_text()
+
+
+def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
+    for labels, words in (
+        (dict.fromkeys(VOLUMES), "no volume .* has a label"),
+        (dict.fromkeys(VOLUMES, 5.0), "label 5"),
+    ):
+        ctx = context(tmp_path, words[:3])
+        ledger = Ledger(ctx.scratch / "prediction")
+        ledger.begin("one", lambda: -1)
+        work(tmp_path, make_delta(tmp_path / words[:3], VOLUMES, labels), ledger)
+        made = commit(ctx.out / "t", ledger, -1, card(tmp_path), "digest", ctx)
+        with pytest.raises(DataError, match=words):
+            ClassEvaluation.of(made, 10)
+
+
+def test_latency_by_hand() -> None:
+    some = {
+        "file": "f",
+        "rows": 6,
+        "bytes": 1,
+        "mtime_ms": 0,
+        "labelled": 0,
+        "not_finite": 0,
+        "id_min": "",
+        "id_max": "",
+    }
+    record = Record(
+        number=0,
+        **some,
+        label_min=None,
+        label_max=None,
+        batch_s=[0.4, 0.3],
+        batch_rows=[4, 2],
+        part_s=1,
+        waiting_s=0.25,
+    )  # type: ignore[arg-type]
+    told = figures([record])
+    assert told["batch_ms_p50"] == 350
+    assert told["volume_ms_p50"] == 100
+    assert told["volume_ms_p99"] == 150
+    assert (told["volumes_per_s"], told["waiting_share"]) == (6, 0.25)
+
+
+def test_cards(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no model"):
+        read_card(tmp_path)
+    (tmp_path / "model.json").write_text('{"class_names": ["a"], "input": {}}')
+    with pytest.raises(DataError, match="is gone"):
+        read_card(tmp_path)
+    (tmp_path / "model.keras").touch()
+    with pytest.raises(DataError, match="cannot be read"):
+        read_card(tmp_path)
+    (tmp_path / "model.json").write_text('{"task": "regression", "class_names": [], "input": {"shape": [2, 2, 2]}}')
+    found = read_card(tmp_path)
+    assert (found.shape, found.classes, found.scores, found.task) == ((2, 2, 2), (), 1, "regression")
+
+
+def test_a_card_tells_models_apart(tmp_path: Path) -> None:
+    first = card(tmp_path).digest()
+    (tmp_path / "model.keras").write_bytes(b"another")
+    assert ModelCard(tmp_path / "model.keras", (1,), ("a", "b")).digest() != first
+
+
+def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
+    data = make_delta(tmp_path, VOLUMES, LABELS)
+    own = card(tmp_path)
+    description = {"class_names": own.classes, "input": {"shape": own.shape}}
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.begin("one", lambda: -1)
+    job = Job(data=data, model=str(tmp_path), digest=own.digest(), batch_size=4, rows=8, identity="another", cores=1)
+    write_job(ledger.folder, job)
+    with pytest.raises(ExecutionError, match="sees other volumes"):
+        make_away(ledger.folder, [0, 1], {})
+    (ledger.folder / "job.json").write_text("{")
+    with pytest.raises(Died, match="ended with status 1"):
+        make_away(ledger.folder, [0, 1], {})
+    assert ledger.done() == {}
+
+
+def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
+    """Nothing here is a model: only a file that fits would be shown to it."""
+    own = card(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
+    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], object))
+    np.save(tmp_path / "shape.npy", np.zeros((2, 2)))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "shape.npy").read_bytes()[:-3])
+    (tmp_path / "text.npy").write_text("some text")
+    names = ("pickle", "shape", "cut", "text", "missing")
+    told = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names])]
+    assert told == [
+        "holds Python objects, which are never unpickled",
+        f"the volumes of {tmp_path / 'shape.npy'} are 2x2, the model takes 3x4x2",
+        "has 157 bytes, its header promises 160",
+        "does not start like a .npy file",
+        "there is no such file",
+    ]
