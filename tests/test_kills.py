@@ -45,8 +45,9 @@ CHAINS = [
     ["supervisor:before-result#3"],
     ["supervisor:after-result#2"],
 ]
-"""Every named commit point on the way from files to the table; `#n` is its n-th passing. A run is killed at each point of
-its chain, one after the other, resumed in between."""
+"""Every named commit point on the way from files to the table; `#n` is its n-th passing.
+
+A run is killed at each point of its chain, one after the other, and resumed in between."""
 
 
 def etl(folder: Path, *, table: str = "", name: str = "etl") -> Pipeline:

@@ -209,6 +209,8 @@ class TestProfileTraining(NodeConformance):
         assert "data:image/png;base64," in page.read_text()
         kept = json.loads(page.with_name("profile.json").read_text())
         return [(row["workers"], row["batch_size"], row["outcome"], row["note"]) for row in kept["rows"]]
+
+
 class _Given:
     """What a test has made comes into the run by a node of the workspace's own."""
 
