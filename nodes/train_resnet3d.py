@@ -3,11 +3,13 @@
 Its problems: VF501 volumes of this shape do not fit; VF502 the loader does not read this input; VF503 too
 few volumes for a batch; VF504 no volume has a label; VF505 more steps wanted than an epoch has; VF506
 nothing is held back for validation; VF507 the validation volumes are of another kind; VF508 the workers do
-not share a batch evenly; VF509 jit has no effect with several workers.
+not share a batch evenly; VF509 jit has no effect with several workers; VF520 volumes of this shape cannot be
+turned; VF521 the labels of a regression name classes; VF522 the own model cannot be used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,9 +17,11 @@ from engine.context import TaskContext
 from engine.datasets import Preview, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.errors import UsageError
 from engine.node import Look, node
-from engine.parameters import Advanced, Extendable, Policy, Range, Unit
+from engine.parameters import Advanced, Extendable, PathIn, Policy, Range, Unit
 from nodes.loaders import READS, LoaderName
-from nodes.training.resnet3d import Depth, parameter_count
+from nodes.training.objective import Task
+from nodes.training.resnet3d import Depth, Stem, Width, parameter_count
+from nodes.training.settings import Flips
 
 if TYPE_CHECKING:
     from nodes.training.workers.barrier import BarrierGroup
@@ -37,6 +41,14 @@ def train_resnet3d(
     validation: VolumeDelta | VolumeParquet | VolumeFiles | None = None,
     *,
     depth: Annotated[Depth, Unit("layers")] = 18,
+    task: Task = "classification",
+    stem: Stem = "standard",
+    width: Annotated[Width, Unit("filters")] = 64,
+    model_file: Annotated[str | None, PathIn("file"), Advanced()] = None,
+    flips: Flips = "none",
+    quarter_turns: bool = False,
+    intensity: Annotated[float, Range(0, 0.9)] = 0.0,
+    noise: Annotated[float, Range(0, 10)] = 0.0,
     epochs: Annotated[int, Range(1, 100_000), Extendable()] = 5,
     batch_size: Annotated[int, Range(1, 65_536), Unit("volumes")] = 32,
     steps_per_epoch: Annotated[int, Range(0)] = 0,
@@ -56,19 +68,33 @@ def train_resnet3d(
     checkpoint_every_s: Annotated[int, Range(0), Unit("s"), Policy(), Advanced()] = 120,
     ctx: TaskContext,
 ) -> TrainedModel:
-    """Train a 3-D ResNet to tell the classes of volumes apart.
+    """Train a 3-D ResNet to tell the classes of volumes apart, or a number for each.
 
     The model normalises its input itself, with the mean and deviation of each channel of the
     training volumes, and is saved as a plain Keras file. Figures: `loss`, `accuracy`, `val_loss`
-    and `val_accuracy` for each epoch; `step_loss`, `step_accuracy` and `learning_rate` for steps. Volumes
-    without a label are left out and counted. A killed training goes on at the next volume; more
-    epochs than an earlier result continue from it, because nothing else depends on their number:
-    the cosine has its own length, `decay_epochs`, and stays at a hundredth of the rate afterwards.
+    and `val_accuracy` for each epoch; `step_loss`, `step_accuracy` and `learning_rate` for steps. A
+    regression has `mae` and `rmse`, in the labels' units, in place of the accuracy; its loss is the squared
+    error as a share of the labels' variance. Volumes without a label are left out and counted. A killed
+    training goes on at the next volume; more epochs than an earlier result continue from it, because nothing
+    else depends on their number: the cosine has its own length, `decay_epochs`, and stays at a
+    hundredth of the rate afterwards.
 
     Args:
         data: the volumes to train on.
         validation: volumes to validate on; without it a share of the data is held back.
         depth: layers of the network; more are slower and need more volumes.
+        task: classification, or regression for labels that are any numbers.
+        stem: standard quarters the volume before the first stage, which suits large ones: 30x30x10 voxels end
+            as one. small keeps it whole: 30x30x10 end as 4x4x2, for some 20 times the work at the same width.
+        width: filters of the first stage; later ones have 2, 4 and 8 times as many. Half of them make a quarter
+            of the parameters; 16 make up for the work of the small stem.
+        model_file: a Keras model of your own instead of the ResNet: a file in a trusted workspace's my_models/
+            with a function build(shape, outputs).
+        flips: axes along which a training volume is mirrored, each in half of the epochs.
+        quarter_turns: turn training volumes by 0 to 3 quarters in the X-Y plane.
+        intensity: stretch each channel of a training volume by up to this share, and shift it by up to so
+            many of the channel's deviations. Try 0.1.
+        noise: add Gaussian noise of so many deviations to each training volume. Try 0.1.
         epochs: passes over the training volumes.
         batch_size: volumes in a step. A smaller one needs less memory.
         steps_per_epoch: end an epoch after so many steps; 0 for all.
@@ -91,10 +117,19 @@ def train_resnet3d(
         deterministic: equal runs give equal weights, bit for bit. May cost speed on GPUs.
         checkpoint_every_s: least time between two checkpoints within an epoch.
     """
+    from nodes.training.own_model import read_model_file
     from nodes.training.settings import Manner, Settings
 
     settings = Settings(
         depth=depth,
+        task=task,
+        stem=stem,
+        width=width,
+        own_model=read_model_file(model_file) if model_file else None,
+        flips=flips,
+        quarter_turns=quarter_turns,
+        intensity=intensity,
+        noise=noise,
         epochs=epochs,
         batch_size=batch_size,
         steps_per_epoch=steps_per_epoch,
@@ -134,11 +169,13 @@ def _on_spark(
     **parameters: Any,
 ) -> TrainedModel:
     """The same with each worker on an executor, also when it is only one."""
+    from nodes.training.own_model import read_model_file
     from nodes.training.settings import Manner, Settings
     from nodes.training.workers import group
     from nodes.training.workers.barrier import BarrierGroup
 
     values = {parameter.name: parameter.default for parameter in train_resnet3d.parameters} | parameters
+    values["own_model"] = read_model_file(values["model_file"]) if values["model_file"] else None
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
     manner = Manner(**{field.name: values[field.name] for field in fields(Manner)})
 
@@ -146,6 +183,19 @@ def _on_spark(
         return BarrierGroup(folder, ranks, program=group.PROGRAM, ctx=ctx)
 
     return group.train_with_workers(data, validation, settings, manner, ctx, start)
+
+
+@train_resnet3d.scan
+def _scan(look: Look) -> Mapping[str, Any]:
+    """Whether the own model's file may run; nothing of it is run here."""
+    from nodes.training.own_model import read_model_file
+
+    try:
+        if look.params["model_file"]:
+            read_model_file(look.params["model_file"])
+    except UsageError as exc:
+        return {"model_file": [exc.message, exc.hint]}
+    return {}
 
 
 @train_resnet3d.preview
@@ -173,19 +223,32 @@ def _preview(look: Look) -> Preview:
         )
     _check_counts(look, data, share)
     _check_workers(look)
+    _check_model(look, data)
     if data.spec is None:
         return Preview(kind="TrainedModel")
+    if look.params["model_file"]:
+        return Preview(kind="TrainedModel", spec=data.spec)
     try:
         count = parameter_count(
             data.spec.shape,
             depth=look.params["depth"],
-            classes=max(2, look.params["classes"] or len(data.spec.classes)),
+            stem=look.params["stem"],
+            width=look.params["width"],
+            classes=_class_count(look, data),
         )
     except UsageError:
         return Preview(kind="TrainedModel", spec=data.spec)
     # The model, and the state to go on from: weights again and the optimizer's one or two of each.
     copies = 2 + (2 if look.params["optimizer"] == "adam" else 1)
     return Preview(kind="TrainedModel", spec=data.spec, bytes=4 * count * copies)
+
+
+def _class_count(look: Look, data: Preview) -> int:
+    """As far as it is known. A regression has the head of two classes."""
+    assert data.spec is not None
+    if look.params["task"] == "regression":
+        return 2
+    return max(2, look.params["classes"] or len(data.spec.classes))
 
 
 def _form(preview: Preview) -> tuple[object, ...]:
@@ -263,3 +326,26 @@ def _check_workers(look: Look) -> None:
             parameter="jit",
             severity="warning",
         )
+
+
+def _check_model(look: Look, data: Preview) -> None:
+    if look.params["quarter_turns"] and data.spec is not None and len(data.spec.shape) in (3, 4):
+        x, y = data.spec.shape[:2]
+        if x != y:
+            look.problem(
+                "VF520",
+                f"volumes of {x}x{y} voxels in X and Y cannot be turned by a quarter, which makes them {y}x{x}",
+                hint="Set quarter_turns to false; flips fit every shape.",
+                parameter="quarter_turns",
+            )
+    if look.params["task"] == "regression" and data.spec is not None and data.spec.classes:
+        look.problem(
+            "VF521",
+            "the labels name classes, and a regression would learn their numbers",
+            hint="Set task to classification, or give NumpyToParquet labels that are numbers.",
+            parameter="task",
+            severity="warning",
+        )
+    if "model_file" in look.facts:
+        message, hint = look.facts["model_file"]
+        look.problem("VF522", message, hint=hint, parameter="model_file")

@@ -1,4 +1,4 @@
-"""One training step and one evaluation step of a classifier, on one device or several.
+"""One training step and one evaluation step, on one device or several.
 
 The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch is
 this process' part of the global one: it is split over the strategy's replicas in this process, each
@@ -17,13 +17,14 @@ from engine.errors import DataError, UsageError
 from nodes.loaders.interface import Batch
 from nodes.loaders.into_tensorflow import tensor_of
 from nodes.training.checkpoints import Arrays
-from nodes.training.resnet3d import LOGITS
+from nodes.training.model_ends import LOGITS
+from nodes.training.objective import CLASSIFICATION, Objective
 from nodes.training.running_sums import Sums
 from nodes.training.tensorflow_setup import keras, tf
 
 
 class Learner:
-    """A model from `resnet3d` with its optimizer.
+    """A model that `model_ends` has made, with its optimizer and what it is to learn.
 
     `strategy` is the one the model was built under (default: the current one, a single device). It
     may have several replicas in this process, and replicas in other processes: then all of them take
@@ -37,8 +38,9 @@ class Learner:
         *,
         jit: bool = False,
         strategy: tf.distribute.Strategy | None = None,
+        objective: Objective = CLASSIFICATION,
     ) -> None:
-        self.model, self.optimizer = model, optimizer
+        self.model, self.optimizer, self.objective = model, optimizer, objective
         self.strategy = strategy or tf.distribute.get_strategy()
         # The loss is taken from the logits: from rounded probabilities it would be inexact near 0 and 1.
         self._logits = keras.Model(model.input, model.get_layer(LOGITS).output)
@@ -72,7 +74,7 @@ class Learner:
         return Sums(float(loss), float(right), global_rows)
 
     def evaluate(self, batch: Batch, *, rows: int) -> Sums:
-        """Loss and right answers in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
+        """Loss and scores in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
 
         A process whose part of a last batch is empty takes part all the same.
         """
@@ -127,28 +129,12 @@ class Learner:
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             logits = self._logits(volumes, training=True)
-            loss = tf.reduce_sum(_losses(labels, logits))
+            loss = tf.reduce_sum(self.objective.losses(labels, logits))
             shared = loss * share
         self.optimizer.apply(tape.gradient(shared, variables), variables)
-        return loss, tf.reduce_sum(_right(labels, logits))
+        return loss, tf.reduce_sum(self.objective.scores(labels, logits))
 
     def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
         logits = self._logits(volumes, training=False)
-        losses, right = _losses(labels, logits), _right(labels, logits)
+        losses, right = self.objective.losses(labels, logits), self.objective.scores(labels, logits)
         return tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), tf.reduce_sum(weights)
-
-
-def _losses(labels: Any, logits: Any) -> Any:
-    """Cross-entropy of each row: labels (n,), logits (n, 1) for two classes or (n, classes)."""
-    if logits.shape[-1] == 1:
-        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits[:, 0])
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.cast(labels, tf.int32), logits=logits)
-
-
-def _right(labels: Any, logits: Any) -> Any:
-    """1 where the likelier class is the label, else 0; (n,) float32."""
-    if logits.shape[-1] == 1:
-        said = tf.cast(logits[:, 0] > 0, tf.float32)
-    else:
-        said = tf.cast(tf.argmax(logits, axis=-1), tf.float32)
-    return tf.cast(said == labels, tf.float32)

@@ -15,8 +15,11 @@ from engine.context import TaskContext
 from engine.datasets import Dataset
 from nodes.loaders.interface import Loader, LoaderState, Reading
 from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
-from nodes.training.class_labels import Classes, find_classes
+from nodes.training.class_labels import NO_CLASSES, Classes, find_classes
+from nodes.training.model_ends import Target
 from nodes.training.normalisation import measure
+from nodes.training.number_labels import find_target
+from nodes.training.objective import CLASSIFICATION, Objective, Regression
 from nodes.training.settings import Settings
 from nodes.training.team import ALONE, Team
 from nodes.training.trained_model import STATE
@@ -25,7 +28,10 @@ from nodes.training.training_rows import Part, open_parts
 
 @dataclass(frozen=True)
 class Prepared:
-    """A training before its first step. `loader` and `validation` read the part of worker `team.rank`."""
+    """A training before its first step. `loader` and `validation` read the part of worker `team.rank`.
+
+    A regression has a `target` and no classes.
+    """
 
     data: Dataset
     validation_data: Dataset | None
@@ -34,8 +40,13 @@ class Prepared:
     rows: Part
     held_back: Part | None
     classes: Classes
+    target: Target | None
     loader: Loader
     validation: Loader | None
+
+    @property
+    def objective(self) -> Objective:
+        return Regression(self.target) if self.target is not None else CLASSIFICATION
 
     @property
     def identity(self) -> str:
@@ -82,13 +93,7 @@ def prepare(
         rows,
         held_back,
     ):
-        classes = find_classes(
-            rows.labels,
-            held_back.labels if held_back else np.empty(0, np.float32),
-            classes=settings.classes,
-            names=rows.source.spec.classes,
-            where=data.uri,
-        )
+        classes, target = _answers(rows, held_back, settings, data.uri)
         for remark in classes.remarks():
             ctx.warn(remark)
         loader = rows.source.loader(rows.rows, _reading(settings, team, training=True))
@@ -102,9 +107,19 @@ def prepare(
             rows,
             held_back,
             classes,
+            target,
             loader,
             held_back.source.loader(held_back.rows, _reading(settings, team, training=False)) if held_back else None,
         )
+
+
+def _answers(rows: Part, held_back: Part | None, settings: Settings, where: str) -> tuple[Classes, Target | None]:
+    """What the labels mean: the classes, or what a regression tells."""
+    validation = held_back.labels if held_back else np.empty(0, np.float32)
+    if settings.task == "regression":
+        return NO_CLASSES, find_target(rows.labels, validation, where=where)
+    names = rows.source.spec.classes
+    return find_classes(rows.labels, validation, classes=settings.classes, names=names, where=where), None
 
 
 def _reading(settings: Settings, team: Team, *, training: bool) -> Reading:

@@ -13,11 +13,14 @@ import numpy as np
 
 from engine.context import TaskContext
 from engine.datasets import Dataset, TrainedModel
+from nodes.training.augmentation import Augmentation, augmented
 from nodes.training.checkpoints import Checkpoint, Checkpoints
 from nodes.training.learner import Learner
 from nodes.training.learning_rate import Schedule
+from nodes.training.model_ends import volume_shape
+from nodes.training.own_model import build_own_model
 from nodes.training.preparation import Prepared, prepare
-from nodes.training.resnet3d import build_resnet3d, volume_shape
+from nodes.training.resnet3d import build_resnet3d
 from nodes.training.settings import Manner, Settings
 from nodes.training.tensorflow_setup import configure, keras, tf
 from nodes.training.trained_model import CURVES, DESCRIPTION, HISTORY, MLFLOW_MODEL, publish
@@ -55,8 +58,10 @@ def carry_out(
     with strategy.scope():
         model, optimizer = _build(prepared, begin, synchronized=several), _optimizer(settings)
     training = Training(
-        learner=Learner(model, optimizer, jit=manner.jit and not several, strategy=strategy),
-        rows=prepared.loader,
+        learner=Learner(
+            model, optimizer, jit=manner.jit and not several, strategy=strategy, objective=prepared.objective
+        ),
+        rows=augmented(prepared.loader, Augmentation.of(settings), begin),
         validation=prepared.validation,
         epochs=settings.epochs,
         schedule=Schedule(
@@ -66,6 +71,7 @@ def carry_out(
             settings.decay_epochs * prepared.loader.steps,
         ),
         team=prepared.team,
+        objective=prepared.objective,
     )
     if prepared.team.leads:
         _tell(ctx, model, begin, prepared)
@@ -88,7 +94,7 @@ def carry_out(
         description=_description(prepared, begin),
     )
     ctx.commit_point("train:after-save")
-    ctx.artifact("model", ctx.out / MLFLOW_MODEL, f"resnet3d-{settings.depth}")
+    ctx.artifact("model", ctx.out / MLFLOW_MODEL, _name(settings))
     ctx.artifact("plot", ctx.out / CURVES)
     ctx.artifact("file", ctx.out / DESCRIPTION)
     ctx.artifact("file", ctx.out / HISTORY)
@@ -96,15 +102,23 @@ def carry_out(
 
 
 def _build(prepared: Prepared, begin: Checkpoint, *, synchronized: bool) -> keras.Model:
-    return build_resnet3d(
-        prepared.rows.source.spec.shape,
-        depth=prepared.settings.depth,
-        classes=len(prepared.classes),
-        mean=begin.mean,
-        variance=begin.variance,
-        synchronized=synchronized,
-        mixed_precision=prepared.settings.mixed_precision,
-    )
+    settings, shape = prepared.settings, prepared.rows.source.spec.shape
+    both: dict[str, Any] = {
+        "classes": len(prepared.classes),
+        "target": prepared.target,
+        "mean": begin.mean,
+        "variance": begin.variance,
+        "synchronized": synchronized,
+        "mixed_precision": settings.mixed_precision,
+    }
+    if settings.own_model is not None:
+        return build_own_model(settings.own_model, shape, **both)
+    return build_resnet3d(shape, depth=settings.depth, stem=settings.stem, width=settings.width, **both)
+
+
+def _name(settings: Settings) -> str:
+    """What the model is called where it is logged."""
+    return settings.own_model.name if settings.own_model is not None else f"resnet3d-{settings.depth}"
 
 
 def _optimizer(settings: Settings) -> keras.optimizers.Optimizer:
@@ -114,13 +128,12 @@ def _optimizer(settings: Settings) -> keras.optimizers.Optimizer:
 
 
 def _tell(ctx: TaskContext, model: keras.Model, begin: Checkpoint, prepared: Prepared) -> None:
-    rows, held_back, classes = prepared.rows, prepared.held_back, prepared.classes
+    rows, held_back = prepared.rows, prepared.held_back
     trainable = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     ctx.facts(
         parameters=model.count_params(),
         trainable_parameters=trainable,
-        classes=len(classes),
-        class_counts=json.dumps(dict(zip(classes.names, classes.counts, strict=True)), ensure_ascii=False),
+        **_answer_facts(prepared),
         training_volumes=len(rows.rows),
         validation_volumes=len(held_back.rows) if held_back else 0,
         unlabelled_volumes=rows.source.unlabelled,
@@ -136,18 +149,28 @@ def _tell(ctx: TaskContext, model: keras.Model, begin: Checkpoint, prepared: Pre
         ctx.info(f"{rows.source.unlabelled:,} volumes have no label and are left out")
 
 
+def _answer_facts(prepared: Prepared) -> dict[str, Any]:
+    classes, target = prepared.classes, prepared.target
+    if target is not None:
+        return {"label_mean": round(target.mean, 6), "label_deviation": round(target.deviation, 6)}
+    counts = dict(zip(classes.names, classes.counts, strict=True))
+    return {"classes": len(classes), "class_counts": json.dumps(counts, ensure_ascii=False)}
+
+
 def _description(prepared: Prepared, begin: Checkpoint) -> dict[str, Any]:
     """What `model.json` tells beyond the model itself."""
     rows, held_back, classes, settings = prepared.rows, prepared.held_back, prepared.classes, prepared.settings
     spec = rows.source.spec
-    two = len(classes) == 2
+    own = settings.own_model
     return {
-        "architecture": "3-D ResNet v2",
-        "depth": settings.depth,
+        "task": settings.task,
+        "architecture": f"own model {own.name}" if own is not None else "3-D ResNet v2",
+        "depth": settings.depth if own is None else None,
         "input": {"shape": list(spec.shape), "channels": volume_shape(spec.shape)[3], "stored_as": spec.dtype},
-        "output": "probability of class 1, shape (n, 1)" if two else f"probabilities, shape (n, {len(classes)})",
+        "output": _output(prepared),
         "classes": len(classes),
         "class_names": list(classes.names),
+        "labels": prepared.target._asdict() if prepared.target is not None else None,
         "normalisation": {"mean": list(begin.mean), "variance": list(begin.variance)},
         "training": asdict(settings)
         | {
@@ -160,3 +183,10 @@ def _description(prepared: Prepared, begin: Checkpoint) -> dict[str, Any]:
         "data": prepared.data.model_dump(mode="json"),
         "validation": prepared.validation_data.model_dump(mode="json") if prepared.validation_data else None,
     }
+
+
+def _output(prepared: Prepared) -> str:
+    if prepared.target is not None:
+        return "the number in the labels' units, shape (n, 1)"
+    classes = len(prepared.classes)
+    return "probability of class 1, shape (n, 1)" if classes == 2 else f"probabilities, shape (n, {classes})"

@@ -7,7 +7,12 @@ from typing import Literal
 
 from nodes.loaders import LoaderName
 from nodes.training.learning_rate import ScheduleName
-from nodes.training.resnet3d import Depth
+from nodes.training.objective import Task
+from nodes.training.own_model import ModelFile
+from nodes.training.resnet3d import Depth, Stem, Width
+
+Flips = Literal["none", "X", "Y", "Z", "XY", "XZ", "YZ", "XYZ"]
+"""The axes along which a volume may be mirrored."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,14 @@ class Settings:
     loader: LoaderName
     classes: int
     mixed_precision: bool
+    task: Task = "classification"
+    stem: Stem = "standard"
+    width: Width = 64
+    own_model: ModelFile | None = None
+    flips: Flips = "none"
+    quarter_turns: bool = False
+    intensity: float = 0.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def publish(
     _write_json(folder / HISTORY, [dict(figures) for figures in final.history])
     described = describe(model) | dict(description)
     outputs = int(model.output_shape[-1])
-    metadata = {key: described[key] for key in ("architecture", "depth", "class_names", "input")}
+    metadata = {key: described[key] for key in ("task", "architecture", "depth", "class_names", "input")}
     write_mlflow_model(folder / MODEL, folder / MLFLOW_MODEL, shape=spec.shape, outputs=outputs, metadata=metadata)
     _write_json(folder / DESCRIPTION, described)
     return TrainedModel(

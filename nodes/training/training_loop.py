@@ -19,6 +19,7 @@ from engine.progress import Meter
 from nodes.loaders.interface import Batch, Loader, LoaderState
 from nodes.training.checkpoints import Checkpoint, Checkpoints
 from nodes.training.learning_rate import Schedule
+from nodes.training.objective import CLASSIFICATION, Objective
 from nodes.training.running_sums import NOTHING, Sums
 from nodes.training.team import ALONE, Team
 
@@ -39,6 +40,7 @@ class Training:
     epochs: int
     schedule: Schedule
     team: Team = ALONE
+    objective: Objective = CLASSIFICATION
 
 
 def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
@@ -94,14 +96,14 @@ def _step(training: Training, batch: Batch, step: int, ctx: TaskContext) -> Sums
     if not math.isfinite(sums.loss):
         raise _not_finite(training, batch, step)
     if is_told(step + 1):
-        values = {f"step_{name}": value for name, value in sums.figures.items()}
+        values = {f"step_{name}": value for name, value in training.objective.figures(sums).items()}
         ctx.metrics(step + 1, learning_rate=rate, **values)
     return sums
 
 
 def _figures(training: Training, sums: Sums, label: str) -> dict[str, float]:
-    """An epoch's loss and accuracy, those of the validation rows as val_loss and val_accuracy."""
-    figures = sums.figures
+    """An epoch's figures, those of the validation rows as val_loss and so on."""
+    figures = training.objective.figures(sums)
     loader = training.validation
     if loader is not None:
         loader.restore(LoaderState(loader.reading.seed))
@@ -112,7 +114,7 @@ def _figures(training: Training, sums: Sums, label: str) -> dict[str, float]:
             total += sums
             meter.add(sums.rows)
         meter.finish()
-        figures |= {f"val_{name}": value for name, value in total.figures.items()}
+        figures |= {f"val_{name}": value for name, value in training.objective.figures(total).items()}
     return figures
 
 

@@ -1,0 +1,124 @@
+"""Augmentation: a volume is another one in each epoch, in ways that do not change what it shows.
+
+What becomes of a volume is a function of (seed, epoch, row) and nothing else, so that it is the same however many
+workers share a batch, wherever the row stands in it, and after a kill. Every draw has its place in the row's
+stream: turning one kind of change on leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import UsageError
+from nodes.loaders.interface import Batch, Loader
+from nodes.loaders.transformed import TransformedLoader
+from nodes.training.model_ends import volume_shape
+from nodes.training.settings import Flips, Settings
+
+if TYPE_CHECKING:
+    from nodes.training.checkpoints import Checkpoint
+
+_AXES = "XYZ"
+_KEY = 0x6175676D
+_WORDS_BEFORE_CHANNELS = 1
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What may happen to a volume.
+
+    `flips` mirrors it along each named axis in half the cases, `quarter_turns` turns it by 0 to 3 quarters in the
+    X-Y plane. `intensity` stretches each channel about its mean by 1 - intensity to 1 + intensity and shifts it by up
+    to so many of its deviations; `noise` adds Gaussian noise of so many deviations to each voxel.
+    """
+
+    flips: Flips = "none"
+    quarter_turns: bool = False
+    intensity: float = 0.0
+    noise: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Augmentation:
+        return cls(settings.flips, settings.quarter_turns, settings.intensity, settings.noise)
+
+
+def augmented(loader: Loader, augmentation: Augmentation, begin: Checkpoint) -> Loader:
+    """The loader of augmented batches; the very same loader when nothing is to happen.
+
+    Means and deviations of the channels are those of the normalisation that the training began with. Raises
+    `UsageError` when volumes of this shape cannot be turned.
+    """
+    if augmentation == Augmentation():
+        return loader
+    if augmentation.quarter_turns:
+        x, y, *_ = volume_shape(loader.source.spec.shape)
+        if x != y:
+            raise UsageError(
+                f"volumes of {x}x{y} voxels in X and Y cannot be turned by a quarter, which makes them {y}x{x}",
+                hint="Set quarter_turns to false; flips fit every shape.",
+                parameter="quarter_turns",
+            )
+    mean, deviation = np.array(begin.mean), np.sqrt(np.array(begin.variance))
+    return TransformedLoader(loader, partial(augment, augmentation, loader.reading.seed, mean, deviation))
+
+
+def augment(
+    augmentation: Augmentation,
+    seed: int,
+    mean: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+    batch: Batch,
+    epoch: int,
+) -> Batch:
+    """The batch with each of its volumes changed, in place where it can be written to."""
+    volumes = batch.volumes if batch.volumes.flags.writeable else batch.volumes.copy()
+    # Volumes of three axes have one channel.
+    of_channels = volumes if volumes.ndim == 5 else volumes[..., np.newaxis]
+    for volume, row in zip(of_channels, batch.rows.tolist(), strict=True):
+        _augment(volume, augmentation, _draws(seed, epoch, row), mean, deviation)
+    return replace(batch, volumes=volumes)
+
+
+def _draws(*key: int) -> np.random.SFC64:
+    # Seeds may be negative in a document; entropy may not.
+    return np.random.SFC64(np.random.SeedSequence([part % 2**64 for part in (*key, _KEY)]))
+
+
+def _augment(
+    volume: NDArray[np.float32],
+    augmentation: Augmentation,
+    draws: np.random.SFC64,
+    mean: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+) -> None:
+    """Change one volume, float32 (X, Y, Z, C)."""
+    channels = volume.shape[3]
+    words = draws.random_raw(_WORDS_BEFORE_CHANNELS + 2 * channels)
+    moved = _moved(volume, augmentation, int(words[0]))
+    if moved is not volume:
+        volume[...] = moved.copy()
+    if augmentation.intensity:
+        # Uniform in [-1, 1), one pair a channel, of the upper 53 bits.
+        stretch, shift = (words[_WORDS_BEFORE_CHANNELS:] >> np.uint64(11)).reshape(2, channels) * (2 * _UNIT) - 1
+        scale = 1 + augmentation.intensity * stretch
+        volume *= scale.astype(np.float32)
+        volume += (mean * (1 - scale) + augmentation.intensity * shift * deviation).astype(np.float32)
+    if augmentation.noise:
+        noise = np.random.Generator(draws).standard_normal(volume.shape, np.float32)
+        noise *= (augmentation.noise * deviation).astype(np.float32)
+        volume += noise
+
+
+def _moved(volume: NDArray[np.float32], augmentation: Augmentation, word: int) -> NDArray[np.float32]:
+    """A view of the volume, mirrored and turned as the bits of `word` say; the volume itself where they say nothing."""
+    for axis, name in enumerate(_AXES):
+        if name in augmentation.flips and word >> axis & 1:
+            volume = np.flip(volume, axis)
+    turns = word >> len(_AXES) & 3
+    return np.rot90(volume, turns) if augmentation.quarter_turns and turns else volume
