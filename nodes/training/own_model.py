@@ -1,17 +1,5 @@
-"""A person's own Keras model: a file in the workspace's `my_models/` with a function `build(shape, outputs)`.
-
-    import keras
-    from keras import layers
-
-
-    def build(shape, outputs):
-        return keras.Sequential([
-            keras.Input(shape),
-            layers.Conv3D(16, 3, activation="relu"),
-            layers.GlobalAveragePooling3D(),
-            layers.Dropout(0.3),
-            layers.Dense(outputs),
-        ])
+"""A person's own Keras model: a file in the workspace's `my_models/` with a function `build(shape, outputs)`
+(nodes/README.md has an example).
 
 It gets volumes (None, X, Y, Z, C) that are normalised already and gives logits (None, outputs): one number for two
 classes or a regression, else one a class. Both ends come from `model_ends`, so that such a model is trained, saved

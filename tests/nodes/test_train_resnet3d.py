@@ -7,6 +7,7 @@ import pytest
 
 from engine.datasets import Preview, VolumeSpec
 from engine.node import Look
+from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
 from nodes.training.resnet3d import parameter_count
 
@@ -58,6 +59,16 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
+        (
+            {"data": TABLE.model_copy(update={"spec": spec(8, 9, 9)})},
+            {"quarter_turns": True},
+            ("VF520", "error", "quarter_turns"),
+        ),
+        (
+            {"data": TABLE.model_copy(update={"spec": SPEC.model_copy(update={"classes": ("a", "b")})})},
+            {"task": "regression"},
+            ("VF521", "warning", "task"),
+        ),
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
         (
@@ -71,6 +82,30 @@ def test_problems_are_told_before_anything_runs(
     inputs: dict[str, Preview], params: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert look(inputs, **params)[1] == [expected]
+
+
+def test_the_size_of_other_models_is_foreseen() -> None:
+    small = look(stem="small", width=16, depth=34, optimizer="sgd")[0]
+    assert small.bytes == 4 * parameter_count(SPEC.shape, stem="small", width=16, depth=34) * 3
+    assert look(task="regression", classes=7)[0].bytes == look()[0].bytes
+    assert look(model_file="/w/my_models/net.py")[0] == Preview(kind="TrainedModel", spec=SPEC)
+
+
+def test_an_own_model_that_may_not_run_is_told_beforehand(workspace: Workspace) -> None:
+    """The file's text is read; that nothing of it runs, `test_own_model` shows."""
+    file = workspace.root / "my_models" / "net.py"
+    file.parent.mkdir()
+    file.write_text("def build(shape, outputs): ...\n")
+    params = {p.name: p.default for p in train_resnet3d.parameters} | {"model_file": str(file)}
+    assert train_resnet3d.scan_hook is not None
+    assert train_resnet3d.preview_hook is not None
+    facts = train_resnet3d.scan_hook(Look(params=params))
+    seen = Look(params=params, inputs={"data": TABLE}, facts=facts)
+    train_resnet3d.preview_hook(seen)
+    assert [(p.code, p.parameter) for p in seen.problems] == [("VF522", "model_file")]
+    assert "not trusted" in seen.problems[0].message
+    trust(workspace)
+    assert train_resnet3d.scan_hook(Look(params=params)) == {}
 
 
 def test_other_inputs_with_their_loader() -> None:

@@ -201,21 +201,23 @@ def _child(
 
 
 def tiny_network(
-    shape: Any, *, depth: int, classes: int, mean: Any, variance: Any, synchronized: bool = False, **_: Any
+    shape: Any,
+    *,
+    classes: int,
+    mean: Any,
+    variance: Any,
+    target: Any = None,
+    synchronized: bool = False,
+    **_: Any,
 ) -> Any:
-    """Batch norm, convolutions and a head named like the real network's: everything that a state holds."""
-    import keras
+    """Batch norm and convolutions between the real network's ends: everything that a state holds."""
     from keras import layers
 
-    from nodes.training.resnet3d import LOGITS, volume_shape
+    from nodes.training.model_ends import LOGITS, answer, output_count, volume_input
 
-    inputs = keras.Input(tuple(shape), name="volume")
-    x = layers.Reshape(volume_shape(shape))(inputs)
-    x = layers.Normalization(-1, list(mean), list(variance))(x)
+    inputs, x = volume_input(shape, mean, variance)
     for filters in (4, 8):
         x = layers.Conv3D(filters, 3, 2, "same")(x)
         x = layers.ReLU()(layers.BatchNormalization(momentum=0.9, synchronized=synchronized)(x))
     x = layers.GlobalAveragePooling3D()(x)
-    x = layers.Dense(1 if classes == 2 else classes, name=LOGITS)(x)
-    outputs = layers.Activation("sigmoid" if classes == 2 else "softmax")(x)
-    return keras.Model(inputs, outputs)
+    return answer(inputs, layers.Dense(output_count(classes, target), name=LOGITS)(x), target, name="tiny")
