@@ -16,7 +16,7 @@ configure(cores=2, deterministic=True, seed=0)
 from keras import layers
 from nodes.training.learner import Learner
 from nodes.loaders.interface import Batch
-from nodes.training.resnet3d import LOGITS
+from nodes.training.model_ends import LOGITS
 
 def make(synchronized):
     keras.utils.set_random_seed(3)

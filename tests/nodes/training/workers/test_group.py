@@ -27,6 +27,11 @@ PARAMS: dict[str, Any] = {
     "optimizer": "sgd",
     "learning_rate": 0.05,
     "checkpoint_every_s": 0,
+    # What a volume becomes must not depend on whose part of a batch it is in.
+    "flips": "XYZ",
+    "quarter_turns": True,
+    "intensity": 0.1,
+    "noise": 0.1,
 }
 VOLUMES = some_volumes(60, (6, 6, 5, 2))
 LABELS = labels_for(VOLUMES, unlabelled=2)
