@@ -7,7 +7,7 @@ stream: turning one kind of change on leaves the others as they were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ class Augmentation:
         return cls(settings.flips, settings.quarter_turns, settings.intensity, settings.noise)
 
 
-def augmented(loader: Loader, augmentation: Augmentation, begin: Checkpoint) -> Loader:
+def augmented(loader: Loader, augmentation: Augmentation, begin: Checkpoint, *, threads: int) -> Loader:
     """The loader of augmented batches; the very same loader when nothing is to happen.
 
     Means and deviations of the channels are those of the normalisation that the training began with. Raises
@@ -65,7 +65,9 @@ def augmented(loader: Loader, augmentation: Augmentation, begin: Checkpoint) -> 
                 parameter="quarter_turns",
             )
     mean, deviation = np.array(begin.mean), np.sqrt(np.array(begin.variance))
-    return TransformedLoader(loader, partial(augment, augmentation, loader.reading.seed, mean, deviation))
+    return TransformedLoader(
+        loader, partial(augment, augmentation, loader.reading.seed, mean, deviation), threads=threads
+    )
 
 
 def augment(
@@ -75,14 +77,12 @@ def augment(
     deviation: NDArray[np.float64],
     batch: Batch,
     epoch: int,
-) -> Batch:
-    """The batch with each of its volumes changed, in place where it can be written to."""
-    volumes = batch.volumes if batch.volumes.flags.writeable else batch.volumes.copy()
+) -> None:
+    """Change each volume of the batch, in place."""
     # Volumes of three axes have one channel.
-    of_channels = volumes if volumes.ndim == 5 else volumes[..., np.newaxis]
-    for volume, row in zip(of_channels, batch.rows.tolist(), strict=True):
+    volumes = batch.volumes if batch.volumes.ndim == 5 else batch.volumes[..., np.newaxis]
+    for volume, row in zip(volumes, batch.rows.tolist(), strict=True):
         _augment(volume, augmentation, _draws(seed, epoch, row), mean, deviation)
-    return replace(batch, volumes=volumes)
 
 
 def _draws(*key: int) -> np.random.SFC64:

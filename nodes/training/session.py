@@ -61,7 +61,7 @@ def carry_out(
         learner=Learner(
             model, optimizer, jit=manner.jit and not several, strategy=strategy, objective=prepared.objective
         ),
-        rows=augmented(prepared.loader, Augmentation.of(settings), begin),
+        rows=augmented(prepared.loader, Augmentation.of(settings), begin, threads=ctx.resources.cores),
         validation=prepared.validation,
         epochs=settings.epochs,
         schedule=Schedule(

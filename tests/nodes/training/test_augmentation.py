@@ -36,7 +36,8 @@ def a_batch(rows: list[int], shape: tuple[int, ...] = SHAPE) -> Batch:
 
 def change(augmentation: Augmentation, batch: Batch, *, seed: int = 3, epoch: int = 0) -> NDArray[np.float32]:
     copied = replace(batch, volumes=batch.volumes.copy())
-    return augment(augmentation, seed, MEAN, DEVIATION, copied, epoch).volumes
+    augment(augmentation, seed, MEAN, DEVIATION, copied, epoch)
+    return copied.volumes
 
 
 @given(st.sampled_from(FLIPS), st.booleans(), st.integers(-5, 2**40), st.integers(0, 1000))
@@ -109,13 +110,25 @@ def test_intensity_and_noise_are_counted_in_deviations() -> None:
 
 def test_volumes_of_three_axes() -> None:
     batch = a_batch([1, 2], (4, 4, 3))
-    with_channel = replace(batch, volumes=batch.volumes[..., np.newaxis])
-    one = augment(EVERYTHING, 3, MEAN[:1], DEVIATION[:1], replace(with_channel, volumes=with_channel.volumes.copy()), 0)
-    batch.volumes.flags.writeable = False
-    out = augment(EVERYTHING, 3, MEAN[:1], DEVIATION[:1], batch, 0)
-    assert out.volumes.shape == batch.volumes.shape
-    assert out.volumes.tobytes() == one.volumes.tobytes()
-    assert out.volumes is not batch.volumes
+    with_channel = replace(batch, volumes=batch.volumes[..., np.newaxis].copy())
+    for part in (batch, with_channel):
+        augment(EVERYTHING, 3, MEAN[:1], DEVIATION[:1], part, 0)
+    assert batch.volumes.tobytes() == with_channel.volumes.tobytes() != a_batch([1, 2], (4, 4, 3)).volumes.tobytes()
+
+
+def test_batches_that_cannot_be_written_to_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with loader(tmp_path, EVERYTHING) as one:
+        usual = epochs(one, 1)
+        read = type(one._inner)._read  # type: ignore[attr-defined]
+
+        def read_only(*arguments: Any) -> Iterator[Batch]:
+            for batch in read(*arguments):
+                batch.volumes.flags.writeable = False
+                yield batch
+
+        monkeypatch.setattr(type(one._inner), "_read", read_only)  # type: ignore[attr-defined]
+        one.restore(LoaderState(5))
+        assert epochs(one, 1) == usual
 
 
 @contextmanager
@@ -127,7 +140,7 @@ def loader(
     begin = Checkpoint(LoaderState(5), {}, tuple(MEAN), tuple(DEVIATION**2))
     with closing(open_source("arrow", data, cores=2)) as source:
         plain = source.loader(source.rows_in(), Reading(6, seed=5, rank=rank, ranks=ranks))
-        yield augmented(plain, augmentation, begin)
+        yield augmented(plain, augmentation, begin, threads=3 + rank)
 
 
 def epochs(source: Loader, count: int = 2) -> list[dict[int, bytes]]:
@@ -171,7 +184,9 @@ def test_volumes_that_cannot_be_turned(tmp_path: Path) -> None:
     with closing(open_source("arrow", make_delta(tmp_path, volumes, labels_for(volumes)), cores=1)) as source:
         plain = source.loader(source.rows_in(), Reading(6))
         with pytest.raises(UsageError, match="4x5 voxels in X and Y cannot be turned"):
-            augmented(plain, Augmentation(quarter_turns=True), Checkpoint(LoaderState(0), {}, (0.0,), (1.0,)))
+            augmented(
+                plain, Augmentation(quarter_turns=True), Checkpoint(LoaderState(0), {}, (0.0,), (1.0,)), threads=1
+            )
 
 
 def test_what_reading_raises_comes_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from own_models import readme_model
+from pydantic import TypeAdapter
 
 from engine.errors import UsageError
 from engine.workspace import Workspace, trust
+from nodes.train_resnet3d import train_resnet3d
 from nodes.training.model_ends import Target
 from nodes.training.own_model import ModelFile, read_model_file
+from nodes.training.settings import Settings
 
 SHAPE = (6, 6, 5, 2)
 
@@ -71,6 +75,15 @@ def test_reading_runs_nothing(workspace: Workspace, file: Path) -> None:
     trust(workspace)
     file.write_text("raise SystemExit\ndef build(shape, outputs): ...\n")
     assert read_model_file(str(file)).name == "net"
+
+
+def test_workers_get_the_text_and_not_the_path_alone() -> None:
+    """They may be on machines that do not see the file."""
+    values = {p.name: p.default for p in train_resnet3d.parameters}
+    given = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
+    settings = Settings(**given, own_model=ModelFile("/w/my_models/net.py", "x = 1\n"))
+    travels = TypeAdapter(Settings)
+    assert travels.validate_json(travels.dump_json(settings)) == settings
 
 
 BROKEN = [
