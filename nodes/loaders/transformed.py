@@ -10,7 +10,7 @@ from dataclasses import replace
 from nodes.loaders.interface import Batch, Loader
 
 Transform = Callable[[Batch, int], None]
-"""Changes volumes in place; gets a part of a batch, and the epoch. Called by several threads at once."""
+"""Changes volumes in place; gets a part of a batch, contiguous, and the epoch. Called by several threads at once."""
 
 _AHEAD = 1
 """Batches under way beyond those that the inner loader reads ahead; all threads work on the same batch."""
@@ -28,7 +28,7 @@ class TransformedLoader(Loader):
         with ThreadPoolExecutor(self._threads, thread_name_prefix="transform") as pool:
             try:
                 for batch in self._inner._read(seed, epoch, first):
-                    if not batch.volumes.flags.writeable:
+                    if not (batch.volumes.flags.writeable and batch.volumes.flags.c_contiguous):
                         batch = replace(batch, volumes=batch.volumes.copy())
                     waiting.append((batch, [pool.submit(self._transform, part, epoch) for part in self._parts(batch)]))
                     if len(waiting) > _AHEAD:

@@ -8,7 +8,8 @@ stream: turning one kind of change on leaves the others as they were.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,16 +104,35 @@ def _augment(
     moved = _moved(volume, augmentation, int(words[0]))
     if moved is not volume:
         volume[...] = moved.copy()
+    # As a table whose rows are whole lines of voxels: NumPy is slow at factors that repeat every few values.
+    lines = volume.reshape(-1, volume.shape[2] * channels)
     if augmentation.intensity:
         # Uniform in [-1, 1), one pair a channel, of the upper 53 bits.
         stretch, shift = (words[_WORDS_BEFORE_CHANNELS:] >> np.uint64(11)).reshape(2, channels) * (2 * _UNIT) - 1
         scale = 1 + augmentation.intensity * stretch
-        volume *= scale.astype(np.float32)
-        volume += (mean * (1 - scale) + augmentation.intensity * shift * deviation).astype(np.float32)
+        lines *= _along(lines, scale)
+        lines += _along(lines, mean * (1 - scale) + augmentation.intensity * shift * deviation)
     if augmentation.noise:
-        noise = np.random.Generator(draws).standard_normal(volume.shape, np.float32)
-        noise *= (augmentation.noise * deviation).astype(np.float32)
-        volume += noise
+        quantiles = draws.random_raw(-(-lines.size // 4)).view(np.uint16)[: lines.size]
+        noise = _normal_quantiles()[quantiles].reshape(lines.shape)
+        noise *= _along(lines, augmentation.noise * deviation)
+        lines += noise
+
+
+def _along(lines: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """One value a channel, repeated along a line."""
+    return np.tile(values.astype(np.float32), lines.shape[1] // len(values))
+
+
+@cache
+def _normal_quantiles() -> NDArray[np.float32]:
+    """The 65,536 quantiles of the standard normal distribution.
+
+    Drawing among them takes two bytes of the raw stream, which NumPy keeps fixed for good where it does not what
+    `standard_normal` makes of it (NEP 19), and an eighth of its time.
+    """
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((number + 0.5) / 2**16) for number in range(2**16)], np.float32)
 
 
 def _moved(volume: NDArray[np.float32], augmentation: Augmentation, word: int) -> NDArray[np.float32]:
