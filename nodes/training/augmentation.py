@@ -104,24 +104,24 @@ def _augment(
     moved = _moved(volume, augmentation, int(words[0]))
     if moved is not volume:
         volume[...] = moved.copy()
-    # As a table whose rows are whole lines of voxels: NumPy is slow at factors that repeat every few values.
-    lines = volume.reshape(-1, volume.shape[2] * channels)
+    # In rows of whole planes: NumPy is slow at factors that repeat every few values.
+    planes = volume.reshape(len(volume), -1)
     if augmentation.intensity:
         # Uniform in [-1, 1), one pair a channel, of the upper 53 bits.
         stretch, shift = (words[_WORDS_BEFORE_CHANNELS:] >> np.uint64(11)).reshape(2, channels) * (2 * _UNIT) - 1
         scale = 1 + augmentation.intensity * stretch
-        lines *= _along(lines, scale)
-        lines += _along(lines, mean * (1 - scale) + augmentation.intensity * shift * deviation)
+        planes *= _along(planes, scale)
+        planes += _along(planes, mean * (1 - scale) + augmentation.intensity * shift * deviation)
     if augmentation.noise:
-        quantiles = draws.random_raw(-(-lines.size // 4)).view(np.uint16)[: lines.size]
-        noise = _normal_quantiles()[quantiles].reshape(lines.shape)
-        noise *= _along(lines, augmentation.noise * deviation)
-        lines += noise
+        quantiles = draws.random_raw(-(-planes.size // 4)).view(np.uint16)[: planes.size]
+        noise = np.take(_normal_quantiles(), quantiles).reshape(planes.shape)
+        noise *= _along(planes, augmentation.noise * deviation)
+        planes += noise
 
 
-def _along(lines: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """One value a channel, repeated along a line."""
-    return np.tile(values.astype(np.float32), lines.shape[1] // len(values))
+def _along(planes: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """One value a channel, repeated for all voxels of a plane."""
+    return np.tile(values.astype(np.float32), planes.shape[1] // len(values))
 
 
 @cache
