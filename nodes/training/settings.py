@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nodes.loaders import LoaderName
+from nodes.training.history import Judge
 from nodes.training.learning_rate import ScheduleName
 from nodes.training.resnet3d import Depth
 
@@ -27,7 +28,22 @@ class Settings:
     seed: int
     loader: LoaderName
     classes: int
-    mixed_precision: bool
+    mixed_precision: bool | None
+    plateau_factor: float
+    plateau_patience: int
+    early_stopping_epochs: int
+    class_weights: Literal["none", "balanced"]
+    keep: Literal["last", "best"]
+    best_by: Judge
+
+    @property
+    def judged_by_validation(self) -> str:
+        """The parameter that cannot be kept to without validation volumes; empty when there is none."""
+        if self.keep == "best":
+            return "keep"
+        if self.early_stopping_epochs:
+            return "early_stopping_epochs"
+        return "schedule" if self.schedule == "plateau" else ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,8 @@ class Manner:
     """How it is come by: nothing here enters the fingerprint, and any of it may be another one after a resume."""
 
     workers: int
-    jit: bool
+    jit: bool | None
     deterministic: bool
     checkpoint_every_s: int
+    checkpoint_every_steps: int
+    keep_checkpoints: int

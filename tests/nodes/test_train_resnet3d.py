@@ -61,6 +61,11 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
         (
+            {"data": TABLE, "test": TABLE.model_copy(update={"spec": spec(30, 30, 10)})},
+            {},
+            ("VF507", "error", "test"),
+        ),
+        (
             {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
             {},
             ("VF507", "error", "validation"),
@@ -71,6 +76,19 @@ def test_problems_are_told_before_anything_runs(
     inputs: dict[str, Preview], params: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert look(inputs, **params)[1] == [expected]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"keep": "best"}, {"schedule": "plateau"}, {"early_stopping_epochs": 3}],
+    ids=lambda params: next(iter(params)),
+)
+def test_what_needs_volumes_to_validate_on(params: dict[str, Any]) -> None:
+    (name,) = params
+    assert look(**params)[1] == []
+    problems = look(validation_share=0.0, **params)[1]
+    assert problems == [("VF510", "error", name), ("VF506", "warning", "validation_share")]
+    assert look({"data": TABLE, "validation": TABLE}, validation_share=0.0, **params)[1] == []
 
 
 def test_other_inputs_with_their_loader() -> None:
@@ -89,6 +107,7 @@ def test_workers_that_share_a_batch_evenly() -> None:
 def test_what_enters_the_fingerprint() -> None:
     by_name = {p.name: p for p in train_resnet3d.parameters}
     assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
-    assert [n for n, p in by_name.items() if p.policy] == ["workers", "jit", "deterministic", "checkpoint_every_s"]
+    policies = ["workers", "jit", "deterministic", "checkpoint_every_s", "checkpoint_every_steps", "keep_checkpoints"]
+    assert [n for n, p in by_name.items() if p.policy] == policies
     assert by_name["depth"].choices == (18, 34, 50, 101, 152)
     assert train_resnet3d.inputs[1].required is False

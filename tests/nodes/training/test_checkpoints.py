@@ -97,5 +97,5 @@ def test_the_points_where_a_kill_is_tried(tmp_path: Path) -> None:
 
 
 def test_one_is_due_after_its_time(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path, "me", every_s=0).due()
-    assert not Checkpoints(tmp_path, "me", every_s=1000).due()
+    assert Checkpoints(tmp_path, "me", every_s=0).due(1)
+    assert not Checkpoints(tmp_path, "me", every_s=1000).due(1)

@@ -41,11 +41,13 @@ def learn(strategy):
 one, one_sums, one_seen = learn(tf.distribute.get_strategy())
 two, two_sums, two_seen = learn(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
 assert two.strategy.num_replicas_in_sync == 2
-for a, b in zip(one_sums + [one_seen], two_sums + [two_seen]):
+for a, b in zip(one_sums + [one_seen.sums], two_sums + [two_seen.sums]):
     assert abs(a.loss - b.loss) < 1e-4 and a.right == b.right and a.rows == b.rows, (a, b)
 for name, value in one.arrays().items():
     assert np.allclose(value, two.arrays()[name], atol=1e-5), name
-assert one_seen.rows == 5
+assert one_seen.sums.rows == len(one_seen.labels) == len(one_seen.logits) == 5
+assert np.array_equal(one_seen.labels, batches[0].labels[:5]) and np.array_equal(two_seen.labels, one_seen.labels)
+assert np.allclose(one_seen.logits, two_seen.logits, atol=1e-4)
 assert sum(s.loss for s in one_sums[-2:]) < sum(s.loss for s in one_sums[:2])
 
 # Compiled with XLA, a step comes to nearly the same.
