@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     category="Training",
     imports=("nodes.training.tensorflow_setup", "nodes.training.mlflow_model"),
     uses_all_cores=True,
+    saves_on_request=True,
 )
 def train_resnet3d(
     data: VolumeDelta | VolumeParquet | VolumeFiles,

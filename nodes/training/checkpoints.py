@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import math
 import os
 import shutil
 import socket
@@ -38,10 +37,6 @@ Arrays = dict[str, NDArray[Any]]
 """Weights and optimizer variables by name."""
 
 KEPT = 2
-REQUEST = "checkpoint-wanted"
-"""A file of this name in the folder asks for a checkpoint now."""
-_LOOK_S = 0.5
-"""Least time between two looks for it: the folder may be on shared storage."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _META = "meta"
 
@@ -93,7 +88,7 @@ class Checkpoints:
     ) -> None:
         self._folder, self._identity, self._commit_point = folder, identity, commit_point
         self._every_s, self._every_steps, self._kept, self._best_by = every_s, every_steps, kept, best_by
-        self._saved_at, self._looked_at = time.monotonic(), -math.inf
+        self._saved_at = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
 
     def due(self, steps: int) -> bool:
@@ -101,18 +96,6 @@ class Checkpoints:
         if self._every_steps and steps % self._every_steps == 0:
             return True
         return time.monotonic() - self._saved_at >= self._every_s
-
-    def requested(self) -> bool:
-        """Whether somebody asked for one since the last time."""
-        now = time.monotonic()
-        if now - self._looked_at < _LOOK_S:
-            return False
-        self._looked_at = now
-        try:
-            (self._folder / REQUEST).unlink()
-        except OSError:
-            return False
-        return True
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write it, then drop the older ones. Raises `DiskFull`; then all that was there still is."""

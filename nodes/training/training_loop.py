@@ -89,7 +89,7 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
                     sums = _step(training, batch, step, now, ctx)
                 times.trained(size)
                 now = replace(now, state=loader.state(), sums=now.sums + sums)
-                requested = leads and checkpoints.requested()
+                requested = leads and ctx.save_requested()
                 if requested or (leads and checkpoints.due(step + 1)):
                     saved = save()
                 if requested:

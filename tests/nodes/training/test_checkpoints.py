@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import DiskFull, ExecutionError
 from nodes.loaders.interface import LoaderState
-from nodes.training.checkpoints import KEPT, REQUEST, Checkpoint, Checkpoints, Torn, read, room_in
+from nodes.training.checkpoints import KEPT, Checkpoint, Checkpoints, Torn, read, room_in
 from nodes.training.running_sums import Sums
 
 
@@ -196,14 +196,6 @@ def test_other_trouble_with_the_disk_is_not_called_full(tmp_path: Path) -> None:
 def test_one_is_due_every_so_many_steps(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, "me", every_s=1000, every_steps=3)
     assert [steps for steps in range(1, 10) if store.due(steps)] == [3, 6, 9]
-
-
-def test_one_is_saved_on_request_once(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, "me", every_s=1000)
-    (tmp_path / REQUEST).touch()
-    assert store.requested()
-    assert not store.requested()
-    assert not Checkpoints(tmp_path, "me", every_s=1000).requested()
 
 
 def test_one_is_due_after_its_time(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.context import TaskContext
+from engine.context import SAVE_REQUEST, TaskContext
 from engine.errors import DataError, DiskFull
 from engine.events import Event, Message
 from nodes.loaders import open_source
 from nodes.loaders.interface import Batch, LoaderState, Reading
 from nodes.training import checkpoints as checkpoints_module
-from nodes.training.checkpoints import REQUEST, Checkpoint, Checkpoints, read
+from nodes.training.checkpoints import Checkpoint, Checkpoints, read
 from nodes.training.learning_rate import Schedule
 from nodes.training.running_sums import Sums
 from nodes.training.team import Team
@@ -180,7 +180,7 @@ def test_after_a_full_disk_the_training_goes_on(tmp_path: Path, monkeypatch: pyt
 def test_a_checkpoint_on_request_stops_nothing(tmp_path: Path) -> None:
     ctx, told = context(tmp_path / "scratch")
     store = Checkpoints(ctx.scratch, "x", every_s=1000)
-    (ctx.scratch / REQUEST).touch()
+    (ctx.scratch / SAVE_REQUEST).touch()
     with training(tmp_path, Counts(), epochs=1) as it:
         train(it, BEGIN, store, ctx)
     assert [event.text for event in told if isinstance(event, Message)] == ["saved on request after epoch 0, step 1"]
