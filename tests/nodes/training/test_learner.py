@@ -54,6 +54,28 @@ assert sum(s.loss for s in one_sums[-2:]) < sum(s.loss for s in one_sums[:2])
 compiled = Learner(make(False), keras.optimizers.SGD(0.1, momentum=0.9), jit=True)
 assert abs(compiled.train(batches[0], learning_rate=0.1, global_rows=8).loss - one_sums[0].loss) < 1e-3
 
+# Class weights multiply the losses of training, not those of evaluation.
+def first_loss(weights):
+    learner = Learner(make(False), keras.optimizers.SGD(0.1, momentum=0.9), class_weights=weights)
+    seen = learner.evaluate(batches[0], rows=8).sums
+    return learner.train(batches[0], learning_rate=0.1, global_rows=8).loss, seen
+apart = [first_loss(weights) for weights in ((1, 0, 0), (0, 2, 0), (0, 0, 0.5))]
+assert all(loss > 0 for loss, _ in apart)
+together, seen = first_loss((1, 2, 0.5))
+assert abs(sum(loss for loss, _ in apart) - together) < 1e-4
+assert {seen for _, seen in apart} == {seen} == {first_loss(None)[1]}
+assert abs(first_loss((3, 3, 3))[0] - 3 * one_sums[0].loss) < 1e-3
+
+# What the devices suggest: here neither bfloat16 nor XLA; as many of them as share a batch evenly.
+from nodes.training import devices
+assert not devices.mixed_precision_pays() and not devices.jit_pays(deterministic=False)
+told = []
+devices.replica_devices = lambda: ["CPU:0", "CPU:1", "CPU:2"]
+assert devices.local_strategy(8, told.append).num_replicas_in_sync == 2
+assert told == ["3 GPUs cannot share a batch of 8 volumes evenly: 2 of them are used"]
+assert devices.local_strategy(7, told.append).num_replicas_in_sync == 1
+assert len(told) == 2
+
 # A state taken from one goes into a fresh one, and only there.
 fresh = Learner(make(False), keras.optimizers.SGD(0.1, momentum=0.9))
 fresh.restore(one.arrays())
