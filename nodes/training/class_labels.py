@@ -23,6 +23,14 @@ class Classes:
     def __len__(self) -> int:
         return len(self.names)
 
+    def balanced_weights(self) -> tuple[float, ...]:
+        """A weight for each class by which all classes count alike; its mean over the training volumes is 1.
+
+        Classes without a volume have weight 0.
+        """
+        present = sum(count > 0 for count in self.counts)
+        return tuple(sum(self.counts) / (present * count) if count else 0.0 for count in self.counts)
+
     def remarks(self) -> list[str]:
         """What a person should know before hours of training."""
         if not self.names:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nodes.loaders import LoaderName
+from nodes.training.history import Judge
 from nodes.training.learning_rate import ScheduleName
 from nodes.training.objective import Task
 from nodes.training.own_model import ModelFile
@@ -32,7 +33,13 @@ class Settings:
     seed: int
     loader: LoaderName
     classes: int
-    mixed_precision: bool
+    mixed_precision: bool | None
+    plateau_factor: float
+    plateau_patience: int
+    early_stopping_epochs: int
+    class_weights: Literal["none", "balanced"]
+    keep: Literal["last", "best"]
+    best_by: Judge
     task: Task = "classification"
     stem: Stem = "standard"
     width: Width = 64
@@ -42,12 +49,30 @@ class Settings:
     intensity: float = 0.0
     noise: float = 0.0
 
+    @property
+    def judged_by_validation(self) -> str:
+        """The parameter that cannot be kept to without validation volumes; empty when there is none."""
+        if self.keep == "best":
+            return "keep"
+        if self.early_stopping_epochs:
+            return "early_stopping_epochs"
+        return "schedule" if self.schedule == "plateau" else ""
+
+    @property
+    def for_classes_only(self) -> str:
+        """The parameter that a regression cannot keep to; empty when there is none."""
+        if self.class_weights != "none":
+            return "class_weights"
+        return "best_by" if self.keep == "best" and self.best_by != "val_loss" else ""
+
 
 @dataclass(frozen=True)
 class Manner:
     """How it is come by: nothing here enters the fingerprint, and any of it may be another one after a resume."""
 
     workers: int
-    jit: bool
+    jit: bool | None
     deterministic: bool
     checkpoint_every_s: int
+    checkpoint_every_steps: int
+    keep_checkpoints: int

@@ -69,8 +69,23 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
             {"task": "regression"},
             ("VF521", "warning", "task"),
         ),
+        (
+            {"data": TABLE},
+            {"task": "regression", "class_weights": "balanced"},
+            ("VF523", "error", "class_weights"),
+        ),
+        (
+            {"data": TABLE},
+            {"task": "regression", "keep": "best", "best_by": "val_auc"},
+            ("VF523", "error", "best_by"),
+        ),
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
+        (
+            {"data": TABLE, "test": TABLE.model_copy(update={"spec": spec(30, 30, 10)})},
+            {},
+            ("VF507", "error", "test"),
+        ),
         (
             {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
             {},
@@ -108,6 +123,19 @@ def test_an_own_model_that_may_not_run_is_told_beforehand(workspace: Workspace) 
     assert train_resnet3d.scan_hook(Look(params=params)) == {}
 
 
+@pytest.mark.parametrize(
+    "params",
+    [{"keep": "best"}, {"schedule": "plateau"}, {"early_stopping_epochs": 3}],
+    ids=lambda params: next(iter(params)),
+)
+def test_what_needs_volumes_to_validate_on(params: dict[str, Any]) -> None:
+    (name,) = params
+    assert look(**params)[1] == []
+    problems = look(validation_share=0.0, **params)[1]
+    assert problems == [("VF510", "error", name), ("VF506", "warning", "validation_share")]
+    assert look({"data": TABLE, "validation": TABLE}, validation_share=0.0, **params)[1] == []
+
+
 def test_other_inputs_with_their_loader() -> None:
     files = TABLE.model_copy(update={"kind": "VolumeFiles", "labelled": None})
     assert look({"data": files}, loader="npy")[1] == []
@@ -124,6 +152,7 @@ def test_workers_that_share_a_batch_evenly() -> None:
 def test_what_enters_the_fingerprint() -> None:
     by_name = {p.name: p for p in train_resnet3d.parameters}
     assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
-    assert [n for n, p in by_name.items() if p.policy] == ["workers", "jit", "deterministic", "checkpoint_every_s"]
+    policies = ["workers", "jit", "deterministic", "checkpoint_every_s", "checkpoint_every_steps", "keep_checkpoints"]
+    assert [n for n, p in by_name.items() if p.policy] == policies
     assert by_name["depth"].choices == (18, 34, 50, 101, 152)
     assert train_resnet3d.inputs[1].required is False
