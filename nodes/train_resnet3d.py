@@ -152,7 +152,7 @@ def train_resnet3d(
         task=task,
         stem=stem,
         width=width,
-        own_model=read_model_file(model_file) if model_file else None,
+        model_file=read_model_file(model_file) if model_file else None,
         flips=flips,
         quarter_turns=quarter_turns,
         intensity=intensity,
@@ -216,7 +216,7 @@ def _on_spark(
     from nodes.training.workers.barrier import BarrierGroup
 
     values = {parameter.name: parameter.default for parameter in train_resnet3d.parameters} | parameters
-    values["own_model"] = read_model_file(values["model_file"]) if values["model_file"] else None
+    values["model_file"] = read_model_file(values["model_file"]) if values["model_file"] else None
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
     manner = Manner(**{field.name: values[field.name] for field in fields(Manner)})
 

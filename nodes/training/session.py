@@ -168,14 +168,14 @@ def _build(prepared: Prepared, begin: Checkpoint, *, synchronized: bool) -> kera
         "synchronized": synchronized,
         "mixed_precision": bool(begin.mixed_precision),
     }
-    if settings.own_model is not None:
-        return build_own_model(settings.own_model, shape, **both)
+    if settings.model_file is not None:
+        return build_own_model(settings.model_file, shape, **both)
     return build_resnet3d(shape, depth=settings.depth, stem=settings.stem, width=settings.width, **both)
 
 
 def _name(settings: Settings) -> str:
     """What the model is called where it is logged."""
-    return settings.own_model.name if settings.own_model is not None else f"resnet3d-{settings.depth}"
+    return settings.model_file.name if settings.model_file is not None else f"resnet3d-{settings.depth}"
 
 
 def _optimizer(settings: Settings) -> keras.optimizers.Optimizer:
@@ -221,7 +221,7 @@ def _description(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[s
     """What `model.json` tells beyond the model itself."""
     rows, held_back, classes, settings = prepared.rows, prepared.held_back, prepared.classes, prepared.settings
     spec = rows.source.spec
-    own = settings.own_model
+    own = settings.model_file
     return {
         "task": settings.task,
         "architecture": f"own model {own.name}" if own is not None else "3-D ResNet v2",

@@ -43,7 +43,7 @@ class Settings:
     task: Task = "classification"
     stem: Stem = "standard"
     width: Width = 64
-    own_model: ModelFile | None = None
+    model_file: ModelFile | None = None
     flips: Flips = "none"
     quarter_turns: bool = False
     intensity: float = 0.0

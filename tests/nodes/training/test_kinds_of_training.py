@@ -83,7 +83,7 @@ def test_an_own_model_with_dropout_goes_on_exactly(workspace: Workspace, tmp_pat
     place = killed_and_resumed(tmp_path, table, model_file=str(file))
     told = description(place)
     assert told["architecture"] == "own model net"
-    assert told["training"]["own_model"] == {"path": str(file), "text": readme_model()}
+    assert told["training"]["model_file"] == {"path": str(file), "text": readme_model()}
     artifacts = {event["name"]: event["role"] for event in place.events() if event["event"] == "artifact"}
     assert artifacts["net"] == "model"
     # Another content is another training: it does not go on from the states of this one.

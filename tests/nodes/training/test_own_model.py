@@ -80,8 +80,8 @@ def test_reading_runs_nothing(workspace: Workspace, file: Path) -> None:
 def test_workers_get_the_text_and_not_the_path_alone() -> None:
     """They may be on machines that do not see the file."""
     values = {p.name: p.default for p in train_resnet3d.parameters}
-    given = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
-    settings = Settings(**given, own_model=ModelFile("/w/my_models/net.py", "x = 1\n"))
+    given = {field.name: values[field.name] for field in fields(Settings)}
+    settings = Settings(**given | {"model_file": ModelFile("/w/my_models/net.py", "x = 1\n")})
     travels = TypeAdapter(Settings)
     assert travels.validate_json(travels.dump_json(settings)) == settings
 
