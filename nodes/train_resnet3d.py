@@ -23,7 +23,7 @@ from nodes.loaders import READS, LoaderName
 from nodes.training.history import Judge
 from nodes.training.objective import Task
 from nodes.training.resnet3d import Depth, Stem, Width, parameter_count
-from nodes.training.settings import Flips
+from nodes.training.settings import Flips, cannot_turn
 
 if TYPE_CHECKING:
     from nodes.training.workers.barrier import BarrierGroup
@@ -386,15 +386,14 @@ def _check_workers(look: Look) -> None:
 
 
 def _check_model(look: Look, data: Preview) -> None:
-    if look.params["quarter_turns"] and data.spec is not None and len(data.spec.shape) in (3, 4):
-        x, y = data.spec.shape[:2]
-        if x != y:
-            look.problem(
-                "VF520",
-                f"volumes of {x}x{y} voxels in X and Y cannot be turned by a quarter, which makes them {y}x{x}",
-                hint="Set quarter_turns to false; flips fit every shape.",
-                parameter="quarter_turns",
-            )
+    shape = data.spec.shape if data.spec is not None else ()
+    if look.params["quarter_turns"] and len(shape) in (3, 4) and (problem := cannot_turn(shape)):
+        look.problem(
+            "VF520",
+            problem,
+            hint="Set quarter_turns to false; flips fit every shape.",
+            parameter="quarter_turns",
+        )
     if look.params["task"] == "regression" and data.spec is not None and data.spec.classes:
         look.problem(
             "VF521",

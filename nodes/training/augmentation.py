@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from engine.errors import UsageError
 from nodes.loaders.interface import Batch, Loader
 from nodes.loaders.transformed import TransformedLoader
-from nodes.training.model_ends import volume_shape
-from nodes.training.settings import Flips, Settings
+from nodes.training.settings import Flips, Settings, cannot_turn
 
 if TYPE_CHECKING:
     from nodes.training.checkpoints import Checkpoint
@@ -57,14 +56,8 @@ def augmented(loader: Loader, augmentation: Augmentation, begin: Checkpoint, *, 
     """
     if augmentation == Augmentation():
         return loader
-    if augmentation.quarter_turns:
-        x, y, *_ = volume_shape(loader.source.spec.shape)
-        if x != y:
-            raise UsageError(
-                f"volumes of {x}x{y} voxels in X and Y cannot be turned by a quarter, which makes them {y}x{x}",
-                hint="Set quarter_turns to false; flips fit every shape.",
-                parameter="quarter_turns",
-            )
+    if augmentation.quarter_turns and (problem := cannot_turn(loader.source.spec.shape)):
+        raise UsageError(problem, hint="Set quarter_turns to false; flips fit every shape.", parameter="quarter_turns")
     mean, deviation = np.array(begin.mean), np.sqrt(np.array(begin.variance))
     return TransformedLoader(
         loader, partial(augment, augmentation, loader.reading.seed, mean, deviation), threads=threads

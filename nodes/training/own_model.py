@@ -162,6 +162,17 @@ def _check(file: ModelFile, network: Any, volume: tuple[int, int, int, int], out
             f" and (None, outputs), here {(None, outputs)}, are wanted",
             "Use both arguments of build; end in a Dense layer of `outputs` without an activation.",
         )
+    last = network.layers[-1]
+    ending = type(last).__name__ if isinstance(last, keras.layers.Softmax) else _activation(last)
+    if ending in ("Softmax", "softmax", "sigmoid"):
+        raise _unusable(
+            f"{file.path}: the model ends in {ending}, and would be trained on the probabilities of probabilities",
+            "Leave the last activation out: it is added to every model.",
+        )
+
+
+def _activation(layer: Any) -> str:
+    return getattr(getattr(layer, "activation", None), "__name__", "")
 
 
 def _not_loadable(file: ModelFile, network: Any) -> str:

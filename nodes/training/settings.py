@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nodes.loaders import LoaderName
 from nodes.training.history import Judge
 from nodes.training.learning_rate import ScheduleName
+from nodes.training.model_ends import volume_shape
 from nodes.training.objective import Task
 from nodes.training.own_model import ModelFile
 from nodes.training.resnet3d import Depth, Stem, Width
 
 Flips = Literal["none", "X", "Y", "Z", "XY", "XZ", "YZ", "XYZ"]
 """The axes along which a volume may be mirrored."""
+
+
+def cannot_turn(shape: Sequence[int]) -> str:
+    """Why volumes of this shape cannot be turned by a quarter in the X-Y plane; empty when they can."""
+    x, y, *_ = volume_shape(shape)
+    if x == y:
+        return ""
+    return f"volumes of {x}x{y} voxels in X and Y cannot be turned by a quarter, which makes them {y}x{x}"
 
 
 @dataclass(frozen=True)

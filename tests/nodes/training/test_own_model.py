@@ -107,6 +107,12 @@ BROKEN = [
         "one input and one output",
     ),
     (
+        "import keras\ndef build(shape, outputs):\n    i = keras.Input(shape)\n"
+        "    x = keras.layers.Flatten()(i)\n"
+        "    return keras.Model(i, keras.layers.Dense(outputs, activation='softmax')(x))",
+        "ends in softmax",
+    ),
+    (
         "import keras\nclass Mine(keras.layers.Layer):\n    def call(self, x): return x\n"
         "def build(shape, outputs):\n    i = keras.Input(shape)\n"
         "    return keras.Model(i, keras.layers.Dense(outputs)(keras.layers.Flatten()(Mine()(i))))",
