@@ -206,7 +206,7 @@ def room_in(folder: Path, what: str = "the model", after: str = "the last epoch"
         free = shutil.disk_usage(folder).free
         raise DiskFull(
             f"the disk of {folder} has no room for {what}: {free / 1e6:,.1f} MB are free",
-            hint=f"Make room there, then resume the run: the training goes on after {after}.",
+            hint=f"Make room there; `voxelflow runs resume` then goes on after {after}.",
         ) from exc
 
 

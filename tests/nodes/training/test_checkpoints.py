@@ -179,7 +179,7 @@ def test_a_full_disk_leaves_the_older_one(tmp_path: Path) -> None:
     with pytest.raises(DiskFull) as caught:
         store.save(checkpoint(0, 2))
     assert f"the disk of {tmp_path} has no room for a checkpoint of 0.0 MB" in caught.value.message
-    assert "goes on after epoch 0, step 1" in caught.value.hint
+    assert "then goes on after epoch 0, step 1" in caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000-000000001.npz"]
     # As soon as there is room it goes on.
     store.save(checkpoint(0, 2))

@@ -168,7 +168,7 @@ def test_after_a_full_disk_the_training_goes_on(tmp_path: Path, monkeypatch: pyt
     with training(tmp_path, FullAtStep6(), epochs=2) as it, pytest.raises(DiskFull) as caught:
         train(it, BEGIN, store(), ctx)
     assert str(ctx.scratch) in caught.value.message
-    assert "resume the run: the training goes on after epoch 1, step 1" in caught.value.hint
+    assert "`voxelflow runs resume` then goes on after epoch 1, step 1" in caught.value.hint
     full[0] = False
     begin = store().newest()
     assert begin is not None
