@@ -93,8 +93,9 @@ def _comparable(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scores that can be compared between rows: one logit as it is, of several the probabilities."""
     if logits.shape[1] == 1:
         return logits
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    out: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a model that has diverged: there will be no area
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        out: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
     return out
 
 

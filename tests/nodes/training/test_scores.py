@@ -52,6 +52,11 @@ def test_one_class_alone_has_no_area() -> None:
     assert set(collected(2, [1, -1], [1, 1]).figures) == {"f1"}
 
 
+def test_a_model_that_has_diverged_has_no_area() -> None:
+    assert set(collected(3, [[np.inf, np.inf, 0], [1, 2, 3]], [0, 1]).figures) == {"f1"}
+    assert set(collected(2, [np.nan, 1], [0, 1]).figures) == {"f1"}
+
+
 @given(ROWS, st.integers(1, 4), st.randoms())
 def test_the_order_and_the_batches_do_not_matter(rows: list[tuple[int, ...]], parts: int, random: Any) -> None:
     def seen(some: list[tuple[int, ...]], parts: int) -> Scores:
