@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+SAVE_REQUEST = "save-wanted"
+"""A file of this name in a task's scratch folder asks the task to save its half-done work now."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a task may use. Nodes take their thread counts and buffers from here."""
@@ -89,6 +93,17 @@ class TaskContext:
         """Raise `Cancelled` when someone asked to stop (`track` does this by itself)."""
         if self.is_cancelled():
             raise Cancelled("cancelled on request", node=self.node_id)
+
+    def save_requested(self) -> bool:
+        """Whether someone has asked to save half-done work (`voxelflow runs checkpoint`); true once for a request.
+
+        For nodes declared with `saves_on_request`.
+        """
+        try:
+            (self.scratch / SAVE_REQUEST).unlink()
+        except OSError:
+            return False
+        return True
 
     def info(self, text: str) -> None:
         self.emit(Message(node=self.node_id, text=text))

@@ -177,7 +177,7 @@ class VolumeDelta(_Volumes):
 class TrainedModel(Dataset):
     """A folder with `model.keras`, `model.json` (input spec, classes, parameter counts), `history.json`.
 
-    `metrics` are those of the last epoch.
+    `metrics` are those of the epoch whose weights it has, and what was measured with it at the end.
     """
 
     kind: Literal["TrainedModel"] = "TrainedModel"

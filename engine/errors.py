@@ -12,7 +12,8 @@
     │   └── UnsupportedTable    a Delta feature or layout that would be read wrongly
     ├── TableConflict           another writer committed first; planning again from the new version is safe
     ├── ExecutionError          a run could not be started or carried on
-    │   └── Cancelled           someone asked to stop
+    │   ├── Cancelled           someone asked to stop
+    │   └── DiskFull            there is no room for what must be written
     └── TrackingError           the MLflow server did not take what was sent
 
 Each carries what happened (`message`), what to do next (`hint`), and where it can be told, the
@@ -106,6 +107,10 @@ class ExecutionError(VoxelflowError):
 class Cancelled(ExecutionError):
     exit_code = 130
     code = "cancelled"
+
+
+class DiskFull(ExecutionError):
+    code = "disk-full"
 
 
 class TrackingError(VoxelflowError):

@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from engine.catalog import Catalog
+from engine.context import SAVE_REQUEST
 from engine.diagnostics import Diagnostic
 from engine.errors import ExecutionError, UsageError
 from engine.observation import Observation
@@ -158,6 +159,29 @@ def cancel(store: RunStore, run_id: str) -> Run:
         raise UsageError(f"run {run.run_id} is not running: it is {run.state}")
     store.request_cancel(run.run_id)
     return run
+
+
+def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str]:
+    """Ask the tasks of a run that can to save their half-done work, without stopping; gives their nodes.
+
+    Raises `UsageError` when there is none.
+    """
+    run = store.run(run_id)
+    plan = read_plan(workspace, run.run_id)
+    running = {task.node for task in store.tasks(run.run_id) if task.state == "running"} if run.active else set()
+    asked = []
+    if plan is not None:
+        for task in plan.tasks:
+            scratch = plan.scratch_root(workspace) / task.identity.fingerprint
+            if task.saves_on_request and task.node in running and scratch.is_dir():
+                (scratch / SAVE_REQUEST).touch()
+                asked.append(task.node)
+    if not asked:
+        raise UsageError(
+            f"no task of run {run.run_id} is at work that can save what is half done",
+            hint=f"`voxelflow runs show {run.run_id}` tells what it does. Training saves by itself now and then.",
+        )
+    return asked
 
 
 def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = 60) -> None:

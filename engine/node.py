@@ -124,6 +124,8 @@ class NodeType(Generic[P, R]):
     """The input port whose table the node changes in place."""
     uses_all_cores: bool = False
     """A task that takes the whole machine is not run beside another such task."""
+    saves_on_request: bool = False
+    """It looks at `TaskContext.save_requested` while it works."""
     anywhere: str = ""
     """Why it needs no variant for other backends: under every profile its function runs on the driver's machine."""
     origin: str = "built-in"
@@ -238,6 +240,7 @@ def node(
     imports: tuple[str, ...] = (),
     mutates: str | None = None,
     uses_all_cores: bool = False,
+    saves_on_request: bool = False,
     anywhere: str = "",
 ) -> Callable[[Callable[P, R]], NodeType[P, R]]:
     """Turn a function into a node type.
@@ -259,6 +262,7 @@ def node(
             imports=imports,
             mutates=mutates,
             uses_all_cores=uses_all_cores,
+            saves_on_request=saves_on_request,
             anywhere=anywhere,
         )
 

@@ -64,6 +64,7 @@ class PlannedTask(BaseModel):
     extends: Outputs = {}
     imports: tuple[str, ...] = ()
     uses_all_cores: bool = False
+    saves_on_request: bool = False
     retries: int = 0
     timeout_s: float | None = None
     seed: int | None = None
@@ -334,6 +335,7 @@ def _task(
         extends=_outputs(shorter) if not forced else {},
         imports=item.type.imports,
         uses_all_cores=item.type.uses_all_cores,
+        saves_on_request=item.type.saves_on_request,
         retries=item.node.retries,
         timeout_s=item.node.timeout_s,
     )

@@ -29,12 +29,13 @@ current_reporter: ContextVar[Reporter | None] = ContextVar("current_reporter", d
 class Meter:
     """Counts work done and reports it, at most every `INTERVAL_S`, with its rate.
 
-    The rate is that of the last ten seconds or so, so that the time left follows a change of speed.
+    The rate is that of the last ten seconds or so, so that the time left follows a change of speed. `label` may be
+    changed on the way.
     """
 
     def __init__(self, total: float | None, unit: str, label: str, start: float = 0) -> None:
         self._reporter = current_reporter.get()
-        self._total, self._unit, self._label = total, unit, label
+        self._total, self._unit, self.label = total, unit, label
         self._done = start
         now = time.monotonic()
         self._sent_at = now - INTERVAL_S
@@ -60,7 +61,7 @@ class Meter:
         rate = (self._done - before) / (now - since) if now > since else None
         self._marks.append((now, self._done))
         reporter.emit(
-            Progress(done=self._done, total=self._total, unit=self._unit, label=self._label, rate=rate or None)
+            Progress(done=self._done, total=self._total, unit=self._unit, label=self.label, rate=rate or None)
         )
         if reporter.cancelled():
             raise Cancelled("cancelled on request")

@@ -3,6 +3,7 @@
 workspace.json      format version
 pipelines/          saved documents
 my_nodes/           the person's own node types (run only after `trust`)
+my_models/          the person's own models (the same)
 data/               results, by node type and lineage
 scratch/            half-done work, by fingerprint
 runs/ID/            the run's document, plan, logs and lock
@@ -29,6 +30,7 @@ FORMAT = 1
 ENVIRONMENT = "VOXELFLOW_WORKSPACE"
 _MARK = "workspace.json"
 _STORAGES = "storages.json"
+_MODELS = "my_models"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Workspace:
     @property
     def my_nodes(self) -> Path:
         return self.root / "my_nodes"
+
+    @property
+    def my_models(self) -> Path:
+        return self.root / _MODELS
 
     @property
     def data(self) -> Path:
@@ -214,8 +220,24 @@ def _trust_file() -> Path:
     return user_config_path("voxelflow") / "trusted-workspaces.json"
 
 
+def workspace_of_model(file: Path) -> Workspace | None:
+    """The workspace whose `my_models/` holds the file; None when it lies anywhere else."""
+    folder = file.parent
+    return Workspace(folder.parent) if folder.name == _MODELS and (folder.parent / _MARK).exists() else None
+
+
+def own_code(workspace: Workspace) -> list[Path]:
+    """The files that may run once the workspace is trusted."""
+    return sorted(
+        path
+        for folder in (workspace.my_nodes, workspace.my_models)
+        for path in folder.glob("*.py")
+        if not path.name.startswith("_")
+    )
+
+
 def is_trusted(workspace: Workspace) -> bool:
-    """Whether this person said that the workspace's own nodes may run."""
+    """Whether this person said that the workspace's own nodes and models may run."""
     try:
         listed = json.loads(_trust_file().read_text())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """`BatchPredict`: what a trained model says of every volume of a table.
 
-Its problems: VF521 the volumes do not fit the model.
+Its problems: VF540 the volumes do not fit the model.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _preview(look: Look) -> Preview:
     if model and data and model.spec and data.spec and model.spec.shape != data.spec.shape:
         theirs, ours = ("x".join(map(str, spec.shape)) for spec in (data.spec, model.spec))
         look.problem(
-            "VF521",
+            "VF540",
             f"the volumes are {theirs}, the model takes {ours}",
             hint="Predict volumes of the shape that the model was trained on.",
             port="data",

@@ -18,7 +18,11 @@ from engine.workspace import Workspace
 
 @click.command("nodes", short_help="List node types, or show one.")
 @click.argument("name", required=False)
-@click.option("--trust", is_flag=True, help="Allow the files of this workspace's my_nodes/ to run. Read them first.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Allow the files of this workspace's my_nodes/ and my_models/ to run. Read them first.",
+)
 @json_option
 @workspace_option
 @click.pass_obj
@@ -51,11 +55,14 @@ def command(session: Session, name: str | None, trust: bool, as_json: bool, root
 
 def _trust(workspace: Workspace) -> None:
     """Trust the workspace, and say which files may run from now on."""
-    from engine.workspace import trust
+    from engine.workspace import own_code, trust
 
-    files = sorted(p for p in workspace.my_nodes.glob("*.py") if not p.name.startswith("_"))
+    files = own_code(workspace)
     if not files:
-        raise UsageError(f"there are no files in {workspace.my_nodes}", hint="Put a Python file there first.")
+        raise UsageError(
+            f"there are no files in {workspace.my_nodes} or {workspace.my_models.name}/",
+            hint="Put a Python file there first.",
+        )
     trust(workspace)
     for path in files:
         say(f"trusted: {path}", error=True)

@@ -1,4 +1,4 @@
-"""`voxelflow runs`: the history: list, show, logs, resume, cancel, reproduce."""
+"""`voxelflow runs`: the history: list, show, logs, resume, cancel, checkpoint, reproduce."""
 
 from __future__ import annotations
 
@@ -167,3 +167,23 @@ def reproduce_run(
     return reproduce(
         workspace, store, session.catalog(workspace), run, settings=settings, profile=profile, as_json=as_json
     )
+
+
+@command.command("checkpoint", short_help="Ask a run's training to save its state now.")
+@click.argument("run", default="last")
+@json_option
+@workspace_option
+@click.pass_obj
+def checkpoint_run(session: Session, run: str, as_json: bool, root: Path | None) -> int:
+    """Ask the training in RUN to save its state at the next step and to go on. Its log tells when it has."""
+    from engine import launch
+    from engine.cli.screen import say, say_json
+
+    workspace, store = session.workspace_with_runs(root)
+    found = store.run(run)
+    nodes = launch.request_save(workspace, store, found.run_id)
+    if as_json:
+        say_json({"run_id": found.run_id, "asked": nodes})
+    else:
+        say(f"asked {', '.join(nodes)} of run {found.run_id} to save; `voxelflow runs logs {found.run_id}` tells when")
+    return 0

@@ -23,8 +23,18 @@ class Classes:
     def __len__(self) -> int:
         return len(self.names)
 
+    def balanced_weights(self) -> tuple[float, ...]:
+        """A weight for each class by which all classes count alike; its mean over the training volumes is 1.
+
+        Classes without a volume have weight 0.
+        """
+        present = sum(count > 0 for count in self.counts)
+        return tuple(sum(self.counts) / (present * count) if count else 0.0 for count in self.counts)
+
     def remarks(self) -> list[str]:
         """What a person should know before hours of training."""
+        if not self.names:
+            return []
         told = ", ".join(f"{name}: {count:,}" for name, count in zip(self.names, self.counts, strict=True))
         if len(told) > 300:
             told = f"{told[:300]} ..."
@@ -33,6 +43,10 @@ class Classes:
         if max(self.counts) > IMBALANCE * min(self.counts):
             return [f"the classes are very unequal, accuracy will flatter the largest ({told})"]
         return []
+
+
+NO_CLASSES = Classes((), ())
+"""Of a regression."""
 
 
 def find_classes(
@@ -55,7 +69,8 @@ def find_classes(
     if len(odd):
         raise DataError(
             f"{where} has the label {odd[0]:g}, which is no class number",
-            hint="Labels for training are 0, 1, ... for the classes, or class names in the label table.",
+            hint="Labels for training are 0, 1, ... for the classes, or class names in the label table. To learn"
+            " numbers, set task to regression.",
         )
     if len(np.unique(training)) < 2:
         only = f"only the label {training[0]:g}" if len(training) else "no labels"

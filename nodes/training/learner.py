@@ -1,4 +1,4 @@
-"""One training step and one evaluation step of a classifier, on one device or several.
+"""One training step and one evaluation step, on one device or several.
 
 The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch is
 this process' part of the global one: it is split over the strategy's replicas in this process, each
@@ -8,6 +8,8 @@ gradients of all replicas of all processes (an all-reduce before it would count 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,17 +19,29 @@ from engine.errors import DataError, UsageError
 from nodes.loaders.interface import Batch
 from nodes.loaders.into_tensorflow import tensor_of
 from nodes.training.checkpoints import Arrays
-from nodes.training.resnet3d import LOGITS
+from nodes.training.model_ends import LOGITS
+from nodes.training.objective import CLASSIFICATION, Objective
 from nodes.training.running_sums import Sums
 from nodes.training.tensorflow_setup import keras, tf
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """A batch in inference mode: its sums, and the logits (n, columns) and labels (n,) of its rows, those of all
+    processes in the order of the global batch."""
+
+    sums: Sums
+    logits: NDArray[np.float32]
+    labels: NDArray[np.float32]
+
+
 class Learner:
-    """A model from `resnet3d` with its optimizer.
+    """A model that `model_ends` has made, with its optimizer and what it is to learn.
 
     `strategy` is the one the model was built under (default: the current one, a single device). It
     may have several replicas in this process, and replicas in other processes: then all of them take
-    the same steps at the same time, and every `Sums` is over the rows of all.
+    the same steps at the same time, and every `Sums` is over the rows of all. `class_weights`, one a class, multiply
+    the losses of training, not those of evaluation.
     """
 
     def __init__(
@@ -37,8 +51,11 @@ class Learner:
         *,
         jit: bool = False,
         strategy: tf.distribute.Strategy | None = None,
+        class_weights: Sequence[float] | None = None,
+        objective: Objective = CLASSIFICATION,
     ) -> None:
-        self.model, self.optimizer = model, optimizer
+        self.model, self.optimizer, self.objective = model, optimizer, objective
+        self._class_weights = class_weights
         self.strategy = strategy or tf.distribute.get_strategy()
         # The loss is taken from the logits: from rounded probabilities it would be inexact near 0 and 1.
         self._logits = keras.Model(model.input, model.get_layer(LOGITS).output)
@@ -71,20 +88,24 @@ class Learner:
             ) from exc
         return Sums(float(loss), float(right), global_rows)
 
-    def evaluate(self, batch: Batch, *, rows: int) -> Sums:
-        """Loss and right answers in inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
+    def evaluate(self, batch: Batch, *, rows: int) -> Evaluated:
+        """Inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
 
         A process whose part of a last batch is empty takes part all the same.
         """
-        missing = rows - len(batch.rows)
-        weights = np.ones(rows, np.float32)
+        replicas = self.strategy.num_replicas_in_sync
+        here = len(self.strategy.extended.worker_devices) if replicas > 1 else 1
+        missing = -(-rows // here) * here - len(batch.rows)
+        weights = np.ones(len(batch.rows) + missing, np.float32)
         volumes, labels = batch.volumes, batch.labels
         if missing:
             weights[-missing:] = 0
             volumes = np.concatenate([volumes, np.zeros((missing, *volumes.shape[1:]), np.float32)])
             labels = np.concatenate([labels, np.zeros(missing, np.float32)])
-        loss, right, count = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
-        return Sums(float(loss), float(right), round(float(count)))
+        loss, right, told = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
+        table = np.asarray(told)
+        table = table[table[:, -1] == 1]
+        return Evaluated(Sums(float(loss), float(right), len(table)), table[:, :-2], table[:, -2])
 
     def arrays(self) -> Arrays:
         """All weights and optimizer variables by name: what a checkpoint keeps."""
@@ -102,7 +123,7 @@ class Learner:
                 variable.assign(arrays[name])
 
     def _variables(self) -> dict[str, Any]:
-        weights = {f"weight-{i:04d}": variable for i, variable in enumerate(self.model.variables)}
+        weights = {_weight(i): variable for i, variable in enumerate(self.model.variables)}
         return weights | {f"optimizer-{i:04d}": variable for i, variable in enumerate(self.optimizer.variables)}
 
     def _spread(self, array: NDArray[np.float32]) -> Any:
@@ -127,28 +148,35 @@ class Learner:
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             logits = self._logits(volumes, training=True)
-            loss = tf.reduce_sum(_losses(labels, logits))
+            losses = self.objective.losses(labels, logits)
+            if self._class_weights is not None:
+                losses *= tf.gather(tf.constant(self._class_weights, tf.float32), tf.cast(labels, tf.int32))
+            loss = tf.reduce_sum(losses)
             shared = loss * share
         self.optimizer.apply(tape.gradient(shared, variables), variables)
-        return loss, tf.reduce_sum(_right(labels, logits))
+        return loss, tf.reduce_sum(self.objective.scores(labels, logits))
 
     def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
         logits = self._logits(volumes, training=False)
-        losses, right = _losses(labels, logits), _right(labels, logits)
-        return tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), tf.reduce_sum(weights)
+        losses, right = self.objective.losses(labels, logits), self.objective.scores(labels, logits)
+        told = tf.concat([tf.cast(logits, tf.float32), labels[:, tf.newaxis], weights[:, tf.newaxis]], axis=1)
+        return tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), self._in_its_place(told)
+
+    def _in_its_place(self, rows: Any) -> Any:
+        """The rows (n, columns) of one replica among zeros for those of the others, so that a sum puts all together."""
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas == 1:
+            return rows
+        number, (count, columns) = tf.distribute.get_replica_context().replica_id_in_sync_group, rows.shape
+        padded = tf.pad(rows, [[number * count, (replicas - 1 - number) * count], [0, 0]])
+        return tf.ensure_shape(padded, (replicas * count, columns))
 
 
-def _losses(labels: Any, logits: Any) -> Any:
-    """Cross-entropy of each row: labels (n,), logits (n, 1) for two classes or (n, classes)."""
-    if logits.shape[-1] == 1:
-        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits[:, 0])
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.cast(labels, tf.int32), logits=logits)
+def set_weights(model: keras.Model, arrays: Arrays) -> None:
+    """Give a model the weights of a checkpoint, which may have been another one's of the same layers."""
+    for number, variable in enumerate(model.variables):
+        variable.assign(arrays[_weight(number)])
 
 
-def _right(labels: Any, logits: Any) -> Any:
-    """1 where the likelier class is the label, else 0; (n,) float32."""
-    if logits.shape[-1] == 1:
-        said = tf.cast(logits[:, 0] > 0, tf.float32)
-    else:
-        said = tf.cast(tf.argmax(logits, axis=-1), tf.float32)
-    return tf.cast(said == labels, tf.float32)
+def _weight(number: int) -> str:
+    return f"weight-{number:04d}"

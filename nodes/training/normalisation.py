@@ -11,7 +11,7 @@ from engine.progress import track
 from nodes.loaders.interface import Reading, Source
 from nodes.loaders.order import shuffled
 from nodes.loaders.rows import RowNumbers
-from nodes.training.resnet3d import volume_shape
+from nodes.training.model_ends import volume_shape
 
 SAMPLE_BYTES = 256 << 20
 """At most this much is read, as float32: 745 volumes of 360 kB, millions of voxels a channel."""

@@ -10,22 +10,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.context import TaskContext
 from engine.datasets import Dataset
+from engine.errors import UsageError
 from nodes.loaders.interface import Loader, LoaderState, Reading
 from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
-from nodes.training.class_labels import Classes, find_classes
+from nodes.training.class_labels import NO_CLASSES, Classes, find_classes
+from nodes.training.history import best_epoch
+from nodes.training.model_ends import Target
 from nodes.training.normalisation import measure
-from nodes.training.settings import Settings
+from nodes.training.number_labels import find_target
+from nodes.training.objective import CLASSIFICATION, Objective, Regression
+from nodes.training.settings import Manner, Settings
 from nodes.training.team import ALONE, Team
-from nodes.training.trained_model import STATE
+from nodes.training.trained_model import BEST, STATE
 from nodes.training.training_rows import Part, open_parts
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A training before its first step. `loader` and `validation` read the part of worker `team.rank`."""
+    """A training before its first step. `loader` and `validation` read the part of worker `team.rank`.
+
+    `test` reads all test volumes: the leading worker tests alone, with the model that is published.
+    A regression has a `target` and no classes.
+    """
 
     data: Dataset
     validation_data: Dataset | None
@@ -34,8 +44,15 @@ class Prepared:
     rows: Part
     held_back: Part | None
     classes: Classes
+    target: Target | None
     loader: Loader
     validation: Loader | None
+    test_data: Dataset | None = None
+    test: Loader | None = None
+
+    @property
+    def objective(self) -> Objective:
+        return Regression(self.target) if self.target is not None else CLASSIFICATION
 
     @property
     def identity(self) -> str:
@@ -48,19 +65,30 @@ class Prepared:
             digest.update(self.held_back.source.rows.identity().encode() + self.held_back.rows.tobytes())
         return digest.hexdigest()
 
-    def checkpoints(self, ctx: TaskContext, every_s: float) -> Checkpoints:
-        return Checkpoints(ctx.scratch, self.identity, every_s=every_s, commit_point=ctx.commit_point)
+    def checkpoints(self, ctx: TaskContext, manner: Manner) -> Checkpoints:
+        return Checkpoints(
+            ctx.scratch,
+            self.identity,
+            every_s=manner.checkpoint_every_s,
+            every_steps=manner.checkpoint_every_steps,
+            kept=manner.keep_checkpoints,
+            best_by=self.settings.best_by,
+            commit_point=ctx.commit_point,
+        )
 
     def begin(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
         """The newest checkpoint, the state of a finished training of fewer epochs, or the very start."""
-        return checkpoints.newest() or self._shorter(ctx) or self._first(ctx)
+        return checkpoints.newest() or self._shorter(checkpoints, ctx) or self._first(ctx)
 
-    def _shorter(self, ctx: TaskContext) -> Checkpoint | None:
+    def _shorter(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint | None:
         result = ctx.extends.get("out")
         if result is None:
             return None
         try:
-            return read(Path(result.uri) / STATE, self.identity)
+            state = read(Path(result.uri) / STATE, self.identity)
+            if self.settings.keep == "best" and best_epoch(state.history, self.settings.best_by):
+                checkpoints.take_over_best(Path(result.uri) / BEST, state)
+            return state
         except Torn as exc:
             ctx.warn(f"the shorter training cannot be continued, this one begins anew ({exc})")
             return None
@@ -75,20 +103,27 @@ class Prepared:
 
 @contextmanager
 def prepare(
-    data: Dataset, validation: Dataset | None, settings: Settings, ctx: TaskContext, team: Team = ALONE
+    data: Dataset,
+    validation: Dataset | None,
+    settings: Settings,
+    ctx: TaskContext,
+    team: Team = ALONE,
+    test: Dataset | None = None,
 ) -> Iterator[Prepared]:
     """Open the data; it is closed at the end. Raises `DataError` for data that cannot be trained on."""
-    with open_parts(data, validation, loader=settings.loader, share=settings.validation_share, ctx=ctx) as (
-        rows,
-        held_back,
-    ):
-        classes = find_classes(
-            rows.labels,
-            held_back.labels if held_back else np.empty(0, np.float32),
-            classes=settings.classes,
-            names=rows.source.spec.classes,
-            where=data.uri,
-        )
+    share = settings.validation_share
+    with open_parts(data, validation, test, loader=settings.loader, share=share, ctx=ctx) as parts:
+        rows, held_back = parts.training, parts.validation
+        wanted = settings.judged_by_validation
+        if held_back is None and wanted:
+            raise UsageError(
+                f"{wanted} is decided by validation volumes, and there are none",
+                hint="Raise validation_share, or wire labelled volumes to validation.",
+                parameter=wanted,
+            )
+        others = [part.labels for part in (held_back, parts.test) if part is not None]
+        labels = np.concatenate([np.empty(0, np.float32), *others])
+        classes, target = _answers(rows, labels, settings, data.uri)
         for remark in classes.remarks():
             ctx.warn(remark)
         loader = rows.source.loader(rows.rows, _reading(settings, team, training=True))
@@ -102,9 +137,28 @@ def prepare(
             rows,
             held_back,
             classes,
+            target,
             loader,
             held_back.source.loader(held_back.rows, _reading(settings, team, training=False)) if held_back else None,
+            test,
+            parts.test.source.loader(parts.test.rows, Reading(team.share(settings.batch_size), training=False))
+            if parts.test
+            else None,
         )
+
+
+def _answers(rows: Part, others: NDArray[np.float32], settings: Settings, where: str) -> tuple[Classes, Target | None]:
+    """What the labels mean: the classes, or what a regression tells. `others` are those not trained on."""
+    if settings.task == "regression":
+        if settings.for_classes_only:
+            raise UsageError(
+                f"{settings.for_classes_only} is for classes, and a regression has none",
+                hint="Leave it as it was, or set task to classification.",
+                parameter=settings.for_classes_only,
+            )
+        return NO_CLASSES, find_target(rows.labels, others, where=where)
+    names = rows.source.spec.classes
+    return find_classes(rows.labels, others, classes=settings.classes, names=names, where=where), None
 
 
 def _reading(settings: Settings, team: Team, *, training: bool) -> Reading:

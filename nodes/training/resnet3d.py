@@ -6,6 +6,11 @@ stem 7x7x7 / 2 with batch norm, ReLU and 3x3x3 / 2 max pooling; four stages of 6
 filters; a final batch norm and ReLU; one average pool over what is left of the volume. Projection
 shortcuts are 1x1x1 convolutions without batch norm, only where the shape changes. Every convolution has
 a bias, which gives depth 18 on (30, 30, 10, 10) its 33,368,897 parameters.
+
+The standard stem is made for images of 224 pixels: 30x30x10 voxels are 8x8x3 behind it, and 1x1x1 in the last
+stage. The small one is that of the same papers' networks for images of 32 pixels, 3x3x3 / 1 without pooling,
+and leaves 4x4x2. A width other than 64 is the number of filters of the first stage; later stages have 2, 4 and 8
+times as many.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from engine.errors import UsageError
+from nodes.training.model_ends import EXACT, LOGITS, Target, answer, output_count, volume_input, volume_shape
 
 if TYPE_CHECKING:
     import keras
@@ -21,10 +26,15 @@ if TYPE_CHECKING:
 Depth = Literal[18, 34, 50, 101, 152]
 """Layers with weights on the main path."""
 
-LOGITS = "logits"
-"""Name of the last layer before the activation: training reads its output, which keeps the loss exact."""
+Stem = Literal["standard", "small"]
+"""What a volume goes through before the first stage."""
 
-_FILTERS = (64, 128, 256, 512)
+Width = Literal[16, 32, 64, 128]
+"""Filters of the stem and of the first stage."""
+
+_STAGES = (1, 2, 4, 8)
+"""Filters of each stage, as multiples of the width."""
+_STEM_SIZE: dict[Stem, int] = {"standard": 7, "small": 3}
 _BATCH_NORM: dict[str, Any] = {"momentum": 0.9, "epsilon": 1e-5}
 # Momentum 0.9 as in the ResNet papers: with Keras' 0.99 the moving statistics still carry a third of
 # their initial values after 100 steps, and a short run validates badly however well it has learned.
@@ -48,48 +58,43 @@ def build_resnet3d(
     shape: Sequence[int],
     *,
     depth: Depth = 18,
+    stem: Stem = "standard",
+    width: Width = 64,
     classes: int = 2,
+    target: Target | None = None,
     mean: Sequence[float] | None = None,
     variance: Sequence[float] | None = None,
     synchronized: bool = False,
     mixed_precision: bool = False,
 ) -> keras.Model:
-    """A classifier of volumes.
+    """A classifier of volumes, or with a `target` a regression; see `model_ends` for what goes in and comes out.
 
-    `shape` is (X, Y, Z, C), or (X, Y, Z) for volumes of one channel; the input is float32
-    (None, *shape) in the data's own units. `mean` and `variance`, one value a channel, normalise it
-    inside the model (they are constants, not weights). Two classes end in one sigmoid, the
-    probability of class 1, shape (None, 1); more in a softmax, shape (None, classes).
-    `synchronized` joins the batch statistics of all replicas; `mixed_precision` computes the
-    backbone in bfloat16, with float32 weights, input and output. Raises `UsageError` for another
-    rank of shape or fewer than two classes.
+    `shape` is (X, Y, Z, C), or (X, Y, Z) for volumes of one channel. `synchronized` joins the batch statistics of
+    all replicas; `mixed_precision` computes the backbone in bfloat16, with float32 weights, input and output. Raises
+    `UsageError` for another rank of shape or fewer than two classes.
     """
-    volume = volume_shape(shape)
-    if classes < 2:
-        raise UsageError(f"a classifier needs at least two classes, not {classes}", parameter="classes")
-    import keras
+    volume, units = volume_shape(shape), output_count(classes, target)
     from keras import layers
 
-    # Input and head are float32 whatever the backbone is: data in its own units and probabilities
-    # need more than bfloat16's three digits.
-    exact: dict[str, Any] = {"dtype": "float32"}
-    inputs = keras.Input(tuple(shape), dtype="float32", name="volume")
-    x = inputs
-    if len(shape) == 3:
-        x = layers.Reshape(volume, name="one_channel", **exact)(x)
-    if mean is not None and variance is not None:
-        x = layers.Normalization(-1, list(mean), list(variance), name="normalization", **exact)(x)
-    features = backbone(volume, depth=depth, synchronized=synchronized, mixed_precision=mixed_precision)
-    x = layers.Flatten(name="features", **exact)(features(x))
-    x = layers.Dense(1 if classes == 2 else classes, name=LOGITS, **exact)(x)
-    outputs = layers.Activation("sigmoid" if classes == 2 else "softmax", name="probability", **exact)(x)
-    return keras.Model(inputs, outputs, name=f"resnet3d_{depth}")
+    inputs, x = volume_input(shape, mean, variance)
+    features = backbone(
+        volume, depth=depth, stem=stem, width=width, synchronized=synchronized, mixed_precision=mixed_precision
+    )
+    x = layers.Flatten(name="features", **EXACT)(features(x))
+    logits = layers.Dense(units, name=LOGITS, **EXACT)(x)
+    return answer(inputs, logits, target, name=f"resnet3d_{depth}")
 
 
 def backbone(
-    volume: tuple[int, int, int, int], *, depth: Depth = 18, synchronized: bool = False, mixed_precision: bool = False
+    volume: tuple[int, int, int, int],
+    *,
+    depth: Depth = 18,
+    stem: Stem = "standard",
+    width: Width = 64,
+    synchronized: bool = False,
+    mixed_precision: bool = False,
 ) -> keras.Model:
-    """The feature extractor: (None, X, Y, Z, C) -> (None, 1, 1, 1, 512), or 2048 from depth 50 on."""
+    """The feature extractor: (None, X, Y, Z, C) -> (None, 1, 1, 1, 8 * width), or 32 * width from depth 50 on."""
     import keras
     from keras import layers
 
@@ -118,46 +123,42 @@ def backbone(
 
     design = _DESIGNS[depth]
     inputs = keras.Input(volume)
-    x = layers.MaxPooling3D(3, 2, "same", **settings)(norm_relu(conv(inputs, 64, 7, 2)))
-    for stage, (filters, blocks) in enumerate(zip(_FILTERS, design.blocks, strict=True)):
+    x = norm_relu(conv(inputs, width, _STEM_SIZE[stem], 2 if stem == "standard" else 1))
+    if stem == "standard":
+        x = layers.MaxPooling3D(3, 2, "same", **settings)(x)
+    for stage, (factor, blocks) in enumerate(zip(_STAGES, design.blocks, strict=True)):
         for number in range(blocks):
-            x = block(x, filters, stride=2 if stage and not number else 1, first=not stage and not number)
+            x = block(x, factor * width, stride=2 if stage and not number else 1, first=not stage and not number)
     x = norm_relu(x)
     x = layers.AveragePooling3D(tuple(x.shape[1:4]), **settings)(x)
     return keras.Model(inputs, x, name="backbone")
 
 
-def volume_shape(shape: Sequence[int]) -> tuple[int, int, int, int]:
-    """(X, Y, Z, C) of a volume; one of three axes has a single channel. Raises `UsageError` otherwise."""
-    if len(shape) not in (3, 4) or min(shape) < 1:
-        text = "x".join(map(str, shape))
-        raise UsageError(
-            f"volumes of shape {text} do not fit a 3-D network",
-            hint="Use volumes with three axes (X, Y, Z) or four (X, Y, Z, channels).",
-        )
-    x, y, z, *channels = shape
-    return (x, y, z, channels[0] if channels else 1)
+def parameter_count(
+    shape: Sequence[int], *, depth: Depth = 18, stem: Stem = "standard", width: Width = 64, classes: int = 2
+) -> int:
+    """Parameters of the model, by arithmetic: what a preview tells without importing TensorFlow.
 
-
-def parameter_count(shape: Sequence[int], *, depth: Depth = 18, classes: int = 2) -> int:
-    """Parameters of the model, by arithmetic: what a preview tells without importing TensorFlow."""
+    A regression has as many as a classifier of two classes.
+    """
 
     def conv(inputs: int, outputs: int, size: int) -> int:
         return (inputs * size**3 + 1) * outputs
 
     design = _DESIGNS[depth]
-    total = conv(volume_shape(shape)[3], 64, 7) + 4 * 64
-    width = 64
-    for stage, (filters, blocks) in enumerate(zip(_FILTERS, design.blocks, strict=True)):
+    total = conv(volume_shape(shape)[3], width, _STEM_SIZE[stem]) + 4 * width
+    before: int = width
+    for stage, (factor, blocks) in enumerate(zip(_STAGES, design.blocks, strict=True)):
+        filters = factor * width
         out = 4 * filters if design.bottleneck else filters
         for number in range(blocks):
-            total += 0 if not stage and not number else 4 * width
+            total += 0 if not stage and not number else 4 * before
             if design.bottleneck:
-                total += conv(width, filters, 1) + conv(filters, filters, 3) + conv(filters, out, 1) + 8 * filters
+                total += conv(before, filters, 1) + conv(filters, filters, 3) + conv(filters, out, 1) + 8 * filters
             else:
-                total += conv(width, filters, 3) + 4 * filters + conv(filters, filters, 3)
-            if (stage and not number) or width != out:
-                total += conv(width, out, 1)
-            width = out
-    units = 1 if classes == 2 else classes
-    return total + 4 * width + (width + 1) * units
+                total += conv(before, filters, 3) + 4 * filters + conv(filters, filters, 3)
+            if (stage and not number) or before != out:
+                total += conv(before, out, 1)
+            before = out
+    units = output_count(classes)
+    return total + 4 * before + (before + 1) * units

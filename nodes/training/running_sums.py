@@ -1,4 +1,4 @@
-"""Loss and accuracy added up row by row, exactly enough to be stopped and taken up again."""
+"""Losses and scores added up row by row, exactly enough to be stopped and taken up again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sums:
-    """Loss and right answers added up over rows."""
+    """Losses, and right answers or what else scores a row (see `objective`), added up over rows."""
 
     loss: float = 0.0
     right: float = 0.0
@@ -15,10 +15,6 @@ class Sums:
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(self.loss + other.loss, self.right + other.right, self.rows + other.rows)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        return {"loss": self.loss / self.rows, "accuracy": self.right / self.rows}
 
 
 NOTHING = Sums()

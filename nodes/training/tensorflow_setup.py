@@ -29,7 +29,7 @@ def configure(*, cores: int, deterministic: bool, seed: int, team: Team = ALONE)
 
     Equal runs give equal weights, bit for bit, only with operator determinism *and* one operation
     at a time (measured: determinism alone gave other losses with two threads). A ResNet's layers
-    follow one another, so one at a time costs nothing. Several workers need a second operation at a
+    follow one another, so one at a time costs nothing. Several workers or GPUs need a second operation at a
     time, else the first exchange between them waits for ever; their sums are taken in a fixed order,
     so they stay repeatable (measured: ResNet-18, two workers, three times the same weights). Returns
     what could not be set, in words.
@@ -40,7 +40,9 @@ def configure(*, cores: int, deterministic: bool, seed: int, team: Team = ALONE)
             hint="Train in a process of its own, or set KERAS_BACKEND=tensorflow.",
         )
     problems = []
-    between = 1 if deterministic and team.ranks == 1 else max(min(2, team.ranks), min(2, cores))
+    together = max(team.ranks, len(tf.config.list_physical_devices("GPU")))
+    alone = together < 2
+    between = 1 if deterministic and alone else max(min(2, together), min(2, cores))
     try:
         tf.config.threading.set_intra_op_parallelism_threads(cores)
         tf.config.threading.set_inter_op_parallelism_threads(between)
@@ -49,7 +51,7 @@ def configure(*, cores: int, deterministic: bool, seed: int, team: Team = ALONE)
             tf.config.experimental.set_memory_growth(device, True)
     except RuntimeError:
         # The runtime has started; thread counts stay as they are for the process' life.
-        if deterministic and team.ranks == 1 and tf.config.threading.get_inter_op_parallelism_threads() != 1:
+        if deterministic and alone and tf.config.threading.get_inter_op_parallelism_threads() != 1:
             problems.append("TensorFlow had started before: results may differ in the last digits between runs")
     if deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -4,8 +4,10 @@
     model.json             input, classes, parameters, normalisation, hyperparameters, data, versions
     history.json           the figures of each epoch
     curves.png             loss and accuracy over the epochs
+    confusion.json, .png   labels and answers counted, of the validation and the test volumes
     mlflow_model/          the same model in MLflow's format (`mlflow.keras`, `mlflow.pyfunc`)
     training_state.npz     weights and optimizer (`checkpoints`): from here a longer training goes on
+    best_state.npz         the weights of the best epoch, where they are kept
 
 Each file appears whole or not at all; `model.json` comes last.
 """
@@ -21,13 +23,16 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import TrainedModel, VolumeSpec
 from nodes.durable_files import flush, place
 from nodes.training.checkpoints import Checkpoint
+from nodes.training.confusion_matrix import draw_confusion
 from nodes.training.learning_curves import draw_curves
+from nodes.training.scores import Confusion
 
 if TYPE_CHECKING:
     import keras
 
 MODEL, DESCRIPTION, HISTORY, CURVES = "model.keras", "model.json", "history.json", "curves.png"
-MLFLOW_MODEL, STATE = "mlflow_model", "training_state.npz"
+MLFLOW_MODEL, STATE, BEST = "mlflow_model", "training_state.npz", "best_state.npz"
+CONFUSION, CONFUSION_PLOT = "confusion.json", "confusion.png"
 
 
 def publish(
@@ -38,33 +43,47 @@ def publish(
     *,
     spec: VolumeSpec,
     description: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    confusion: Mapping[str, Confusion],
+    best: Path | None = None,
 ) -> TrainedModel:
-    """Write all files of a trained model; doing it again gives the same. `state` is the file of `final`."""
+    """Write all files of a trained model; doing it again gives the same.
+
+    `state` is the file of `final`, `best` that of the best epoch; `metrics` are the figures of what `model` is, and
+    `confusion` the matrices of its answers by what they were about.
+    """
     from nodes.training.mlflow_model import write_mlflow_model
 
     # Keras wants the ending; a leading dot hides the half-written file.
     partial = folder / f".partial-{MODEL}"
     model.save(partial)
     _appear(partial, folder / MODEL)
-    partial = folder / f".partial-{STATE}"
-    partial.unlink(missing_ok=True)
-    place(state, partial, "link")
-    _appear(partial, folder / STATE)
+    for source, name in ((state, STATE), (best, BEST)):
+        if source is not None:
+            partial = folder / f".partial-{name}"
+            partial.unlink(missing_ok=True)
+            place(source, partial, "link")
+            _appear(partial, folder / name)
     partial = folder / f".partial-{CURVES}"
     draw_curves(final.history, partial)
     _appear(partial, folder / CURVES)
+    if confusion:
+        _write_json(folder / CONFUSION, {"classes": spec.classes, "rows": "label", "columns": "answer", **confusion})
+        partial = folder / f".partial-{CONFUSION_PLOT}"
+        draw_confusion(confusion, spec.classes, partial)
+        _appear(partial, folder / CONFUSION_PLOT)
     _write_json(folder / HISTORY, [dict(figures) for figures in final.history])
     described = describe(model) | dict(description)
     outputs = int(model.output_shape[-1])
-    metadata = {key: described[key] for key in ("architecture", "depth", "class_names", "input")}
+    metadata = {key: described[key] for key in ("task", "architecture", "depth", "class_names", "input")}
     write_mlflow_model(folder / MODEL, folder / MLFLOW_MODEL, shape=spec.shape, outputs=outputs, metadata=metadata)
     _write_json(folder / DESCRIPTION, described)
     return TrainedModel(
         uri=str(folder),
         spec=spec,
-        metrics=dict(final.history[-1]),
+        metrics=dict(metrics),
         parameters=described["parameters"]["total"],
-        bytes=sum((folder / name).stat().st_size for name in (MODEL, STATE)),
+        bytes=sum((folder / name).stat().st_size for name in (MODEL, STATE, BEST) if (folder / name).exists()),
     )
 
 

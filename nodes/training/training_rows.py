@@ -34,37 +34,69 @@ class Part:
         return self.source.rows.labels[self.rows]
 
 
+@dataclass(frozen=True)
+class Parts:
+    """The rows to train on, to validate on and to test with; of the last two there may be none."""
+
+    training: Part
+    validation: Part | None
+    test: Part | None
+
+
 @contextmanager
 def open_parts(
-    data: Dataset, validation: Dataset | None, *, loader: LoaderName, share: float, ctx: TaskContext
-) -> Iterator[tuple[Part, Part | None]]:
-    """The rows to train on and those to validate on; the sources are closed at the end.
+    data: Dataset,
+    validation: Dataset | None,
+    test: Dataset | None = None,
+    *,
+    loader: LoaderName,
+    share: float,
+    ctx: TaskContext,
+) -> Iterator[Parts]:
+    """The rows of a training; the sources are closed at the end.
 
     Until then the versions that are read are held against a vacuum.
 
     Without `validation`, the `share` of the data whose ids have the smallest hashes is held back.
-    Raises `DataError` when the two are of different kinds.
+    Raises `DataError` when they are of different kinds.
     """
-    with held(ctx, data, validation), ExitStack() as opened:
-        source = opened.enter_context(closing(open_source(loader, data, cores=ctx.resources.cores)))
+    with held(ctx, data, validation, test), ExitStack() as opened:
+        sources: list[tuple[Dataset, Source]] = []
+
+        def source_of(dataset: Dataset) -> Source:
+            """Parts of one dataset share a source."""
+            for known, source in sources:
+                if _same_rows(known, dataset):
+                    return source
+            source = opened.enter_context(closing(open_source(loader, dataset, cores=ctx.resources.cores)))
+            sources.append((dataset, source))
+            return source
+
+        def part(dataset: Dataset, training: Part, verb: str) -> Part:
+            source = source_of(dataset)
+            found = Part(source, source.rows_in(*_selections(dataset)))
+            _check_other(training, found, verb, ctx)
+            return found
+
+        source = source_of(data)
         if isinstance(source, RowGroupSource):
             ctx.warn(f"{source.reason}; reading is several times slower. OptimizeDelta gives the faster layout.")
         own = _selections(data)
         if validation is None:
-            rows = source.rows_in(*own, Selection(salt=SPLIT_SALT, low=share, high=1))
-            held_back = source.rows_in(*own, Selection(salt=SPLIT_SALT, low=0, high=share))
-            other = source
+            training = Part(source, source.rows_in(*own, Selection(salt=SPLIT_SALT, low=share, high=1)))
+            held_back = Part(source, source.rows_in(*own, Selection(salt=SPLIT_SALT, low=0, high=share)))
         else:
-            rows = source.rows_in(*own)
-            if not _same_rows(data, validation):
-                other = opened.enter_context(closing(open_source(loader, validation, cores=ctx.resources.cores)))
-            else:
-                other = source
-            held_back = other.rows_in(*_selections(validation))
-            _check_validation(source, rows, other, held_back, ctx)
-        if not len(held_back):
+            training = Part(source, source.rows_in(*own))
+            held_back = part(validation, training, "validated on")
+        if not len(held_back.rows):
             ctx.warn("no volume is held back for validation")
-        yield Part(source, rows), Part(other, held_back) if len(held_back) else None
+        tested = part(test, training, "tested with") if test is not None else None
+        if tested is not None and not len(tested.rows):
+            raise DataError(
+                f"no volume of {tested.source.where} has a label, so there is nothing to test with",
+                hint="Check the labels that NumpyToParquet found, or the split; or wire nothing to test.",
+            )
+        yield Parts(training, held_back if len(held_back.rows) else None, tested)
 
 
 def _selections(data: Dataset) -> tuple[Selection, ...]:
@@ -78,19 +110,20 @@ def _same_rows(data: Dataset, other: Dataset) -> bool:
     return data == other
 
 
-def _check_validation(source: Source, rows: RowNumbers, other: Source, held_back: RowNumbers, ctx: TaskContext) -> None:
-    if (source.spec.shape, source.spec.dtype) != (other.spec.shape, other.spec.dtype):
+def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
+    spec, where = training.source.spec, training.source.where
+    others, elsewhere = other.source.spec, other.source.where
+    if (spec.shape, spec.dtype) != (others.shape, others.dtype):
         raise DataError(
-            f"the volumes of {other.where} are {other.spec.describe()},"
-            f" those of {source.where} {source.spec.describe()}",
-            hint="Validate on volumes of the same shape and type.",
+            f"the volumes of {elsewhere} are {others.describe()}, those of {where} {spec.describe()}",
+            hint="Train, validate and test on volumes of the same shape and type.",
         )
-    if source.spec.classes != other.spec.classes and source.spec.classes and other.spec.classes:
+    if spec.classes != others.classes and spec.classes and others.classes:
         raise DataError(
-            f"the classes of {other.where} are {', '.join(other.spec.classes[:10])}, those of {source.where}"
-            f" {', '.join(source.spec.classes[:10])}",
+            f"the classes of {elsewhere} are {', '.join(others.classes[:10])}, those of {where}"
+            f" {', '.join(spec.classes[:10])}",
             hint="Convert both with the same classes.",
         )
-    both = len(np.intersect1d(rows, held_back)) if other is source else 0
+    both = len(np.intersect1d(training.rows, other.rows)) if other.source is training.source else 0
     if both:
-        ctx.warn(f"{both:,} volumes are trained on and validated on: the validation will flatter the model")
+        ctx.warn(f"{both:,} volumes are trained on and {verb}: the figures will flatter the model")

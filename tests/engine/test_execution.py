@@ -133,6 +133,23 @@ def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner) -> None:
         launch.resume(runner.workspace, runner.store, run_id)
 
 
+def test_what_is_half_done_is_saved_on_request(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    runner.wait_for_progress(run_id, "slow")
+    assert launch.request_save(runner.workspace, runner.store, run_id) == ["slow"]
+    for _ in range(200):
+        said = [event.text for _, event in runner.store.events(run_id) if isinstance(event, Message)]
+        if "saved" in said:
+            break
+        time.sleep(0.05)
+    assert said == ["saved"]
+    assert runner.store.run(run_id).active
+    launch.cancel(runner.store, run_id)
+    runner.finish(run_id)
+    with pytest.raises(UsageError, match="no task of run"):
+        launch.request_save(runner.workspace, runner.store, run_id)
+
+
 def test_a_task_that_ignores_the_request_is_killed_after_the_grace(runner: Runner) -> None:
     run_id = runner.start(pipeline(box("deaf", "Fail", how="hang")))
     pid = runner.wait_for(run_id, "deaf", "running").pid

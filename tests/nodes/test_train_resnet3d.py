@@ -7,6 +7,7 @@ import pytest
 
 from engine.datasets import Preview, VolumeSpec
 from engine.node import Look
+from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
 from nodes.training.resnet3d import parameter_count
 
@@ -58,8 +59,33 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
+        (
+            {"data": TABLE.model_copy(update={"spec": spec(8, 9, 9)})},
+            {"quarter_turns": True},
+            ("VF520", "error", "quarter_turns"),
+        ),
+        (
+            {"data": TABLE.model_copy(update={"spec": SPEC.model_copy(update={"classes": ("a", "b")})})},
+            {"task": "regression"},
+            ("VF521", "warning", "task"),
+        ),
+        (
+            {"data": TABLE},
+            {"task": "regression", "class_weights": "balanced"},
+            ("VF523", "error", "class_weights"),
+        ),
+        (
+            {"data": TABLE},
+            {"task": "regression", "keep": "best", "best_by": "val_auc"},
+            ("VF523", "error", "best_by"),
+        ),
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
+        (
+            {"data": TABLE, "test": TABLE.model_copy(update={"spec": spec(30, 30, 10)})},
+            {},
+            ("VF507", "error", "test"),
+        ),
         (
             {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
             {},
@@ -71,6 +97,43 @@ def test_problems_are_told_before_anything_runs(
     inputs: dict[str, Preview], params: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert look(inputs, **params)[1] == [expected]
+
+
+def test_the_size_of_other_models_is_foreseen() -> None:
+    small = look(stem="small", width=16, depth=34, optimizer="sgd")[0]
+    assert small.bytes == 4 * parameter_count(SPEC.shape, stem="small", width=16, depth=34) * 3
+    assert look(task="regression", classes=7)[0].bytes == look()[0].bytes
+    assert look(model_file="/w/my_models/net.py")[0] == Preview(kind="TrainedModel", spec=SPEC)
+
+
+def test_an_own_model_that_may_not_run_is_told_beforehand(workspace: Workspace) -> None:
+    """The file's text is read; that nothing of it runs, `test_own_model` shows."""
+    file = workspace.root / "my_models" / "net.py"
+    file.parent.mkdir()
+    file.write_text("def build(shape, outputs): ...\n")
+    params = {p.name: p.default for p in train_resnet3d.parameters} | {"model_file": str(file)}
+    assert train_resnet3d.scan_hook is not None
+    assert train_resnet3d.preview_hook is not None
+    facts = train_resnet3d.scan_hook(Look(params=params))
+    seen = Look(params=params, inputs={"data": TABLE}, facts=facts)
+    train_resnet3d.preview_hook(seen)
+    assert [(p.code, p.parameter) for p in seen.problems] == [("VF522", "model_file")]
+    assert "not trusted" in seen.problems[0].message
+    trust(workspace)
+    assert train_resnet3d.scan_hook(Look(params=params)) == {}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"keep": "best"}, {"schedule": "plateau"}, {"early_stopping_epochs": 3}],
+    ids=lambda params: next(iter(params)),
+)
+def test_what_needs_volumes_to_validate_on(params: dict[str, Any]) -> None:
+    (name,) = params
+    assert look(**params)[1] == []
+    problems = look(validation_share=0.0, **params)[1]
+    assert problems == [("VF510", "error", name), ("VF506", "warning", "validation_share")]
+    assert look({"data": TABLE, "validation": TABLE}, validation_share=0.0, **params)[1] == []
 
 
 def test_other_inputs_with_their_loader() -> None:
@@ -89,6 +152,7 @@ def test_workers_that_share_a_batch_evenly() -> None:
 def test_what_enters_the_fingerprint() -> None:
     by_name = {p.name: p for p in train_resnet3d.parameters}
     assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
-    assert [n for n, p in by_name.items() if p.policy] == ["workers", "jit", "deterministic", "checkpoint_every_s"]
+    policies = ["workers", "jit", "deterministic", "checkpoint_every_s", "checkpoint_every_steps", "keep_checkpoints"]
+    assert [n for n, p in by_name.items() if p.policy] == policies
     assert by_name["depth"].choices == (18, 34, 50, 101, 152)
     assert train_resnet3d.inputs[1].required is False

@@ -32,7 +32,7 @@ def _report(ctx: TaskContext, text: str, **figures: int | str) -> Report:
     return Report(uri=str(path), figures=figures)
 
 
-@node("Make", version=1, category="Probes")
+@node("Make", version=1, category="Probes", saves_on_request=True)
 def make(
     *,
     text: str = "made",
@@ -49,6 +49,8 @@ def make(
     """
     for _ in track(range(steps), unit="steps"):
         time.sleep(step_s)
+        if ctx.save_requested():
+            ctx.info("saved")
     ctx.info(f"wrote {text}")
     return _report(ctx, text, steps=steps)
 

@@ -24,6 +24,10 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["nodes.training.session", "nodes.training.mlflow_model", "matplotlib.figure"])
 
 TINY_WORKERS = "VOXELFLOW_TEST_WORKERS"
+DROPOUT = {"VOXELFLOW_TEST_DROPOUT": "1"}
+"""In a training's environment: the tiny network has a layer with a random state."""
+REPLICAS = {"VOXELFLOW_TEST_REPLICAS": "2"}
+"""In a training's environment: the process has two devices."""
 _WORKER = Path(__file__).with_name("tiny_worker.py")
 
 
@@ -87,11 +91,14 @@ class Place:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def state(self) -> dict[str, bytes]:
-        """Weights, optimizer and history of the finished training, to be compared bit for bit."""
+        """Weights, optimizer and history of the finished training, and its best weights, to be compared bit for bit."""
         import numpy as np
 
-        with np.load(self.out / "training_state.npz", allow_pickle=False) as file:
-            return {name: file[name].tobytes() for name in file.files}
+        found = {}
+        for path in self.out.glob("*_state.npz"):
+            with np.load(path, allow_pickle=False) as file:
+                found |= {f"{path.stem}/{name}": file[name].tobytes() for name in file.files}
+        return found
 
 
 def run_training(
@@ -100,6 +107,7 @@ def run_training(
     *,
     environment: dict[str, str] | None = None,
     validation: Dataset | None = None,
+    test: Dataset | None = None,
     extends: Dataset | None = None,
     cancel_after: int | None = None,
     kill_worker: tuple[int, int] | None = None,
@@ -113,11 +121,10 @@ def run_training(
         target=_child,
         args=(
             str(place.root),
-            data.model_dump_json(),
-            validation.model_dump_json() if validation else "",
+            [dataset.model_dump_json() if dataset else "" for dataset in (data, validation, test)],
             extends.model_dump_json() if extends else "",
             # The fork server has the environment of its start.
-            {name: os.environ[name] for name in (TINY_WORKERS,) if name in os.environ} | (environment or {}),
+            {name: os.environ[name] for name in (TINY_WORKERS, *DROPOUT) if name in os.environ} | (environment or {}),
             cancel_after,
             kill_worker,
             params,
@@ -133,8 +140,7 @@ def run_training(
 
 def _child(
     root: str,
-    data: str,
-    validation: str,
+    inputs: list[str],
     extends: str,
     environment: dict[str, str],
     cancel_after: int | None,
@@ -147,6 +153,8 @@ def _child(
     from nodes.training import session as training
 
     training.build_resnet3d = tiny_network  # type: ignore[assignment]
+    if REPLICAS.items() <= os.environ.items():
+        split_processor()
     if TINY_WORKERS in os.environ:
         from nodes.training.workers import group
 
@@ -188,9 +196,9 @@ def _child(
         )
         from nodes.train_resnet3d import train_resnet3d
 
-        inputs = [dataset_from_json(data), dataset_from_json(validation) if validation else None]
+        datasets = [dataset_from_json(text) if text else None for text in inputs]
         try:
-            result = train_resnet3d(*inputs, ctx=ctx, **params)  # type: ignore[arg-type]
+            result = train_resnet3d(*datasets, ctx=ctx, **params)  # type: ignore[arg-type]
         except VoxelflowError as exc:
             sink.write(
                 json.dumps({"event": "failure", "code": exc.code, "message": exc.message, "hint": exc.hint}) + "\n"
@@ -200,22 +208,36 @@ def _child(
         (place.root / "result.json").write_text(result.model_dump_json())
 
 
+def split_processor() -> None:
+    """Two devices where there is one processor, used as a machine's GPUs are."""
+    from nodes.training import devices
+    from nodes.training.tensorflow_setup import tf
+
+    parts = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
+    devices.replica_devices = lambda: ["CPU:0", "CPU:1"]
+
+
 def tiny_network(
-    shape: Any, *, depth: int, classes: int, mean: Any, variance: Any, synchronized: bool = False, **_: Any
+    shape: Any,
+    *,
+    classes: int,
+    mean: Any,
+    variance: Any,
+    target: Any = None,
+    synchronized: bool = False,
+    **_: Any,
 ) -> Any:
-    """Batch norm, convolutions and a head named like the real network's: everything that a state holds."""
-    import keras
+    """Batch norm and convolutions between the real network's ends: everything that a state holds."""
     from keras import layers
 
-    from nodes.training.resnet3d import LOGITS, volume_shape
+    from nodes.training.model_ends import LOGITS, answer, output_count, volume_input
 
-    inputs = keras.Input(tuple(shape), name="volume")
-    x = layers.Reshape(volume_shape(shape))(inputs)
-    x = layers.Normalization(-1, list(mean), list(variance))(x)
+    inputs, x = volume_input(shape, mean, variance)
     for filters in (4, 8):
         x = layers.Conv3D(filters, 3, 2, "same")(x)
         x = layers.ReLU()(layers.BatchNormalization(momentum=0.9, synchronized=synchronized)(x))
     x = layers.GlobalAveragePooling3D()(x)
-    x = layers.Dense(1 if classes == 2 else classes, name=LOGITS)(x)
-    outputs = layers.Activation("sigmoid" if classes == 2 else "softmax")(x)
-    return keras.Model(inputs, outputs)
+    if DROPOUT.items() <= os.environ.items():
+        x = layers.Dropout(0.3)(x)
+    return answer(inputs, layers.Dense(output_count(classes, target), name=LOGITS)(x), target, name="tiny")

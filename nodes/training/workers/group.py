@@ -48,16 +48,19 @@ def train_with_workers(
     manner: Manner,
     ctx: TaskContext,
     start: Starter,
+    *,
+    test: Dataset | None = None,
 ) -> TrainedModel:
     """Train with `manner.workers` processes. Raises what a worker raised, and `ExecutionError` when one died."""
     # The workers hold what they read too; this hold begins before theirs and reaches to the last one's end.
-    with held(ctx, data, validation):
-        return _train(data, validation, settings, manner, ctx, start)
+    with held(ctx, data, validation, test):
+        return _train(data, validation, test, settings, manner, ctx, start)
 
 
 def _train(
     data: Dataset,
     validation: Dataset | None,
+    test: Dataset | None,
     settings: Settings,
     manner: Manner,
     ctx: TaskContext,
@@ -65,7 +68,7 @@ def _train(
 ) -> TrainedModel:
     root = ctx.scratch / _FOLDER
     earlier = sorted(root.glob("attempt-*"))
-    checkpoints, begin, steps = _begin(data, validation, settings, manner, ctx)
+    checkpoints, begin, steps = _begin(data, validation, test, settings, manner, ctx)
     folder = GroupFolder(root / f"attempt-{len(earlier) + 1:04d}")
     folder.path.mkdir(parents=True)
     hand_on_leftovers(ctx, earlier)
@@ -80,6 +83,7 @@ def _train(
             scratch=str(ctx.scratch),
             data=data,
             validation=validation,
+            test=test,
             settings=settings,
             manner=manner,
             begin=str(begin),
@@ -102,11 +106,16 @@ def _train(
 
 
 def _begin(
-    data: Dataset, validation: Dataset | None, settings: Settings, manner: Manner, ctx: TaskContext
+    data: Dataset,
+    validation: Dataset | None,
+    test: Dataset | None,
+    settings: Settings,
+    manner: Manner,
+    ctx: TaskContext,
 ) -> tuple[Checkpoints, Path, int]:
     """The checkpoint that every worker begins with, as a file, and the steps of an epoch."""
-    with prepare(data, validation, settings, ctx) as prepared:
-        checkpoints = prepared.checkpoints(ctx, manner.checkpoint_every_s)
+    with prepare(data, validation, settings, ctx, test=test) as prepared:
+        checkpoints = prepared.checkpoints(ctx, manner)
         begin = prepared.begin(checkpoints, ctx)
         path = checkpoints.path_of(begin)
         if not path.exists():

@@ -31,6 +31,7 @@ class Job(BaseModel):
     scratch: str
     data: AnyData
     validation: AnyData | None
+    test: AnyData | None = None
     settings: Settings
     manner: Manner
     begin: str

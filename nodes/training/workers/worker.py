@@ -102,8 +102,8 @@ def _work(
             ctx.warn(f"TensorFlow listens for workers on port {port} of every network that this machine is in")
     # The driver has told what there is to tell of the data.
     quiet = replace(ctx, emit=lambda event: None)
-    with prepare(job.data, job.validation, job.settings, quiet, team) as prepared:
-        checkpoints = prepared.checkpoints(ctx, job.manner.checkpoint_every_s)
+    with prepare(job.data, job.validation, job.settings, quiet, team, job.test) as prepared:
+        checkpoints = prepared.checkpoints(ctx, job.manner)
         begin = read(Path(job.begin), prepared.identity)
         return (carry_out or session.carry_out)(prepared, begin, checkpoints, job.manner, ctx, strategy)
 

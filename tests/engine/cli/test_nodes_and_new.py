@@ -68,6 +68,14 @@ def test_own_nodes_run_only_after_trust(command: Command, workspace: Workspace, 
     assert command("nodes").err == ""
 
 
+def test_own_models_are_told_and_trusted_too(command: Command, workspace: Workspace) -> None:
+    workspace.my_models.mkdir()
+    path = workspace.my_models / "net.py"
+    path.write_text("def build(shape, outputs): ...\n")
+    assert command("nodes", "--trust").err == f"trusted: {path}\n"
+    assert is_trusted(workspace)
+
+
 def test_there_must_be_something_to_trust(command: Command, workspace: Workspace) -> None:
     assert command("nodes", "--trust").status == 2
     assert not is_trusted(workspace)

@@ -132,10 +132,12 @@ def test_detached_shown_followed_and_cancelled(
     with subprocess.Popen(
         [*PROGRAM, "runs", "logs", run_id, "--follow"], stdout=subprocess.PIPE, text=True
     ) as following:
+        assert f"asked a of run {run_id} to save" in process("runs", "checkpoint", run_id).out
         assert process("runs", "cancel", run_id).status == 0
         assert following.wait(60) == 0
     assert wait(lambda run: not run.active).state == "cancelled"
     assert process("runs", "cancel", run_id).status == 2
+    assert process("runs", "checkpoint", run_id).status == 2
 
 
 def test_a_lost_run_is_told_and_resumed(

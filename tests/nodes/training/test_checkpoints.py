@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.errors import DiskFull, ExecutionError
 from nodes.loaders.interface import LoaderState
-from nodes.training.checkpoints import KEPT, Checkpoint, Checkpoints, Torn, read
+from nodes.training.checkpoints import KEPT, Checkpoint, Checkpoints, Torn, read, room_in
 from nodes.training.running_sums import Sums
 
 
@@ -96,6 +99,105 @@ def test_the_points_where_a_kill_is_tried(tmp_path: Path) -> None:
     assert seen == [("train:checkpoint-written", 0), ("train:checkpoint-renamed", 1)]
 
 
+def judged(epoch: int, *losses: float) -> Checkpoint:
+    history = tuple({"val_loss": loss} for loss in losses)
+    arrays = {"weight-0000": np.full(3, epoch, np.float32), "optimizer-0000": np.array(epoch, np.int64)}
+    return Checkpoint(LoaderState(5, epoch), arrays, (0.0,), (1.0,), history=history, confusion=((1, epoch), (3, 4)))
+
+
+def test_the_best_epoch_is_kept_as_long_as_a_checkpoint_counts_on_it(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "me", every_s=0)
+    losses = (3.0, 2.0, 5.0, 1.0, 6.0)
+    kept = []
+    for epoch in range(1, 6):
+        checkpoint = judged(epoch, *losses[:epoch])
+        if epoch in (1, 2, 4):
+            store.save_best(checkpoint)
+        store.save(checkpoint)
+        found = store.best(checkpoint)
+        assert found is not None
+        best = {1: 1, 2: 2, 3: 2, 4: 4, 5: 4}[epoch]
+        assert found.arrays.keys() == {"weight-0000"}
+        assert found.arrays["weight-0000"][0] == best
+        assert found.confusion == ((1, best), (3, 4))
+        kept.append([int(path.stem[-6:]) for path in sorted(tmp_path.glob("best-*"))])
+    assert kept == [[1], [1, 2], [2], [2, 4], [4]]
+
+
+def test_without_a_figure_there_is_no_best_epoch(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path, "me", every_s=0).best(judged(1, float("nan"))) is None
+
+
+def test_damaged_best_weights_are_told(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "me", every_s=0)
+    store.save_best(judged(1, 1.0))
+    (tmp_path / "best-000001.npz").write_bytes(b"PK")
+    with pytest.raises(ExecutionError, match="best epoch cannot be read"):
+        store.best(judged(1, 1.0))
+
+
+def test_the_best_of_a_finished_training_is_taken_over(tmp_path: Path) -> None:
+    before = Checkpoints(tmp_path / "before", "me", every_s=0)
+    before.save_best(judged(1, 1.0))
+    store = Checkpoints(tmp_path / "longer", "me", every_s=0)
+    for _ in range(2):
+        store.take_over_best(tmp_path / "before" / "best-000001.npz", judged(2, 1.0, 2.0))
+    found = store.best(judged(2, 1.0, 2.0))
+    assert found is not None
+    assert found.arrays["weight-0000"][0] == 1
+    assert [path.name for path in (tmp_path / "longer").iterdir()] == ["best-000001.npz"]
+    with pytest.raises(Torn, match="another training"):
+        Checkpoints(tmp_path / "you", "you", every_s=0).take_over_best(
+            tmp_path / "before" / "best-000001.npz", judged(2, 1.0, 2.0)
+        )
+
+
+@pytest.mark.parametrize("kept", [1, 4])
+def test_so_many_are_kept_as_one_wants(tmp_path: Path, kept: int) -> None:
+    store = Checkpoints(tmp_path, "me", every_s=0, kept=kept)
+    for step in range(6):
+        store.save(checkpoint(0, step))
+    assert sorted(int(path.stem[-9:]) for path in tmp_path.iterdir()) == list(range(6 - kept, 6))
+
+
+def test_a_damaged_one_does_not_take_the_place_of_those_that_follow(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "me", every_s=0, kept=1)
+    store.save(checkpoint(0, 9)).write_bytes(b"")
+    assert store.newest() is None
+    store.save(checkpoint(0, 3))
+    found = store.newest()
+    assert found is not None
+    assert found.state.step == 3
+
+
+def test_a_full_disk_leaves_the_older_one(tmp_path: Path) -> None:
+    """The file is a device that has no room: the system itself says so."""
+    store = Checkpoints(tmp_path, "me", every_s=0)
+    store.save(checkpoint(0, 1))
+    partial = f"checkpoint-000000-000000002.{socket.gethostname()}.{os.getpid()}.partial"
+    (tmp_path / partial).symlink_to("/dev/full")
+    with pytest.raises(DiskFull) as caught:
+        store.save(checkpoint(0, 2))
+    assert f"the disk of {tmp_path} has no room for a checkpoint of 0.0 MB" in caught.value.message
+    assert "then goes on after epoch 0, step 1" in caught.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000-000000001.npz"]
+    # As soon as there is room it goes on.
+    store.save(checkpoint(0, 2))
+    found = store.newest()
+    assert found is not None
+    assert found.state.step == 2
+
+
+def test_other_trouble_with_the_disk_is_not_called_full(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), room_in(tmp_path):
+        (tmp_path / "none").read_bytes()
+
+
+def test_one_is_due_every_so_many_steps(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "me", every_s=1000, every_steps=3)
+    assert [steps for steps in range(1, 10) if store.due(steps)] == [3, 6, 9]
+
+
 def test_one_is_due_after_its_time(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path, "me", every_s=0).due()
-    assert not Checkpoints(tmp_path, "me", every_s=1000).due()
+    assert Checkpoints(tmp_path, "me", every_s=0).due(1)
+    assert not Checkpoints(tmp_path, "me", every_s=1000).due(1)

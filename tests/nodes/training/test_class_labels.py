@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.errors import DataError
 from nodes.training.class_labels import Classes, find_classes
@@ -47,6 +49,15 @@ def test_labels_that_cannot_be_classes(training: list[float], settings: dict[str
 def test_validation_labels_must_fit_too() -> None:
     with pytest.raises(DataError, match="do not fit 2 classes"):
         find([0, 1], [2], classes=2)
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=40).filter(lambda labels: len(set(labels)) > 1))
+def test_balanced_weights_let_classes_count_alike(labels: list[int]) -> None:
+    classes = find([float(label) for label in labels], classes=5)
+    weights = classes.balanced_weights()
+    shares = [weight * count for weight, count in zip(weights, classes.counts, strict=True)]
+    assert sum(shares) == pytest.approx(len(labels))
+    assert {round(share, 9) for share in shares if share} == {round(len(labels) / len(set(labels)), 9)}
 
 
 def test_remarks() -> None:

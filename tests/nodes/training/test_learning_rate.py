@@ -20,6 +20,14 @@ def test_constant() -> None:
     assert [schedule.at(step) for step in (0, 1, 1000)] == pytest.approx([0.05, 0.1, 0.1])
 
 
+def test_a_plateau_lowers_the_rate_down_to_the_floor() -> None:
+    schedule = Schedule("plateau", 0.1, warmup_steps=2, factor=0.5, patience=2)
+    history = [{"val_loss": loss} for loss in (1, 2, 2, 2, 2)]
+    assert [schedule.at(9, history[:n]) for n in range(6)] == pytest.approx([0.1, 0.1, 0.1, 0.05, 0.05, 0.025])
+    assert schedule.at(0, history) == pytest.approx(0.1 / 3)
+    assert schedule.at(9, history * 50) == pytest.approx(0.1 * FLOOR)
+
+
 @given(
     warmup=st.integers(0, 50),
     decay=st.integers(1, 1000),

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.errors import UsageError
-from nodes.training.resnet3d import parameter_count, volume_shape
+from nodes.training.model_ends import Target, volume_shape
+from nodes.training.resnet3d import parameter_count
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,52 @@ def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
 
 def test_the_count_by_arithmetic() -> None:
     assert parameter_count((30, 30, 10, 10)) == 33_368_897
+
+
+PUBLISHED: dict[int, tuple[tuple[tuple[int, ...], ...], tuple[int, int, int, int], int]] = {
+    # Kernel sizes of a block's convolutions with their filters in the first stage as multiples of 64; how often it
+    # comes in each stage (He et al. 2015, table 1); parameters of the 2-D network for 1,000 classes (torchvision).
+    18: (((3, 1), (3, 1)), (2, 2, 2, 2), 11_689_512),
+    34: (((3, 1), (3, 1)), (3, 4, 6, 3), 21_797_672),
+    50: (((1, 1), (3, 1), (1, 4)), (3, 4, 6, 3), 25_557_032),
+    101: (((1, 1), (3, 1), (1, 4)), (3, 4, 23, 3), 44_549_160),
+    152: (((1, 1), (3, 1), (1, 4)), (3, 8, 36, 3), 60_192_808),
+}
+
+
+def published_convolutions(depth: int, channels: int, stem: int, width: int) -> list[tuple[int, int, int, bool]]:
+    """Kernel size, inputs and outputs of every convolution of the table, and whether it is a shortcut."""
+    block, repeats, _ = PUBLISHED[depth]
+    found = [(stem, channels, width, False)]
+    inside = width
+    for stage, count in enumerate(repeats):
+        for number in range(count):
+            outside = inside
+            for size, factor in block:
+                found.append((size, inside, factor * width * 2**stage, False))
+                inside = factor * width * 2**stage
+            if number == 0 and outside != inside:
+                found.append((1, outside, inside, True))
+    return found
+
+
+@pytest.mark.parametrize("depth", PUBLISHED)
+def test_the_layouts_are_the_published_ones(depth: Any) -> None:
+    """The table gives the published counts in 2-D, with a batch norm behind each convolution, and ours in 3-D."""
+    flat = published_convolutions(depth, 3, 7, 64)
+    # The layers that have given the networks their names, with the classifier.
+    assert sum(not shortcut for *_, shortcut in flat) + 1 == depth
+    out = flat[-1][2] if depth == 18 or depth == 34 else 2048
+    assert sum(size**2 * a * b + 2 * b for size, a, b, _ in flat) + (out + 1) * 1000 == PUBLISHED[depth][2]
+    for (stem, size), width, classes in product((("standard", 7), ("small", 3)), (16, 32, 64, 128), (2, 5)):
+        volume = published_convolutions(depth, 4, size, width)
+        last, units = out * width // 64, 1 if classes == 2 else classes
+        # A bias on every convolution; a batch norm in front of all but the stem, the block behind it and shortcuts,
+        # one behind the stem and one at the end. The first convolution of the first block has none.
+        main = [inputs for _, inputs, _, shortcut in volume if not shortcut][2:]
+        counted = sum(kernel**3 * a * b + b for kernel, a, b, _ in volume)
+        counted += 4 * (sum(main) + width + last) + (last + 1) * units
+        assert parameter_count((9, 8, 7, 4), depth=depth, stem=stem, width=width, classes=classes) == counted  # type: ignore[arg-type]
 
 
 def test_one_class_is_refused() -> None:
@@ -75,6 +123,46 @@ def test_every_depth_has_the_foreseen_count(keras: Any, depth: Any, shape: tuple
     assert model.count_params() == parameter_count(shape, depth=depth, classes=classes)
     assert model.output_shape == (None, 1 if classes == 2 else classes)
     assert model.get_layer("backbone").output_shape == (None, 1, 1, 1, 512 if depth < 50 else 2048)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stem", "depth", "width", "left"),
+    [
+        ("standard", 18, 16, [(15, 15, 5), (8, 8, 3), (4, 4, 2), (2, 2, 1), (1, 1, 1)]),
+        ("small", 18, 16, [(30, 30, 10), (15, 15, 5), (8, 8, 3), (4, 4, 2)]),
+        ("small", 34, 32, [(30, 30, 10), (15, 15, 5), (8, 8, 3), (4, 4, 2)]),
+        ("small", 50, 16, [(30, 30, 10), (15, 15, 5), (8, 8, 3), (4, 4, 2)]),
+    ],
+)
+def test_what_is_left_of_a_small_volume(keras: Any, stem: Any, depth: Any, width: Any, left: list[Any]) -> None:
+    """The sizes that a volume of 30x30x10 goes through, and filters that double with each stage."""
+    from nodes.training.resnet3d import build_resnet3d
+
+    shape = (30, 30, 10, 3)
+    model = build_resnet3d(shape, depth=depth, stem=stem, width=width, classes=3)
+    backbone = model.get_layer("backbone")
+    sizes = [tuple(layer.output.shape[1:4]) for layer in backbone.layers[1:-1]]
+    assert list(dict.fromkeys(sizes)) == left
+    features = 8 * width * (4 if depth == 50 else 1)
+    assert backbone.layers[-2].output.shape[-1] == backbone.output_shape[-1] == features
+    assert backbone.output_shape[1:4] == (1, 1, 1)
+    assert model.count_params() == parameter_count(shape, depth=depth, stem=stem, width=width, classes=3)
+    convolutions = [layer for layer in backbone.layers if isinstance(layer, keras.layers.Conv3D)]
+    table = published_convolutions(depth, 3, 7 if stem == "standard" else 3, width)
+    built = [(layer.kernel_size[0], layer.kernel.shape[-2], layer.filters) for layer in convolutions]
+    assert sorted(built) == sorted((size, a, b) for size, a, b, _ in table)
+
+
+@pytest.mark.slow
+def test_a_regression_answers_in_the_labels_units(keras: Any) -> None:
+    from nodes.training.resnet3d import build_resnet3d
+
+    model = build_resnet3d((8, 8, 8), width=16, target=Target(50.0, 4.0))
+    assert model.count_params() == parameter_count((8, 8, 8), width=16)
+    volumes = np.random.default_rng(0).standard_normal((5, 8, 8, 8), np.float32)
+    logits = np.asarray(keras.Model(model.input, model.get_layer("logits").output)(volumes))
+    assert np.asarray(model(volumes)) == pytest.approx(50 + 4 * logits, rel=1e-6)
 
 
 @pytest.mark.slow

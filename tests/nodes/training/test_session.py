@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from training_scenarios import Place, run_training
+from training_scenarios import DROPOUT, REPLICAS, Place, run_training
 from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
 
 from engine.datasets import Dataset, Selection, VolumeDelta, dataset_from_json
 
 pytestmark = pytest.mark.slow
 
-PARAMS: dict[str, Any] = {"epochs": 3, "batch_size": 6, "warmup_steps": 3, "seed": 11}
+# The validation loss is lowest after epoch 2, so the rate is lowered twice and the training ends after epoch 4.
+PARAMS: dict[str, Any] = {
+    "epochs": 5,
+    "batch_size": 6,
+    "warmup_steps": 3,
+    "seed": 13,
+    "learning_rate": 0.03,
+    "schedule": "plateau",
+    "plateau_patience": 1,
+    "early_stopping_epochs": 2,
+    "class_weights": "balanced",
+    "keep": "best",
+}
 VOLUMES = some_volumes(60, (6, 6, 5, 2))
 LABELS = labels_for(VOLUMES, unlabelled=2)
 KILLED = -signal.SIGKILL
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dropout() -> Iterator[None]:
+    """The network has a random state, which a checkpoint must hold."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in DROPOUT.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +74,7 @@ def test_equal_trainings_are_equal_bit_for_bit(table: VolumeDelta, undisturbed: 
     ("point", "every_s"),
     [
         ("train:checkpoint-written#4", 0),
-        ("train:checkpoint-renamed", 1000),
+        ("train:best-renamed#2", 1000),
         ("train:checkpoint-renamed#4", 0),
         ("train:step#11", 1000),
         ("train:before-save", 1000),
@@ -69,15 +91,17 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(
     assert place.state() == undisturbed.state()
     assert metrics(place, "loss") == metrics(undisturbed, "loss")
     assert metrics(place, "step_loss") == metrics(undisturbed, "step_loss")
+    assert metrics(place, "learning_rate") == metrics(undisturbed, "learning_rate")
+    assert list(metrics(place, "epoch_seconds_data")) == [1, 2, 3, 4]
     assert [path.name for path in place.out.iterdir() if path.name.startswith(".")] == []
-    assert len(list(place.scratch.iterdir())) <= 2
+    assert len(list(place.scratch.iterdir())) == 3
 
 
 def test_a_damaged_checkpoint_is_passed_over(table: VolumeDelta, undisturbed: Place, tmp_path: Path) -> None:
     place = Place(tmp_path)
     kill = {"VOXELFLOW_KILL_AT": "train:step#12"}
     assert run_training(place, table, environment=kill, **PARAMS, checkpoint_every_s=0) == KILLED
-    older, newest = sorted(place.scratch.glob("*.npz"))
+    older, newest = sorted(place.scratch.glob("checkpoint-*.npz"))
     data = bytearray(newest.read_bytes())
     data[len(data) // 2] ^= 0xFF
     newest.write_bytes(data)
@@ -111,7 +135,7 @@ def test_more_epochs_continue_a_shorter_training(table: VolumeDelta, undisturbed
     place = Place(tmp_path / "long")
     assert run_training(place, table, extends=result, **PARAMS) == 0
     assert place.state() == undisturbed.state()
-    assert list(metrics(place, "loss")) == [3]
+    assert list(metrics(place, "loss")) == [3, 4]
     assert json.loads((place.out / "history.json").read_text()) == json.loads(
         (undisturbed.out / "history.json").read_text()
     )
@@ -122,7 +146,7 @@ def test_a_result_with_other_settings_is_not_continued(table: VolumeDelta, tmp_p
     assert run_training(short, table, **PARAMS | {"epochs": 1}) == 0
     result = dataset_from_json((short.root / "result.json").read_text())
     place = Place(tmp_path / "long")
-    params = PARAMS | {"epochs": 2, "learning_rate": 0.5}
+    params = PARAMS | {"epochs": 2, "learning_rate": 0.05}
     assert run_training(place, table, extends=result, **params) == 0
     assert list(metrics(place, "loss")) == [1, 2]
     assert any("cannot be continued" in event.get("text", "") for event in place.events())
@@ -135,12 +159,16 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
         "model.json",
         "history.json",
         "curves.png",
+        "confusion.json",
+        "confusion.png",
         "mlflow_model",
         "training_state.npz",
+        "best_state.npz",
     }
     assert (undisturbed.out / "curves.png").read_bytes().startswith(b"\x89PNG")
     history = json.loads((undisturbed.out / "history.json").read_text())
-    assert [sorted(figures) for figures in history] == [["accuracy", "loss", "val_accuracy", "val_loss"]] * 3
+    names = ["accuracy", "loss", "val_accuracy", "val_auc", "val_f1", "val_loss"]
+    assert [sorted(figures) for figures in history] == [names] * 4
     description = json.loads((undisturbed.out / "model.json").read_text())
     assert description["class_names"] == ["0", "1"]
     assert description["training"]["unlabelled_volumes"] == 2
@@ -149,12 +177,49 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
     mean = np.mean([v for i, v in VOLUMES.items() if i in training_ids()], axis=(0, 1, 2, 3), dtype=float)
     assert np.allclose(description["normalisation"]["mean"], mean, rtol=1e-5)
     result = json.loads((undisturbed.root / "result.json").read_text())
-    assert result["metrics"] == history[-1]
+    assert result["metrics"] == history[1]
     facts = next(event["values"] for event in undisturbed.events() if event["event"] == "facts")
     assert (facts["loader"], facts["read_path"]) == ("arrow", "mapped")
     artifacts = {event["name"]: event["role"] for event in undisturbed.events() if event["event"] == "artifact"}
     assert artifacts["curves.png"] == "plot"
     assert artifacts["resnet3d-18"] == "model"
+
+
+def test_the_best_epoch_is_published_and_an_early_end_told(undisturbed: Place) -> None:
+    history = json.loads((undisturbed.out / "history.json").read_text())
+    losses = [figures["val_loss"] for figures in history]
+    assert losses.index(min(losses)) == 1
+    assert json.loads((undisturbed.out / "model.json").read_text())["epoch"] == 2
+    assert any("stopped after epoch 4" in event.get("text", "") for event in undisturbed.events())
+    rates = metrics(undisturbed, "learning_rate")
+    steps = len(training_ids()) // 6
+    assert [rates[epoch * steps] for epoch in (2, 3, 4)] == pytest.approx([0.03, 0.03, 0.015])
+    best, last = (undisturbed.out / f"{name}_state.npz" for name in ("best", "training"))
+    with np.load(best) as weights, np.load(last) as state:
+        assert set(weights.files) - {"meta"} == {name for name in state.files if name.startswith("weight-")}
+        assert any(weights[name].tobytes() != state[name].tobytes() for name in weights.files)
+        seeds = [name for name in weights.files if weights[name].dtype == np.int64]
+        assert seeds
+        assert all(weights[name].tobytes() != state[name].tobytes() for name in seeds)
+
+
+def test_two_devices_of_one_process_share_each_batch(table: VolumeDelta, tmp_path: Path) -> None:
+    """With SGD, because Adam hides gradients that were summed twice; with batch norm, which must be joined."""
+    params = PARAMS | {"epochs": 2, "optimizer": "sgd"}
+    one, two = Place(tmp_path / "one"), Place(tmp_path / "two")
+    environment = dict.fromkeys(DROPOUT, "")  # other rows would be dropped on each device
+    assert run_training(one, table, environment=environment, **params) == 0
+    kill = {"VOXELFLOW_KILL_AT": "train:step#9"}
+    assert run_training(two, table, environment=environment | REPLICAS | kill, **params) == KILLED
+    assert run_training(two, table, environment=environment | REPLICAS, **params) == 0
+    told = [
+        event["values"]["replicas"] for place in (one, two) for event in place.events() if event["event"] == "facts"
+    ]
+    assert told == [1, 2, 2]
+    for name in ("step_loss", "step_accuracy", "val_loss", "val_auc", "val_f1"):
+        alone, together = metrics(one, name), metrics(two, name)
+        assert alone.keys() == together.keys()
+        assert np.allclose(list(alone.values()), list(together.values()), atol=1e-4), name
 
 
 def training_ids() -> set[str]:
@@ -168,11 +233,11 @@ def test_progress_is_told_in_volumes(undisturbed: Place) -> None:
     last = {}
     for event in undisturbed.events():
         if event["event"] == "progress":
-            last[event["label"]] = event
+            last[event["label"].partition(", loss")[0]] = event
     steps = len(training_ids()) // 6
-    assert last["epoch 2/3"]["done"] == last["epoch 2/3"]["total"] == 6 * steps
-    assert last["epoch 2/3"]["unit"] == "volumes"
-    assert last["epoch 3/3, validation"]["done"] == 58 - len(training_ids())
+    assert last["epoch 2/5"]["done"] == last["epoch 2/5"]["total"] == 6 * steps
+    assert last["epoch 2/5"]["unit"] == "volumes"
+    assert last["epoch 3/5, validation"]["done"] == 58 - len(training_ids())
 
 
 def test_the_mlflow_model_answers_like_the_keras_file(undisturbed: Place, tmp_path: Path) -> None:
@@ -226,8 +291,20 @@ def test_a_validation_set_of_its_own(table: VolumeDelta, tmp_path: Path) -> None
     assert training["validation_volumes"] == held
     assert training["volumes"] == 58 - held
     both = Place(tmp_path / "both")
-    assert run_training(both, table, validation=table.select(low), **PARAMS | {"epochs": 1}) == 0
-    assert any("trained on and validated on" in event.get("text", "") for event in both.events())
+    assert (
+        run_training(both, table, validation=table.select(low), test=table.select(low), **PARAMS | {"epochs": 1}) == 0
+    )
+    said = " ".join(event.get("text", "") for event in both.events())
+    assert "trained on and validated on" in said
+    assert "trained on and tested with" in said
+    # Tested with the volumes it was validated on, with the weights of that time, the model is what it was then.
+    result = json.loads((both.root / "result.json").read_text())["metrics"]
+    for name in ("loss", "accuracy", "auc", "f1"):
+        assert result[f"test_{name}"] == pytest.approx(result[f"val_{name}"], abs=1e-6), name
+        assert metrics(both, f"test_{name}") == {1: result[f"test_{name}"]}
+    counted = json.loads((both.out / "confusion.json").read_text())
+    assert counted["test"] == counted["validation"]
+    assert np.sum(counted["test"]) == held
 
 
 def test_volumes_that_are_not_finite_are_named(tmp_path: Path) -> None:

@@ -1,19 +1,26 @@
-"""The loop with a learner that only pretends: what it says of a loss that is not a number."""
+"""The loop with a learner that only pretends: losses that are no numbers, a full disk, a checkpoint on request."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import IO, Any, cast
 
 import numpy as np
 import pytest
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.context import TaskContext
-from engine.errors import DataError
+from engine.context import SAVE_REQUEST, TaskContext
+from engine.errors import DataError, DiskFull
+from engine.events import Event, Message
 from nodes.loaders import open_source
 from nodes.loaders.interface import Batch, LoaderState, Reading
-from nodes.training.checkpoints import Checkpoint, Checkpoints
+from nodes.training import checkpoints as checkpoints_module
+from nodes.training.checkpoints import Checkpoint, Checkpoints, read
 from nodes.training.learning_rate import Schedule
 from nodes.training.running_sums import Sums
 from nodes.training.team import Team
@@ -32,6 +39,46 @@ class Diverges:
 
     def arrays(self) -> dict[str, Any]:
         return {}
+
+
+class Counts:
+    """Learns how many steps it has taken; the validation loss rises."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
+        self.steps += 1
+        return Sums(float(self.steps), 1.0, global_rows)
+
+    def evaluate(self, batch: Batch, *, rows: int) -> Any:
+        sums = Sums(float(self.steps * len(batch.rows)), 0.0, len(batch.rows))
+        return SimpleNamespace(sums=sums, logits=batch.volumes[:, 0, 0, :1, 0], labels=batch.labels)
+
+    def arrays(self) -> dict[str, Any]:
+        return {"weight-0000": np.array(self.steps)}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        self.steps = int(arrays["weight-0000"])
+
+
+@contextmanager
+def training(tmp_path: Path, learner: Any, **params: Any) -> Iterator[Training]:
+    """Four steps an epoch, and a validation."""
+    volumes = some_volumes(24, (3, 3, 2, 1))
+    source = open_source("arrow", make_delta(tmp_path, volumes, labels_for(volumes)), cores=1)
+    loader = source.loader(source.rows_in(), Reading(6, seed=1))
+    validation = source.loader(source.rows_in(), Reading(6, training=False))
+    yield Training(learner, loader, validation, schedule=Schedule("constant", 0.1), **params)
+    source.close()
+
+
+def context(folder: Path) -> tuple[TaskContext, list[Event]]:
+    told: list[Event] = []
+    return TaskContext("run", "train", "0" * 64, folder, folder, folder, emit=told.append), told
+
+
+BEGIN = Checkpoint(LoaderState(1), {}, (0.0,), (1.0,))
 
 
 def message(tmp_path: Path, team: Team, *, bad: bool) -> str:
@@ -54,11 +101,15 @@ def message(tmp_path: Path, team: Team, *, bad: bool) -> str:
         training = Training(
             cast(Any, Diverges(2)), loader, None, epochs=1, schedule=Schedule("constant", 0.1), team=team
         )
-        folder = tmp_path / "scratch"
-        ctx = TaskContext("run", "train", "0" * 64, folder, folder, folder)
-        checkpoints = Checkpoints(folder, "x", every_s=1000)
+        ctx, told = context(tmp_path / "scratch")
         with pytest.raises(DataError) as caught:
-            train(training, Checkpoint(LoaderState(1), {}, (0.0,), (1.0,)), checkpoints, ctx)
+            train(training, BEGIN, Checkpoints(ctx.scratch, "x", every_s=1000), ctx)
+        if not bad:
+            listed = [event.text for event in told if isinstance(event, Message)]
+            whole = source.loader(source.rows_in(), Reading(6, seed=1))
+            third = source.ids([batch.rows for batch in whole.batches()][2])
+            assert listed == [f"the volumes of step 3: {', '.join(third)}"]
+            assert f"({', '.join(third[:3])} and 3 more)" in caught.value.message
     source.close()
     return caught.value.line()
 
@@ -75,3 +126,81 @@ def test_every_worker_says_what_one_would(tmp_path: Path, bad: bool) -> None:
 def test_a_bad_volume_is_named(tmp_path: Path) -> None:
     assert "holds values that are not finite" in message(tmp_path, Team(1, 2), bad=True)
     assert "though the volumes are fine" in message(tmp_path / "other", Team(1, 2), bad=False)
+
+
+def test_validation_volumes_that_are_not_finite_are_named(tmp_path: Path) -> None:
+    class Blind(Counts):
+        def evaluate(self, batch: Batch, *, rows: int) -> Any:
+            batch.volumes[2, 0, 0, 0, 0] = np.nan
+            return SimpleNamespace(sums=Sums(np.nan, 0.0, len(batch.rows)))
+
+    ctx, _ = context(tmp_path / "scratch")
+    with training(tmp_path, Blind(), epochs=1) as it:
+        assert it.validation is not None
+        third = it.validation.source.ids(it.validation.chosen)[2]
+        with pytest.raises(DataError) as caught:
+            train(it, BEGIN, Checkpoints(ctx.scratch, "x", every_s=1000), ctx)
+    expected = f"epoch 1/1, validation: the loss is not a number: {third} holds values that are not finite"
+    assert caught.value.message == expected
+
+
+def test_after_a_full_disk_the_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx, _ = context(tmp_path / "scratch")
+    write, full = checkpoints_module.write, [False]
+
+    def limited(file: IO[bytes], checkpoint: Checkpoint, identity: str) -> None:
+        file.write(b"PK")
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        file.seek(0)
+        write(file, checkpoint, identity)
+
+    monkeypatch.setattr(checkpoints_module, "write", limited)
+
+    class FullAtStep6(Counts):
+        def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
+            full[0] = self.steps == 5
+            return super().train(batch, learning_rate=learning_rate, global_rows=global_rows)
+
+    def store() -> Checkpoints:
+        return Checkpoints(ctx.scratch, "x", every_s=0)
+
+    with training(tmp_path, FullAtStep6(), epochs=2) as it, pytest.raises(DiskFull) as caught:
+        train(it, BEGIN, store(), ctx)
+    assert str(ctx.scratch) in caught.value.message
+    assert "`voxelflow runs resume` then goes on after epoch 1, step 1" in caught.value.hint
+    full[0] = False
+    begin = store().newest()
+    assert begin is not None
+    assert begin.arrays["weight-0000"] == 5
+    with training(tmp_path / "again", Counts(), epochs=2) as it:
+        assert train(it, begin, store(), ctx).arrays["weight-0000"] == 8
+
+
+def test_a_checkpoint_on_request_stops_nothing(tmp_path: Path) -> None:
+    ctx, told = context(tmp_path / "scratch")
+    store = Checkpoints(ctx.scratch, "x", every_s=1000)
+    (ctx.scratch / SAVE_REQUEST).touch()
+    with training(tmp_path, Counts(), epochs=1) as it:
+        train(it, BEGIN, store, ctx)
+    assert [event.text for event in told if isinstance(event, Message)] == ["saved on request after epoch 0, step 1"]
+    assert sorted(path.name for path in ctx.scratch.glob("*")) == [
+        "checkpoint-000000-000000001.npz",
+        "checkpoint-000001-000000000.npz",
+    ]
+
+
+def test_an_end_before_the_last_epoch_is_the_same_after_a_resume(tmp_path: Path) -> None:
+    """Resumed from any of its checkpoints, and made longer."""
+    ctx, _ = context(tmp_path / "scratch")
+    store = Checkpoints(ctx.scratch, "x", every_s=0, kept=100)
+    params: dict[str, Any] = {"patience": 2, "keep_best": "val_loss"}
+    with training(tmp_path, Counts(), epochs=9, **params) as it:
+        final = train(it, BEGIN, store, ctx)
+        assert final.state.epoch == 3
+        assert store.best_path(final).name == "best-000001.npz"
+        for path in sorted(ctx.scratch.glob("checkpoint-*")):
+            begin = read(path, "x")
+            other, _ = context(tmp_path / path.stem)
+            again = train(replace(it, epochs=20), begin, Checkpoints(other.scratch, "x", every_s=1000), other)
+            assert (again.state, again.history, again.arrays) == (final.state, final.history, final.arrays)

@@ -53,16 +53,16 @@ def test_nothing_is_held_after_a_failure(tmp_path: Path, table: VolumeDelta) -> 
 
 def test_files_need_no_lease(tmp_path: Path) -> None:
     files: Dataset = make_files(tmp_path, VOLUMES, LABELS)
-    with open_parts(files, None, loader="npy", share=0.2, ctx=context(tmp_path)) as (rows, _):
-        assert rows.source.read_path == "one by one"
+    with open_parts(files, None, loader="npy", share=0.2, ctx=context(tmp_path)) as parts:
+        assert parts.training.source.read_path == "one by one"
 
 
 @pytest.mark.parametrize(("compression", "read_path"), [("NONE", "mapped"), ("ZSTD", "streamed")])
 def test_the_slower_way_of_reading_is_told(tmp_path: Path, compression: str, read_path: str) -> None:
     table = make_delta(tmp_path, VOLUMES, LABELS, compression=compression)
     told: list[Event] = []
-    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as (rows, _):
-        assert rows.source.read_path == read_path
+    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as parts:
+        assert parts.training.source.read_path == read_path
     warnings = [event.text for event in told if isinstance(event, Message)]
     assert any("must be decoded" in text for text in warnings) == (read_path == "streamed")
 
@@ -75,6 +75,6 @@ def test_a_folder_that_cannot_hold_a_lease_is_told(
 
     monkeypatch.setattr("nodes.delta.table_lease._take", refused)
     told: list[Event] = []
-    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as (rows, _):
-        assert len(rows.rows)
+    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as parts:
+        assert len(parts.training.rows)
     assert any(isinstance(event, Message) and "nothing keeps a vacuum" in event.text for event in told)

@@ -27,6 +27,15 @@ PARAMS: dict[str, Any] = {
     "optimizer": "sgd",
     "learning_rate": 0.05,
     "checkpoint_every_s": 0,
+    # What a volume becomes must not depend on whose part of a batch it is in.
+    "flips": "XYZ",
+    "quarter_turns": True,
+    "intensity": 0.1,
+    "noise": 0.1,
+    "keep": "best",
+    "schedule": "plateau",
+    "plateau_patience": 1,
+    "class_weights": "balanced",
 }
 VOLUMES = some_volumes(60, (6, 6, 5, 2))
 LABELS = labels_for(VOLUMES, unlabelled=2)
@@ -41,14 +50,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> VolumeDelta:
 @pytest.fixture(scope="module")
 def one(table: VolumeDelta, tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("one"))
-    assert run_training(place, table, **PARAMS) == 0
+    assert run_training(place, table, test=table, **PARAMS) == 0
     return place
 
 
 @pytest.fixture(scope="module")
 def two(table: VolumeDelta, tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("two"))
-    assert run_training(place, table, workers=2, **PARAMS) == 0, place.events()[-1]
+    assert run_training(place, table, test=table, workers=2, **PARAMS) == 0, place.events()[-1]
     return place
 
 
@@ -58,8 +67,10 @@ def arrays(place: Place) -> dict[str, np.ndarray]:
 
 
 def test_two_workers_learn_what_one_learns(one: Place, two: Place) -> None:
-    for name in ("step_loss", "step_accuracy", "learning_rate", "loss", "val_loss", "val_accuracy"):
+    names = ("step_loss", "step_accuracy", "learning_rate", "loss", "val_loss", "val_accuracy", "val_auc", "val_f1")
+    for name in (*names, "test_loss", "test_accuracy", "test_auc", "test_f1"):
         alone, together = one.metrics(name), two.metrics(name)
+        assert alone
         assert [step for step, _ in alone] == [step for step, _ in together]
         assert np.allclose([v for _, v in alone], [v for _, v in together], atol=1e-4), name
     alone, together = arrays(one), arrays(two)

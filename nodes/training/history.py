@@ -1,0 +1,46 @@
+"""What the figures of finished epochs decide: the best epoch, the end of a training, a lower rate.
+
+All are functions of the history alone, which stands in every checkpoint: a training that was killed and resumed, or
+made longer, decides as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+History = Sequence[Mapping[str, float]]
+"""The figures of each finished epoch, in order."""
+Judge = Literal["val_loss", "val_accuracy", "val_auc", "val_f1"]
+"""The figure by which epochs are compared; the loss is better when it is lower, the others when higher."""
+
+
+def best_epoch(history: History, by: Judge = "val_loss") -> int:
+    """The number, from 1, of the best epoch, the first of equals; 0 while none has that figure as a number."""
+    sign = 1 if by == "val_loss" else -1
+    best, found = math.inf, 0
+    for epoch, figures in enumerate(history, 1):
+        value = sign * figures.get(by, math.nan)
+        if value < best:
+            best, found = value, epoch
+    return found
+
+
+def stops_early(history: History, patience: int) -> bool:
+    """Whether the validation loss has not reached a new low for `patience` epochs; never with a patience of 0."""
+    return 0 < patience <= len(history) - best_epoch(history)
+
+
+def plateaus(history: History, patience: int) -> int:
+    """How many times the validation loss has gone `patience` epochs without a new low; each begins the count anew."""
+    best, waited, found = math.inf, 0, 0
+    for figures in history:
+        loss = figures.get("val_loss", math.nan)
+        if loss < best:
+            best, waited = loss, 0
+            continue
+        waited += 1
+        if waited == patience:
+            found, waited = found + 1, 0
+    return found

@@ -1,0 +1,106 @@
+"""What a classifier said of rows, collected batch by batch: the figures beyond loss and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+AUC_BYTES = 256 << 20
+"""Scores are kept as float32, 4 bytes a row and score (one score for two classes); more than this, and there is no
+area under the curve. Two classes: 67 million rows; a thousand classes: 67 thousand rows."""
+CONFUSION_CLASSES = 100
+"""With more classes there is no confusion matrix: nobody could read it."""
+
+Confusion = tuple[tuple[int, ...], ...]
+"""Counts of rows: `matrix[true][said]`; empty where it was not counted."""
+
+
+class Scores:
+    """Scores of at most `rows` rows in `classes` classes. Give it every row once, in any order."""
+
+    def __init__(self, classes: int, rows: int) -> None:
+        self._classes = classes
+        columns = 1 if classes == 2 else classes
+        self._ranked = 4 * rows * columns <= AUC_BYTES
+        self._scores = np.empty((rows if self._ranked else 0, columns), np.float32)
+        self._labels = np.empty(rows if self._ranked else 0, np.int32)
+        self._rows = 0
+        self._true, self._said, self._right = (np.zeros(classes, np.int64) for _ in range(3))
+        small = classes if classes <= CONFUSION_CLASSES else 0
+        self._confusion = np.zeros((small, small), np.int64)
+
+    def add(self, logits: NDArray[np.float32], labels: NDArray[np.float32]) -> None:
+        """Logits (n, 1) for two classes or (n, classes), labels (n,)."""
+        true = labels.astype(np.int32)
+        said = (logits[:, 0] > 0).astype(np.int32) if logits.shape[1] == 1 else logits.argmax(axis=1)
+        for counts, which in ((self._true, true), (self._said, said), (self._right, true[true == said])):
+            counts += np.bincount(which, minlength=self._classes)
+        if self._confusion.size:
+            np.add.at(self._confusion, (true, said), 1)
+        if self._ranked:
+            here = slice(self._rows, self._rows + len(true))
+            self._scores[here], self._labels[here] = _comparable(logits), true
+        self._rows += len(true)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """`f1` and, where it is defined and not too large to compute, `auc`.
+
+        For two classes they are class 1's; for more the mean over classes: of F1 over those that occur among labels or
+        answers, of the area under the curve (one class against the rest) over those that some rows have and some do
+        not.
+        """
+        occurs = self._true + self._said
+        f1 = 2 * self._right / np.maximum(occurs, 1)
+        figures = {"f1": float(f1[1] if self._classes == 2 else f1[occurs > 0].mean())}
+        areas = self._areas()
+        if areas:
+            figures["auc"] = float(np.mean(areas))
+        return figures
+
+    @property
+    def confusion(self) -> Confusion:
+        return tuple(tuple(row) for row in self._confusion.tolist())
+
+    def _areas(self) -> list[float]:
+        scores, labels = self._scores[: self._rows], self._labels[: self._rows]
+        if not self._ranked or not np.isfinite(scores).all():
+            return []
+        numbers = [1] if self._classes == 2 else range(self._classes)
+        areas = [area_under_curve(scores[:, column], labels == k) for column, k in enumerate(numbers)]
+        return [area for area in areas if area is not None]
+
+
+def area_under_curve(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float | None:
+    """The share of pairs of a positive and a negative row in which the positive has the higher score; ties count half.
+
+    That is the area under the receiver operating characteristic (Hanley and McNeil 1982), exactly. None without rows
+    of both kinds.
+    """
+    wanted, others = int(positive.sum()), int((~positive).sum())
+    if not wanted or not others:
+        return None
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    # The mean rank of equal scores, counted from 1.
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    above = ranks[place[positive]].sum() - wanted * (wanted + 1) / 2
+    return float(above / (wanted * others))
+
+
+def _comparable(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scores that can be compared between rows: one logit as it is, of several the probabilities."""
+    if logits.shape[1] == 1:
+        return logits
+    with np.errstate(invalid="ignore"):  # a model that has diverged: there will be no area
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        out: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
+    return out
+
+
+def shares(matrix: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Each row of a confusion matrix divided by its sum; 0 where a class has no rows."""
+    counts = np.asarray(matrix, np.float64)
+    out: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return out

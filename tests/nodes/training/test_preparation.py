@@ -1,0 +1,105 @@
+"""Data that cannot be trained on is told before the first step, and before TensorFlow is needed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from volume_sets import labels_for, make_delta, some_volumes
+
+from engine.context import TaskContext
+from engine.datasets import Dataset, Selection, VolumeDelta
+from engine.errors import DataError, UsageError
+from nodes.train_resnet3d import train_resnet3d
+from nodes.training.checkpoints import Checkpoints
+from nodes.training.preparation import prepare
+from nodes.training.settings import Settings
+
+VOLUMES = some_volumes(30)
+LABELS = labels_for(VOLUMES)
+LOW, HIGH = Selection(salt="x", low=0, high=0.5), Selection(salt="x", low=0.5, high=1)
+NONE = Selection(salt="x", low=0, high=0)
+
+
+def settings(**params: Any) -> Settings:
+    values = {parameter.name: parameter.default for parameter in train_resnet3d.parameters} | {"batch_size": 4} | params
+    return Settings(**{field.name: values[field.name] for field in fields(Settings)})
+
+
+def refusal(
+    tmp_path: Path, data: Dataset, validation: Dataset | None = None, test: Dataset | None = None, **params: Any
+) -> str:
+    ctx = TaskContext("run", "train", "0" * 64, tmp_path, tmp_path, tmp_path)
+    with (
+        pytest.raises((DataError, UsageError)) as caught,
+        prepare(data, validation, settings(**params), ctx, test=test),
+    ):
+        pass
+    assert caught.value.hint
+    return caught.value.line()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> VolumeDelta:
+    return make_delta(tmp_path_factory.mktemp("table"), VOLUMES, LABELS)
+
+
+def test_volumes_of_another_shape(tmp_path: Path, table: VolumeDelta) -> None:
+    others = make_delta(tmp_path / "others", some_volumes(12, (5, 5, 5)), LABELS)
+    for inputs in ({"validation": others}, {"test": others}):
+        assert "5x5x5" in refusal(tmp_path, table, **inputs)
+
+
+def test_a_single_class(tmp_path: Path) -> None:
+    same = make_delta(tmp_path / "same", VOLUMES, dict.fromkeys(VOLUMES, 1.0))
+    assert "only the label 1; a classifier needs two classes" in refusal(tmp_path, same)
+
+
+def test_no_labels(tmp_path: Path, table: VolumeDelta) -> None:
+    bare = make_delta(tmp_path / "bare", VOLUMES, dict.fromkeys(VOLUMES))
+    assert "no labels" in refusal(tmp_path, bare)
+    assert "no volume of" in refusal(tmp_path, table, test=bare)
+
+
+def test_an_empty_split(tmp_path: Path, table: VolumeDelta) -> None:
+    assert "no labels" in refusal(tmp_path, table.select(NONE))
+    assert "nothing to test with" in refusal(tmp_path, table, test=table.select(NONE))
+    assert "do not fill one batch" in refusal(tmp_path, table, batch_size=64)
+
+
+@pytest.mark.parametrize("params", [{"keep": "best"}, {"schedule": "plateau"}, {"early_stopping_epochs": 2}])
+def test_nothing_to_judge_epochs_by(tmp_path: Path, table: VolumeDelta, params: dict[str, Any]) -> None:
+    (name,) = params
+    assert f"{name} is decided by validation volumes" in refusal(tmp_path, table, table.select(NONE), **params)
+
+
+def test_a_label_of_the_test_volumes_alone_must_fit_too(tmp_path: Path, table: VolumeDelta) -> None:
+    odd = make_delta(tmp_path / "odd", VOLUMES, dict.fromkeys(VOLUMES, 7.0))
+    assert "do not fit 2 classes" in refusal(tmp_path, table, test=odd, classes=2)
+
+
+def test_parts_of_one_table_are_read_by_one_source(tmp_path: Path, table: VolumeDelta) -> None:
+    ctx = TaskContext("run", "train", "0" * 64, tmp_path, tmp_path, tmp_path)
+    with prepare(table.select(LOW), table.select(HIGH), settings(), ctx, test=table.select(HIGH)) as prepared:
+        assert prepared.held_back is not None
+        assert prepared.test is not None
+        assert prepared.rows.source is prepared.held_back.source is prepared.test.source
+        assert prepared.test.chosen.tolist() == prepared.held_back.rows.tolist()
+        plain = prepared.identity
+    with prepare(table.select(LOW), table.select(HIGH), settings(), ctx) as prepared:
+        assert prepared.identity == plain
+
+
+def test_the_state_of_a_training_with_other_settings_is_not_taken_up(tmp_path: Path, table: VolumeDelta) -> None:
+    ctx = TaskContext("run", "train", "0" * 64, tmp_path, tmp_path, tmp_path)
+    identities = set()
+    for params in ({}, {"depth": 34}, {"class_weights": "balanced"}, {"epochs": 9}):
+        with prepare(table, None, settings(**params), ctx) as prepared:
+            store = Checkpoints(ctx.scratch, prepared.identity, every_s=0)
+            if not params:
+                store.save(prepared.begin(store, ctx))
+            assert (store.newest() is not None) == (params.keys() <= {"epochs"})
+            identities.add(prepared.identity)
+    assert len(identities) == 3

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.training import scores
+from nodes.training.scores import Scores, area_under_curve
+
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)), max_size=30)
+
+
+def collected(classes: int, logits: Any, labels: Any, parts: int = 1) -> Scores:
+    out = Scores(classes, len(labels))
+    logits, labels = np.asarray(logits, np.float32), np.asarray(labels, np.float32)
+    for some, theirs in zip(np.array_split(logits, parts), np.array_split(labels, parts), strict=True):
+        out.add(some.reshape(-1, 1 if classes == 2 else classes), theirs)
+    return out
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=30))
+def test_the_area_is_the_share_of_pairs_in_order(rows: list[tuple[int, bool]]) -> None:
+    values = np.array([value for value, _ in rows], np.float32)
+    positive = np.array([sign for _, sign in rows], np.bool_)
+    pairs = [(a > b) + (a == b) / 2 for a in values[positive] for b in values[~positive]]
+    found = area_under_curve(values, positive)
+    if not pairs:
+        assert found is None
+    else:
+        assert found == pytest.approx(np.mean(pairs))
+
+
+def test_two_classes() -> None:
+    # Answers 1, 1, 0, 0, 1 to labels 1, 0, 0, 1, 1.
+    seen = collected(2, [3, 0.5, -1, -2, 4], [1, 0, 0, 1, 1])
+    assert seen.confusion == ((1, 1), (1, 2))
+    assert seen.figures == {"f1": pytest.approx(2 * 2 / (3 + 3)), "auc": pytest.approx(4 / 6)}
+
+
+def test_a_class_that_nobody_has_or_says_does_not_count() -> None:
+    # Class 2 neither occurs nor is said.
+    seen = collected(3, [[2, 1, 0], [0, 1, -1], [3, 1, 0]], [0, 1, 1])
+    assert seen.confusion == ((1, 0, 0), (1, 1, 0), (0, 0, 0))
+    assert seen.figures["f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert set(seen.figures) == {"f1", "auc"}
+
+
+def test_one_class_alone_has_no_area() -> None:
+    assert set(collected(2, [1, -1], [1, 1]).figures) == {"f1"}
+
+
+def test_a_model_that_has_diverged_has_no_area() -> None:
+    assert set(collected(3, [[np.inf, np.inf, 0], [1, 2, 3]], [0, 1]).figures) == {"f1"}
+    assert set(collected(2, [np.nan, 1], [0, 1]).figures) == {"f1"}
+
+
+@given(ROWS, st.integers(1, 4), st.randoms())
+def test_the_order_and_the_batches_do_not_matter(rows: list[tuple[int, ...]], parts: int, random: Any) -> None:
+    def seen(some: list[tuple[int, ...]], parts: int) -> Scores:
+        logits = np.array([row[1:] for row in some], np.float32).reshape(-1, 3)
+        return collected(3, logits, [row[0] for row in some], parts)
+
+    if not rows:
+        return
+    one = seen(rows, 1)
+    mixed = random.sample(rows, len(rows))
+    other = seen(mixed, parts)
+    assert one.confusion == other.confusion
+    assert one.figures == pytest.approx(other.figures)
+    assert np.sum(one.confusion) == len(rows)
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limits there is no area and no matrix, and F1 all the same."""
+    monkeypatch.setattr(scores, "AUC_BYTES", 4 * 3 * 2)
+    monkeypatch.setattr(scores, "CONFUSION_CLASSES", 2)
+    seen = collected(3, np.eye(3), [0, 1, 2])
+    assert seen.figures == {"f1": 1.0}
+    assert seen.confusion == ()
+    assert Scores(10_000, 10**9)._scores.nbytes == 0
