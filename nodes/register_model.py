@@ -24,7 +24,7 @@ _LOWER = ("loss", "error", "brier", "mae", "mse", "rmse")
 _HELD_BACK = "val_"
 
 
-# Not `engine.tracking.registry` itself: MLflow takes seconds to import.
+# MLflow takes seconds to import: they pass while the node before is at work.
 @node("RegisterModel", version=1, category="Use", imports=("mlflow.tracking",), anywhere="talks to MLflow")
 def register_model(
     model: TrainedModel,
@@ -100,20 +100,17 @@ def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest:
                 "the evaluation is that of another model", hint="Wire the report of this model's own predictions."
             )
         measured: Mapping[str, float | int | str] = evaluation.figures
-        names = [metric]
+        name = metric
     else:
         measured = model.metrics
         # Of what the model was trained on any figure flatters.
-        names = [metric if metric.startswith(_HELD_BACK) else f"{_HELD_BACK}{metric}"]
-    for name in names:
-        value = measured.get(name)
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            return name, float(value)
+        name = metric if metric.startswith(_HELD_BACK) else f"{_HELD_BACK}{metric}"
+    value = measured.get(name)
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return name, float(value)
     known = ", ".join(sorted(k for k, v in measured.items() if isinstance(v, (int, float)))[:20])
     raise DataError(
-        f"{names[0]} was not measured, or is not finite",
-        hint=f"There is: {known or 'nothing'}.",
-        parameter="metric",
+        f"{name} was not measured, or is not finite", hint=f"There is: {known or 'nothing'}.", parameter="metric"
     )
 
 
