@@ -158,7 +158,7 @@ def test_too_few_slots_are_told_before(table: VolumeDelta, spark_local: SparkSes
 
 
 def test_a_profile_is_measured_on_executors(
-    table: VolumeDelta, spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: VolumeDelta, spark_local: SparkSession, tiny_workers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurements, "PROGRAM", (*tiny_program(), "profile"))
     place = Place(tmp_path)
