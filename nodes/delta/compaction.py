@@ -77,8 +77,11 @@ def compact(
             if small < fewest:
                 # Whoever else commits, the work gets less: another compaction takes a share of it.
                 left, fewest = TRIES, small
+            work = _Round(current, bins, target, staging, ctx)
+            # The round knows the files, and lets go of those that it has replaced.
+            current = replace(current, files=())
             try:
-                _Round(current, bins, target, staging, ctx).run(rewrite)
+                work.run(rewrite)
             except TableConflict as exc:
                 left -= 1
                 if not left:
@@ -123,7 +126,7 @@ class _Round:
     """The bins of one plan, on their way into the table."""
 
     def __init__(
-        self, planned: TableVersion, bins: Sequence[Bin], target: Target, staging: Staging, ctx: TaskContext
+        self, planned: TableVersion, bins: list[Bin], target: Target, staging: Staging, ctx: TaskContext
     ) -> None:
         self._bins, self._target, self._staging, self._ctx = bins, target, staging, ctx
         self._columns = pa.schema(planned.columns.to_arrow())
@@ -183,6 +186,8 @@ class _Round:
             drop_old_ledgers(root, writer.token)
         self._recorded = True
         self._enter(changes, version, writer.token)
+        for number, _ in ready:
+            self._bins[number] = Bin(())
 
     def _refuse_if_moved_on(self) -> None:
         root, version = self._table.root, self._table.version
@@ -206,6 +211,9 @@ class _Round:
         for change in changes:
             for file in change.removes:
                 del self._active[file.path]
+                if not self._ledger.absorbed:
+                    # Where its rows were stands in the ledgers that are written.
+                    self._ledger.files.pop(file.path, None)
             self._active |= {f.path: f for f in change.adds}
         self._table = replace(self._table, version=version, token=token, files=tuple(self._active.values()))
 

@@ -50,5 +50,14 @@ def _make(place: str, shape: tuple[int, ...], classes: tuple[str, ...], seed: in
         "class_names": list(classes),
     }
     spec = VolumeSpec(shape=shape, dtype="float32", classes=classes)
-    made = publish(folder, model, final, state, spec=spec, description=description)
+    made = publish(
+        folder,
+        model,
+        final,
+        state,
+        spec=spec,
+        description=description,
+        metrics=dict(history[-1]),
+        confusion={},
+    )
     (folder / "reference.json").write_text(made.model_dump_json())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from building import box, pipeline
-from command_line import Said
+from command_line import Said, no_model
 from running import Runner
 from tracked_runs import QUICK, Reader
 
@@ -63,6 +63,7 @@ class Bench:
         status = main(
             lambda workspace: build_catalog((), workspace),
             no_studio,
+            no_model,
             ["runs", "reproduce", *arguments, "--workspace", str(self.workspace.root)],
         )
         printed = self.capsys.readouterr()

@@ -65,7 +65,11 @@ def test_the_first_tab_of_a_workspace_shows_the_quickstart_unsaved(open_tab: Ope
     assert dump(tab.pipeline) == dump(find_pipeline("quickstart", workspace))
     assert _file(tab) == (True, "new")
     assert _names(tab) == {"quickstart": True}
-    assert [t.template for t in tab.last(Library).templates] == ["quickstart", "volumes-to-resnet"]
+    assert [t.template for t in tab.last(Library).templates] == [
+        "quickstart",
+        "volumes-to-predictions",
+        "volumes-to-resnet",
+    ]
     # A second tab opens the same one, not another.
     assert open_tab(client="second").document == "quickstart"
 

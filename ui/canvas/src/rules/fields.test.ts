@@ -23,6 +23,7 @@ const REQUIRED = { required: true, default: null };
 describe('controls', () => {
   test.each<[string, Partial<FieldInfo>]>([
     ['switch', { type: 'bool' }],
+    ['automatic', { type: 'bool', optional: true }],
     ['choice', { choices: [18, 34] }],
     ['choice', { type: 'bool', choices: [true, false] }],
     ['number', { type: 'int' }],

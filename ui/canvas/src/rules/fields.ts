@@ -3,7 +3,7 @@
 import type { FieldInfo, JsonValue } from '../protocol';
 import { singular } from './wording';
 
-export type Control = 'switch' | 'choice' | 'number' | 'list' | 'path' | 'secret' | 'text';
+export type Control = 'switch' | 'automatic' | 'choice' | 'number' | 'list' | 'path' | 'secret' | 'text';
 
 const LIST = 'list of ';
 
@@ -13,7 +13,7 @@ export const ANY = 'any';
 /** The control for a declared parameter. */
 export function control(field: FieldInfo): Control {
   if (field.choices.length > 0) return 'choice';
-  if (field.type === 'bool') return 'switch';
+  if (field.type === 'bool') return field.optional ? 'automatic' : 'switch';
   if (field.type.startsWith(LIST)) return 'list';
   if (field.type === 'int' || field.type === 'float') return 'number';
   if (field.path) return 'path';

@@ -46,7 +46,7 @@ export function byCategory(types: Iterable<NodeTypeInfo>): [string, NodeTypeInfo
   return [...groups].sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
 
-const USUAL_ORDER = ['Sources', 'Storage', 'Data', 'Training'];
+const USUAL_ORDER = ['Sources', 'Storage', 'Data', 'Training', 'Use'];
 
 function rank(category: string): number {
   const at = USUAL_ORDER.indexOf(category);

@@ -7,6 +7,7 @@ import {
   Database,
   FolderInput,
   Puzzle,
+  Target,
   type LucideIcon,
 } from 'lucide-react';
 
@@ -15,6 +16,7 @@ const BY_CATEGORY: Readonly<Record<string, LucideIcon>> = {
   Storage: Database,
   Data: ChartNoAxesColumn,
   Training: BrainCircuit,
+  Use: Target,
 };
 
 /** The icon of a category; a puzzle piece for those that users bring, a question mark for unknown nodes. */

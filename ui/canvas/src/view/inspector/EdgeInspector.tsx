@@ -8,7 +8,7 @@ import { own } from '../../document/own';
 import { kindFrom, nameOf } from '../../rules/ports';
 import { useApp, useCanvas } from '../../state/hooks';
 import { kindStyle } from '../canvas/colours';
-import { FoldButton } from './Inspector';
+import { FoldButton } from './FoldButton';
 
 export function EdgeInspector({ edge }: { edge: string }) {
   const app = useApp();

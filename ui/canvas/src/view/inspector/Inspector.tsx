@@ -1,6 +1,5 @@
 /** The panel at the right: what is selected, and everything about it that can be changed. */
 
-import { PanelRightClose, PanelRightOpen } from 'lucide-react';
 import { useEffect, useMemo, useRef } from 'react';
 
 import { own } from '../../document/own';
@@ -10,6 +9,7 @@ import type { Destination } from '../../state/state';
 import { Resizer } from '../dock/Resizer';
 import { EdgeInspector } from './EdgeInspector';
 import { FormEpoch, useFormUndo } from './fields/typed';
+import { FoldButton } from './FoldButton';
 import { NodeInspector } from './NodeInspector';
 import { PipelineInspector } from './PipelineInspector';
 import { SelectionInspector } from './SelectionInspector';
@@ -45,24 +45,6 @@ export function Inspector() {
       />
       {ready ? <Subject /> : <Skeleton />}
     </aside>
-  );
-}
-
-/** Also in the head of what is inspected. */
-export function FoldButton({ open }: { open: boolean }) {
-  return (
-    <button
-      type="button"
-      className="btn btn-icon"
-      aria-label={open ? 'Hide the inspector' : 'Show the inspector'}
-      title={open ? 'Hide the inspector' : 'Show the inspector'}
-      aria-expanded={open}
-      onClick={() => {
-        panels.setState({ inspector: !open });
-      }}
-    >
-      {open ? <PanelRightClose size={16} aria-hidden /> : <PanelRightOpen size={16} aria-hidden />}
-    </button>
   );
 }
 

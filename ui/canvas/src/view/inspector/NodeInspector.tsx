@@ -9,7 +9,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import { panels, usePanels, type Panels } from '../../state/panels';
 import { AboutNode } from './AboutNode';
 import { useTyped } from './fields/typed';
-import { FoldButton } from './Inspector';
+import { FoldButton } from './FoldButton';
 import { NodeForm } from './NodeForm';
 import { NodeId } from './NodeId';
 import { NodeProblems } from './NodeProblems';

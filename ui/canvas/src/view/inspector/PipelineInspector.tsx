@@ -8,7 +8,7 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import { panels } from '../../state/panels';
 import { useTyped } from './fields/typed';
-import { FoldButton } from './Inspector';
+import { FoldButton } from './FoldButton';
 import { PipelineParameters } from './PipelineParameters';
 
 export function PipelineInspector() {

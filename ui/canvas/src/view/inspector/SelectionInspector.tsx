@@ -9,7 +9,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import type { Selection } from '../../state/state';
 import { duplicate } from '../canvas/clipboard';
 import { useStage } from '../canvas/stage';
-import { FoldButton } from './Inspector';
+import { FoldButton } from './FoldButton';
 
 export function SelectionInspector({ selection }: { selection: Selection }) {
   const app = useApp();

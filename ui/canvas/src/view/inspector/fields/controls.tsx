@@ -25,8 +25,10 @@ export function ValueControl(props: ControlProps) {
   switch (control(props.field)) {
     case 'switch':
       return <Switch {...props} />;
+    case 'automatic':
+      return <Segments {...props} choices={AUTOMATIC} />;
     case 'choice':
-      return isShort(props.field) ? <Segments {...props} /> : <Select {...props} />;
+      return isShort(props.field) ? <Segments {...props} choices={plain(props.field)} /> : <Select {...props} />;
     case 'number':
       return <NumberInput {...props} />;
     case 'path':
@@ -167,7 +169,24 @@ function chosen(field: FieldInfo, value: JsonValue | undefined): string {
   return shown(value === undefined ? field.default : value);
 }
 
-function Segments({ field, value, onChange, onDone, id, describedBy, invalid }: ControlProps) {
+interface Choice {
+  text: string;
+  label: string;
+}
+
+/** On, off, or neither: then the node decides. */
+const AUTOMATIC: readonly Choice[] = [
+  { text: '', label: 'Automatic' },
+  { text: 'true', label: 'On' },
+  { text: 'false', label: 'Off' },
+];
+
+function plain(field: FieldInfo): Choice[] {
+  return field.choices.map(shown).map((text) => ({ text, label: text }));
+}
+
+function Segments(props: ControlProps & { choices: readonly Choice[] }) {
+  const { field, value, onChange, onDone, id, describedBy, invalid, choices } = props;
   const now = chosen(field, value);
   return (
     <div
@@ -178,19 +197,19 @@ function Segments({ field, value, onChange, onDone, id, describedBy, invalid }: 
       aria-invalid={invalid}
       className="segments"
     >
-      {field.choices.map(shown).map((choice) => (
-        <label key={choice} className="segment">
+      {choices.map(({ text, label }) => (
+        <label key={text} className="segment">
           <input
             type="radio"
             name={id}
-            value={choice}
-            checked={choice === now}
+            value={text}
+            checked={text === now}
             onChange={() => {
-              onChange(valueOf(field, choice));
+              onChange(valueOf(field, text));
               onDone();
             }}
           />
-          <span>{choice}</span>
+          <span>{label}</span>
         </label>
       ))}
     </div>
