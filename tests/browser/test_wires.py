@@ -139,8 +139,8 @@ def test_a_wire_dropped_on_the_empty_canvas_offers_what_fits(page: Page, studio:
     menu = page.get_by_role("dialog", name="Add a node")
 
     canvas.drag(middle(canvas.port("pack", "out", "output")), (frame["x"] + 560, frame["y"] + 560))
-    expect(menu.get_by_role("option")).to_have_count(3)
-    for fits in ("InspectDataset", "ParquetToDelta", "TrainResNet3D"):
+    expect(menu.get_by_role("option")).to_have_count(5)
+    for fits in ("BatchPredict", "InspectDataset", "ParquetToDelta", "ProfileTraining", "TrainResNet3D"):
         expect(menu.get_by_role("option", name=fits)).to_be_visible()
     canvas.keys("Escape")
     expect(menu).to_have_count(0)

@@ -205,6 +205,8 @@ class CanvasPage:
         """Drag a node type from the palette to a place on the screen; gives the new node's id."""
         before = self.cards.count()
         item = self.page.get_by_role("complementary", name="Nodes").get_by_role("button", name=node_type, exact=True)
+        # The palette may be longer than the screen.
+        item.scroll_into_view_if_needed()
         self.drag(middle(item), at)
         expect(self.cards).to_have_count(before + 1)
         selected = self.page.locator(".react-flow__node.selected")

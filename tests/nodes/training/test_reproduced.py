@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from building import box, pipeline
+from command_line import no_model
 from running import Runner
 from volumes import write_volumes
 
@@ -38,7 +39,10 @@ def test_a_training_is_reproduced_bit_for_bit(
         raise AssertionError("the app was started")
 
     status = main(
-        voxelflow.catalog, no_studio, ["runs", "reproduce", run.run_id, "--json", "--workspace", str(workspace.root)]
+        voxelflow.catalog,
+        no_studio,
+        no_model,
+        ["runs", "reproduce", run.run_id, "--json", "--workspace", str(workspace.root)],
     )
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (status, told["equal"], told["environment"]) == (0, True, [])
