@@ -103,6 +103,25 @@ def test_the_history_is_searched_filtered_and_leads_to_runs(page: Page, runner: 
     assert pages.run_id == good.run_id
 
 
+def test_no_choice_of_a_node_is_taken_back(page: Page, runner: Runner, tmp_path: Path) -> None:
+    """A timer's rerun may come at any moment between two clicks, with what the browser held before the first."""
+    bad, _ = runner.run(failing(tmp_path / "marker"))
+    pages = RunsPage(page).open(bad.run_id)
+    pages.expect_in_graph("done", "failed")
+    panel, chosen = page.locator(".vf-title").last, page.get_by_role("combobox", name="Node")
+    for _ in range(10):
+        for state, node_type in (("done", "Make"), ("failed", "Fail")):
+            pages.click_in_graph(state)
+            expect(panel).to_contain_text(node_type)
+    expect(chosen).to_have_value("f")
+    chosen.click()
+    page.get_by_role("option", name="a", exact=True).click()
+    expect(panel).to_contain_text("Make")
+    pages.click_in_graph("failed")
+    expect(panel).to_contain_text("Fail")
+    expect(chosen).to_have_value("f")
+
+
 def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
     page: Page, runner: Runner, studio: StudioServer, tmp_path: Path
 ) -> None:

@@ -11,7 +11,8 @@ from ui.runs.graph_view import draw_graph
 from ui.shell.blocks import notice
 from ui.shell.theme import current_mode
 
-_NODE, _GRAPH = "run_node", "run_graph_key"
+_NODE = "run_node"
+_GRAPH, _LIST = "run_node_graph", "run_node_list"
 
 
 def show(details: Details) -> None:
@@ -25,38 +26,43 @@ def show(details: Details) -> None:
         return
     names = details.names
     ids = [box.node for box in found]
-    key = _graph_key(details.run.run_id)
-    # Before the graph is drawn: it shall mark the node that was clicked in it.
-    clicked, before = st.session_state.get(key), f"{key}-clicked"
-    if clicked in ids and clicked != st.session_state.get(before):
-        st.session_state[_NODE] = clicked
-    st.session_state[before] = clicked
     wanted = st.session_state.get(_NODE)
     selected = selected_node(found, wanted if isinstance(wanted, str) else None)
     with st.container(key="run_graph", border=True):
         height = graph_height(ids, edges(details.pipeline))
-        draw_graph(details.pipeline, found, selected, current_mode(), key=key, height=height)
-    if wanted not in ids:
-        st.session_state[_NODE] = selected
+        key = _turn(_GRAPH, details.run.run_id)
+        draw_graph(details.pipeline, found, selected, current_mode(), _clicked, key=key, height=height)
+    key = _turn(_LIST, details.run.run_id)
     chosen = st.selectbox(
         "Node",
         ids,
-        key=_NODE,
+        index=ids.index(selected) if selected in ids else None,
+        key=key,
         format_func=lambda node: names.get(node, str(node)),
-        on_change=_chosen_elsewhere,
-        args=(details.run.run_id,),
+        on_change=_listed,
+        args=(key,),
         label_visibility="collapsed",
         width=360,
-        persist_state="page",
     )
-    node_panel.show(details, chosen)
+    if chosen is not None:
+        node_panel.show(details, chosen)
 
 
-def _graph_key(run_id: str) -> str:
-    return f"graph-{run_id}-{st.session_state.get(_GRAPH, 0)}"
+def _turn(kind: str, run_id: str) -> str:
+    return f"{kind}-{run_id}-{st.session_state.get(kind, 0)}"
 
 
-def _chosen_elsewhere(run_id: str) -> None:
-    # The graph says nothing when the node that was clicked last is clicked again: a new one has none.
-    if st.session_state.get(f"{_graph_key(run_id)}-clicked") is not None:
-        st.session_state[_GRAPH] = st.session_state.get(_GRAPH, 0) + 1
+def _clicked(key: str) -> None:
+    clicked = st.session_state.get(key)
+    if clicked is None:  # a click beside the nodes
+        return
+    st.session_state[_NODE] = clicked
+    # A new list, drawn with this node. Were the old one set to it, a timer's rerun that is already on its
+    # way with the list's former choice would look like a person's choice and take the click back.
+    st.session_state[_LIST] = st.session_state.get(_LIST, 0) + 1
+
+
+def _listed(key: str) -> None:
+    st.session_state[_NODE] = st.session_state[key]
+    # A new graph: the old one says nothing when the node that was clicked last in it is clicked again.
+    st.session_state[_GRAPH] = st.session_state.get(_GRAPH, 0) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit_agraph  # type: ignore[import-untyped]
 
@@ -13,13 +13,26 @@ from ui.shell.theme import Mode
 
 
 def draw_graph(
-    pipeline: Pipeline, found: Sequence[Box], selected: str | None, mode: Mode, *, key: str, height: int
+    pipeline: Pipeline,
+    found: Sequence[Box],
+    selected: str | None,
+    mode: Mode,
+    clicked: Callable[[str], None],
+    *,
+    key: str,
+    height: int,
 ) -> None:
-    """Draw it. The session state has under `key` the node that was clicked last.
+    """Draw it. `clicked` is called with `key` after a click; the session state has the node under it.
 
     `streamlit_agraph.agraph` takes no key, so each new state would begin a new frame: a flash, and
     the zoom gone. The component behind it takes one, and puts what changed into the graph that stands.
     """
     pairs = edges(pipeline)
     data = {"nodes": vis_nodes(found, pairs, selected, mode), "edges": vis_edges(pairs, mode)}
-    streamlit_agraph._agraph(data=json.dumps(data), config=json.dumps(vis_options(mode, height)), key=key, default=None)
+    streamlit_agraph._agraph(
+        data=json.dumps(data),
+        config=json.dumps(vis_options(mode, height)),
+        key=key,
+        default=None,
+        on_change=lambda: clicked(key),
+    )

@@ -94,7 +94,7 @@ def test_a_run_shows_its_graph_and_a_node(app: Open, done: str) -> None:
     (graph,) = page.get("component_instance")
     assert graph.proto.component_name == "streamlit_agraph.agraph"
     assert '\\"id\\": \\"a\\"' in graph.proto.json_args
-    page.selectbox(key="run_node").set_value("a").run()
+    page.selectbox[0].set_value("a").run()
     shown = html(page)
     assert "wrote hello" in shown
     assert "never ran before" in shown
