@@ -53,7 +53,11 @@ class ClassFigures:
 
     @classmethod
     def of(cls, confusion: Counts) -> ClassFigures:
-        right, support, said = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+        return cls.of_counts(np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0))
+
+    @classmethod
+    def of_counts(cls, right: Counts, support: Counts, said: Counts) -> ClassFigures:
+        """From (classes,) each: rows found, rows there are, rows said to be of the class."""
         return cls(
             precision=right / np.maximum(said, 1),
             recall=right / np.maximum(support, 1),

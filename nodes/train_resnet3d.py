@@ -86,7 +86,7 @@ def train_resnet3d(
     training volumes, and is saved as a plain Keras file. Figures for each epoch: `loss` and `accuracy`, and the same,
     `auc` (area under the ROC curve) and `f1` of the validation volumes as `val_...`; how many volumes a second, and
     the seconds spent waiting for data, computing, checkpointing and evaluating; `test_...` at the end. For steps:
-    `step_loss`, `step_accuracy` and `learning_rate`. With more than two classes, `auc` and `f1` are means over them. A
+    `step_loss`, `step_accuracy` and `learning_rate`. `auc` and `f1` are means over the classes. A
     regression has `mae` and `rmse`, in the labels' units, in their place; its loss is the squared error as a share of
     the labels' variance.
     Volumes without a label are left out and counted. A killed training goes on at the next volume; more

@@ -22,7 +22,7 @@ from nodes.classification_metrics import (
     mean_known,
 )
 from nodes.evaluation.labelled_rows import Labelled, Tally, labelled_rows
-from nodes.evaluation.plots import Picture, draw_calibration, draw_confusion, draw_roc
+from nodes.evaluation.plots import Picture, draw_calibration, draw_matrix, draw_roc
 from nodes.report_page import figure_text
 
 MISTAKES = 20
@@ -116,7 +116,7 @@ class ClassEvaluation:
         names = self.predictions.classes
         return {
             "roc": draw_roc(self.scores, self.labels, self.aucs, names),
-            "confusion": draw_confusion(self.confusion, names),
+            "confusion": draw_matrix(self.confusion, names),
             "calibration": draw_calibration(self.calibration),
         }
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.classification_metrics import Calibration, Counts, roc_curve
+from nodes.confusion_plot import draw_confusion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CURVES = 10
 """Classes whose curve is drawn: more cannot be told apart."""
-_CELLS = 30
-"""Up to so many classes the matrix has its numbers in it."""
 _POINTS = 5000
 _NAME = 24
 
@@ -47,21 +46,11 @@ def draw_roc(
     return Picture("ROC curve", _png(figure))
 
 
-def draw_confusion(matrix: Counts, classes: Sequence[str]) -> Picture:
+def draw_matrix(matrix: Counts, classes: Sequence[str]) -> Picture:
     """The confusion matrix; colours are shares of each label's volumes."""
-    names = [_short(name) for name in classes]
-    size = min(10.0, 2.6 + 0.45 * len(names))
-    figure, panel = _figure(size + 0.6, size)
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    panel.imshow(shares, vmin=0, vmax=1, cmap="Blues")
-    panel.set(xlabel="predicted", ylabel="label")
-    if len(names) <= _CELLS:
-        panel.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
-        panel.set_yticks(range(len(names)), names, fontsize=8)
-        for (row, column), count in np.ndenumerate(matrix):
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            panel.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)
-    return Picture("Confusion matrix", _png(figure))
+    sink = io.BytesIO()
+    draw_confusion({"": matrix}, classes, sink)
+    return Picture("Confusion matrix", sink.getvalue())
 
 
 def draw_calibration(found: Calibration) -> Picture:

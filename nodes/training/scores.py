@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
+
+from nodes.classification_metrics import ClassFigures, auc
 
 AUC_BYTES = 256 << 20
 """Scores are kept as float32, 4 bytes a row and score (one score for two classes); more than this, and there is no
@@ -48,13 +48,10 @@ class Scores:
     def figures(self) -> dict[str, float]:
         """`f1` and, where it is defined and not too large to compute, `auc`.
 
-        For two classes they are class 1's; for more the mean over classes: of F1 over those that occur among labels or
-        answers, of the area under the curve (one class against the rest) over those that some rows have and some do
-        not.
+        As `EvaluateModel` has them, means over the classes: of F1 over those that occur among labels or predictions, of
+        the area under the curve (one class against the rest) over those that some rows have and some do not.
         """
-        occurs = self._true + self._said
-        f1 = 2 * self._right / np.maximum(occurs, 1)
-        figures = {"f1": float(f1[1] if self._classes == 2 else f1[occurs > 0].mean())}
+        figures = {"f1": ClassFigures.of_counts(self._right, self._true, self._said).macro()["f1"]}
         areas = self._areas()
         if areas:
             figures["auc"] = float(np.mean(areas))
@@ -69,24 +66,8 @@ class Scores:
         if not self._ranked or not np.isfinite(scores).all():
             return []
         numbers = [1] if self._classes == 2 else range(self._classes)
-        areas = [area_under_curve(scores[:, column], labels == k) for column, k in enumerate(numbers)]
+        areas = [auc(scores[:, column], labels == k) for column, k in enumerate(numbers)]
         return [area for area in areas if area is not None]
-
-
-def area_under_curve(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float | None:
-    """The share of pairs of a positive and a negative row in which the positive has the higher score; ties count half.
-
-    That is the area under the receiver operating characteristic (Hanley and McNeil 1982), exactly. None without rows
-    of both kinds.
-    """
-    wanted, others = int(positive.sum()), int((~positive).sum())
-    if not wanted or not others:
-        return None
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    # The mean rank of equal scores, counted from 1.
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    above = ranks[place[positive]].sum() - wanted * (wanted + 1) / 2
-    return float(above / (wanted * others))
 
 
 def _comparable(logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -96,11 +77,4 @@ def _comparable(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     with np.errstate(invalid="ignore"):  # a model that has diverged: there will be no area
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         out: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
-    return out
-
-
-def shares(matrix: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """Each row of a confusion matrix divided by its sum; 0 where a class has no rows."""
-    counts = np.asarray(matrix, np.float64)
-    out: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return out

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import TrainedModel, VolumeSpec
+from nodes.confusion_plot import draw_confusion
 from nodes.durable_files import flush, place
 from nodes.training.checkpoints import Checkpoint
-from nodes.training.confusion_matrix import draw_confusion
 from nodes.training.learning_curves import draw_curves
 from nodes.training.scores import Confusion
 
@@ -68,7 +68,7 @@ def publish(
     draw_curves(final.history, partial)
     _appear(partial, folder / CURVES)
     if confusion:
-        _write_json(folder / CONFUSION, {"classes": spec.classes, "rows": "label", "columns": "answer", **confusion})
+        _write_json(folder / CONFUSION, {"classes": spec.classes, "rows": "label", "columns": "predicted", **confusion})
         partial = folder / f".partial-{CONFUSION_PLOT}"
         draw_confusion(confusion, spec.classes, partial)
         _appear(partial, folder / CONFUSION_PLOT)
