@@ -167,9 +167,12 @@ def _ask_model(folder: Path, files: Sequence[Path]) -> Sequence[Answer]:
 
 def main() -> None:
     """The `voxelflow` command."""
+    from engine.quick_exit import QuickExit
+
+    leave = QuickExit()
     from engine.cli import main as command
 
-    sys.exit(command(catalog, _studio, _ask_model))
+    sys.exit(leave.with_status(command(catalog, _studio, _ask_model)))
 
 
 if __name__ == "__main__":

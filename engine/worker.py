@@ -9,6 +9,7 @@ whose number is on the command line; standard output and error are the task's lo
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import queue
@@ -19,6 +20,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -174,6 +176,9 @@ def work(event_handle: int, catalog: Callable[[], Catalog]) -> int:
         return _work_on_spark(start.spark, commands, channel, catalog)
     for module in start.imports:
         importlib.import_module(module)
+    catalog = cache(catalog)
+    with contextlib.suppress(Exception):  # the task tries again, and its failure is told
+        catalog()
     task = _Inbox(commands, channel, lambda _: None).next()
     return 0 if task is None or _do(task, catalog) else 1
 
