@@ -20,7 +20,7 @@ The laws (`tests/support/loader_conformance.py` holds every loader to those it p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -124,7 +124,7 @@ class Loader(ABC):
             raise UsageError(f"{state} lies outside an epoch of {self.steps} steps")
         self._state = state
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Generator[Batch]:
         """The rest of the current epoch; the loader then stands at the start of the next one.
 
         The state moves on just before a batch is handed out. Close the iterator (or let go of it) to

@@ -31,6 +31,7 @@ class Reader(Contender):
     def __init__(self, data: dict[str, Any], to: str = "numpy", seconds: float = 0.0) -> None:
         self.data, self._to, self._seconds = ReadingData.of(data), to, seconds
         self._epochs = 0
+        self._dataset: Any = None
         self.open()
 
     def open(self) -> None:
@@ -40,11 +41,18 @@ class Reader(Contender):
         raise NotImplementedError
 
     def tensors(self, number: int) -> Any:
+        # One for all epochs: to build it takes tens of milliseconds.
+        if self._built is None:
+            self._built = self.dataset()
+        return self._built
+
+    def dataset(self) -> Any:
+        """A `tf.data.Dataset` that gives the next epoch each time."""
         tf = tensorflow()
         rows = tf.TensorSpec((None,), tf.int64)
         volumes = tf.TensorSpec((None, *self.data.shape), tf.float32)
-        dataset = tf.data.Dataset.from_generator(lambda: self.epoch(number), output_signature=(rows, volumes))
-        return dataset.prefetch(2)
+        epoch = tf.data.Dataset.from_generator(lambda: self.epoch(self._epochs), output_signature=(rows, volumes))
+        return epoch.prefetch(2)
 
     def order(self, number: int) -> np.ndarray:
         """The epoch's order for readers that can take any."""
@@ -123,7 +131,7 @@ class OurLoader(Reader):
         return ((batch.rows, batch.volumes) for batch in self._loader.batches())
 
     def tensors(self, number: int) -> Any:
-        from nodes.loaders.into_tensorflow import tensor_of, tf_dataset
+        from nodes.loaders.into_tensorflow import tensor_of
         from nodes.loaders.order import shuffled
 
         self._begin()
@@ -133,8 +141,13 @@ class OurLoader(Reader):
         # The dataset has labels and no numbers; their order is known.
         state, size = self._loader.state(), self.data.batch
         order = self._loader.chosen[shuffled(len(self._loader), state.seed, state.epoch)]
-        for step, (volumes, _) in enumerate(tf_dataset(self._loader)):
+        for step, (volumes, _) in enumerate(super().tensors(number)):
             yield order[step * size : (step + 1) * size], volumes
+
+    def dataset(self) -> Any:
+        from nodes.loaders.into_tensorflow import tf_dataset
+
+        return tf_dataset(self._loader)
 
     def close(self) -> None:
         self._source.close()
@@ -253,7 +266,7 @@ class TFRecord(Reader):
     def files(self) -> Iterable[str | Path]:
         return self.data.records
 
-    def tensors(self, number: int) -> Any:
+    def dataset(self) -> Any:
         tf = tensorflow()
         features = {"row": tf.io.FixedLenFeature((), tf.int64), "volume": tf.io.FixedLenFeature((), tf.string)}
 
@@ -262,9 +275,9 @@ class TFRecord(Reader):
             return found["row"], tf.reshape(tf.io.decode_raw(found["volume"], tf.float32), self.data.shape)
 
         if self._shuffled:
-            files = tf.data.Dataset.from_tensor_slices(list(self.data.records)).shuffle(1000, seed=number)
+            files = tf.data.Dataset.from_tensor_slices(list(self.data.records)).shuffle(1000, seed=0)
             records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-            records = records.shuffle(SHUFFLE_ROWS, seed=number)
+            records = records.shuffle(SHUFFLE_ROWS, seed=0)
         else:
             records = tf.data.TFRecordDataset(list(self.data.records))
         return records.map(parse, tf.data.AUTOTUNE).batch(self.data.batch).prefetch(tf.data.AUTOTUNE)

@@ -167,6 +167,18 @@ with voxelflow.load(sys.argv[1], 8, seed=3) as volumes:
         assert len(seen) == len(epoch) == 4
         for (a, b), (x, y) in zip(seen, epoch):
             assert np.array_equal(a.numpy(), x) and np.array_equal(b.numpy(), y)
+    assert volumes.state() == type(begin)(3, epoch=2)
+
+    # Left in the middle, the next time gives the rest; the last batch once more gives nothing.
+    volumes.restore(begin)
+    for _, (a, _) in zip(range(3), dataset):
+        pass
+    assert volumes.state() == type(begin)(3, step=3)
+    (last,) = dataset
+    assert np.array_equal(last[0].numpy(), expected[0][3][0])
+    volumes.restore(type(begin)(3, step=4))
+    assert list(dataset) == []
+    assert volumes.state() == type(begin)(3, epoch=1)
 
     # A tensor shares the batch's memory, and keeps it when the batch is gone.
     volumes.restore(begin)
