@@ -31,7 +31,7 @@ class Reader(Contender):
     def __init__(self, data: dict[str, Any], to: str = "numpy", seconds: float = 0.0) -> None:
         self.data, self._to, self._seconds = ReadingData.of(data), to, seconds
         self._epochs = 0
-        self._dataset: Any = None
+        self._built: Any = None
         self.open()
 
     def open(self) -> None:
