@@ -18,6 +18,8 @@ __all__ = ["azure", "azure_server", "container", "s3_stand_in"]
 # Each Java of these tests lives for seconds: compiling hot code twice, and several threads of clearing up, cost more
 # than they save.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Hundreds of processes import the same packages: none shall compile them anew, as where Python keeps no bytecode.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 PROBES = Path(__file__).parent / "support" / "probes.py"
 """Node types that sleep, fail, count and grow: what the engine's tests execute for real."""

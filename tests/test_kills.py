@@ -140,7 +140,7 @@ def test_kills_at_random_moments(volumes, undisturbed, tmp_path: Path) -> None:
         runner = runner_in(open_workspace(tmp_path / f"random-{number}"))
         run_id = runner.start(etl(volumes[0]))
         launch.wait_started(runner.workspace, runner.store, run_id, 1)
-        time.sleep(dice.uniform(0.1, 5.0))
+        time.sleep(dice.uniform(0.1, 3.0))  # a run takes a little longer
         run = runner.store.run(run_id)
         workers = [t.pid for t in runner.store.tasks(run_id) if t.state == "running" and t.pid]
         victim = run.pid if dice.random() < 0.5 or not workers else workers[0]

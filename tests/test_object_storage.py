@@ -79,7 +79,7 @@ def test_a_model_is_trained_from_a_table_in_object_storage(azure: str, tmp_path:
     write_volumes(tmp_path / "files", 40, shape=SHAPE)
     source = upload_folder(tmp_path / "files", f"{azure}/volumes")
     document = etl(source, f"{azure}/table")
-    train = box("train", "TrainResNet3D", epochs=1, batch_size=8, steps_per_epoch=2)
+    train = box("train", "TrainResNet3D", width=16, epochs=1, batch_size=8, steps_per_epoch=2)
     edges = pipeline(wires="optimize.out>train.data").edges
     run, tasks = runner.run(
         document.model_copy(update={"nodes": (*document.nodes, train), "edges": (*document.edges, *edges)})

@@ -157,7 +157,8 @@ def test_training_with_two_workers_and_a_lost_executor(cluster: SparkCluster, ru
     """Clean failure within the run, then `runs resume` trains the rest: each step once."""
     training = {
         "workers": 2,
-        "epochs": 2,
+        "width": 16,
+        "epochs": 3,
         "batch_size": 4,
         "steps_per_epoch": 4,
         "optimizer": "sgd",
@@ -200,7 +201,7 @@ def test_training_with_two_workers_and_a_lost_executor(cluster: SparkCluster, ru
     assert runner.finish(run_id).state == "done", cluster.log()
     model = runner.tasks(run_id)["train"].outputs["out"]
     history = json.loads((Path(model.uri) / "history.json").read_text())
-    assert len(history["epochs"] if isinstance(history, dict) else history) == 2
+    assert len(history["epochs"] if isinstance(history, dict) else history) == 3
     told = Counter(steps())
-    assert set(told) == set(range(1, 9))
+    assert set(told) == set(range(1, 13))
     assert all(task.attempt == 1 for name, task in runner.tasks(run_id).items() if name != "train")

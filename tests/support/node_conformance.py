@@ -106,8 +106,33 @@ class NodeConformance:
             ]
 
     @pytest.mark.slow
-    def test_it_runs_as_foreseen_and_the_second_run_finds_it(self, runner: Runner, tmp_path: Path) -> None:
+    def test_it_runs_as_foreseen_is_found_again_and_loses_nothing_when_killed(
+        self, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One test, because the first run is what the second finds and what the killed ones are compared with."""
         document = self.document(tmp_path)
+        undisturbed = self.runs_as_foreseen(runner, document)
+        again, tasks = runner.run(document)
+        assert again.state == "done"
+        assert {t.state for t in tasks.values()} == {"cached"}
+        assert self.content(tasks["it"].outputs) == undisturbed
+        for result in runner.store.results():
+            assert check_result(runner.catalog.find(result.node_type), result).problem == ""
+        for number, point in enumerate(self.commit_points):
+            once = tmp_path / f"killed-{number}"
+            monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+            monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
+            run, tasks = runner.run(document, **self.redo)
+            assert once.exists(), f"{point} was never passed"
+            assert run.state == "failed"
+            assert tasks["it"].failure is not None
+            assert tasks["it"].failure["code"] == "worker-died"
+            run, tasks = runner.resume(run.run_id)
+            assert run.state == "done", run.error
+            assert self.content(tasks["it"].outputs) == undisturbed, point
+
+    def runs_as_foreseen(self, runner: Runner, document: Pipeline) -> Any:
+        """Run for the first time: its previews were right. Gives the content."""
         resolved = resolve(document, runner.catalog)
         foreseen = check(resolved, observe(resolved, runner.workspace, None))
         assert [d for d in foreseen.diagnostics if d.severity == "error"] == []
@@ -122,31 +147,4 @@ class NodeConformance:
                 assert preview.count == getattr(made, "count", preview.count)
             if preview.spec is not None and hasattr(made, "spec"):
                 assert (preview.spec.shape, preview.spec.dtype) == (made.spec.shape, made.spec.dtype)
-        before = self.content(outputs)
-        again, tasks = runner.run(document)
-        assert again.state == "done"
-        assert {t.state for t in tasks.values()} == {"cached"}
-        assert self.content(tasks["it"].outputs) == before
-        for result in runner.store.results():
-            assert check_result(runner.catalog.find(result.node_type), result).problem == ""
-
-    @pytest.mark.slow
-    def test_a_kill_at_each_commit_point_loses_nothing(
-        self, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        document = self.document(tmp_path)
-        run, tasks = runner.run(document)
-        assert run.state == "done", run.error
-        undisturbed = self.content(tasks["it"].outputs)
-        for number, point in enumerate(self.commit_points):
-            once = tmp_path / f"killed-{number}"
-            monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
-            monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(once))
-            run, tasks = runner.run(document, **self.redo)
-            assert once.exists(), f"{point} was never passed"
-            assert run.state == "failed"
-            assert tasks["it"].failure is not None
-            assert tasks["it"].failure["code"] == "worker-died"
-            run, tasks = runner.resume(run.run_id)
-            assert run.state == "done", run.error
-            assert self.content(tasks["it"].outputs) == undisturbed, point
+        return self.content(outputs)

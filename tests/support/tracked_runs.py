@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import os
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from training_scenarios import PROCESSES
 
 from engine.datasets import Dataset, Selection, VolumeDelta, VolumeSpec
 from engine.events import Event, Facts, Metrics, Outputs, RunState, RunStateChanged, SystemSample, TaskStateChanged
 from engine.run_lock import ProcessLock
 from engine.runs import RunStore
 from engine.tracking import Patience
-from engine.workspace import Workspace
+from engine.workspace import Workspace, open_workspace
 
 ROOT = Path(__file__).parents[2]
 T0 = 1_700_000_000.0
@@ -185,30 +185,34 @@ class Reader:
 
 @dataclass
 class TrackerProcess:
-    """`track_run` in a process of its own, as the supervisor starts it."""
+    """`track_run` in a process of its own, forked from one that has MLflow; `environment` is added to this one's."""
 
     workspace: Workspace
     run_id: str
     environment: dict[str, str]
 
     def start(self) -> TrackerProcess:
-        code = (
-            "import sys; from pathlib import Path; from engine.workspace import open_workspace\n"
-            "from engine.tracking import Patience, track_run\n"
-            "patience = Patience(poll_s=0.05, first_wait_s=0.1, longest_wait_s=0.5, tries_after_end=8)\n"
-            "done = track_run(open_workspace(Path(sys.argv[1])), sys.argv[2], until_ended=True, patience=patience)\n"
-            "sys.exit(0 if done else 3)\n"
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, str(self.workspace.root), self.run_id],
-            cwd=ROOT,
-            env={**os.environ, **self.environment},
-        )
+        environment = {**os.environ, **self.environment}
+        self.process = PROCESSES.Process(target=_track, args=(str(self.workspace.root), self.run_id, environment))
+        self.process.start()
         return self
 
     def wait(self) -> int:
-        return self.process.wait(timeout=120)
+        self.process.join(120)
+        assert self.process.exitcode is not None, "the tracker did not end"
+        return self.process.exitcode
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(timeout=20)
+        self.process.kill()
+        self.process.join(20)
+
+
+def _track(workspace: str, run_id: str, environment: dict[str, str]) -> None:
+    # The fork server has the environment of its start.
+    os.environ.clear()
+    os.environ.update(environment)
+    from engine.tracking import track_run
+
+    patience = Patience(poll_s=0.05, first_wait_s=0.1, longest_wait_s=0.5, tries_after_end=8)
+    done = track_run(open_workspace(Path(workspace)), run_id, until_ended=True, patience=patience)
+    sys.exit(0 if done else 3)

@@ -20,8 +20,15 @@ from engine.datasets import Dataset, dataset_from_json
 from engine.events import Event
 
 PROCESSES = multiprocessing.get_context("forkserver")
-# TensorFlow and MLflow are imported once, in the fork server, and not for each of the trainings.
-PROCESSES.set_forkserver_preload(["nodes.training.session", "nodes.training.mlflow_model", "matplotlib.figure"])
+# TensorFlow and MLflow are imported once, in the fork server, and not for each of the processes.
+PROCESSES.set_forkserver_preload(
+    [
+        "nodes.training.session",
+        "nodes.training.mlflow_model",
+        "matplotlib.figure",
+        "mlflow.store.tracking.sqlalchemy_store",
+    ]
+)
 
 TINY_WORKERS = "VOXELFLOW_TEST_WORKERS"
 DROPOUT = {"VOXELFLOW_TEST_DROPOUT": "1"}

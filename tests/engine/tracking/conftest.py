@@ -59,5 +59,5 @@ def tracker() -> Iterator[Callable[..., TrackerProcess]]:
 
     yield start
     for process in started:
-        if process.process.poll() is None:
+        if process.process.is_alive():
             process.kill()

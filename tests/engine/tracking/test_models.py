@@ -9,28 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from summing_model import save_summing_model
 from tracked_runs import QUICK, FakeRun, Reader, TrackerProcess
+from training_scenarios import PROCESSES
 
 from engine.events import Artifact, Facts, TaskStateChanged
 from engine.tracking import location, run_link, track_run
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
-_SAVE = """
-import os, sys, numpy as np
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-import keras, mlflow.keras
-from mlflow.models import ModelSignature
-from mlflow.types import Schema, TensorSpec
-model = keras.Sequential([keras.Input((4, 4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(1)])
-model.layers[-1].set_weights([np.ones((64, 1), "float32"), np.zeros(1, "float32")])
-# Unnamed: with a name pyfunc hands the model a dict, which Keras refuses.
-signature = ModelSignature(
-    Schema([TensorSpec(np.dtype("float32"), (-1, 4, 4, 4, 1))]),
-    Schema([TensorSpec(np.dtype("float32"), (-1, 1))]),
-)
-mlflow.keras.save_model(model, sys.argv[1], signature=signature, pip_requirements=["keras"])
-"""
 _LOAD = """
 import sys, numpy as np, mlflow
 mlflow.set_tracking_uri(sys.argv[1])
@@ -43,7 +30,10 @@ print("answer", float(np.asarray(model.predict(np.ones((2, 4, 4, 4, 1), "float32
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "model"
-    subprocess.run([sys.executable, "-c", _SAVE, str(folder)], check=True, timeout=200, capture_output=True)
+    process = PROCESSES.Process(target=save_summing_model, args=(str(folder),))
+    process.start()
+    process.join(200)
+    assert process.exitcode == 0
     return folder
 
 
