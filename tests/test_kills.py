@@ -135,20 +135,24 @@ def test_a_kill_at_every_commit_point(volumes, undisturbed, tmp_path: Path, monk
 
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments(volumes, undisturbed, tmp_path: Path) -> None:
-    dice = random.Random(20)
+    dice, killed = random.Random(20), 0
+    (whole,) = RunStore(open_workspace(tmp_path / "undisturbed")).runs(1)
+    assert whole.seconds is not None
     for number in range(8):
         runner = runner_in(open_workspace(tmp_path / f"random-{number}"))
         run_id = runner.start(etl(volumes[0]))
         launch.wait_started(runner.workspace, runner.store, run_id, 1)
-        time.sleep(dice.uniform(0.1, 3.0))  # a run takes a little longer
+        time.sleep(dice.uniform(0.05, whole.seconds))
         run = runner.store.run(run_id)
         workers = [t.pid for t in runner.store.tasks(run_id) if t.state == "running" and t.pid]
         victim = run.pid if dice.random() < 0.5 or not workers else workers[0]
         if run.active and victim is not None:
             os.kill(victim, signal.SIGKILL)
+            killed += 1
         tasks = finish_killed(runner, run_id)
         assert rows(tasks["optimize"].outputs["out"]) == volumes[1]
         assert record(runner.store) == undisturbed
+    assert killed
 
 
 @pytest.mark.timeout(900)
