@@ -15,13 +15,14 @@ class QuickExit:
     """Make it the first thing that a process does: then what libraries and users do at exit is done before.
 
     Threads are waited for, exit handlers run, what was written is flushed, and then the process is gone. After an
-    exception, or without a status, it ends as ever.
+    exception, without a status, or when somebody came first (a tool that measures coverage), it ends as ever.
     """
 
     def __init__(self) -> None:
         self._status: int | None = None
-        # Handlers run in the opposite order of their registration.
-        atexit.register(self._leave)
+        # Handlers run in the opposite order of their registration, so those of before would not run.
+        if atexit._ncallbacks() == 0:
+            atexit.register(self._leave)
 
     def with_status(self, status: int) -> int:
         """The status to end with; gives it back for `sys.exit`."""

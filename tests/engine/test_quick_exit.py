@@ -62,6 +62,18 @@ ctypes.CDLL(None).printf(b"in C\\n")
     assert not Path(kept.read_text()).exists()
 
 
+def test_who_came_first_is_not_left_out() -> None:
+    program = "import atexit\natexit.register(print, 'first')\n" + PROGRAM.format(body="", status=4)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (4, "first\n")
+
+
+def test_the_command_comes_first() -> None:
+    """Else every task would wait again for its libraries to be taken apart."""
+    program = "import atexit, voxelflow\nassert atexit._ncallbacks() == 0\nimport engine.quick_exit\n"
+    subprocess.run([sys.executable, "-P", "-c", program + "assert atexit._ncallbacks() == 0"], check=True)
+
+
 def test_an_exception_ends_as_ever() -> None:
     done = ended("raise ValueError('told')")
     assert done.returncode == 1
