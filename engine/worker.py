@@ -30,8 +30,9 @@ from engine.catalog import Catalog
 from engine.context import Resources, TaskContext
 from engine.datasets import AnyDataset, Dataset
 from engine.errors import Cancelled, VoxelflowError
-from engine.events import Event, Failure, Message, Outputs, Progress
+from engine.events import Event, Facts, Failure, Message, Outputs, Progress
 from engine.offspring import kill_session
+from engine.peak_memory import peak_memory
 from engine.profiles import Profile
 from engine.progress import current_reporter
 from engine.workspace import Workspace
@@ -257,6 +258,8 @@ def _do(task: _Task, catalog: Callable[[], Catalog], held: HeldSession | None = 
     task.over.set()
     if held is not None and held.lost():
         held.ended()
+    # Of this process alone, without Java and the processes that the node has started.
+    task.emit(Facts(values={"peak_memory_mb": round(peak_memory() / 1e6, 1)}))
     task.emit(Outputs(node=task.message.node, outputs=outputs))
     return True
 

@@ -5,15 +5,13 @@ The training is the one that `TrainResNet3D` does, to the last call; it is ended
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from engine.context import TaskContext
+from engine.peak_memory import peak_memory
 from nodes.loaders.interface import Batch, Loader
 from nodes.profiling.rows import Spent
 from nodes.training.checkpoints import Checkpoint, Checkpoints
@@ -115,14 +113,3 @@ class Unsaved(Checkpoints):
 
     def save(self, checkpoint: Checkpoint) -> Path:
         return self.path_of(checkpoint)
-
-
-def peak_memory() -> int:
-    """Bytes that this process has had resident at most."""
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    # Counts what the parent had before this program was started, so it is the second choice.
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024

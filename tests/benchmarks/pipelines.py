@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.contender import peak_bytes
 from tests.benchmarks.race import ROOT
 
 if TYPE_CHECKING:
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from engine.events import Event
     from engine.pipeline import Pipeline
     from engine.runs import RunStore
-
-_LOOK_S = 0.02
 
 _OWN_NODES = '''
 import os
@@ -117,6 +113,7 @@ class Benchwork:
 
     def run(self, document: Pipeline, *, profile: str = "local", fresh: bool = False) -> Ran:
         """`voxelflow run` to its end. Raises `RuntimeError` with what it said when it fails."""
+        from engine.events import Facts
         from engine.pipeline import write_pipeline
 
         path = self.workspace.pipelines / f"{document.name}.json"
@@ -125,17 +122,20 @@ class Benchwork:
         command += ["--profile", profile, *(["--fresh"] if fresh else [])]
         environment = os.environ | {"VOXELFLOW_DATA_ROOTS": str(self.workspace.root.parent)}
         began = time.perf_counter()
-        with _Peaks(self.store) as peaks:
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
         run_id = self.store.runs(1)[0].run_id
+        peaks = {
+            event.node: int(1e6 * float(event.values["peak_memory_mb"]))
+            for event in self.events(run_id, "facts")
+            if isinstance(event, Facts) and "peak_memory_mb" in event.values
+        }
         spans = {}
         for task in self.store.tasks(run_id):
             began_at, ended_at = task.started or 0.0, task.ended or 0.0
-            peak = peaks.bytes.get(task.pid or 0, 0)
-            spans[task.node] = Span(ended_at - began_at, peak, task.outputs, began_at, ended_at)
+            spans[task.node] = Span(ended_at - began_at, peaks.get(task.node, 0), task.outputs, began_at, ended_at)
         return Ran(run_id, seconds, spans)
 
     def events(self, run_id: str, *kinds: str) -> list[Event]:
@@ -152,38 +152,6 @@ class Benchwork:
 
     def close(self) -> None:
         self.store.close()
-
-
-class _Peaks:
-    """The most memory that the process of each task has held, by process id."""
-
-    def __init__(self, store: RunStore) -> None:
-        self.bytes: dict[int, int] = {}
-        self._store, self._over = store, threading.Event()
-        self._before = {run.run_id for run in store.runs(1)}
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> _Peaks:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        pids: set[int] = set()
-        looked = 0.0
-        while not self._over.wait(_LOOK_S):
-            # The store is asked seldom; a process' peak only grows, so the last look before its end is the figure.
-            if time.monotonic() - looked > 0.2:
-                looked = time.monotonic()
-                for run in self._store.runs(1):
-                    if run.run_id not in self._before:
-                        pids = {task.pid for task in self._store.tasks(run.run_id) if task.pid and not task.ended}
-            for pid in pids:
-                if seen := peak_bytes(pid):
-                    self.bytes[pid] = max(seen, self.bytes.get(pid, 0))
 
 
 def etl(source: Path, *, settle: bool = False, drop: str = "", target_file_mb: int = 78) -> Pipeline:

@@ -15,7 +15,7 @@ from running import Runner
 from engine import launch
 from engine.catalog import Catalog
 from engine.errors import UsageError
-from engine.events import Failure, Message, Progress, TaskStateChanged
+from engine.events import Facts, Failure, Message, Progress, TaskStateChanged
 from engine.runs import RunStore
 from engine.workspace import Workspace
 
@@ -66,6 +66,13 @@ def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runn
     assert runner.text(tasks["c"]) == "right+left "
     # Nothing half-done is left.
     assert list(runner.workspace.scratch.iterdir()) == []
+
+
+def test_each_task_tells_how_much_memory_its_process_has_held(runner: Runner) -> None:
+    run, _ = runner.run(pipeline(box("a", "Make"), box("b", "Halve"), wires="a.out>b.whole"))
+    held = {e.node: e.values["peak_memory_mb"] for _, e in runner.store.events(run.run_id) if isinstance(e, Facts)}
+    assert held.keys() == {"a", "b"}
+    assert all(isinstance(megabytes, float) and megabytes > 20 for megabytes in held.values())
 
 
 def test_an_error_names_the_node_skips_what_follows_and_lets_other_branches_end(runner: Runner) -> None:

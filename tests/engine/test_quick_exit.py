@@ -70,8 +70,8 @@ def test_who_came_first_is_not_left_out() -> None:
 
 def test_the_command_comes_first() -> None:
     """Else every task would wait again for its libraries to be taken apart."""
-    program = "import atexit, voxelflow\nassert atexit._ncallbacks() == 0\nimport engine.quick_exit\n"
-    subprocess.run([sys.executable, "-P", "-c", program + "assert atexit._ncallbacks() == 0"], check=True)
+    program = "import atexit\nbefore = atexit._ncallbacks()\nimport voxelflow, engine.quick_exit\n"
+    subprocess.run([sys.executable, "-P", "-c", program + "assert atexit._ncallbacks() == before"], check=True)
 
 
 def test_an_exception_ends_as_ever() -> None:

@@ -114,7 +114,10 @@ class RunsPage:
 
     def click_in_graph(self, state: str) -> None:
         """Click the box in a state's colour, of which there is one."""
-        found = self._box(state)
+        # After a choice in the list there are two graphs for a moment, the one before and the one to come.
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        expect(self.page.locator("iframe")).to_have_count(1)
+        found = eventually(lambda: self._box(state), f"the graph shows no box that is {state}")
         x = sum(at[0] for at in found) / len(found)
         y = sum(at[1] for at in found) / len(found)
         self.graph.click(position={"x": x, "y": y})

@@ -28,6 +28,8 @@ def show(details: Details) -> None:
     ids = [box.node for box in found]
     wanted = st.session_state.get(_NODE)
     selected = selected_node(found, wanted if isinstance(wanted, str) else None)
+    # It stays when another node begins to run: the list, once drawn, keeps it too.
+    st.session_state[_NODE] = selected
     with st.container(key="run_graph", border=True):
         height = graph_height(ids, edges(details.pipeline))
         key = _turn(_GRAPH, details.run.run_id)

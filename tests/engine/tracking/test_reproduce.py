@@ -96,7 +96,7 @@ def test_a_run_is_reproduced_and_what_differs_is_told(
     assert f"the environment is that of run {run.run_id}" in lines
     assert "study.loss: 4 points, all equal" in lines
     assert "2 of 2 figures equal" in lines
-    assert "not compared, since they measure the machine: study.epoch_seconds" in lines
+    assert "not compared, since they measure the machine: study.epoch_seconds, study.peak_memory_mb" in lines
     assert lines[-1] == f"run {run.run_id} is reproduced exactly"
     again = bench.store.runs(1)[0]
     assert again.options["reproduces"] == run.run_id

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.environment.machine import Machine
+from engine.peak_memory import peak_memory
 from nodes.profiling.measurements import Table
 from nodes.profiling.measuring_worker import out_of_memory
 from nodes.profiling.report import write_report
 from nodes.profiling.rows import WITHIN, Row, Spent, recommend
-from nodes.profiling.stopwatch import Enough, Stopwatch, peak_memory
+from nodes.profiling.stopwatch import Enough, Stopwatch
 
 _MACHINE = Machine(processor="Some <CPU>", cores=2, memory_bytes=8 * 10**9)
 

@@ -5,6 +5,7 @@ What needs one (the graph's clicks, the table's ticks, addresses, the way to the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -100,6 +101,22 @@ def test_a_run_shows_its_graph_and_a_node(app: Open, done: str) -> None:
     assert "never ran before" in shown
     assert "report.txt" in shown
     assert "step_s" in shown
+
+
+def test_the_node_looked_at_stays_when_another_begins(app: Open, store: RunStore, done: str) -> None:
+    def marked() -> list[str]:
+        (graph,) = page.get("component_instance")
+        data = json.loads(json.loads(graph.proto.json_args)["data"])
+        return [node["id"] for node in data["nodes"] if node["borderWidth"] > 1]
+
+    store.update_task(done, "a", state="running")
+    store.update_task(done, "j", state="waiting")
+    page = app("run", run=done)
+    assert (page.selectbox[0].value, marked()) == ("a", ["a"])
+    store.update_task(done, "a", state="done")
+    store.update_task(done, "j", state="running")
+    page.run()
+    assert (page.selectbox[0].value, marked()) == ("a", ["a"])
 
 
 def test_what_failed_stands_at_the_top_with_its_hint(app: Open, runs) -> None:
