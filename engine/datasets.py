@@ -8,6 +8,7 @@ the hash of the volume's id. Reading the same reference twice gives the same row
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -171,7 +172,11 @@ class VolumeDelta(_Volumes):
         return self.model_copy(update={"selections": (*self.selections, selection)})
 
     def details(self) -> dict[str, Any]:
-        return super().details() | {"version": self.version, "files": self.files}
+        out = super().details() | {"version": self.version, "files": self.files}
+        if self.selections:
+            # Which volumes these are takes a look at every id; how many they are on average does not.
+            out["share"] = round(math.prod(each.high - each.low for each in self.selections), 6)
+        return out
 
 
 class TrainedModel(Dataset):

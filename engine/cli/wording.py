@@ -97,7 +97,9 @@ def figures(details: Mapping[str, Any]) -> str:
     out: list[str] = []
     volumes = rest.pop("volumes", None)
     if volumes is not None:
-        out.append(plural(volumes, "volumes"))
+        share = rest.pop("share", None)
+        part = "" if share is None else f"{100 * share:.3g}% of "
+        out.append(part + plural(volumes, "volumes"))
     if (held := rest.pop("bytes", None)) is not None:
         out.append(size(held))
     # Said only when it is news: everything was found, converted and labelled in a run without trouble.

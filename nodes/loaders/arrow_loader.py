@@ -84,7 +84,7 @@ class PageIndexedSource(RandomAccessSource):
         # float32 lands in place; anything else is read beside it and cast.
         direct = dtype == np.dtype("<f4") == np.dtype(np.float32)
         places = out.reshape(-1).view(np.uint8).data if direct else None
-        beside = bytearray(size)
+        beside = bytearray(0 if direct else size)
         length, expected = bytearray(_LENGTH), size.to_bytes(_LENGTH, "little")
         files, offsets = self._file[rows].tolist(), (self._offset[rows] - _LENGTH).tolist()
         checked = self._checks is not None and self._checks.pending
