@@ -1,13 +1,13 @@
 """The native loader: volumes from the table's own files, straight into the batch.
 
 Where the files have the volume layout (uncompressed, PLAIN), a page index finds every volume and
-each is read with one call into its place in the batch: a global shuffle at the speed of memory. Files
+each is read straight into its place in the batch: a global shuffle at the speed of memory. Files
 that must be decoded, or lie elsewhere than on a local disk, are read by row groups instead
 (`row_groups`), shuffled in windows.
 
-Reading is `preadv`, not a memory map. Measured side by side it takes 1.07 times the processor time of
-copying from a map, and it tells a file that was cut short, where touching a map ends the process, and
-takes no page tables for 234 GB of files.
+Files are read (`scattered_reads`), not mapped into memory. Measured side by side it takes 1.07 times the
+processor time of copying from a map, and it tells a file that was cut short, where touching a map ends
+the process, and takes no page tables for 234 GB of files.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from engine.errors import DataError
 from nodes.loaders.data_files import data_files
 from nodes.loaders.file_rows import FileRows, join_rows, read_files
 from nodes.loaders.interface import Source
-from nodes.loaders.open_files import OpenFiles
+from nodes.loaders.open_files import OPEN_FILES, OpenFiles
 from nodes.loaders.page_checks import checks_for, positions
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.loaders.row_groups import RowGroupSource
 from nodes.loaders.rows import RowNumbers
+from nodes.loaders.scattered_reads import MOST, ScatteredReads
 
 if TYPE_CHECKING:
     from nodes.loaders.page_index import PageIndex
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _LENGTH = 4
 """Bytes in front of a value that tell its length."""
+_BESIDE_BYTES = 8 << 20
+"""Volumes of other types are read in parts of at most this size, or one by one."""
+assert MOST <= OPEN_FILES
 
 
 def open_arrow(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Source:
@@ -78,31 +82,43 @@ class PageIndexedSource(RandomAccessSource):
         self._file, self._offset = numbers[rows.stored], offsets[rows.stored]
         self._checks = checks_for(indexes)
         self._open = OpenFiles(self._paths)
+        self._reads = ScatteredReads()
 
     def fill(self, rows: RowNumbers, out: NDArray[np.float32]) -> None:
         size, dtype = self.spec.volume_bytes, np.dtype(self.spec.dtype).newbyteorder("<")
         # float32 lands in place; anything else is read beside it and cast.
         direct = dtype == np.dtype("<f4") == np.dtype(np.float32)
-        places = out.reshape(-1).view(np.uint8).data if direct else None
-        beside = bytearray(0 if direct else size)
-        length, expected = bytearray(_LENGTH), size.to_bytes(_LENGTH, "little")
-        files, offsets = self._file[rows].tolist(), (self._offset[rows] - _LENGTH).tolist()
-        checked = self._checks is not None and self._checks.pending
-        for i, (number, offset) in enumerate(zip(files, offsets, strict=True)):
-            target = beside if places is None else places[i * size : (i + 1) * size]
-            file = self._open.descriptor(number)
-            # One call reads the length in front of the value and the value.
-            count = os.preadv(file, [length, target], offset)
-            if count != size + _LENGTH or length != expected:
-                raise DataError(
-                    f"{self._paths[number]}: the volume {self.ids([int(rows[i])])[0]} is not {size:,} bytes long",
-                    hint="The file is damaged or was changed while it was read. Make the table again.",
-                )
-            if checked:
-                self._check(int(rows[i]), number, file)
-            if places is None:
+        most = MOST if direct else max(1, min(MOST, _BESIDE_BYTES // size))
+        volumes = out.reshape(len(rows), int(np.prod(self.spec.shape)))
+        beside = np.empty((0 if direct else min(most, len(rows)), size), np.uint8)
+        for start in range(0, len(rows), most):
+            part = rows[start : start + most]
+            into = volumes[start : start + most].view(np.uint8) if direct else beside[: len(part)]
+            self._read(part, into)
+            if not direct:
                 with np.errstate(over="ignore"):
-                    out[i] = np.frombuffer(beside, dtype).reshape(self.spec.shape)
+                    volumes[start : start + most] = into.view(dtype)
+
+    def _read(self, rows: RowNumbers, out: NDArray[np.uint8]) -> None:
+        """Put the bytes of up to `MOST` volumes into the rows of `out`."""
+        numbers, size = self._file[rows].tolist(), self.spec.volume_bytes
+        # So few that all of them stay open for the call.
+        files = [self._open.descriptor(number) for number in numbers]
+        lengths = np.zeros((len(rows), _LENGTH), np.uint8)
+        counts = self._reads.read(files, self._offset[rows] - _LENGTH, lengths, out)
+        wrong = (counts != size + _LENGTH) | (lengths.view("<u4")[:, 0] != size)
+        if wrong.any():
+            at = int(wrong.argmax())
+            path, failed = self._paths[numbers[at]], -int(counts[at])
+            if failed > 0:
+                raise OSError(failed, os.strerror(failed), path)
+            raise DataError(
+                f"{path}: the volume {self.ids([int(rows[at])])[0]} is not {size:,} bytes long",
+                hint="The file is damaged or was changed while it was read. Make the table again.",
+            )
+        if self._checks is not None and self._checks.pending:
+            for row, number, file in zip(rows.tolist(), numbers, files, strict=True):
+                self._check(row, number, file)
 
     def _check(self, row: int, number: int, file: int) -> None:
         assert self._checks is not None
@@ -114,4 +130,5 @@ class PageIndexedSource(RandomAccessSource):
 
     def close(self) -> None:
         super().close()
+        self._reads.close()
         self._open.close()

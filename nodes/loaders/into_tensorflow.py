@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,28 +31,40 @@ def tensor_of(array: NDArray[np.float32]) -> Any:
 def tf_dataset(loader: Loader) -> Any:
     """The rest of the loader's current epoch as a `tf.data.Dataset` of (volumes, labels), batch by batch.
 
-    Going through it again gives the next epoch. TensorFlow takes the batches as they are: of arrays, `from_generator`
-    would make a copy each. The loader's state tells what the dataset has taken, which is further on than what it has
-    given when it prefetches. One iterator at a time: a new one ends the one before.
+    Going through it again gives the next epoch. TensorFlow takes the batches as they are. The loader's state tells
+    what the dataset has taken, which is further on than what it has given when it prefetches; with the last batch it
+    stands at the next epoch. One iterator at a time: a new one ends the one before.
     """
     import tensorflow as tf
 
-    opened: Generator[Batch] | None = None
+    batches: Generator[Batch] | None = None
 
-    def batches() -> Iterator[tuple[Any, Any]]:
-        nonlocal opened
-        if opened is not None:
-            # TensorFlow frees an iterator that was left in the middle when it likes, perhaps never.
-            opened.close()
-        opened = loader.batches()
-        for batch in opened:
-            yield tensor_of(batch.volumes), tensor_of(batch.labels)
+    def begin() -> np.int64:
+        nonlocal batches
+        if batches is not None:
+            batches.close()
+        left = loader.steps - loader.state().step
+        batches = loader.batches()
+        if not left:
+            next(batches, None)
+        return np.int64(left)
 
-    signature = (
-        tf.TensorSpec((None, *loader.source.spec.shape), tf.float32),
-        tf.TensorSpec((None,), tf.float32),
-    )
+    def take() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        assert batches is not None
+        batch = next(batches)
+        if loader.state().step == loader.steps:
+            next(batches, None)
+        return batch.volumes, batch.labels
+
+    # Not `from_generator`, whose Python makes the same batches take 1.15 times as long (60 rounds side by side).
+    def step(_: Any) -> Any:
+        volumes, labels = tf.numpy_function(take, [], (tf.float32, tf.float32))
+        return tf.ensure_shape(volumes, (None, *loader.source.spec.shape)), tf.ensure_shape(labels, (None,))
+
+    def epoch(_: Any) -> Any:
+        return tf.data.Dataset.range(tf.numpy_function(begin, [], tf.int64)).map(step)
+
     # Who wants batches ahead of time says so; otherwise the loader's state is exact.
     exact = tf.data.Options()
     exact.experimental_optimization.inject_prefetch = False
-    return tf.data.Dataset.from_generator(batches, output_signature=signature).with_options(exact)
+    return tf.data.Dataset.range(1).flat_map(epoch).with_options(exact)
