@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nodes.loaders.batch_memory import BatchMemory
 from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
 from nodes.loaders.order import shuffled
+from nodes.loaders.reading_threads import reading_threads
 from nodes.loaders.rows import RowNumbers
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RandomAccessSource(Source):
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows, *, cores: int) -> None:
         super().__init__(where, spec, rows)
         # Two threads reach the speed of memory; more only help where files are slow to come.
-        self.pool = ThreadPoolExecutor(min(4, max(2, cores)), thread_name_prefix="loader")
+        self.pool = reading_threads(min(4, max(2, cores)))
 
     @property
     def promises(self) -> Promises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from nodes.loaders.file_access import FileAccess
 from nodes.loaders.file_rows import FileRows
 from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
 from nodes.loaders.order import shuffled
+from nodes.loaders.reading_threads import reading_threads
 from nodes.loaders.rows import RowNumbers
 from nodes.loaders.windows import Chunk, batches_from, window_rows
 
@@ -68,7 +69,7 @@ class RowGroupSource(Source):
         self._access = access
         self.streams = max(access.streams, min(4, cores))
         """Row groups that are read at a time."""
-        self.pool = ThreadPoolExecutor(self.streams, thread_name_prefix="loader")
+        self.pool = reading_threads(self.streams)
 
     @property
     def promises(self) -> Promises:
