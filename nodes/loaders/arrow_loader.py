@@ -24,7 +24,7 @@ from engine.errors import DataError
 from nodes.loaders.data_files import data_files
 from nodes.loaders.file_rows import FileRows, join_rows, read_files
 from nodes.loaders.interface import Source
-from nodes.loaders.open_files import OPEN_FILES, OpenFiles
+from nodes.loaders.open_files import OpenFiles
 from nodes.loaders.page_checks import checks_for, positions
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.loaders.row_groups import RowGroupSource
@@ -39,7 +39,6 @@ _LENGTH = 4
 """Bytes in front of a value that tell its length."""
 _BESIDE_BYTES = 8 << 20
 """Volumes of other types are read in parts of at most this size, or one by one."""
-assert MOST <= OPEN_FILES
 
 
 def open_arrow(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Source:
@@ -88,7 +87,10 @@ class PageIndexedSource(RandomAccessSource):
         size, dtype = self.spec.volume_bytes, np.dtype(self.spec.dtype).newbyteorder("<")
         # float32 lands in place; anything else is read beside it and cast.
         direct = dtype == np.dtype("<f4") == np.dtype(np.float32)
-        most = MOST if direct else max(1, min(MOST, _BESIDE_BYTES // size))
+        # By one call: no more than files that stay open for it.
+        most = min(MOST, self._open.most)
+        if not direct:
+            most = max(1, min(most, _BESIDE_BYTES // size))
         volumes = out.reshape(len(rows), int(np.prod(self.spec.shape)))
         beside = np.empty((0 if direct else min(most, len(rows)), size), np.uint8)
         for start in range(0, len(rows), most):
@@ -102,7 +104,6 @@ class PageIndexedSource(RandomAccessSource):
     def _read(self, rows: RowNumbers, out: NDArray[np.uint8]) -> None:
         """Put the bytes of up to `MOST` volumes into the rows of `out`."""
         numbers, size = self._file[rows].tolist(), self.spec.volume_bytes
-        # So few that all of them stay open for the call.
         files = [self._open.descriptor(number) for number in numbers]
         lengths = np.zeros((len(rows), _LENGTH), np.uint8)
         counts = self._reads.read(files, self._offset[rows] - _LENGTH, lengths, out)

@@ -17,13 +17,17 @@ class OpenFiles:
     """A few open files for each thread: no thread closes what another one reads from."""
 
     def __init__(self, paths: list[str]) -> None:
+        self.most = OPEN_FILES
         self._paths = paths
         self._local: Any = threading.local()
         self._all: list[OrderedDict[int, int]] = []
         self._lock = threading.Lock()
 
     def descriptor(self, number: int) -> int:
-        """The file's descriptor, good until this thread asks for another one. Raises `DataError` when it is gone."""
+        """The file's descriptor, good until this thread has asked for `most` others.
+
+        Raises `DataError` when the file is gone.
+        """
         mine: OrderedDict[int, int] | None = getattr(self._local, "files", None)
         if mine is None:
             mine = self._local.files = OrderedDict()
@@ -32,7 +36,7 @@ class OpenFiles:
         if number in mine:
             mine.move_to_end(number)
             return mine[number]
-        if len(mine) >= OPEN_FILES:
+        if len(mine) >= self.most:
             os.close(mine.popitem(last=False)[1])
         try:
             mine[number] = os.open(self._paths[number], os.O_RDONLY)
