@@ -16,25 +16,30 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import engine
 
-if importlib.util.find_spec("engine.pipeline") is None:  # not a look at the disk: on executors we are in a zip
+if importlib.util.find_spec("engine.document.pipeline") is None:  # not a look at the disk: on executors we are in a zip
     raise ImportError(
         f"another package called 'engine' ({engine.__file__}) hides Voxelflow's."
         " Install Voxelflow in an environment of its own."
     )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from engine.bench.compare import Comparison
+    from engine.bench.options import BenchOptions
+    from engine.bench.result import BenchResult
     from engine.catalog import Catalog
-    from engine.cli.session import Answer
-    from engine.context import TaskContext
-    from engine.datasets import (
+    from engine.cli.session import Asked, CheckedData
+    from engine.declare.appearance import Category, Colour
+    from engine.declare.context import TaskContext
+    from engine.declare.datasets import (
         Dataset,
         Predictions,
         Preview,
@@ -46,60 +51,138 @@ if TYPE_CHECKING:
         VolumeParquet,
         VolumeSpec,
     )
+    from engine.declare.node import Look, node
+    from engine.declare.parameters import (
+        Advanced,
+        Extendable,
+        Help,
+        Needs,
+        PathIn,
+        PathOut,
+        Policy,
+        Range,
+        Secret,
+        Unit,
+    )
+    from engine.declare.progress import enter_phase, track
+    from engine.declare.view import (
+        Chart,
+        ChartPanel,
+        Choice,
+        DatasetView,
+        Document,
+        Gallery,
+        GalleryItem,
+        Option,
+        Picked,
+        Table,
+        TableColumn,
+        TablePage,
+        TableRow,
+    )
+    from engine.diagnostics.rule import Rule
+    from engine.document.pipeline import Pipeline
     from engine.errors import VoxelflowError
-    from engine.node import Look, node
-    from engine.parameters import Advanced, Extendable, Help, PathIn, PathOut, Policy, Range, Secret, Unit
-    from engine.pipeline import Pipeline
-    from engine.progress import track
+    from engine.probes import StorageProbe
     from engine.workspace import Workspace
+    from nodes.conversion.formats import VolumeFormat
     from nodes.loaders.interface import LoaderState
-    from nodes.loaders.loaded import load
+    from nodes.loaders.load import load
+    from nodes.testing.format import FormatConformance
+    from nodes.testing.learner import LearnerConformance
+    from nodes.testing.loader import LoaderConformance
+    from nodes.testing.node import NodeConformance
+    from nodes.testing.place import PlaceConformance
+    from nodes.writing.volumes import Volumes
+    from nodes.writing.write import write_volumes
 
 __all__ = [
     "Advanced",
+    "Category",
+    "Chart",
+    "ChartPanel",
+    "Choice",
+    "Colour",
     "Dataset",
+    "DatasetView",
+    "Document",
     "Extendable",
+    "FormatConformance",
+    "Gallery",
+    "GalleryItem",
     "Help",
+    "LearnerConformance",
+    "LoaderConformance",
     "LoaderState",
     "Look",
+    "Needs",
+    "NodeConformance",
+    "Option",
     "PathIn",
     "PathOut",
+    "Picked",
+    "PlaceConformance",
     "Policy",
     "Predictions",
     "Preview",
     "Range",
     "Report",
+    "Rule",
     "RunResult",
     "Secret",
     "Selection",
+    "Table",
+    "TableColumn",
+    "TablePage",
+    "TableRow",
     "TaskContext",
     "TrainedModel",
     "Unit",
     "VolumeDelta",
     "VolumeFiles",
+    "VolumeFormat",
     "VolumeParquet",
     "VolumeSpec",
+    "Volumes",
     "VoxelflowError",
     "catalog",
+    "enter_phase",
     "load",
     "node",
     "run",
     "track",
+    "write_volumes",
 ]
 
 
 _HOME = {
-    "engine.context": ("TaskContext",),
-    "engine.datasets": (
+    "engine.declare.appearance": ("Category", "Colour"),
+    "engine.declare.context": ("TaskContext",),
+    "engine.declare.datasets": (
         "Dataset", "Predictions", "Preview", "Report", "Selection", "TrainedModel", "VolumeDelta", "VolumeFiles",
         "VolumeParquet", "VolumeSpec",
     ),
+    "engine.diagnostics.rule": ("Rule",),
     "engine.errors": ("VoxelflowError",),
-    "engine.node": ("Look", "node"),
-    "engine.parameters": ("Advanced", "Extendable", "Help", "PathIn", "PathOut", "Policy", "Range", "Secret", "Unit"),
-    "engine.progress": ("track",),
+    "engine.declare.node": ("Look", "node"),
+    "engine.declare.parameters": (
+        "Advanced", "Extendable", "Help", "Needs", "PathIn", "PathOut", "Policy", "Range", "Secret", "Unit",
+    ),
+    "engine.declare.progress": ("enter_phase", "track"),
+    "engine.declare.view": (
+        "Chart", "ChartPanel", "Choice", "DatasetView", "Document", "Gallery", "GalleryItem", "Option", "Picked",
+        "Table", "TableColumn", "TablePage", "TableRow",
+    ),
     "nodes.loaders.interface": ("LoaderState",),
-    "nodes.loaders.loaded": ("load",),
+    "nodes.loaders.load": ("load",),
+    "nodes.conversion.formats": ("VolumeFormat",),
+    "nodes.testing.format": ("FormatConformance",),
+    "nodes.testing.learner": ("LearnerConformance",),
+    "nodes.testing.loader": ("LoaderConformance",),
+    "nodes.testing.node": ("NodeConformance",),
+    "nodes.testing.place": ("PlaceConformance",),
+    "nodes.writing.volumes": ("Volumes",),
+    "nodes.writing.write": ("write_volumes",),
 }  # fmt: skip
 
 
@@ -136,10 +219,10 @@ def run(
 
     Raises `CheckFailed` with all problems when it cannot start. A run that fails is returned, not raised.
     """
-    from engine import launch
-    from engine.pipeline import read_pipeline
+    from engine.document.pipeline import read_pipeline
     from engine.profiles import find_profile
-    from engine.runs import RunStore
+    from engine.run import launch
+    from engine.store.runs import RunStore
     from engine.workspace import open_workspace
 
     place = open_workspace(Path(workspace) if workspace is not None else None)
@@ -148,31 +231,103 @@ def run(
     run_id, _ = launch.start(
         document, catalog(place), place, store, values=values, profile=find_profile(profile, place), base=Path.cwd()
     )
+    warned = False
     for last in launch.ended(place, store, run_id):
         state, error = last.state, last.error
+        if state == "stuck" and not warned:
+            warned = True
+            from engine.wording import stuck_line
+
+            warnings.warn(stuck_line(last), stacklevel=2)
     return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
 
 
 def _studio(workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool) -> int:
+    from engine.extras import modules, require
+
+    require("the editor", *modules("studio"))
     from ui.studio import serve
 
     return serve(workspace, catalog, address=address, port=port, open_browser=open_browser, show_tracebacks=traceback)
 
 
-def _ask_model(folder: Path, files: Sequence[Path]) -> Sequence[Answer]:
+def _ask_model(folder: Path, files: Sequence[Path]) -> Asked:
     from nodes.prediction.few_files import ask
 
     return ask(folder, files)
 
 
+def _check_data(
+    data: Dataset | str,
+    *,
+    threads: int,
+    progress: Callable[[int, int], None],
+    aside: Sequence[Path] | None = None,
+) -> CheckedData:
+    from nodes.inspection.damage import check_data
+
+    return check_data(data, threads=threads, progress=progress, aside=aside)
+
+
+def _probe_storage(
+    workspace: Workspace,
+    place: str,
+    *,
+    seconds: int,
+    limit_mb: int,
+    files: int | None,
+    file_bytes: int | None,
+    report: Callable[[str], None],
+) -> tuple[StorageProbe, Path]:
+    import uuid
+
+    from engine.profiles.profile import usable_cores
+    from nodes.storage_probe.measure import probe_place
+    from nodes.storage_probe.parameters import EXAMPLE, Epoch, ProbeParameters
+    from nodes.storage_probe.report import keep_with_page
+
+    epoch = None
+    if files is not None or file_bytes is not None:
+        epoch = Epoch(files or EXAMPLE.files, file_bytes or EXAMPLE.file_bytes, "given")
+    parameters = ProbeParameters(seconds, limit_mb)
+    probe = probe_place(place, parameters, name=uuid.uuid4().hex, epoch=epoch, cores=usable_cores(), report=report)
+    return probe, keep_with_page(workspace, probe)
+
+
+def _run_bench(options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult:
+    from nodes.bench.measure import bench
+
+    return bench(options, folder, report=report)
+
+
+def _write_bench_page(comparison: Comparison, results: Sequence[BenchResult], path: Path) -> None:
+    from nodes.bench.report import write_page
+
+    write_page(comparison, results, path)
+
+
+def _open_view(dataset: Dataset, made_from: Mapping[str, Dataset]) -> DatasetView | None:
+    from nodes.viewing import open_view
+
+    return open_view(dataset, made_from)
+
+
+def _prepare_views() -> None:
+    from nodes.viewing import prepare
+
+    prepare()
+
+
 def main() -> None:
     """The `voxelflow` command."""
-    from engine.quick_exit import QuickExit
+    from engine.processes.system import QuickExit
 
     leave = QuickExit()
     from engine.cli import main as command
+    from engine.cli.session import NodeWork
 
-    sys.exit(leave.with_status(command(catalog, _studio, _ask_model)))
+    work = NodeWork(_ask_model, _check_data, _probe_storage, _run_bench, _write_bench_page, _open_view, _prepare_views)
+    sys.exit(leave.with_status(command(catalog, _studio, work)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The catalogue: which node types there are, from where, and which could not be loaded.
+"""The catalogue: which node types and dataset types there are, from where, and which could not be loaded.
 
 Built-in types come from a list of `module:attribute`, installed packages add theirs with the entry
 point group `voxelflow.nodes`, and a trusted workspace adds the files of its `my_nodes/`. A file that
@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,20 +19,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from engine.diagnostics import Diagnostic
-from engine.errors import VoxelflowError
-from engine.node import NodeType
+from engine.declare.dataset_type import Dataset, DatasetTypes, dataset_types_in
+from engine.declare.datasets import BUILT_IN_TYPES
+from engine.declare.node import NodeType
+from engine.diagnostics import rules
+from engine.diagnostics.rule import Diagnostic, RuleBook, rules_in
+from engine.errors import DeclarationError, VoxelflowError
 from engine.workspace import Workspace, is_trusted
 
 ENTRY_POINTS = "voxelflow.nodes"
+OWN_PREFIX = "VF"
 AnyNodeType = NodeType[Any, Any]
 
 
 @dataclass
 class Catalog:
-    """Node types by name, newest version first, and what went wrong while collecting them."""
+    """Node types by name, newest version first, the rules that they report by, the dataset types at their ports, and
+    what went wrong while collecting."""
 
     types: dict[str, list[AnyNodeType]] = field(default_factory=dict)
+    rules: RuleBook = field(default_factory=RuleBook)
+    datasets: DatasetTypes = field(default_factory=DatasetTypes)
     problems: list[Diagnostic] = field(default_factory=list)
 
     def find(self, name: str, version: int | None = None) -> AnyNodeType | None:
@@ -45,16 +53,17 @@ class Catalog:
         return near[0] if near else None
 
     def __iter__(self) -> Iterator[AnyNodeType]:
-        return iter(sorted((t[0] for t in self.types.values()), key=lambda t: (t.category, t.name)))
+        """The newest of each, by category in the order of a pipeline, in one as they were declared."""
+        newest = (types[0] for types in self.types.values())
+        return iter(sorted(newest, key=lambda t: (t.category.order, t.category.name)))
 
     def add(self, node_type: AnyNodeType) -> None:
+        """Add a node type; one whose name and version are taken becomes a problem instead."""
         known = self.types.setdefault(node_type.name, [])
         if any(t.version == node_type.version for t in known):
             self.problems.append(
-                Diagnostic(
-                    code="VF152",
-                    severity="warning",
-                    message=f"{node_type.name} version {node_type.version} is declared twice:"
+                rules.NodeTypeTwice.found(
+                    f"{node_type.name} version {node_type.version} is declared twice:"
                     f" {known[0].origin} and {node_type.origin}; the first one counts",
                     hint="Give one of them another name.",
                 )
@@ -65,21 +74,50 @@ class Catalog:
 
 
 def build_catalog(builtins: Iterable[str], workspace: Workspace | None = None) -> Catalog:
-    """Collect all node types. `builtins` are modules; every `NodeType` in them counts."""
+    """Collect all node types, rules and dataset types: those in the modules `builtins`, in packages, in the workspace.
+
+    References in stored JSON are read with the types of the newest catalogue.
+    """
     catalog = Catalog()
+    catalog.rules.add(rules_in(vars(rules).values()))
+    catalog.datasets.add(BUILT_IN_TYPES)
     for name in builtins:
         _add_from(catalog, importlib.import_module(name), "built-in")
     _add_entry_points(catalog)
     if workspace is not None:
         _add_workspace(catalog, workspace)
+        _learnt.add(workspace.root)
     return catalog
 
 
 def _add_from(catalog: Catalog, module: ModuleType, origin: str) -> None:
-    for value in vars(module).values():
-        if isinstance(value, NodeType) and value.function.__module__ == module.__name__:
-            value.origin = origin
-            catalog.add(value)
+    """Raises `DeclarationError` when a rule or dataset type of the module has a code or kind that is taken; then none
+    of its node types is added."""
+    found = [v for v in vars(module).values() if isinstance(v, NodeType) and v.function.__module__ == module.__name__]
+    _add_rules(catalog, module, origin)
+    _add_datasets(catalog, module, found, origin)
+    for value in found:
+        value.origin = origin
+        catalog.add(value)
+
+
+def _add_datasets(catalog: Catalog, module: ModuleType, node_types: Iterable[AnyNodeType], origin: str) -> None:
+    # Those at the ports too: a module need not import the name of a type.
+    at_ports = [each for node_type in node_types for each in node_type.datasets]
+    catalog.datasets.add(dict.fromkeys((*dataset_types_in(vars(module).values()), *dataset_types_in(at_ports))), origin)
+
+
+def _add_rules(catalog: Catalog, module: ModuleType, origin: str) -> None:
+    found = rules_in(vars(module).values())
+    for rule in found:
+        # Ours are known by now: a node may import one of them and report by it.
+        ours = rule.code.rstrip("0123456789") == OWN_PREFIX
+        if ours and origin != "built-in" and catalog.rules.find(rule.code) is None:
+            raise DeclarationError(
+                f"the rule {rule.__name__}: the prefix of {rule.code} is Voxelflow's own",
+                hint="Give it another code, with letters of your own.",
+            )
+    catalog.rules.add(found)
 
 
 def _add_entry_points(catalog: Catalog) -> None:
@@ -88,14 +126,18 @@ def _add_entry_points(catalog: Catalog) -> None:
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             loaded = entry.load()
+            if isinstance(loaded, ModuleType):
+                _add_from(catalog, loaded, entry.value)
+            elif isinstance(loaded, NodeType):
+                module = sys.modules[loaded.function.__module__]
+                _add_rules(catalog, module, entry.value)
+                _add_datasets(catalog, module, (loaded,), entry.value)
+                loaded.origin = entry.value
+                catalog.add(loaded)
+            elif inspect.isclass(loaded) and issubclass(loaded, Dataset):
+                catalog.datasets.add(dataset_types_in((loaded,)), entry.value)
         except Exception as exc:  # a package of someone else may raise anything
             catalog.problems.append(_broken(f"the package entry point {entry.name}", exc))
-            continue
-        if isinstance(loaded, ModuleType):
-            _add_from(catalog, loaded, entry.value)
-        elif isinstance(loaded, NodeType):
-            loaded.origin = entry.value
-            catalog.add(loaded)
 
 
 def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
@@ -104,10 +146,9 @@ def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
         return
     if not is_trusted(workspace):
         catalog.problems.append(
-            Diagnostic(
-                code="VF150",
-                severity="warning",
-                message=f"{len(files)} file(s) in {workspace.my_nodes} were not loaded: the workspace is not trusted",
+            rules.WorkspaceNotTrusted.found(
+                f"{len(files)} file{'s' * (len(files) != 1)} in {workspace.my_nodes} not loaded:"
+                " the workspace is not trusted",
                 hint="Read them, then run `voxelflow nodes --trust` once.",
             )
         )
@@ -119,6 +160,16 @@ def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
             if isinstance(exc, KeyboardInterrupt):
                 raise
             catalog.problems.append(_broken(str(path), exc))
+
+
+def learn_dataset_types(workspace: Workspace) -> None:
+    """Load what packages and the workspace bring, so that references of their types can be read: once in a process."""
+    if workspace.root not in _learnt:
+        build_catalog((), workspace)
+
+
+_learnt: set[Path] = set()
+"""Workspaces whose types this process has looked for."""
 
 
 def user_module(path: Path) -> str:
@@ -148,9 +199,6 @@ def _broken(what: str, exc: BaseException) -> Diagnostic:
     if isinstance(exc, SyntaxError) and exc.lineno:
         line = f", line {exc.lineno}"
     text = exc.line() if isinstance(exc, VoxelflowError) else f"{type(exc).__name__}: {exc}"
-    return Diagnostic(
-        code="VF151",
-        severity="warning",
-        message=f"{what}{line} could not be loaded: {text}",
-        hint="Its node types are missing until it loads.",
+    return rules.NodesNotLoaded.found(
+        f"{what}{line} could not be loaded: {text}", hint="Its node types are missing until it loads."
     )

@@ -1,32 +1,18 @@
-"""Every exception Voxelflow raises on purpose.
+"""Every exception that Voxelflow raises on purpose (`CheckFailed`, with all diagnostics, is in
+`engine.diagnostics.rule`.)
 
-    VoxelflowError
-    ├── UsageError              a command or a call got an argument that cannot be used
-    ├── WorkspaceError          the workspace is missing, too new, or not writable
-    ├── PipelineError           a pipeline document cannot be read, or cannot be planned
-    │   └── CheckFailed         carries all diagnostics that were found
-    ├── DeclarationError        a node type is declared wrongly (for its author)
-    ├── DataError               the data is not what the node can use
-    │   ├── TooManyBadFiles     more files were quarantined than the limit allows
-    │   ├── StaleInput          a table has moved on since the reference was made
-    │   └── UnsupportedTable    a Delta feature or layout that would be read wrongly
-    ├── TableConflict           another writer committed first; planning again from the new version is safe
-    ├── ExecutionError          a run could not be started or carried on
-    │   ├── Cancelled           someone asked to stop
-    │   └── DiskFull            there is no room for what must be written
-    └── TrackingError           the MLflow server did not take what was sent
-
-Each carries what happened (`message`), what to do next (`hint`), and where it can be told, the
+Each carries what happened (`message`), what to do next (`hint`), and where it is known, the
 `node` and the `parameter`. The command line prints one line of it; the traceback goes to the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from engine.diagnostics import Diagnostic
+def with_hint(text: str, hint: str) -> str:
+    """What happened and what to do as two sentences on a line; only the first when there is no hint."""
+    if not hint:
+        return text
+    return f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {hint}"
 
 
 class VoxelflowError(Exception):
@@ -44,74 +30,105 @@ class VoxelflowError(Exception):
 
     def line(self) -> str:
         """One readable line: where, what happened, what to do."""
-        where = f"{self.node}: " if self.node else ""
-        text = f"{where}{self.message}"
-        if not self.hint:
-            return text
-        return f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {self.hint}"
+        return with_hint(f"{self.node}: {self.message}" if self.node else self.message, self.hint)
 
 
 class UsageError(VoxelflowError):
+    """A command or a call got an argument that cannot be used."""
+
     exit_code = 2
     code = "usage"
 
 
 class WorkspaceError(VoxelflowError):
+    """The workspace is missing, too new, or not writable."""
+
     exit_code = 2
     code = "workspace"
 
 
+class DamagedStore(WorkspaceError):
+    """The run store is no whole SQLite database."""
+
+    code = "damaged-store"
+
+
+class MissingPackage(VoxelflowError):
+    """An optional package is not installed."""
+
+    exit_code = 2
+    code = "missing-package"
+
+
 class PipelineError(VoxelflowError):
+    """A pipeline document cannot be read, or cannot be planned."""
+
     exit_code = 2
     code = "pipeline"
 
 
-class CheckFailed(PipelineError):
-    code = "checks"
-
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        errors = [d for d in diagnostics if d.severity == "error"]
-        plural = "problem" if len(errors) == 1 else "problems"
-        super().__init__(f"{len(errors)} {plural} must be mended before this pipeline can run")
-        self.diagnostics = tuple(diagnostics)
-
-
 class DeclarationError(VoxelflowError):
+    """A node type is declared wrongly (for its author)."""
+
     code = "declaration"
 
 
 class DataError(VoxelflowError):
+    """The data is not what the node can use."""
+
     code = "data"
 
 
 class TooManyBadFiles(DataError):
+    """More files were quarantined than the limit allows."""
+
     code = "too-many-bad-files"
 
 
 class StaleInput(DataError):
+    """A table has moved on since the reference was made."""
+
     code = "stale-input"
 
 
 class UnsupportedTable(DataError):
+    """A Delta feature or layout that would be read wrongly."""
+
     code = "unsupported-table"
 
 
 class TableConflict(VoxelflowError):
+    """Another writer committed first; planning again from the new version is safe."""
+
     code = "table-conflict"
 
 
 class ExecutionError(VoxelflowError):
+    """A run could not be started or carried on."""
+
     code = "execution"
 
 
 class Cancelled(ExecutionError):
+    """Someone asked to stop."""
+
     exit_code = 130
     code = "cancelled"
 
 
 class DiskFull(ExecutionError):
+    """There is no space for what must be written."""
+
     code = "disk-full"
 
 
+class FileError(ExecutionError):
+    """The system could not open, read or write a file."""
+
+    code = "os"
+
+
 class TrackingError(VoxelflowError):
+    """The MLflow server did not take what was sent."""
+
     code = "tracking"

@@ -1,15 +1,18 @@
-"""The workspace: the directory that holds pipelines, data, runs, settings and a person's own nodes.
+"""The workspace: the directory of pipelines, data, runs, settings and a person's own nodes.
 
 workspace.json      format version
 pipelines/          saved documents
 my_nodes/           the person's own node types (run only after `trust`)
 my_models/          the person's own models (the same)
+my_transforms/      the person's own transforms (the same)
 data/               results, by node type and lineage
 scratch/            half-done work, by fingerprint
 runs/ID/            the run's document, plan, logs and lock
 runs.db             the run store (SQLite)
+bench/              results of `voxelflow bench`, of this machine and others
+probes/             results of `voxelflow probe`
 profiles.toml       compute profiles beside the ready ones
-storages.json       folders elsewhere that hold data/ and scratch/ for profiles with a storage root
+storages.json       folders elsewhere with data/ and scratch/ for profiles with a storage root
 mlflow.db, mlartifacts/   local MLflow tracking
 """
 
@@ -24,43 +27,65 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.declare.field_rules import control_character
 from engine.errors import WorkspaceError
+from engine.storage.files import read_document, write_whole
+from engine.storage.workspace_paths import INSIDE, WorkspacePaths
 
-FORMAT = 1
+FORMAT = 2
+"""2: paths inside the workspace are stored relative to it (`engine.storage.workspace_paths`)."""
 ENVIRONMENT = "VOXELFLOW_WORKSPACE"
 _MARK = "workspace.json"
 _STORAGES = "storages.json"
+_MADE_IN = "made_in"
+"""Its key for the workspace that chose the folders: a copy of that must not share them."""
 _MODELS = "my_models"
+_TRANSFORMS = "my_transforms"
 
 
 @dataclass(frozen=True)
-class Workspace:
-    """Paths of one workspace. Make it with `open_workspace`."""
+class Storage:
+    """A folder of results and half-done work: the workspace itself, or one below a storage root."""
 
     root: Path
 
     @property
-    def pipelines(self) -> Path:
-        return self.root / "pipelines"
-
-    @property
-    def my_nodes(self) -> Path:
-        return self.root / "my_nodes"
-
-    @property
-    def my_models(self) -> Path:
-        return self.root / _MODELS
-
-    @property
     def data(self) -> Path:
+        """Results, by node type and lineage."""
         return self.root / "data"
 
     @property
     def scratch(self) -> Path:
+        """Half-done work, by fingerprint."""
         return self.root / "scratch"
+
+
+class Workspace(Storage):
+    """Paths of one workspace. Make it with `open_workspace`."""
+
+    @property
+    def pipelines(self) -> Path:
+        """Saved documents."""
+        return self.root / "pipelines"
+
+    @property
+    def my_nodes(self) -> Path:
+        """The person's own node types."""
+        return self.root / "my_nodes"
+
+    @property
+    def my_models(self) -> Path:
+        """The person's own models."""
+        return self.root / _MODELS
+
+    @property
+    def my_transforms(self) -> Path:
+        """The person's own transforms of volumes."""
+        return self.root / _TRANSFORMS
 
     @property
     def locks(self) -> Path:
+        """Lock files."""
         return self.root / "locks"
 
     @property
@@ -70,36 +95,30 @@ class Workspace:
 
     @property
     def database(self) -> Path:
+        """The run store."""
         return self.root / "runs.db"
 
     @property
     def mlflow_database(self) -> Path:
+        """The local MLflow's SQLite file."""
         return self.root / "mlflow.db"
 
     @property
     def mlflow_artifacts(self) -> Path:
+        """The local MLflow's artifacts."""
         return self.root / "mlartifacts"
 
     def run_folder(self, run_id: str) -> Path:
+        """A run's document, plan, logs and lock."""
         return self.root / "runs" / run_id
 
+    def sweep_folder(self, sweep_id: str) -> Path:
+        """A sweep's lock and log, and what its search has learnt."""
+        return self.root / "sweeps" / sweep_id
+
     def log_file(self, run_id: str, node_id: str) -> Path:
+        """What a task's process printed."""
         return self.run_folder(run_id) / "logs" / f"{node_id}.log"
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A folder that holds results and half-done work: the workspace itself, or one below a storage root."""
-
-    root: Path
-
-    @property
-    def data(self) -> Path:
-        return self.root / "data"
-
-    @property
-    def scratch(self) -> Path:
-        return self.root / "scratch"
 
 
 def storage_of(workspace: Workspace, storage_root: Path | None) -> Storage:
@@ -112,26 +131,48 @@ def storage_of(workspace: Workspace, storage_root: Path | None) -> Storage:
     if storage_root is None:
         return Storage(workspace.root)
     key = os.path.normpath(storage_root)
-    if key in (known := _storages(workspace)):
+    if key in (known := _storages(workspace)) and _read_storages(workspace).get(_MADE_IN, "") == str(workspace.root):
         return Storage(Path(known[key]))
     workspace.locks.mkdir(parents=True, exist_ok=True)
     with (workspace.locks / "storages").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must agree on the name
         known = _storages(workspace)
-        if key not in known:
-            known[key] = str(Path(key) / f"voxelflow-{uuid.uuid4().hex[:8]}")
-            _replace(workspace.root / _STORAGES, json.dumps(known, indent=2) + "\n")
+        known.setdefault(key, str(Path(key) / f"voxelflow-{uuid.uuid4().hex[:8]}"))
+        stored = WorkspacePaths(workspace.root).stored
+        text = {_MADE_IN: str(workspace.root)} | {stored(root): stored(folder) for root, folder in known.items()}
+        write_whole(workspace.root / _STORAGES, json.dumps(text, indent=2) + "\n", durable=True)
     return Storage(Path(known[key]))
 
 
 def storages(workspace: Workspace) -> list[Storage]:
-    """Every folder that may hold data of this workspace, its own first."""
+    """Every folder that may contain data of this workspace, its own first."""
     return [Storage(workspace.root), *(Storage(Path(root)) for root in _storages(workspace).values())]
 
 
 def _storages(workspace: Workspace) -> dict[str, str]:
+    """The folders by storage root. A copy of a workspace leaves those outside to the original while that is there."""
+    found, root = _read_storages(workspace), str(workspace.root)
+    theirs: set[str] = set()
+    if (maker := found.get(_MADE_IN, root)) != root and not _is_same_folder(maker, root):
+        theirs = set(_read_storages(Workspace(Path(maker))).values())
+    paths = WorkspacePaths(workspace.root)
+    return {
+        paths.loaded(key): paths.loaded(folder)
+        for key, folder in found.items()
+        if key != _MADE_IN and (folder.startswith(INSIDE) or folder not in theirs)
+    }
+
+
+def _is_same_folder(one: str, other: str) -> bool:
     try:
-        found: Mapping[str, str] = json.loads((workspace.root / _STORAGES).read_text())
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _read_storages(workspace: Workspace) -> dict[str, str]:
+    try:
+        found: Mapping[str, str] = json.loads(read_document(workspace.root / _STORAGES))
         return {str(key): str(value) for key, value in found.items()}
     except FileNotFoundError:
         return {}
@@ -160,12 +201,6 @@ def place_lock(workspace: Workspace, place: Path) -> Path:
     return workspace.locks / name
 
 
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:6]}")
-    temporary.write_text(text)
-    temporary.replace(path)
-
-
 def default_root() -> Path:
     """`$VOXELFLOW_WORKSPACE`, else the current directory if it is a workspace, else `./workspace`."""
     if named := os.environ.get(ENVIRONMENT):
@@ -183,10 +218,12 @@ def open_workspace(root: Path | None = None) -> Workspace:
     mark = root / _MARK
     try:
         if mark.exists():
-            found = json.loads(mark.read_text()).get("format", 0)
-            if found > FORMAT:
+            found = _settings(root).get("format", 0)
+            if isinstance(found, int) and found > FORMAT:
                 raise WorkspaceError(
-                    f"the workspace {root} was made by a newer Voxelflow (format {found})", hint="Update Voxelflow."
+                    f"the workspace {root} was made by a newer Voxelflow: {mark.name} says format {found}, and this"
+                    f" program knows formats up to {FORMAT}",
+                    hint="Update Voxelflow, or choose another workspace with --workspace.",
                 )
         workspace = Workspace(root)
         for folder in (
@@ -200,11 +237,7 @@ def open_workspace(root: Path | None = None) -> Workspace:
         ):
             folder.mkdir(parents=True, exist_ok=True)
         if not mark.exists():
-            temporary = root / f".{_MARK}.{os.getpid()}"
-            temporary.write_text(json.dumps({"format": FORMAT}) + "\n")
-            temporary.replace(mark)
-    except json.JSONDecodeError as exc:
-        raise WorkspaceError(f"{mark} is damaged: {exc}", hint="Delete that file; nothing else is lost.") from exc
+            write_whole(mark, json.dumps({"format": FORMAT}) + "\n", durable=True)
     except OSError as exc:
         raise WorkspaceError(
             f"the workspace {root} cannot be used: {exc.strerror or exc}",
@@ -213,47 +246,133 @@ def open_workspace(root: Path | None = None) -> Workspace:
     return workspace
 
 
-def _trust_file() -> Path:
+def raise_format(workspace: Workspace) -> None:
+    """Note in `workspace.json` that older programs cannot read the workspace; the rest of the file stays.
+
+    Raises `WorkspaceError` when that file is damaged, `OSError` when it cannot be written.
+    """
+    mark = workspace.root / _MARK
+    try:
+        settings = _settings(workspace.root)
+    except FileNotFoundError:
+        return
+    if settings.get("format") != FORMAT:
+        write_whole(mark, json.dumps({**settings, "format": FORMAT}) + "\n", durable=True)
+
+
+def data_roots(workspace: Workspace) -> list[str]:
+    """The folders and URLs that a person listed in `workspace.json` for documents to read from.
+
+    Raises `WorkspaceError` when that file is damaged: pipelines must not be refused their data for no visible reason.
+    """
+    try:
+        listed = _settings(workspace.root).get("data_roots", [])
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise WorkspaceError(f"{workspace.root / _MARK} cannot be read: {exc.strerror or exc}") from exc
+    if not isinstance(listed, list):
+        raise WorkspaceError(
+            f"{workspace.root / _MARK}: data_roots is {listed!r}, not a list",
+            hint='Write "data_roots": ["/a/folder", "az://container/folder"].',
+        )
+    if bad := control_character(listed):
+        raise WorkspaceError(
+            f"{workspace.root / _MARK}: data_roots holds the control character {bad!r}", hint="Remove it."
+        )
+    return [str(root) for root in listed]
+
+
+def allow(workspace: Workspace, place: str) -> None:
+    """List a folder or URL in `workspace.json`, so that documents may read and write there.
+
+    Raises `WorkspaceError` when that file is damaged or cannot be written.
+    """
+    listed = data_roots(workspace)
+    if place in listed:
+        return
+    mark = workspace.root / _MARK
+    try:
+        settings = _settings(workspace.root)
+    except FileNotFoundError:
+        settings = {"format": FORMAT}
+    try:
+        text = json.dumps({**settings, "data_roots": [*listed, place]}, ensure_ascii=False) + "\n"
+        write_whole(mark, text, durable=True)
+    except OSError as exc:
+        raise WorkspaceError(f"{mark} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _settings(root: Path) -> dict[str, object]:
+    """`workspace.json`. Raises `WorkspaceError` when it is damaged, `OSError` when it cannot be read."""
+    try:
+        found = json.loads(read_document(root / _MARK))
+    except ValueError as exc:
+        raise _damaged(root / _MARK, str(exc)) from exc
+    if not isinstance(found, dict):
+        raise _damaged(root / _MARK, "it holds no JSON object")
+    return found
+
+
+def _damaged(mark: Path, why: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"{mark} is damaged: {why}",
+        hint=f'Write it again: {{"format": {FORMAT}}} if you never changed it, or with the folders that you had listed'
+        f' for pipelines to read from, {{"format": {FORMAT}, "data_roots": ["/a/folder"]}}. Nothing else is lost.',
+    )
+
+
+def trust_folder() -> Path:
+    """Where this person's decisions about code are kept."""
     # Outside the workspace: a workspace that someone sends you must not be able to trust itself.
     from platformdirs import user_config_path
 
-    return user_config_path("voxelflow") / "trusted-workspaces.json"
+    return user_config_path("voxelflow")
 
 
-def workspace_of_model(file: Path) -> Workspace | None:
-    """The workspace whose `my_models/` holds the file; None when it lies anywhere else."""
-    folder = file.parent
-    return Workspace(folder.parent) if folder.name == _MODELS and (folder.parent / _MARK).exists() else None
+def _trust_file() -> Path:
+    return trust_folder() / "trusted-workspaces.json"
+
+
+def workspace_of_file(file: Path, folder: str) -> Workspace | None:
+    """The workspace whose folder of that name (`my_models`) holds the file; None when it lies anywhere else."""
+    place = file.parent
+    return Workspace(place.parent) if place.name == folder and (place.parent / _MARK).exists() else None
 
 
 def own_code(workspace: Workspace) -> list[Path]:
     """The files that may run once the workspace is trusted."""
     return sorted(
         path
-        for folder in (workspace.my_nodes, workspace.my_models)
+        for folder in (workspace.my_nodes, workspace.my_models, workspace.my_transforms)
         for path in folder.glob("*.py")
         if not path.name.startswith("_")
     )
 
 
 def is_trusted(workspace: Workspace) -> bool:
-    """Whether this person said that the workspace's own nodes and models may run."""
+    """Whether this person said that the workspace's own nodes, models and transforms may run."""
+    return str(workspace.root.resolve()) in _trusted_roots()
+
+
+def trusted_workspaces() -> list[Workspace]:
+    """The workspaces whose code may run, those that are gone left out."""
+    return [Workspace(Path(root)) for root in _trusted_roots() if (Path(root) / _MARK).exists()]
+
+
+def _trusted_roots() -> list[str]:
     try:
-        listed = json.loads(_trust_file().read_text())
+        listed = json.loads(read_document(_trust_file()))
     except (OSError, ValueError):
-        return False
-    return isinstance(listed, list) and str(workspace.root.resolve()) in listed
+        return []
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
 
 
 def trust(workspace: Workspace) -> None:
+    """Let this person's programs run the workspace's own nodes, models and transforms. Raises `OSError`."""
     path = _trust_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        listed = json.loads(path.read_text())
-    except (OSError, ValueError):
-        listed = []
+    listed = _trusted_roots()
     root = str(workspace.root.resolve())
     if root not in listed:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(sorted([*listed, root]), indent=2) + "\n")
-        temporary.replace(path)
+        write_whole(path, json.dumps(sorted([*listed, root]), indent=2) + "\n", durable=True)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from engine.context import TaskContext
-from engine.datasets import Preview, Report, VolumeDelta, VolumeParquet
-from engine.node import Look, node
-from engine.parameters import Range, Unit
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Preview, Report, VolumeDelta, VolumeParquet
+from engine.declare.node import Look, node
+from engine.declare.parameters import Range, Unit
 
 if TYPE_CHECKING:
     from nodes.inspection.dataset_statistics import Found
 
 
-@node("InspectDataset", version=1, category="Data", imports=("numpy", "pyarrow.parquet"))
+@node(
+    "InspectDataset",
+    version=1,
+    category="Dataset",
+    icon="scan-search",
+    keywords=("histogram", "statistics", "class balance", "data quality", "checksum", "profile"),
+    imports=("numpy", "pyarrow.parquet"),
+)
 def inspect_dataset(
     dataset: VolumeDelta | VolumeParquet,
     *,
     sample: Annotated[int, Range(1, 100_000), Unit("volumes")] = 512,
     ctx: TaskContext,
 ) -> Report:
-    """Count labels, and measure values and files, before a training is paid for.
+    """Count labels, measure values and files, and compare checksums, before a training is paid for.
 
-    Labels are counted over all volumes of the dataset (of its selection, where it is one); values
-    are measured over a sample spread evenly over the files, the same one each time.
+    All bytes are read. Damaged files are reported with what is lost, and left out of the figures. Labels
+    are counted over all volumes of the dataset (of its selection, where it is one); values are measured
+    over a sample spread evenly over the files, the same one each time.
 
     Args:
         dataset: the volumes to look at.
@@ -38,9 +46,9 @@ def inspect_dataset(
 def _on_spark(dataset: VolumeDelta | VolumeParquet, *, sample: int, ctx: TaskContext) -> Report:
     """The same figures, counted by Spark and measured by its tasks."""
     from nodes.inspection.dataset_statistics import measure
-    from nodes.spark.dataset_counts import count_on_spark, measure_on_spark
+    from nodes.spark.dataset_counts import check_on_spark, count_on_spark, measure_on_spark
 
-    return _report(measure(dataset, sample, ctx, count_on_spark, measure_on_spark), ctx)
+    return _report(measure(dataset, sample, ctx, count_on_spark, measure_on_spark, check_on_spark), ctx)
 
 
 def _report(found: Found, ctx: TaskContext) -> Report:

@@ -1,50 +1,50 @@
-"""`NumpyToParquet`: `.npy` volumes into Parquet files of the right size, at the speed of the disk.
-
-Its problems: VF411 the label pattern is wrong; VF412 a label table is needed and there is none;
-VF413 the label table cannot be used; VF414 sampled files have no label; VF415 a label parameter is
-given and not used; VF416 files without a label are refused, and no labels are looked for.
-"""
+"""`NumpyToParquet`: volumes, a file each, into Parquet files of the right size, at the speed of the disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, Preview, VolumeFiles, VolumeParquet
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet
+from engine.declare.node import Look, node
+from engine.diagnostics.rule import Rule
 from engine.errors import DataError
-from engine.node import Look, node
-from engine.parameters import Advanced, PathIn, Policy, Range, Unit
-from nodes.volume_parts import read_parts
+from engine.text import plural
+from nodes.conversion.convert_parameters import ConvertParameters, compile_pattern
 
 if TYPE_CHECKING:
-    from nodes.conversion.convert import Choices
+    import pyarrow as pa
 
+_FEW_FILES = 50_000
+"""Files of a folder whose labels are all looked for before a run; of more only those of a sample."""
+_SEVERAL = re.compile(r"[;|]|,\s*\w")
+"""What stands between several labels in one cell."""
 _ROW_BYTES = 100
 """About what a row takes beside its volume: id, label, page and row-group headers."""
 
 
 # pyarrow looks for pandas when it is first given a list: better while the node before is at work.
-@node("NumpyToParquet", version=1, category="Storage", imports=("pandas", "nodes.conversion.convert"))
+@node(
+    "NumpyToParquet",
+    version=1,
+    category="Conversion",
+    icon="package",
+    keywords=("convert", "npy", "pack", "small files", "petastorm", "quarantine"),
+    imports=("pandas", "nodes.conversion.convert"),
+)
 def numpy_to_parquet(
     files: VolumeFiles,
     *,
-    labels: Literal["auto", "manifest", "folders", "pattern", "none"] = "auto",
-    label_file: Annotated[str | None, PathIn("file")] = None,
-    label_pattern: str = "",
-    unlabelled: Literal["keep", "quarantine"] = "keep",
-    not_finite: Literal["quarantine", "keep"] = "quarantine",
-    max_bad_files: Annotated[int, Range(0), Policy()] = 0,
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78,
-    compression: Literal["none", "zstd", "lz4"] = "none",
-    row_group_rows: Annotated[int, Range(1, 100_000), Advanced()] = 64,
-    threads: Annotated[int, Range(0, 256), Policy(), Advanced()] = 0,
+    parameters: ConvertParameters,
     ctx: TaskContext,
 ) -> VolumeParquet:
-    """Pack many small `.npy` files into few large Parquet files.
+    """Pack many small volumes, `.npy` or another format of VolumeFolder's, into few large Parquet files.
 
-    A volume's id is its path below the folder, with `.npy`, in Unicode NFC. The dataset's shape and
+    A volume's id is its path below the folder, with its ending, in Unicode NFC. The dataset's shape and
     dtype are those of most files in a spread sample; Fortran order and big-endian files are turned.
     A file that cannot be a volume is listed with its reason in quarantine.csv, and converted +
     quarantined is always the number of files found. When the folder grows only the new files are
@@ -52,79 +52,19 @@ def numpy_to_parquet(
 
     Args:
         files: the volumes.
-        labels: where labels come from: a table, sub-folder names (of the first level), a pattern in
-            the file name. Auto takes a given table or pattern, else labels.csv or labels.parquet in
-            the folder, else sub-folder names if every file lies in one. Texts become classes 0, 1,
-            ... in sorted order, numbers stay numbers.
-        label_file: CSV or Parquet table with a column file (or path, id, name) and a column label
-            (or class, target, y).
-        label_pattern: regular expression with a group named label, searched in the file name (in the
-            whole path if it contains a slash), for example _(?P<label>[a-z]+)\\.npy$
-        unlabelled: keep files without a label, or quarantine them.
-        not_finite: what to do with volumes that hold a NaN or an infinity.
-        max_bad_files: stop when more files than this are quarantined.
-        target_file_mb: size of a Parquet file.
-        compression: costs 3-10 times in reading speed; for those who pay for storage.
-        row_group_rows: rows that are read together.
-        threads: files converted side by side; 0 takes the machine's cores. On Spark its tasks decide.
     """
     from nodes.conversion.convert import convert_files
 
-    choices = _choices(
-        labels=labels,
-        label_file=label_file,
-        label_pattern=label_pattern,
-        unlabelled=unlabelled,
-        not_finite=not_finite,
-        max_bad_files=max_bad_files,
-        target_file_mb=target_file_mb,
-        compression=compression,
-        row_group_rows=row_group_rows,
-        threads=threads,
-    )
-    return convert_files(files, choices, ctx)
+    return convert_files(files, parameters, ctx)
 
 
 @numpy_to_parquet.on("spark")
-def _on_spark(files: VolumeFiles, *, ctx: TaskContext, **params: Any) -> VolumeParquet:
-    """The same parts, made by Spark tasks."""
+def _on_spark(files: VolumeFiles, *, parameters: ConvertParameters, ctx: TaskContext) -> VolumeParquet:
+    """The same parts, made by Spark tasks. Delta, which mostly comes next, is loaded meanwhile."""
     from nodes.conversion.convert import convert_files
-    from nodes.spark.convert_chunks import convert_on_spark
+    from nodes.spark.make_chunks import on_spark
 
-    return convert_files(files, _choices(**params), ctx, convert_on_spark)
-
-
-def _choices(**params: Any) -> Choices:
-    from nodes.conversion.convert import Choices
-    from nodes.conversion.labels import LabelRule
-
-    table = params["label_file"]
-    return Choices(
-        labels=LabelRule(params["labels"], Path(table) if table else None, params["label_pattern"]),
-        refuse_unlabelled=params["unlabelled"] == "quarantine",
-        refuse_not_finite=params["not_finite"] == "quarantine",
-        max_bad_files=params["max_bad_files"],
-        target_bytes=params["target_file_mb"] * 1_000_000,
-        compression=params["compression"],
-        row_group_rows=params["row_group_rows"],
-        threads=params["threads"],
-    )
-
-
-@numpy_to_parquet.verify
-def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    """Every part stands with the size it had: one `stat` a part, 3,000 for 650,000 volumes of 360 kB."""
-    dataset = outputs["out"]
-    assert isinstance(dataset, VolumeParquet)
-    for part in read_parts(dataset).parts:
-        path = Path(dataset.uri) / part.path
-        try:
-            size = path.stat().st_size
-        except OSError as exc:
-            return f"{path} cannot be read: {exc.strerror}"
-        if size != part.bytes:
-            return f"{path} has {size} bytes instead of {part.bytes}"
-    return ""
+    return convert_files(files, parameters, ctx, on_spark)
 
 
 @numpy_to_parquet.scan
@@ -133,38 +73,70 @@ def _scan(look: Look) -> Mapping[str, Any]:
     files = look.inputs.get("files")
     if files is None or not files.uri or not files.sample:
         return {}
-    from nodes.conversion.volume_sources import label_file_at
+    from nodes.conversion.formats import endings_of
+    from nodes.conversion.volume_sources import label_file_at, reading_of
 
+    endings = endings_of(reading_of(files.dataset)) if isinstance(files.dataset, VolumeFiles) else (".npy",)
     with label_file_at(files.uri) as found:
-        return _look_for_labels(look.params, files.sample, found)
+        return _look_for_labels(look.params, files, found, endings)
 
 
-def _look_for_labels(params: Mapping[str, Any], sample: Sequence[str], found: Path | None) -> Mapping[str, Any]:
+def _look_for_labels(
+    params: Mapping[str, Any], files: Preview, found: Path | None, endings: tuple[str, ...]
+) -> Mapping[str, Any]:
     import numpy as np
-    import pyarrow as pa
 
-    from nodes.conversion.label_values import nfc
-    from nodes.conversion.labels import LabelRule, find_labels
+    from nodes.conversion.labels import different, find_labels, label_rule, nfc
 
-    table = params["label_file"]
-    rule = LabelRule(params["labels"], Path(table) if table else None, params["label_pattern"], found)
-    ids = nfc(pa.array(sample, pa.string()))
+    rule = label_rule(ConvertParameters(**params), found, endings)
+    names = _names(files)
+    ids = nfc(names)
+    complete = len(names) == files.count
     source = rule.settle(ids)
-    if source == "manifest" and not (table or found):
+    if source == "manifest" and not (rule.file or found):
         return {"no_table": True}
     try:
         labels = find_labels(ids, rule)
     except DataError as exc:
-        # What is wrong with a pattern is told without a scan.
-        return {} if source == "pattern" else {"problem": exc.message, "hint": exc.hint}
+        # What is wrong with a pattern itself is reported without a scan.
+        if source == "pattern" and not _compiles(rule.pattern):
+            return {}
+        return {"problem": exc.message, "hint": exc.hint}
     return {
         "source": source,
-        "told_by": labels.told_by,
+        "origin": labels.origin,
         "looked": len(ids),
         "labelled": int(np.count_nonzero(~np.isnan(labels.values))),
         "conflicts": int(np.count_nonzero(labels.conflicts)),
         "classes": list(labels.classes),
+        "complete": complete,
+        "rows_without_file": labels.rows_without_file if complete else 0,
+        "values": different(labels.values),
+        "columns": labels.columns.column_names,
+        "remarks": list(labels.remarks),
     }
+
+
+def _names(files: Preview) -> pa.StringArray:
+    """All files where they are listed and not too many, else the sampled ones."""
+    import pyarrow as pa
+
+    from engine.storage import manifest
+    from nodes.conversion.volume_sources import reading_of, volumes_of
+
+    if isinstance(files.dataset, VolumeFiles) and files.dataset.count <= _FEW_FILES:
+        with contextlib.suppress(OSError, pa.ArrowException):
+            found = files.dataset
+            return volumes_of(manifest.read(found.manifest), found.uri, reading_of(found))["path"].combine_chunks()
+    return pa.array(files.sample, pa.string())
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        compile_pattern(pattern)
+    except DataError:
+        return False
+    return True
 
 
 @numpy_to_parquet.preview
@@ -173,9 +145,10 @@ def _preview(look: Look) -> Preview:
     facts = look.facts
     _check_label_parameters(look)
     if "problem" in facts:
-        look.problem("VF413", facts["problem"], hint=facts["hint"], parameter=_label_parameter(look.params))
+        look.report(LabelsNotUsable, facts["problem"], hint=facts["hint"], parameter=_label_parameter(look.params))
     if "looked" in facts:
         _check_coverage(look, facts)
+    _check_limit(look, files)
     count, spec = files.count, files.spec
     if spec is not None and facts.get("classes"):
         spec = spec.model_copy(update={"classes": tuple(facts["classes"])})
@@ -190,6 +163,9 @@ def _preview(look: Look) -> Preview:
         bytes=count * (spec.volume_bytes + _ROW_BYTES) if count is not None and spec is not None else None,
         spec=spec,
         labelled=labelled,
+        labels=tuple(facts.get("values", ())),
+        labels_complete=bool(facts.get("complete")),
+        columns=tuple(facts["columns"]) if "columns" in facts else None,
     )
 
 
@@ -198,19 +174,17 @@ def _label_parameter(params: Mapping[str, Any]) -> str:
 
 
 def _check_label_parameters(look: Look) -> None:
-    """What the parameters alone tell: no folder is looked into."""
+    """Problems of the parameters alone: no folder is looked into."""
     params, facts = look.params, look.facts
     source, table, pattern = params["labels"], params["label_file"], params["label_pattern"]
     if source == "pattern" or (source == "auto" and pattern):
-        from nodes.conversion.label_pattern import compile_pattern
-
         try:
             compile_pattern(pattern)
         except DataError as exc:
-            look.problem("VF411", exc.message, hint=exc.hint, parameter="label_pattern")
+            look.report(BadLabelPattern, exc.message, hint=exc.hint, parameter="label_pattern")
     if source == "manifest" and not table and facts.get("no_table"):
-        look.problem(
-            "VF412",
+        look.report(
+            NoLabelTable,
             "labels come from a table, and the folder has no labels.csv or labels.parquet",
             hint="Name the table.",
             parameter="label_file",
@@ -219,16 +193,15 @@ def _check_label_parameters(look: Look) -> None:
     for name, value in (("label_file", table), ("label_pattern", pattern)):
         overruled = source == "auto" and name == "label_pattern" and table
         if value and (overruled or (source != "auto" and name != used)):
-            look.problem(
-                "VF415",
+            look.report(
+                LabelParameterNotUsed,
                 f"is not used: labels come from {'the table' if overruled else source}",
                 hint="Clear it, or choose another source of labels.",
                 parameter=name,
-                severity="warning",
             )
     if source == "none" and params["unlabelled"] == "quarantine":
-        look.problem(
-            "VF416",
+        look.report(
+            AllQuarantined,
             "every file would be quarantined: no labels are looked for",
             hint="Keep unlabelled files, or choose where labels come from.",
             parameter="unlabelled",
@@ -236,15 +209,186 @@ def _check_label_parameters(look: Look) -> None:
 
 
 def _check_coverage(look: Look, facts: Mapping[str, Any]) -> None:
-    missing = facts["looked"] - facts["labelled"] - facts["conflicts"]
+    for remark in facts.get("remarks", ()):
+        look.report(
+            ColumnChanged,
+            remark,
+            hint="Rename the column in the table of labels, or set columns to none.",
+            parameter="columns",
+        )
+    if facts.get("rows_without_file"):
+        look.report(
+            LabelsWithoutFile,
+            f"{facts['origin']} has {plural(facts['rows_without_file'], 'rows')} for which the folder has no file",
+            hint="Name each file by its path below the folder, or remove the rows.",
+            parameter=_label_parameter(look.params),
+        )
+    if several := next((name for name in facts["classes"] if _SEVERAL.search(name)), None):
+        look.report(
+            SeveralLabelsInOne,
+            f"the label {several!r} looks like several: it is taken for one class of its own",
+            hint="A volume has one label. Choose one for each volume, or train a model for each kind of label.",
+            parameter=_label_parameter(look.params),
+        )
+    missing = _without_label(facts)
     if facts["source"] == "none" or not (missing or facts["conflicts"]):
         return
     parts = [f"{missing} have no label"] if missing else []
     parts += [f"{facts['conflicts']} have several different labels"] if facts["conflicts"] else []
-    look.problem(
-        "VF414",
-        f"of {facts['looked']} sampled files {' and '.join(parts)} in {facts['told_by']}",
+    look.report(
+        SampledWithoutLabel,
+        f"of {facts['looked']} {'files' if facts.get('complete') else 'sampled files'} {' and '.join(parts)} in"
+        f" {facts['origin']}",
         hint="Files without a label are kept with an empty one unless you choose to quarantine them.",
         parameter=_label_parameter(look.params),
-        severity="warning",
     )
+
+
+def _without_label(facts: Mapping[str, Any]) -> int:
+    return int(facts["looked"] - facts["labelled"] - facts["conflicts"])
+
+
+def _check_limit(look: Look, files: Preview) -> None:
+    """Report when so many files are known to be refused already that the run cannot succeed."""
+    facts, most = look.facts, look.params["max_bad_files"]
+    by_label = 0
+    if "looked" in facts:
+        by_label = facts["conflicts"]
+        if look.params["unlabelled"] == "quarantine" and facts["source"] != "none":
+            by_label += _without_label(facts)
+    # A file may be bad and have no label: the larger number is certain.
+    certain, why = max(
+        (files.refused, "not readable, or not of the commonest shape"), (by_label, "without a single label")
+    )
+    if certain > most:
+        look.report(
+            TooManyBadFiles,
+            f"at least {plural(certain, 'files')} would be left out ({why}); max_bad_files is {most}, so this run will"
+            " fail",
+            hint="Correct or remove the files, or raise max_bad_files.",
+            parameter="max_bad_files",
+        )
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class BadLabelPattern(Rule):
+    r"""The pattern that finds a label in a file's name is not a regular expression, or has no group named `label`.
+
+    What to do: write the label's place as `(?P<label>...)`, for example `_(?P<label>[a-z]+)\.npy$` for files like
+    scan_cat.npy and scan_dog.npy.
+    """
+
+    code = "VF411"
+    severity = "error"
+    title = "a label pattern that cannot be used"
+
+
+class NoLabelTable(Rule):
+    """`labels` is set to manifest, no `label_file` is given, and the folder has no labels.csv or labels.parquet.
+
+    What to do: name the table in `label_file`: a CSV or Parquet file with the columns `file` and `label`.
+    """
+
+    code = "VF412"
+    severity = "error"
+    title = "a missing label table"
+
+
+class LabelsNotUsable(Rule):
+    """Labels cannot be read from where they should come: the table cannot be read, lacks a column, or has an
+    infinite number as a label; or a pattern takes too long. The message has the reason.
+
+    What to do: correct the table, or choose another source in `labels`. A table needs a column `file` (or path, id,
+    name) and a column `label` (or class, target, y).
+    """
+
+    code = "VF413"
+    severity = "error"
+    title = "labels that cannot be used"
+
+
+class SampledWithoutLabel(Rule):
+    """Some of the sampled files have no label, or several different ones. The first kind is kept without a label
+    unless `unlabelled` says quarantine, and training leaves it out; the second is always quarantined.
+
+    What to do: complete or correct the labels; nothing if the message counts the files that you expect.
+    """
+
+    code = "VF414"
+    severity = "warning"
+    title = "sampled files without a single label"
+
+
+class LabelParameterNotUsed(Rule):
+    """A label table or pattern is given, and labels come from elsewhere, so it has no effect.
+
+    What to do: clear the parameter, or set `labels` to the source that you mean.
+    """
+
+    code = "VF415"
+    severity = "warning"
+    title = "a label parameter without effect"
+
+
+class AllQuarantined(Rule):
+    """`labels` is none, so no file gets a label, and `unlabelled` says to quarantine files without one: not a
+    single volume would be converted.
+
+    What to do: set `unlabelled` to keep, or choose where labels come from.
+    """
+
+    code = "VF416"
+    severity = "error"
+    title = "labels that are required and not looked for"
+
+
+class TooManyBadFiles(Rule):
+    """More files than `max_bad_files` are known to be left out: they cannot be read, differ in shape or dtype from
+    most, have several labels, or none where `unlabelled` is quarantine. The run would stop at the first file too many.
+
+    What to do: correct or remove the files, or raise `max_bad_files` if you can do without them.
+    """
+
+    code = "VF417"
+    severity = "error"
+    title = "more bad files than are allowed"
+
+
+class LabelsWithoutFile(Rule):
+    """The label table has rows that name none of the folder's files: the files are gone, or are called otherwise. These
+    rows have no effect.
+
+    What to do: name each file by its path below the folder, with or without `.npy`; nothing if the rows are of files
+    that you left out.
+    """
+
+    code = "VF418"
+    severity = "warning"
+    title = "labels of files that do not exist"
+
+
+class SeveralLabelsInOne(Rule):
+    """A label such as grey;left looks like several labels in one cell. It becomes a class of its own, beside grey and
+    left: a volume has one label, and exactly one class is right for it. Multi-label training is not supported.
+
+    What to do: choose one label for each volume; or give each kind of label a column, convert once for each of them
+    with `label_column`, and train a model for each.
+    """
+
+    code = "VF419"
+    severity = "warning"
+    title = "several labels in one"
+
+
+class ColumnChanged(Rule):
+    """A column of the label table does not come into the volume table as it is: its name is one that the table has
+    itself (id, label, volume) or that Delta does not take, its values are lists, or the rows of one file differ in it.
+
+    What to do: nothing, if that is well; else change the column, or set `columns` to none.
+    """
+
+    code = "VF420"
+    severity = "info"
+    title = "a column that is changed or left out"

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, Preview, VolumeDelta
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Preview, VolumeDelta
+from engine.declare.node import Look, node
+from engine.declare.parameters import Advanced, Range, Unit
 from engine.errors import UsageError
-from engine.node import Look, node
-from engine.parameters import Advanced, Range, Unit
 from engine.storage import is_url
 
 if TYPE_CHECKING:
-    from nodes.delta.compaction import Target
-    from nodes.delta.delta_table import TableVersion
+    from nodes.table.commit import Committer
+    from nodes.table.compaction import Target
+    from nodes.table.snapshot import TableVersion
 
 
-# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
-@node("OptimizeDelta", version=1, category="Storage", imports=("pandas", "nodes.delta.compaction"), mutates="table")
-def optimize_delta(
-    table: VolumeDelta,
-    *,
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78,
-    min_fill: Annotated[float, Range(0.05, 1), Advanced()] = 0.75,
-    rewrite_layout: Annotated[bool, Advanced()] = False,
-    vacuum: bool = False,
-    vacuum_keep_hours: Annotated[float, Range(0), Unit("h"), Advanced()] = 0,
-    ctx: TaskContext,
-) -> VolumeDelta:
-    """Compact a Delta table's small files into few large ones.
+@dataclass(frozen=True)
+class OptimizeParameters:
+    """The parameters of OptimizeDelta.
 
-    Rows stay as they are, and older versions stay readable until vacuum deletes files that nothing
-    refers to any more.
-
-    Args:
-        table: the table to compact.
+    Attributes:
         target_file_mb: size of the files that come out.
         min_fill: files smaller than this share of the target are written again; larger ones stay.
         rewrite_layout: also write files again that are compressed, have a dictionary or huge row
@@ -45,54 +33,76 @@ def optimize_delta(
         vacuum_keep_hours: with vacuum, also keep what was part of the table within these hours, for
             readers that this workspace does not know.
     """
-    from nodes.delta.compaction import Target, compact
 
-    target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
-    if is_url(table.uri):
-        return _remote(table, target, vacuum, ctx)
-    return _finish(table, compact(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
+    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
+    min_fill: Annotated[float, Range(0.05, 1), Advanced()] = 0.75
+    rewrite_layout: Annotated[bool, Advanced()] = False
+    vacuum: bool = False
+    vacuum_keep_hours: Annotated[float, Range(0), Unit("h"), Advanced()] = 0
+
+    @property
+    def target(self) -> Target:
+        """What the files should be like afterwards."""
+        from nodes.table.compaction import Target
+
+        return Target(self.target_file_mb * 1_000_000, self.min_fill, self.rewrite_layout)
 
 
-@optimize_delta.on("spark")
-def _on_spark(
+# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
+@node(
+    "OptimizeDelta",
+    version=1,
+    category="Tables",
+    icon="shrink",
+    keywords=("compact", "vacuum", "small files", "clean up"),
+    imports=("pandas", "nodes.table.compaction"),
+    mutates="table",
+)
+def optimize_delta(
     table: VolumeDelta,
     *,
-    target_file_mb: int,
-    min_fill: float,
-    rewrite_layout: bool,
-    vacuum: bool,
-    vacuum_keep_hours: float,
+    parameters: OptimizeParameters,
     ctx: TaskContext,
 ) -> VolumeDelta:
-    """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE."""
-    from nodes.delta.compaction import Target
-    from nodes.spark.delta_optimize import compact_on_spark
+    """Compact a Delta table's small files into few large ones.
 
-    target = Target(target_file_mb * 1_000_000, min_fill, rewrite_layout)
-    return _finish(table, compact_on_spark(table, target, ctx), vacuum, vacuum_keep_hours, ctx)
+    Rows stay as they are, and older versions stay readable until vacuum deletes files that nothing
+    refers to any more.
 
+    Args:
+        table: the table to compact.
+    """
+    from nodes.table.compaction import compact
 
-def _remote(table: VolumeDelta, target: Target, vacuum: bool, ctx: TaskContext) -> VolumeDelta:
-    from nodes.delta.remote_compaction import compact_remote
-
-    if vacuum:
+    if parameters.vacuum and is_url(table.uri):
         raise UsageError(
             "a table in object storage is not vacuumed: nobody can tell who reads it",
             hint="Set vacuum to false. DeltaTable.vacuum of the package deltalake deletes what is old enough.",
             parameter="vacuum",
         )
-    out = compact_remote(table, target, ctx).reference(table.selections, known=(table.version, table.data_version))
-    ctx.facts(version=out.version, files_before=table.files, files=out.files, bytes=out.bytes)
-    return out
+    return _finish(table, compact(table, parameters.target, ctx), parameters, ctx)
+
+
+@optimize_delta.on("spark")
+def _on_spark(table: VolumeDelta, *, parameters: OptimizeParameters, ctx: TaskContext) -> VolumeDelta:
+    """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE."""
+    from nodes.spark.delta_optimize import compact_on_spark
+    from nodes.spark.delta_transactions import DeltaTransactions
+
+    return _finish(table, compact_on_spark(table, parameters.target, ctx), parameters, ctx, DeltaTransactions(ctx))
 
 
 def _finish(
-    table: VolumeDelta, done: TableVersion, vacuum: bool, vacuum_keep_hours: float, ctx: TaskContext
+    table: VolumeDelta,
+    done: TableVersion,
+    parameters: OptimizeParameters,
+    ctx: TaskContext,
+    committer: Committer | None = None,
 ) -> VolumeDelta:
-    if vacuum:
-        from nodes.delta.delta_vacuum import vacuum as delete_unneeded
+    if parameters.vacuum:
+        from nodes.table.vacuum import vacuum
 
-        freed = delete_unneeded(table.uri, (table.version, done.version), vacuum_keep_hours, ctx)
+        freed = vacuum(table.uri, (table.version, done.version), parameters.vacuum_keep_hours, ctx, committer)
         older = f"; {freed.kept} stay for older versions that something refers to" if freed.kept else ""
         ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB{older}")
         ctx.facts(vacuumed_files=freed.files, vacuumed_bytes=freed.bytes)
@@ -108,6 +118,6 @@ def _preview(look: Look) -> Preview:
 
 @optimize_delta.verify
 def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    from nodes.delta.delta_check import problem_with
+    from nodes.table.check import problem_with
 
     return problem_with(outputs, for_change)

@@ -1,118 +1,145 @@
-"""`ParquetToDelta`: a Delta table that owns its files, made of Parquet files without copying their bytes.
-
-Its problems: VF431 a folder is given for a table in place; VF432 the table holds other volumes;
-VF433 the table cannot be used.
-"""
+"""`ParquetToDelta`: a Delta table that owns its files, made of Parquet files without copying their bytes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.node import Look, node
+from engine.declare.parameters import Added, Advanced, PathOut
+from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
-from engine.node import Look, node
-from engine.parameters import Advanced, PathOut
-from engine.storage import is_url
-
-_IN_PLACE = "a table in place lies in the Parquet folder, not in a folder of its own"
+from nodes.table import DeletedRows, Existing, Mode
 
 if TYPE_CHECKING:
-    from nodes.delta.delta_table import TableVersion
-    from nodes.delta.ingest_checks import Existing, Mode, Wanted
+    from engine.storage.place import Place
+    from nodes.table.ingest_checks import Wanted
+    from nodes.table.snapshot import TableVersion
+
+    Ingest = Callable[[Place, Wanted, TaskContext], TableVersion]
 
 
-# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
-@node("ParquetToDelta", version=1, category="Storage", imports=("pandas", "nodes.delta.table_ingest"))
-def parquet_to_delta(
-    parquet: VolumeParquet,
-    *,
-    table: Annotated[str, PathOut("folder")] = "",
-    mode: Literal["link", "copy", "in_place"] = "link",
-    existing: Annotated[Literal["keep", "replace"], Advanced()] = "keep",
-    ctx: TaskContext,
-) -> VolumeDelta:
-    """Make a Delta table of Parquet files, or bring it up to date.
+@dataclass(frozen=True)
+class TableParameters:
+    """The parameters of ParquetToDelta.
 
-    Files that are in the table already cost nothing; new ones are added, those that vanished from
-    the Parquet dataset are taken out. Each change is one version of the table.
-
-    Args:
-        parquet: the files of the table.
+    Attributes:
         table: folder of the table, or a place in object storage (az://container/folder,
-            s3://bucket/folder) to which its files are uploaded; empty for one that Voxelflow looks after.
+            s3://bucket/folder, gs://bucket/folder) to which its files are uploaded; empty for one
+            that Voxelflow looks after.
         mode: link gives the table its own names for the same bytes (a copy where the disk cannot
             link), copy writes them again, in_place makes the Parquet folder itself the table. In
             object storage link and copy are the same.
         existing: what happens to rows that came into the table from elsewhere. keep leaves them, replace
             takes them out.
+        deleted_rows: what happens to rows of these files that other programs deleted from the table, by
+            a DELETE, an overwrite or a return to an older version. leave_out leaves them out, restore
+            brings them back. With existing set to replace, restore fills the table again.
     """
-    from nodes.delta.table_ingest import ingest
 
-    return _table_of(parquet, table, mode, existing, ctx, ingest)
+    table: Annotated[str, PathOut("folder")] = ""
+    mode: Mode = "link"
+    existing: Annotated[Existing, Advanced()] = "keep"
+    deleted_rows: Annotated[DeletedRows, Advanced(), Added()] = "leave_out"
+
+
+# pyarrow looks for pandas when it is first given a list: better while the node before is at work.
+@node(
+    "ParquetToDelta",
+    version=1,
+    category="Tables",
+    icon="database",
+    keywords=("delta lake", "ingest", "import", "append", "merge", "upsert"),
+    imports=("pandas", "nodes.table.ingest"),
+)
+def parquet_to_delta(
+    parquet: VolumeParquet,
+    *,
+    parameters: TableParameters,
+    ctx: TaskContext,
+) -> VolumeDelta:
+    """Make a Delta table of Parquet files, or bring it up to date.
+
+    Files that are in the table already cost nothing; new ones are added, those that vanished from
+    the Parquet dataset are taken out. Each change is one version of the table. Rows that break a constraint of
+    the table (NOT NULL, CHECK, invariants, generated columns) are refused before anything is added. A column that the
+    table does not have yet joins it, and is null in its older rows; one that has another type there is refused.
+
+    What other programs deleted from the table stays deleted, be it some rows, a file or all of it; a
+    Parquet file that is new, or that changed since, comes. The log says how many rows are left out.
+
+    Args:
+        parquet: the files of the table.
+    """
+    from nodes.table.ingest import ingest
+
+    return _table_of(parquet, parameters, ctx, ingest)
 
 
 @parquet_to_delta.on("spark")
-def _on_spark(parquet: VolumeParquet, *, table: str, mode: Mode, existing: Existing, ctx: TaskContext) -> VolumeDelta:
-    """A new table is made by Delta itself; what follows is the same ledger and the same commits."""
-    from nodes.delta.table_ingest import ingest
+def _on_spark(parquet: VolumeParquet, *, parameters: TableParameters, ctx: TaskContext) -> VolumeDelta:
+    """The same table and ledger; a new one is made by Delta itself, and every commit is one of its transactions."""
+    from nodes.spark.constraint_check import count_on_spark
     from nodes.spark.convert_to_delta import convert_to_delta
+    from nodes.spark.delta_transactions import DeltaTransactions
+    from nodes.table.ingest import ingest
 
-    return _table_of(parquet, table, mode, existing, ctx, partial(ingest, make=convert_to_delta))
+    on_spark = partial(ingest, make=convert_to_delta, count=count_on_spark, committer=DeltaTransactions(ctx))
+    return _table_of(parquet, parameters, ctx, on_spark)
 
 
-def _table_of(
-    parquet: VolumeParquet,
-    table: str,
-    mode: Mode,
-    existing: Existing,
-    ctx: TaskContext,
-    ingest: Callable[[Path, Wanted, TaskContext], TableVersion],
-) -> VolumeDelta:
-    from nodes.delta.ingest_checks import SpecDiffers, Wanted
-    from nodes.volume_parts import read_parts
+def _table_of(parquet: VolumeParquet, parameters: TableParameters, ctx: TaskContext, ingest: Ingest) -> VolumeDelta:
+    from engine.storage.place import LocalPlace
+    from nodes.table.ingest_checks import SpecDiffers, Wanted
+    from nodes.volume_file.parts import read_parts
 
     parts = read_parts(parquet).parts
-    spec = _spec(parquet)
-    wanted = Wanted(parquet, spec, parts, mode, existing)
-    if is_url(table):
-        return _remote_table_of(table, wanted, ctx)
-    if mode == "in_place":
-        root = Path(parquet.uri)
-        if table and _folder(table) != root.absolute():
+    if parquet.spec is None:
+        raise DataError(
+            f"the shape of the volumes in {parquet.uri} is not known", hint="Make them with NumpyToParquet."
+        )
+    table, mode = parameters.table, parameters.mode
+    earlier = tuple(ctx.earlier_places(parquet.uri, table or str(ctx.shared)))
+    wanted = Wanted(parquet, parquet.spec, parts, mode, parameters.existing, parameters.deleted_rows, earlier)
+    place = _place(table or str(_own_table(ctx.shared)))
+    if mode == "in_place" and isinstance(place, LocalPlace):
+        folder = Path(parquet.uri)
+        if table and place.root != folder.absolute():
             raise UsageError(
-                f"the table cannot lie at {table} and in place at {root}",
+                f"the table cannot lie at {table} and in place at {folder}",
                 hint="Leave the table's folder empty for mode in_place.",
                 parameter="table",
             )
-    else:
-        root = _folder(table) if table else ctx.shared / "table"
-    try:
-        made = ingest(root, wanted, ctx)
-    except SpecDiffers:
-        if table or mode == "in_place":
-            raise
-        # A table of our own whose volumes have another shape or other classes now: a new one beside it.
-        root = ctx.shared / f"table-{hashlib.blake2b(spec.model_dump_json().encode(), digest_size=4).hexdigest()}"
-        made = ingest(root, wanted, ctx)
-    out = made.reference(str(root))
+        place = LocalPlace(folder)
+    # A table of our own whose volumes have another shape, other classes or types of columns now: a new one beside it.
+    forms = iter(()) if table or mode == "in_place" else _forms(wanted)
+    while True:
+        try:
+            made = ingest(place, wanted, ctx)
+            break
+        except SpecDiffers:
+            if (text := next(forms, None)) is None:
+                raise
+            form = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+            place = LocalPlace(ctx.shared / f"table-{form}")
+    out = made.reference(str(place))
     ctx.facts(version=out.version, files=out.files, volumes=out.count, bytes=out.bytes)
     return out
 
 
-def _remote_table_of(table: str, wanted: Wanted, ctx: TaskContext) -> VolumeDelta:
-    from engine.storage.objects import RemotePath
-    from nodes.delta.remote_ingest import ingest_remote
+def _forms(wanted: Wanted) -> Iterator[str]:
+    """What makes a table of our own another one: the form of its volumes, and then the types of its columns too."""
+    from nodes.table.ingest_checks import columns_of
 
-    if wanted.mode == "in_place":
-        raise UsageError(_IN_PLACE, hint="Leave the table's folder empty, or choose mode link.", parameter="table")
-    out = ingest_remote(RemotePath.at(table), wanted, ctx).reference()
-    ctx.facts(version=out.version, files=out.files, volumes=out.count, bytes=out.bytes)
-    return out
+    spec = wanted.spec.model_dump_json()
+    yield spec
+    yield spec + columns_of(wanted, wanted.parts[0]).to_json()
 
 
 @parquet_to_delta.preview
@@ -120,70 +147,102 @@ def _preview(look: Look) -> Preview:
     given = look.inputs.get("parquet", Preview(kind="VolumeParquet"))
     place = look.params["table"] or None
     if place and look.params["mode"] == "in_place":
-        look.problem(
-            "VF431",
-            _IN_PLACE,
+        look.report(
+            FolderForTableInPlace,
+            "a table in place lies in the Parquet folder, not in a folder of its own",
             hint="Leave the table's folder empty, or choose mode link.",
             parameter="table",
         )
     if "problem" in look.facts:
-        look.problem("VF433", look.facts["problem"], hint=look.facts["hint"], parameter="table")
+        look.report(TableNotUsable, look.facts["problem"], hint=look.facts["hint"], parameter="table")
     there = VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None
     # Classes are known for sure only after the conversion.
     if there and given.spec and (there.shape, there.dtype) != (given.spec.shape, given.spec.dtype):
-        look.problem(
-            "VF432",
+        look.report(
+            TableHoldsOthers,
             f"the table {place} holds volumes of {there.describe()}, these are {given.spec.describe()}",
             hint="Choose another folder for the table.",
             parameter="table",
         )
-    known = {} if place is None else {"count": None, "bytes": None, "labelled": None}
+    known = (
+        {}
+        if place is None
+        else {"count": None, "bytes": None, "labelled": None, "labels_complete": False, "columns": None}
+    )
     return given.model_copy(update={"kind": "VolumeDelta", "uri": place, "sample": ()} | known)
 
 
 @parquet_to_delta.scan
 def _scan(look: Look) -> Mapping[str, Any]:
-    """What a table that stands at the chosen folder holds."""
-    from nodes.delta.delta_table import is_table, open_table
+    """What a table at the chosen place holds."""
+    if not look.params["table"]:
+        return {}  # without loading what reads tables: every look at a pipeline comes here
+    from nodes.table.snapshot import is_table, open_table
 
-    place = look.params["table"]
-    if is_url(place):
-        return _scan_remote(place)
-    if not place or not is_table(_folder(place)):
-        return {}
     try:
-        return {"spec": open_table(_folder(place)).spec.model_dump(mode="json")}
-    except DataError as exc:
-        return {"problem": exc.message, "hint": exc.hint}
-
-
-def _scan_remote(place: str) -> Mapping[str, Any]:
-    from engine.storage.objects import RemotePath
-    from nodes.delta.remote_table import is_remote_table, open_remote
-
-    root = RemotePath.at(place)
-    try:
-        return {"spec": open_remote(root).spec.model_dump(mode="json")} if is_remote_table(root) else {}
+        place = _place(look.params["table"])
+        return {"spec": open_table(place).spec.model_dump(mode="json")} if is_table(place) else {}
     except DataError as exc:
         return {"problem": exc.message, "hint": exc.hint}
 
 
 @parquet_to_delta.verify
 def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
-    from nodes.delta.delta_check import problem_with
+    from nodes.table.check import problem_with
 
     return problem_with(outputs, for_change)
 
 
-def _folder(text: str) -> Path:
-    from nodes.delta.delta_table import local_folder
+@parquet_to_delta.writes
+def _writes(inputs: Mapping[str, Dataset], params: Mapping[str, Any], shared: Path) -> str:
+    return inputs["parquet"].uri if params["mode"] == "in_place" else params["table"] or str(_own_table(shared))
 
-    return local_folder(text).expanduser().absolute()
+
+def _own_table(shared: Path) -> Path:
+    """The table that Voxelflow looks after."""
+    return shared / "table"
 
 
-def _spec(parquet: VolumeParquet) -> VolumeSpec:
-    if parquet.spec is None:
-        raise DataError(
-            f"the shape of the volumes in {parquet.uri} is not known", hint="Make them with NumpyToParquet."
-        )
-    return parquet.spec
+def _place(text: str) -> Place:
+    from engine.storage.place import LocalPlace, place_at
+
+    place = place_at(text)
+    return LocalPlace(place.root.expanduser().absolute()) if isinstance(place, LocalPlace) else place
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class FolderForTableInPlace(Rule):
+    """With the mode in_place the folder of the Parquet files becomes the table. A folder in `table` contradicts it.
+
+    What to do: clear `table`, or set `mode` to link, which gives the table files of its own without copying bytes.
+    """
+
+    code = "VF431"
+    severity = "error"
+    title = "a folder for a table in place"
+
+
+class TableHoldsOthers(Rule):
+    """The folder has a table already, whose volumes have another shape or dtype than the new ones. A table holds
+    one form.
+
+    What to do: choose another folder in `table`, or leave it empty for one that Voxelflow looks after.
+    """
+
+    code = "VF432"
+    severity = "error"
+    title = "a table of other volumes"
+
+
+class TableNotUsable(Rule):
+    """The table at the chosen place cannot be read or cannot be written safely: it is damaged, is not a table of
+    volumes, or uses a Delta feature that is not supported. It is refused rather than read wrongly.
+
+    What to do: what the message says, or choose another folder in `table`.
+    """
+
+    code = "VF433"
+    severity = "error"
+    title = "a table that cannot be used"

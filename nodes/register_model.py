@@ -1,22 +1,25 @@
-"""`RegisterModel`: a model into MLflow's registry, and the alias to it if it is the best one.
-
-Its problems: VF541 a name that MLflow does not take.
-"""
+"""`RegisterModel`: a model into MLflow's registry, and the alias to it if it is the best one."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, Preview, Report, TrainedModel
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
+from engine.declare.node import Look, node
+from engine.declare.parameters import Advanced
+from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
-from engine.node import Look, node
-from engine.parameters import Advanced
+from engine.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from engine.tracking.models import Candidate, Registered
 
 _NAME = re.compile(r"[^/:%.'\"`\x00-\x1f][^/:%'\"`\x00-\x1f]*")
 _ALIAS = re.compile(r"(?!v\d+$)(?!latest$)[A-Za-z0-9_-]+", re.IGNORECASE)
@@ -25,7 +28,16 @@ _HELD_BACK = "val_"
 
 
 # MLflow takes seconds to import: they pass while the node before is at work.
-@node("RegisterModel", version=1, category="Use", imports=("mlflow.tracking",), anywhere="talks to MLflow")
+@node(
+    "RegisterModel",
+    version=1,
+    category="Deployment",
+    icon="tag",
+    keywords=("mlflow", "registry", "publish", "production", "alias", "deploy"),
+    imports=("mlflow.tracking",),
+    needs=("mlflow",),
+    anywhere="talks to MLflow",
+)
 def register_model(
     model: TrainedModel,
     evaluation: Report | None = None,
@@ -52,19 +64,18 @@ def register_model(
         metric: the figure that decides, as the report or the training calls it (auc, accuracy, f1 ...).
         better: whether higher or lower is better. Auto takes lower for losses and errors.
     """
-    from engine.tracking.registry import Candidate, register
+    from engine.tracking.models import Candidate, register
     from engine.workspace import Workspace
-    from nodes.prediction.model_card import read_card
-    from nodes.registration_report import write_registration
+    from nodes.prediction.inputs import read_card
     from nodes.training.trained_model import MLFLOW_MODEL
 
     _check_names(name, alias)
     if ctx.workspace is None:
         raise UsageError(
-            "there is no workspace that tells where MLflow is", hint="Run the pipeline with `voxelflow run`."
+            "there is no workspace, which says where MLflow is", hint="Run the pipeline with `voxelflow run`."
         )
     digest = read_card(Path(model.uri)).digest()
-    told, value = _figure(model, evaluation, metric, digest)
+    measured, value = _figure(model, evaluation, metric, digest)
     data = str(evaluation.figures.get("data", "")) if evaluation else ""
     tags = {"voxelflow.run_id": ctx.run_id, "voxelflow.node": ctx.node_id, "voxelflow.data": data}
     candidate = Candidate(
@@ -72,7 +83,7 @@ def register_model(
         alias=alias,
         folder=Path(model.uri) / MLFLOW_MODEL,
         digest=digest,
-        metric=told,
+        metric=measured,
         value=value,
         higher_is_better=better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER)),
         tags={key: text for key, text in tags.items() if text},
@@ -80,12 +91,12 @@ def register_model(
     registered, location = register(Workspace(ctx.workspace), candidate, ctx.commit_point)
     if not registered.aliased and registered.previous_value is None:
         ctx.warn(
-            f"version {registered.previous} has the alias {alias} and no figure for {told}: the alias stays;"
+            f"version {registered.previous} has the alias {alias} and no figure for {measured}: the alias stays;"
             " move it by hand in MLflow if this version is better"
         )
     if registered.previous_data and data and registered.previous_data != data:
         ctx.warn(f"version {registered.previous} was measured on other volumes than this one")
-    path, figures = write_registration(ctx.out, candidate, registered, location)
+    path, figures = _write_registration(ctx.out, candidate, registered, location)
     ctx.facts(**figures)
     ctx.info(_in_words(figures))
     return Report(uri=str(path), figures=figures)
@@ -142,7 +153,7 @@ def _in_words(figures: Mapping[str, float | int | str]) -> str:
 def _preview(look: Look) -> Preview:
     if problem := _name_problem(look.params["name"], look.params["alias"]):
         parameter, text, hint = problem
-        look.problem("VF541", text, hint=hint, parameter=parameter)
+        look.report(NameNotTaken, text, hint=hint, parameter=parameter)
     return Preview(kind="Report")
 
 
@@ -156,3 +167,40 @@ def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
         if now and before is not None and shown(now) != before:
             return f"it is registered at {before}, and MLflow is at {shown(now)} now"
     return ""
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class NameNotTaken(Rule):
+    """MLflow's registry would refuse the name of the model or the alias, and that only after the training.
+
+    What to do: use letters, digits, - and _ (a name may have blanks). latest and v1, v2, ... cannot be aliases,
+    because MLflow uses them itself.
+    """
+
+    code = "VF541"
+    severity = "error"
+    title = "a name that MLflow does not take"
+
+
+def _write_registration(
+    folder: Path, candidate: Candidate, registered: Registered, location: str
+) -> tuple[Path, dict[str, float | int | str]]:
+    """Write `registration.json` into the folder; gives its path and the figures in it."""
+    figures: dict[str, float | int | str] = {
+        "name": candidate.name,
+        "version": registered.version,
+        "alias": candidate.alias,
+        "is_best": int(registered.aliased),
+        "metric": candidate.metric,
+        "value": candidate.value,
+        "previous_version": registered.previous,
+        "model": candidate.digest,
+        "location": location,
+    }
+    if registered.previous_value is not None:
+        figures["previous_value"] = registered.previous_value
+    path = folder / "registration.json"
+    write_whole(path, json.dumps(figures, indent=2, ensure_ascii=False) + "\n", durable=True)
+    return path, figures

@@ -1,24 +1,23 @@
-"""`SyntheticVolumes`: labelled seismic-like volumes of any count and shape, to try a pipeline without data.
-
-Its problems: VF421 the shape has no axis of voxels and one of channels; VF422 fewer volumes than classes.
-"""
+"""`SyntheticVolumes`: labelled seismic-like volumes of any count and shape, to try a pipeline without data."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from engine.context import TaskContext
-from engine.datasets import Preview, VolumeFiles, VolumeSpec
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Preview, VolumeFiles, VolumeSpec
+from engine.declare.node import Look, node
+from engine.declare.parameters import Extendable, Range, Unit
+from engine.declare.progress import track
+from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
-from engine.node import Look, node
-from engine.parameters import Extendable, Range, Unit
-from engine.progress import track
-from nodes.durable_files import place
-from nodes.synthetic.seismic_classes import MAX_CLASSES, class_names
+from engine.storage.files import flush_many, remove_partial, size_problem, whole_file
+from nodes.synthetic import MAX_CLASSES, class_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,12 +26,16 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 128
 _BATCH = 32
+_LISTING = "files.arrow"
+"""Names and sizes of all files in the folder, the table of labels among them."""
 
 
 @node(
     "SyntheticVolumes",
     version=1,
     category="Sources",
+    icon="wand-sparkles",
+    keywords=("example data", "generate", "demo", "simulate"),
     imports=("numpy", "pyarrow"),
     anywhere="makes its files where the others read them",
 )
@@ -62,8 +65,8 @@ def synthetic_volumes(
         noise: noise relative to the signal; 0 is easiest to learn.
         seed: another seed gives other volumes.
     """
-    from engine import manifest
-    from nodes.conversion.volume_listing import volumes_of
+    from engine.storage import manifest
+    from nodes.conversion.volume_sources import volumes_of
     from nodes.synthetic.seismic import SeismicMaker
 
     if len(shape) < 2:
@@ -75,7 +78,10 @@ def synthetic_volumes(
     _make_files(folder, count, spec, maker, ctx)
     _write_labels(folder, count, names, seed)
     listing = manifest.list_folder(folder, ("**/*.npy", "labels.csv"))
+    manifest.write(listing, ctx.out / _LISTING)
     volumes = volumes_of(listing)
+    # Before the listing names them; all at once, since each flush of one file waits for the disk.
+    flush_many(chain((folder / _name(index) for index in range(count)), [folder / "labels.csv", folder]))
     path = ctx.out / "volumes.arrow"
     manifest.write(volumes, path)
     return VolumeFiles(
@@ -83,25 +89,43 @@ def synthetic_volumes(
     )
 
 
+@synthetic_volumes.verify
+def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
+    """Every volume and the table of labels stand with the sizes they had."""
+    from engine.storage import manifest
+
+    volumes = outputs["out"]
+    assert isinstance(volumes, VolumeFiles)
+    listing = Path(volumes.manifest).with_name(_LISTING)
+    try:
+        entries = manifest.entries(manifest.read(listing if listing.exists() else volumes.manifest))
+    except (OSError, ValueError) as exc:
+        return f"the list of its files, {volumes.manifest}, cannot be read: {exc}"
+    for entry in () if for_change else entries:
+        path = f"{volumes.uri}/{entry.path}"
+        if problem := size_problem(path, entry.size):
+            return f"{path} {problem}"
+    return ""
+
+
 @synthetic_volumes.preview
 def _preview(look: Look) -> Preview:
     params = look.params
     count, shape = params["count"], tuple(params["shape"])
     if len(shape) < 2:
-        look.problem(
-            "VF421",
+        look.report(
+            ShapeTooShort,
             "needs at least one axis of voxels and, last, the number of channels",
             hint="For example 30, 30, 10, 10.",
             parameter="shape",
         )
         return Preview(kind="VolumeFiles", count=count)
     if count < params["classes"]:
-        look.problem(
-            "VF422",
+        look.report(
+            FewerVolumesThanClasses,
             f"{count} volumes cannot show {params['classes']} classes",
             hint="Make more volumes, or fewer classes.",
             parameter="count",
-            severity="warning",
         )
     spec = VolumeSpec(shape=shape, dtype=params["dtype"], classes=tuple(sorted(class_names(params["classes"]))))
     return Preview(
@@ -112,12 +136,15 @@ def _preview(look: Look) -> Preview:
 def _make_files(folder: Path, count: int, spec: VolumeSpec, maker: SeismicMaker, ctx: TaskContext) -> None:
     """Make the files that are not there, whole each: by a link to an earlier result's, else afresh."""
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [i for i, is_there in enumerate(_present(folder, count, spec)) if not is_there]
+    remove_partial(folder)
+    size = _file_bytes(spec)
+    missing = [i for i, is_there in enumerate(_present(folder, count, size)) if not is_there]
     bases = [
         d for d in (*ctx.extends.values(), *ctx.previous.values()) if isinstance(d, VolumeFiles) and d.spec == spec
     ]
     for base in bases:
-        missing = [i for i in missing if i >= base.count or not _link(Path(base.uri) / _name(i), folder / _name(i))]
+        known = Path(base.uri)
+        missing = [i for i in missing if i >= base.count or not _link(known / _name(i), folder / _name(i), size)]
     batches = [missing[i : i + _BATCH] for i in range(0, len(missing), _BATCH)]
 
     def make(batch: Sequence[int]) -> int:
@@ -135,16 +162,29 @@ def _make_files(folder: Path, count: int, spec: VolumeSpec, maker: SeismicMaker,
             raise
 
 
-def _present(folder: Path, count: int, spec: VolumeSpec) -> bytearray:
+def _file_bytes(spec: VolumeSpec) -> int:
+    """The size of each volume's file, its header included."""
+    import io
+
+    import numpy as np
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": np.dtype(spec.dtype).str, "fortran_order": False, "shape": spec.shape}
+    )
+    return header.tell() + spec.volume_bytes
+
+
+def _present(folder: Path, count: int, size: int) -> bytearray:
     """One byte a volume: 1 when its file is there, whole."""
     there = bytearray(count)
     with os.scandir(folder) as entries:
         for entry in entries:
             stem, _, suffix = entry.name.partition(".")
             if suffix == "npy" and stem.isdecimal() and int(stem) < count:
-                there[int(stem)] = entry.stat().st_size > spec.volume_bytes
+                there[int(stem)] = entry.stat().st_size == size
                 if not there[int(stem)]:
-                    # A power cut can leave a renamed file empty.
+                    # A power cut can leave a renamed file empty, and somebody may have cut it short.
                     os.unlink(entry.path)
     return there
 
@@ -153,10 +193,14 @@ def _name(index: int) -> str:
     return f"{index:07d}.npy"
 
 
-def _link(source: Path, target: Path) -> bool:
-    """Let `target` be the same file as `source`, with its modification time; False if there is none."""
+def _link(source: Path, target: Path, size: int) -> bool:
+    """Let `target` be the same file as `source`, with its modification time; False if there is none of this size."""
+    from engine.storage.place import link_or_copy
+
+    if size_problem(source, size):
+        return False
     try:
-        place(source, target, "link")
+        link_or_copy(source, target, "link")
     except FileNotFoundError:
         return False
     return True
@@ -165,20 +209,43 @@ def _link(source: Path, target: Path) -> bool:
 def _save(path: Path, volume: NDArray[Any], ctx: TaskContext) -> None:
     import numpy as np
 
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("wb") as sink:
-        np.save(sink, volume, allow_pickle=False)
-    ctx.commit_point("synthetic:file-written")
-    temporary.replace(path)
+    with whole_file(path, durable=False) as temporary:
+        with temporary.open("wb") as sink:
+            np.save(sink, volume, allow_pickle=False)
+        ctx.commit_point("synthetic:file-written")
     ctx.commit_point("synthetic:file-renamed")
 
 
 def _write_labels(folder: Path, count: int, names: Sequence[str], seed: int) -> None:
     from nodes.synthetic.seismic import class_of
 
-    temporary = folder / ".labels.csv"
-    with temporary.open("w", encoding="utf-8") as sink:
+    with whole_file(folder / "labels.csv", durable=False) as temporary, temporary.open("w", encoding="utf-8") as sink:
         sink.write("file,label\n")
         for index in range(count):
             sink.write(f"{_name(index)},{names[class_of(index, seed, len(names))]}\n")
-    temporary.replace(folder / "labels.csv")
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class ShapeTooShort(Rule):
+    """The shape of a volume has its axes of voxels first and the number of channels last, so it has two numbers or
+    more.
+
+    What to do: write for example 30, 30, 10, 10 for 30x30x10 voxels with 10 channels.
+    """
+
+    code = "VF421"
+    severity = "error"
+    title = "a shape without voxels or channels"
+
+
+class FewerVolumesThanClasses(Rule):
+    """With fewer volumes than classes some class has no example, and a training cannot learn it.
+
+    What to do: raise `count`, or lower `classes`.
+    """
+
+    code = "VF422"
+    severity = "warning"
+    title = "fewer volumes than classes"

@@ -1,80 +1,169 @@
-"""`VolumeFolder`: a folder of `.npy` volumes as the beginning of a pipeline.
-
-Its problems: VF401 no volume in the folder; VF402 every sampled file is bad; VF403 some are;
-VF404 the sampled volumes differ in shape or dtype.
-"""
+"""`VolumeFolder`: a folder of volumes as the beginning of a pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from engine.context import TaskContext
-from engine.datasets import Preview, VolumeFiles, VolumeSpec
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Preview, VolumeFiles, VolumeSpec
+from engine.declare.node import Look, node
+from engine.declare.parameters import Added, Advanced, PathIn
+from engine.diagnostics.rule import Rule
+from engine.diagnostics.rules import PackageMissing
 from engine.errors import DataError
-from engine.node import Look, node
-from engine.parameters import PathIn
+from engine.extras import missing, missing_text
+from nodes.conversion.formats import NPY, Reading, format_named, formats
 
-_TOLD = 3
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Three endings are compared faster than one pattern with [nN][pP][yY], and nobody writes the others.
+VOLUME_FILES = ("**/*.npy", "**/*.NPY", "**/*.Npy")
+_EXAMPLES = 3
 """Bad files that a scan names."""
+_SAMPLED = 64
+"""Headers that a scan reads."""
+_SAMPLED_BYTES = 32 << 20
+"""What a scan copies of files in object storage to read their headers; larger ones are not looked at."""
+_MOST_COLLECTED = 2_000
+"""Files of volumes of several files each that a scan puts together: it takes some milliseconds for each."""
+FormatName = Literal[
+    "auto", "npy", "nifti", "dicom", "nrrd", "metaimage", "tiff", "hdf5", "zarr", "segy", "matlab", "npz"
+]
 
 
 @node(
     "VolumeFolder",
     version=1,
     category="Sources",
+    icon="folder-input",
+    keywords=(
+        "numpy",
+        "npy",
+        "files",
+        "import",
+        "load",
+        "read",
+        "nifti",
+        "dicom",
+        "tiff",
+        "hdf5",
+        "zarr",
+        "nrrd",
+        "matlab",
+        "seismic",
+        "segy",
+    ),
     imports=("numpy", "pyarrow.compute"),
     uses_all_cores=False,
     anywhere="only names files",
 )
 def volume_folder(
     *,
-    folder: Annotated[str, PathIn("folder", "**/*.npy", "labels.csv", "labels.parquet")],
+    folder: Annotated[
+        str,
+        PathIn(
+            "folder",
+            *VOLUME_FILES,
+            "labels.csv",
+            "labels.parquet",
+            kinds="nodes.conversion.formats:file_kinds",
+            kind_parameter="format",
+            holds="volumes",
+        ),
+    ],
+    format: Annotated[FormatName, Added()] = "auto",
+    dataset: Annotated[str, Added(), Advanced()] = "",
     ctx: TaskContext,
 ) -> VolumeFiles:
-    """Take the `.npy` volumes of a folder and its sub-folders.
+    """Take the volumes of a folder and its sub-folders: NumPy, NIfTI, DICOM, TIFF and more.
 
-    Every file is one volume: voxels first, channels last, e.g. 30 x 30 x 10 x 10. Shape and dtype are
+    Every file is one volume: axes X, Y, Z, then channels, e.g. 30 x 30 x 10 x 10. Shape and dtype are
     those of most files in a sample of 256, evenly spread over the sorted listing. A `labels.csv` or
     `labels.parquet` in the folder is found by NumpyToParquet.
 
+    The ending may also be in capitals. Links to files and to sub-folders are followed, each folder once. A link whose
+    target is missing, as git-annex and DVC leave them, and what is no regular file, counts as a file that cannot be
+    read.
+
     Args:
         folder: folder with the volumes, or a place in object storage (az://container/folder,
-            s3://bucket/folder); hidden files and folders are left out.
+            s3://bucket/folder, gs://bucket/folder), from which volumes of one file each are read (no DICOM series,
+            NRRD, MetaImage, Zarr); hidden files and folders are left out.
+        format: which files to take. Auto takes .npy files where there are any, else those of the format that most
+            files have.
+        dataset: which array of each file is the volume, by its name or path in the file, for formats that hold
+            several (.npz, HDF5, MATLAB, Zarr). Empty takes the only one. For SEG-Y the bytes of the inline and
+            crossline numbers in the trace headers, where they are not at their usual places: 189,193.
     """
-    from engine import manifest
-    from nodes.conversion.npy_files import sample_headers, spread
-    from nodes.conversion.volume_listing import volumes_of
+    from engine.storage import manifest
+    from nodes.conversion.npy_files import spread
+    from nodes.conversion.volume_sources import refuse_url, sample_headers, volumes_of
 
-    volumes = volumes_of(manifest.read(ctx.inputs_found["folder"]))
+    listing = manifest.read(ctx.inputs_found["folder"])
+    reading = _reading(format, dataset, listing["path"])
+    refuse_url(folder, reading)
+    volumes = volumes_of(listing, folder, reading)
     count = len(volumes)
     if count == 0:
-        raise DataError(f"there is no .npy file in {folder}", hint="Choose the folder with the volumes.")
+        raise DataError(f"there are no volumes in {folder}", hint="Choose the folder with the volumes.")
     path = ctx.out / "volumes.arrow"
     manifest.write(volumes, path)
-    sample = sample_headers(folder, volumes["path"].take(spread(count)).to_pylist())
+    sample = sample_headers(folder, volumes["path"].take(spread(count)).to_pylist(), reading)
     return VolumeFiles(
-        uri=folder, manifest=str(path), count=count, bytes=manifest.total_bytes(volumes), spec=sample.majority
+        uri=folder,
+        manifest=str(path),
+        count=count,
+        bytes=manifest.total_bytes(volumes),
+        spec=sample.majority,
+        format=reading.format,
+        dataset=reading.dataset,
     )
+
+
+def _reading(chosen: str, dataset: str, paths: pa.ChunkedArray) -> Reading:
+    """How the listed files are read. The listing has those of one format, which "auto" finds again by their endings."""
+    if chosen != "auto":
+        return NPY if chosen == "npy" else Reading(chosen, dataset)
+    import pyarrow.compute as pc
+
+    from nodes.conversion.volume_sources import is_volume
+
+    counts = {name: pc.sum(is_volume(paths, Reading(name))).as_py() or 0 for name in ("npy", *formats())}
+    best = "npy" if counts["npy"] else max(counts, key=lambda name: counts[name])
+    return NPY if not counts[best] or best == "npy" else Reading(best, dataset)
 
 
 @volume_folder.scan
 def _scan(look: Look) -> Mapping[str, Any]:
-    from nodes.conversion.npy_files import sample_headers
-    from nodes.conversion.volume_sources import label_table_sizes
+    from engine.storage import manifest
+    from nodes.conversion.npy_files import spread
+    from nodes.conversion.volume_sources import label_table_sizes, sample_headers, volumes_of
 
     found = look.paths["folder"]
-    sample = sample_headers(found.path, [name for name in found.sample if name.endswith(".npy")])
-    majority = sample.majority
     tables = label_table_sizes(found.path)
-    return {
+    facts = {"label_tables": len(tables), "label_table_bytes": sum(tables)}
+    reading = Reading(found.file_kind or "npy", look.params.get("dataset", "") if found.file_kind else "")
+    if reading == NPY:
+        names = [name for name in found.sample if name.lower().endswith(".npy")]
+    else:
+        described = format_named(reading.format)
+        if absent := missing(described.modules):
+            return facts | {"absent": absent}
+        if described.collect and found.count > _MOST_COLLECTED:
+            return facts | {"uncounted": True}
+        listing = volumes_of(manifest.read(found.manifest), found.path, reading)
+        names = listing["path"].take(spread(len(listing), _SAMPLED)).to_pylist()
+        facts |= {"count": len(listing), "names": names}
+    sample = sample_headers(found.path, names, reading, _SAMPLED_BYTES)
+    majority = sample.majority
+    return facts | {
         "looked": sample.looked,
         "spec": majority.model_dump(mode="json") if majority else None,
         "differing": sum(sample.specs.values()) - max(sample.specs.values(), default=0),
         "bad": len(sample.refused),
-        "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_TOLD]],
-        "label_tables": len(tables),
-        "label_table_bytes": sum(tables),
+        "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_EXAMPLES]],
     }
 
 
@@ -84,50 +173,125 @@ def _preview(look: Look) -> Preview:
     # Without a listing nothing is known yet: a document that is only validated touches no folder.
     if found is None or not found.exists or not found.manifest:
         return Preview(kind="VolumeFiles", uri=str(look.params.get("folder") or "") or None)
-    count = found.count - facts.get("label_tables", 0)
-    if count == 0:
-        look.problem(
-            "VF401",
-            f"there is no .npy file in {found.path}",
+    kind = found.file_kind or "npy"
+    if "absent" in facts:
+        message, hint = missing_text(f"reading {format_named(kind).title} volumes", facts["absent"])
+        look.report(PackageMissing, f"{message} ({found.content})", hint=hint, parameter="folder")
+    count = facts.get("count", found.count - facts.get("label_tables", 0))
+    # Without any file at all, that nothing matches is reported already.
+    if count == 0 and found.count:
+        look.report(
+            NoVolumes,
+            f"there are no volumes in {found.path} ({found.content})",
             hint="Choose the folder with the volumes.",
             parameter="folder",
         )
     if "looked" in facts:
-        _tell(look, facts)
+        _report_sample(look, facts)
+    if "absent" in facts or "uncounted" in facts:
+        return Preview(kind="VolumeFiles", uri=found.path)
+    size = found.bytes - facts.get("label_table_bytes", 0)
+    spec = VolumeSpec.model_validate(facts["spec"]) if facts.get("spec") else None
+    there = VolumeFiles(
+        uri=found.path,
+        manifest=found.manifest,
+        count=count,
+        bytes=size,
+        spec=spec,
+        format=kind,
+        dataset=look.params.get("dataset", "") if kind != "npy" else "",
+    )
+    sample = facts.get("names", [name for name in found.sample if name.lower().endswith(".npy")])
     return Preview(
         kind="VolumeFiles",
         uri=found.path,
         count=count,
-        bytes=found.bytes - facts.get("label_table_bytes", 0),
-        spec=VolumeSpec.model_validate(facts["spec"]) if facts.get("spec") else None,
-        sample=tuple(name for name in found.sample if name.endswith(".npy")),
+        bytes=size,
+        spec=spec,
+        sample=tuple(sample),
+        refused=facts.get("bad", 0) + facts.get("differing", 0),
+        dataset=there if count and spec is not None else None,
     )
 
 
-def _tell(look: Look, facts: Mapping[str, Any]) -> None:
+def _report_sample(look: Look, facts: Mapping[str, Any]) -> None:
     looked, bad = facts["looked"], facts["bad"]
     examples = "; ".join(facts["examples"])
     if bad and bad == looked:
-        look.problem(
-            "VF402",
+        look.report(
+            AllSampledBad,
             f"none of {looked} sampled files is a volume, for example {examples}",
-            hint="Were they written with numpy.save and copied whole?",
+            hint="Were they written and copied whole?",
             parameter="folder",
         )
     elif bad:
-        look.problem(
-            "VF403",
+        look.report(
+            SomeSampledBad,
             f"{bad} of {looked} sampled files cannot be read as volumes: {examples}",
             hint="They will be listed and left out; max_bad_files of NumpyToParquet says how many may be.",
             parameter="folder",
-            severity="warning",
         )
     if facts["differing"]:
         spec = VolumeSpec.model_validate(facts["spec"])
-        look.problem(
-            "VF404",
-            f"{facts['differing']} of {looked} sampled volumes are not {spec.describe()} like most",
-            hint="They will be listed and left out; max_bad_files of NumpyToParquet says how many may be.",
+        look.report(
+            SampledFormsDiffer,
+            f"only {looked - bad - facts['differing']} of {looked} sampled volumes are {spec.describe()}, the commonest"
+            f" shape; a table takes the other {facts['differing']} only once they have it, too",
+            hint="TransformVolumes behind the folder makes them one shape; CutVolumes cuts volumes of any shape.",
             parameter="folder",
-            severity="warning",
         )
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class NoVolumes(Rule):
+    """The folder has files that could belong to it, like a label table, but no volume.
+
+    What to do: choose the folder with the volumes; sub-folders are looked into. From object storage volumes of one file
+    each are read.
+    """
+
+    code = "VF401"
+    severity = "error"
+    title = "a folder without volumes"
+
+
+class AllSampledBad(Rule):
+    """A sample of the folder's files was opened, and none of them is a volume that can be converted. The rest
+    is likely to be the same, so a run would only fill the quarantine.
+
+    What to do: check how the files were made: `numpy.save` writes `.npy` files, and a copy that was cut short does not
+    read. Arrays of Python objects are refused. Of files with several arrays the parameter `dataset` names one.
+    """
+
+    code = "VF402"
+    severity = "error"
+    title = "a folder whose sampled files are all bad"
+
+
+class SomeSampledBad(Rule):
+    """Some of the sampled files cannot be read as volumes. Bad files are left out, with the reason in
+    quarantine.csv, and the run stops when they are more than `max_bad_files` of NumpyToParquet (0 by default).
+
+    What to do: repair or remove the files, or raise `max_bad_files` if you can do without them.
+    """
+
+    code = "VF403"
+    severity = "warning"
+    title = "sampled files that cannot be read"
+
+
+class SampledFormsDiffer(Rule):
+    """All volumes of a table have the same shape and dtype. Without a node between that changes them, those that differ
+    from most are left out, with the reason in quarantine.csv, and the run stops when they are more than
+    `max_bad_files` of NumpyToParquet.
+
+    What to do: nothing where CutVolumes follows. Else put TransformVolumes behind the folder, which resamples, crops or
+    pads all of them to one shape and dtype; put the others into a pipeline of their own, or raise `max_bad_files` if
+    you can do without them.
+    """
+
+    code = "VF404"
+    severity = "info"
+    title = "sampled volumes that differ in shape or dtype"

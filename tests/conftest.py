@@ -2,27 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import importlib.metadata
+import itertools
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
+import forked_programs
+import psutil
 import pytest
-from store_fixtures import azure, azure_server, container, s3_stand_in
+from forked_programs import Forks, forking
+from laws import load_examples
+from outside_parts import require
+from store_fixtures import azure, azure_server, container, gcs_stand_in, s3_stand_in
 
 from engine.catalog import Catalog, build_catalog
-from engine.runs import RunStore
+from engine.spark.warm_jvm import end_idle
+from engine.store.runs import RunStore
 from engine.workspace import Workspace, open_workspace, trust
 
-__all__ = ["azure", "azure_server", "container", "s3_stand_in"]
+__all__ = ["azure", "azure_server", "container", "gcs_stand_in", "s3_stand_in"]
 
 # Each Java of these tests lives for seconds: compiling hot code twice, and several threads of clearing up, cost more
 # than they save.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Sessions map Spark's classes where `python -m engine.spark.class_data` has kept them; no test begins to keep them.
+if not list(Path("~/.ivy2.5.2/voxelflow").expanduser().glob("classes-*.jsa")):
+    os.environ.setdefault("VOXELFLOW_SPARK_CLASS_DATA", "off")
+# A run on Spark takes the Java that another one of this process has left, never one of the person's or of other tests.
+_RUNTIME = tempfile.mkdtemp(prefix="voxelflow-rt-")
+os.environ["XDG_RUNTIME_DIR"] = _RUNTIME
 # Hundreds of processes import the same packages: none shall compile them anew, as where Python keeps no bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+
+@functools.cache
+def _entry_points(path: tuple[str, ...], **wanted: str) -> importlib.metadata.EntryPoints:
+    return _read_entry_points(**wanted)
+
+
+# Each catalogue reads the entry points of 180 packages: once for the places where Python looks for packages.
+_read_entry_points = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **wanted: _entry_points(tuple(sys.path), **wanted)
+
+IN_MEMORY = Path("/dev/shm")
+"""A file system without a disk, on Linux."""
+_OWN_FOLDER = pytest.StashKey[Path]()
+_FORKS = pytest.StashKey[dict[str, Forks]]()
+
 PROBES = Path(__file__).parent / "support" / "probes.py"
 """Node types that sleep, fail, count and grow: what the engine's tests execute for real."""
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pytest's own, which looks through the folders of all tests before this one to find a number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(_numbers)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +105,120 @@ def probes(workspace: Workspace) -> Catalog:
     return build_catalog((), workspace)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, so that a mistake shows in a minute.
+@pytest.fixture
+def forked_runs(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Runs that the test starts, and their workers, are forked from a process that has imported all but TensorFlow.
 
-    Those in a browser last: from the first on, Playwright has this thread's event loop.
+    For tests of what becomes of the data. Not for those of the processes' own arguments, parents and imports.
     """
-    items.sort(key=lambda item: (item.get_closest_marker("slow") is not None) + _in_a_browser(item))
+    with _forks(pytestconfig)["import_nodes"].used():
+        yield
+
+
+@pytest.fixture
+def forked_trainings(pytestconfig: pytest.Config) -> Iterator[None]:
+    """The same, where TensorFlow and MLflow are imported as well."""
+    with _forks(pytestconfig)["import_training"].used():
+        yield
+
+
+def _forks(config: pytest.Config) -> dict[str, Forks]:
+    """A process that forks for each of two sets of imports: one for all of pytest's workers together.
+
+    TensorFlow takes ten seconds to import. A process forked from one without it starts in a third of the time.
+    """
+    if (given := getattr(config, "workerinput", None)) is not None:
+        return {prepare: Forks(*where) for prepare, where in given["forks"].items()}
+    if _FORKS not in config.stash:
+        kept = contextlib.ExitStack()
+        config.add_cleanup(kept.close)
+        config.stash[_FORKS] = {}
+        for prepare in ("import_nodes", "import_training"):
+            folder = Path(kept.enter_context(tempfile.TemporaryDirectory()))
+            # Matplotlib makes a folder there, which shall not be one of the test that happens to be the first.
+            own = {"XDG_CONFIG_HOME": str(folder)}
+            forks = kept.enter_context(forking(folder, f"forked_programs:{prepare}", own, lazily=True))
+            config.stash[_FORKS][prepare] = forks
+    return config.stash[_FORKS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """As xdist starts a worker: it is told which processes fork."""
+    node.workerinput["forks"] = {prepare: (forks.pid, forks.address) for prepare, forks in _forks(node.config).items()}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """While somebody edits (`-m "not slow"`), laws get fewer examples than in a whole run, and files lie in memory.
+
+    The quick tests make some 100 MB of small files and flush them thousands of times. A whole run uses the disk.
+    """
+    forked_programs.shared = functools.partial(_forks, config)
+    quick = "not slow" in config.option.markexpr
+    load_examples(quick=quick)
+    if quick and not config.option.basetemp and _free_bytes(IN_MEMORY) > 2 << 30:
+        for left in IN_MEMORY.glob("voxelflow-tests-*"):
+            pid = left.name.rpartition("-")[2]
+            if not (pid.isdigit() and psutil.pid_exists(int(pid))):
+                shutil.rmtree(left, ignore_errors=True)
+        config.stash[_OWN_FOLDER] = IN_MEMORY / f"voxelflow-tests-{os.getpid()}"
+        config.option.basetemp = str(config.stash[_OWN_FOLDER])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What the imports and the list of tests have made stays to the end: nobody looks for garbage in it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
+        gc.enable()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """What failed can be looked at until the next session; all else leaves nothing in memory."""
+    end_idle()
+    shutil.rmtree(_RUNTIME, ignore_errors=True)
+    if exitstatus == 0 and (folder := session.config.stash.get(_OWN_FOLDER, None)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        require(marker.kwargs["part"])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast tests first, so that a mistake shows in a minute; then what has a long time limit, for nobody to wait for.
+
+    Those in a browser last: from the first on, Playwright has this thread's event loop. Of them the modules with most
+    tests first.
+    """
+    tests = Counter(item.path for item in items if _in_a_browser(item))
+    limits: Counter[Path] = Counter()
+    for item in items:
+        limits[item.path] = max(limits[item.path], _time_limit(item))
+    items.sort(key=lambda item: (_group(item), -limits[item.path] * _group(item), -tests[item.path]))
+
+
+def _group(item: pytest.Item) -> int:
+    return (item.get_closest_marker("slow") is not None) + _in_a_browser(item)
+
+
+def _time_limit(item: pytest.Item) -> int:
+    """The test's own, in seconds; 0 for the usual one."""
+    marker = item.get_closest_marker("timeout")
+    return int(marker.args[0]) if marker else 0
 
 
 def _in_a_browser(item: pytest.Item) -> bool:

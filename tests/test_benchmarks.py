@@ -12,14 +12,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_results import result, runs
+from training_scenarios import tiny_program, tiny_workers
+from volume_sets import Labels, Volumes, labels_for, make_files
 
+from engine.bench.result import read_result
+from engine.declare.datasets import Dataset
+from nodes.loaders.interface import Source
+from nodes.testing.loader import UNLABELLED, LoaderConformance
+from tests.benchmarks import gpu, tfrecord
 from tests.benchmarks.__main__ import NAMES, main
-from tests.benchmarks.digests import Digest
-from tests.benchmarks.race import Entry, Race, Standing, race
+from tests.benchmarks.data import Digest
+from tests.benchmarks.race import Entry, Race, Result, race
 from tests.benchmarks.reports import Aim, aim_of
+from tests.support.fake_contender import Fake
 
+__all__ = ["tiny_workers"]
 TINY = ("--volumes", "32", "--shape", "6,6,4,2")
 OPTIONS = {
+    "chain": (*TINY, "--resampled", "7,6,5", "--batch", "16", "--steps", "0"),
+    "cut": ("--survey", "40,36,24", "--attributes", "3", "--size", "12,12,8", "--stride", "10,12,8", "--no-cold"),
     "compact": (*TINY, "--no-cold"),
     "scale": ("--counts", "20"),
     "storage": (*TINY, "--batch", "16", "--delay-ms", "1"),
@@ -27,6 +39,7 @@ OPTIONS = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
     arguments = [name, *OPTIONS[name], "--rounds", "1", "--folder", str(tmp_path), "--out", str(tmp_path / "out")]
@@ -43,9 +56,47 @@ def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"{name}.png").stat().st_size > 0
     for table in found["tables"]:
         assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
-    assert bool(found["aims"]) == (name != "scale")
+    assert bool(found["aims"]) == (name not in ("chain", "scale"))
     # All data went with the benchmark.
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_gpu_benchmark_leaves_empty_what_was_not_measured() -> None:
+    rows = [*runs(100, 90, 50), *runs(100, 90, 10, "npy")]
+    found = result("m", *[row for row in rows if row.configuration.input != "cached"])
+    assert gpu.device_of(found) == ("CPU", gpu.NO_GPU)
+    with_gpu = found.model_copy(update={"machine": found.machine.model_copy(update={"gpus": ("T4",)})})
+    assert gpu.device_of(with_gpu) == ("CPU", gpu.NOT_USED)
+    used = [row.model_copy(update={"device_bytes": 3 * 10**9}) for row in with_gpu.rows]
+    assert gpu.device_of(with_gpu.model_copy(update={"rows": tuple(used)})) == ("GPU", "")
+    table = gpu.rates_table(found, "rates")
+    assert table.rows == [[32, "off", "off", 50, 10, 100, "50%", "90%", "2.0"]]
+    cells = gpu.cells_table({("CPU", name): gpu.row_of(found, name, 32) for name in (".npy", "table")})
+    assert [row[:4] for row in cells.rows] == [
+        ["CPU", ".npy", "10.0", "90.28 h"],
+        ["CPU", "table", "50.0", "18.06 h"],
+        ["GPU", ".npy", "", ""],
+        ["GPU", "table", "", ""],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny_workers")
+def test_the_gpu_benchmark_runs_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nodes.profiling.measurements.PROGRAM", (*tiny_program(), "profile"))
+    assert main(["gpu", "--small", "--plain", "--folder", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["gpu-result.json", "gpu.json"]
+    found = json.loads((tmp_path / "out" / "gpu.json").read_text())
+    rates, cells = found["tables"]
+    assert rates["columns"][3:6] == ["table", ".npy", "synthetic"]
+    assert all(rate > 0 for rate in rates["rows"][0][3:6])
+    if not read_result(tmp_path / "out" / "gpu-result.json").machine.gpus:
+        assert found["notes"][-1] == gpu.NO_GPU
+        assert [bool(row[3]) for row in cells["rows"]] == [True, True, False, False]
+    printed = capsys.readouterr().out
+    assert "| batch | bfloat16 | XLA |" in printed
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,8 +107,27 @@ def test_a_benchmark_tells_its_options(name: str, capsys: pytest.CaptureFixture[
     assert "--rounds" in capsys.readouterr().out
 
 
+class TestTFRecord(LoaderConformance):
+    """The peer of the benchmark `experiment` delivers what our loaders do."""
+
+    pytestmark = pytest.mark.slow
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        files = make_files(folder, volumes, labels)
+        return tfrecord.write(files, str(folder / "records"), folder, per_file=9)
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        again = Path(dataset.uri).parent / "again"
+        files = make_files(again, volumes, labels_for(volumes, unlabelled=UNLABELLED))
+        return tfrecord.write(files, str(again / "records"), again, per_file=7)
+
+    def open(self, dataset: Dataset, cores: int) -> Source:
+        assert isinstance(dataset, tfrecord.VolumeRecords)
+        return tfrecord.RecordSource(dataset)
+
+
 def entry(name: str, **arguments: Any) -> Entry:
-    return Entry(name, "ours" if name == "ours" else "peer", "tests.support.fake_contender:Fake", arguments)
+    return Entry(name, "ours" if name == "ours" else "peer", Fake, arguments)
 
 
 def run(folder: Path, *entries: Entry) -> Race:
@@ -66,7 +136,7 @@ def run(folder: Path, *entries: Entry) -> Race:
 
 def test_a_race_has_every_contender_once_a_round(tmp_path: Path) -> None:
     found = run(tmp_path, entry("ours", says="a"), entry("other", says="a"))
-    assert {s.name: dict(s.rates) for s in found.standings} == {
+    assert {s.name: dict(s.rates) for s in found.results} == {
         "ours": {1: 0.5, 2: 1.0},
         "other": {1: 0.5, 2: 1.0},
     }
@@ -84,8 +154,8 @@ def test_a_contender_that_fails_is_named_with_its_error(tmp_path: Path) -> None:
 
 def test_ratios_are_taken_within_rounds() -> None:
     rates = {"ours": {1: 10.0, 2: 40.0, 3: 90.0}, "other": {1: 10.0, 2: 20.0}}
-    standings = tuple(Standing(name, "ours", found, ()) for name, found in rates.items())
-    found = Race("speed", "x", "other", standings)
+    results = tuple(Result(name, "ours", found, ()) for name, found in rates.items())
+    found = Race("speed", "x", "other", results)
     ratio = found.ratio("ours", "other")
     assert (ratio.median, ratio.least, ratio.most) == (1.5, 1.0, 2.0)
     assert aim_of(found, "ours", "other", 1.5).met

@@ -1,6 +1,6 @@
 """Serve the app: Streamlit's server in this process, on a socket of our own.
 
-The socket is bound here, so that a port that is taken is told at once, and the URL is printed when
+The socket is bound here, so that a port that is taken is reported at once, and the URL is printed when
 the server answers, not before.
 """
 
@@ -15,23 +15,33 @@ import sqlite3
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
 from streamlit import config
 from streamlit.starlette import App
+from streamlit.url_util import make_url_path
 from streamlit.web.bootstrap import load_config_options
 
 from engine.catalog import Catalog
 from engine.errors import UsageError, VoxelflowError, WorkspaceError
-from engine.runs import RunStore
+from engine.spark import warm_jvm
+from engine.storage.process_lock import ProcessLock
+from engine.store.runs import RunStore
+from engine.viewing.process import ViewProcess
 from engine.workspace import Workspace
-from ui.serving import only_app
-from ui.shell import theme
+from ui.access import AccessControl, Check, check_for, with_token
+from ui.mlflow_ui import MlflowUi
+from ui.protocol.link import CANVAS_PATH, VIEW_PATH
+from ui.shell import fonts, theme
 from ui.studio_context import Studio, install
+from ui.views.route import ViewRoute
 
 USUAL_PORT = 8501
 _PORTS_TO_TRY = 100
@@ -53,28 +63,77 @@ def serve(
     it cannot listen there or another app serves the workspace, `WorkspaceError` when the workspace cannot be written.
     """
     store = _run_store(workspace)
-    with only_app(workspace) as tell_url, listen(address, port) as listener:
+    with only_app(workspace) as publish_url, listen(address, port) as listener:
         configure(listener, address, show_tracebacks)
-        install(Studio(workspace, store, Path.cwd(), make_catalog))
         url = url_of(listener)
-        if not is_loopback(address):
-            _warn(address)
+        path = f"/{str(config.get_option('server.baseUrlPath')).strip('/')}"
+        check = check_for(only_here=is_loopback(address), path=path)
+        studio = Studio(workspace, store, Path.cwd(), make_catalog, only_here=check is None)
+        install(studio)
+        views = ViewProcess(workspace)
+        studio.shown.on_first = views.start
+        opened = with_token(url, check)
 
         def ready() -> None:
-            tell_url(url)
-            print(f"Voxelflow is at {url}  (workspace {workspace.root}; Ctrl-C ends the app, runs go on)", flush=True)
+            publish_url(url)
+            print(
+                f"Voxelflow is at {opened}  (workspace {workspace.root}; Ctrl-C ends the app, runs go on)", flush=True
+            )
+            if not is_loopback(address):
+                print(_for_others(listener, check), file=sys.stderr, flush=True)
             threading.Thread(target=_warm_up, daemon=True).start()
             if open_browser and _has_display():
                 # Some browsers return only when they are closed.
-                threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+                threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
 
+        base = config.get_option("server.baseUrlPath")
+        mlflow = MlflowUi(workspace, base)
         try:
-            app = App(_APP, on_script_error=None if show_tracebacks else _show_error)
-            _Server(_server_config(app), ready).run(sockets=[listener])
+            pictures = ViewRoute(studio.shown, views)
+            routes = [
+                *mlflow.routes,
+                WebSocketRoute(make_url_path(base, CANVAS_PATH), _canvas),
+                Route(make_url_path(base, fonts.FONT_PATH), fonts.respond),
+                Route(make_url_path(base, VIEW_PATH + "/{key}"), pictures.respond),
+                Route(make_url_path(base, VIEW_PATH + "/{key}/{panel}/{what}"), pictures.respond),
+            ]
+            app = App(_APP, routes=routes, on_script_error=None if show_tracebacks else _show_error)
+            guarded = app if check is None else AccessControl(app, check)
+            _Server(_server_config(guarded), ready).run(sockets=[listener])
         except KeyboardInterrupt:
             # uvicorn has shut down in good order and hands on the Ctrl-C.
             return 0
+        finally:
+            views.close()
+            mlflow.close()
+            warm_jvm.end_idle()
     return 0
+
+
+@contextlib.contextmanager
+def only_app(workspace: Workspace) -> Iterator[Callable[[str], None]]:
+    """Lock the workspace while the app is served: two apps would overwrite each other's drafts.
+
+    Yields a function that writes the app's URL into the lock file, where a second start finds it. The kernel releases
+    the lock when the app dies, however it dies. Raises `UsageError` with the URL of the app that serves the workspace
+    already.
+    """
+    lock = ProcessLock(workspace.locks / "studio")
+    if not lock.acquire():
+        where = lock.path.read_text(encoding="utf-8").strip()
+        raise UsageError(
+            f"the workspace {workspace.root} is open in another app{f', at {where}' if where else ''}",
+            hint="Open that address, as many people as you like, or choose another directory with --workspace.",
+        )
+
+    def publish(url: str) -> None:
+        lock.path.write_text(f"{url}\n", encoding="utf-8")
+
+    try:
+        publish("")
+        yield publish
+    finally:
+        lock.release()
 
 
 def listen(address: str, port: int | None) -> socket.socket:
@@ -112,11 +171,13 @@ def _bound(address: str, port: int) -> socket.socket:
     return out
 
 
-def url_of(listener: socket.socket) -> str:
-    """What to type into a browser on this computer."""
-    host, port = listener.getsockname()[:2]
-    if ip_address(host.partition("%")[0]).is_unspecified:
-        host = "::1" if ":" in host else "127.0.0.1"
+def url_of(listener: socket.socket, host: str = "") -> str:
+    """What to type into a browser on this computer, or anywhere when `host` is the name by which others know it."""
+    bound, port = listener.getsockname()[:2]
+    if not host:
+        host = bound
+        if ip_address(host.partition("%")[0]).is_unspecified:
+            host = "::1" if ":" in host else "127.0.0.1"
     scheme = "https" if config.get_option("server.sslCertFile") else "http"
     path = str(config.get_option("server.baseUrlPath")).strip("/")
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{f'/{path}' if path else ''}"
@@ -129,7 +190,10 @@ def is_loopback(address: str) -> bool:
 
 
 def configure(listener: socket.socket, address: str, show_tracebacks: bool) -> None:
-    """Set Streamlit's options: ours win over its configuration files and the environment."""
+    """Set Streamlit's options: ours win over its configuration files and the environment.
+
+    Raises `UsageError` when a configuration file cannot be used.
+    """
     options: dict[str, Any] = {
         **theme.OPTIONS,
         # Who may talk to the app. A login and certificates come from the person's own files.
@@ -153,7 +217,7 @@ def configure(listener: socket.socket, address: str, show_tracebacks: bool) -> N
         "server.runOnSave": False,
         "runner.magicEnabled": False,
         "runner.fastReruns": True,
-        # The canvas's fragment runs twice a second in every tab: a full collection after each is a tenth of a core.
+        # The pages of runs look every two seconds in every tab: a full collection after each takes 50 ms.
         "runner.postScriptGC": False,
     }
     try:
@@ -164,8 +228,14 @@ def configure(listener: socket.socket, address: str, show_tracebacks: bool) -> N
     except Exception as exc:
         raise UsageError(
             f"Streamlit's settings cannot be used: {exc}",
-            hint="Mend .streamlit/config.toml in the current directory or in your home folder.",
+            hint="Correct .streamlit/config.toml in the current directory or in your home folder.",
         ) from exc
+
+
+async def _canvas(socket: WebSocket) -> None:
+    from ui.build import connection
+
+    await connection.serve(socket)
 
 
 class _Server(uvicorn.Server):
@@ -181,7 +251,7 @@ class _Server(uvicorn.Server):
             self._ready()
 
 
-def _server_config(app: App) -> uvicorn.Config:
+def _server_config(app: ASGIApp) -> uvicorn.Config:
     """As Streamlit's own server sets up uvicorn."""
     certificate, key = config.get_option("server.sslCertFile"), config.get_option("server.sslKeyFile")
     out = uvicorn.Config(
@@ -207,7 +277,7 @@ def _server_config(app: App) -> uvicorn.Config:
 
 def _show_error(error: Exception) -> bool:
     """What a page shows when it failed; Streamlit prints the traceback. True: nothing else is shown."""
-    from ui.shell.telling import show_error
+    from ui.shell.blocks import show_error
 
     if not isinstance(error, VoxelflowError):
         error = VoxelflowError(
@@ -219,10 +289,17 @@ def _show_error(error: Exception) -> bool:
 
 
 def _warm_up() -> None:
-    """Import what the first page needs while the browser is still loading Streamlit: that is a second sooner."""
-    # Where one cannot be imported, the page itself will tell.
+    """Import what the first pages need while the browser is still loading Streamlit: that is a second sooner."""
+    # Where one cannot be imported, the page itself will say so.
     with contextlib.suppress(Exception):
-        for name in ("ui.build.page", "pandas"):
+        for name in (
+            "ui.start.page",
+            "pandas",
+            "ui.runs.run_page",
+            "ui.runs.overview",
+            "ui.runs.history",
+            "ui.runs.comparison",
+        ):
             importlib.import_module(name)
 
 
@@ -236,14 +313,19 @@ def _run_store(workspace: Workspace) -> RunStore:
         ) from exc
 
 
-def _warn(address: str) -> None:
-    print(
-        f"warning: the app listens on {address}: everyone who can reach this computer there can run pipelines and see"
-        " your data. Set up a login (https://docs.streamlit.io/develop/concepts/connections/authentication), or leave"
-        " out --address.",
-        file=sys.stderr,
-        flush=True,
-    )
+def _for_others(listener: socket.socket, check: Check | None) -> str:
+    """How people on other computers get in."""
+    secure = bool(config.get_option("server.sslCertFile"))
+    host, port = listener.getsockname()[:2]
+    everywhere = ip_address(host.partition("%")[0]).is_unspecified
+    there = with_token(url_of(listener, socket.gethostname() if everywhere else host), check)
+    lines = [f"From other computers: {there}"]
+    lines += [
+        "warning: this connection is not encrypted, so others in the network can read along. Set server.sslCertFile and"
+        " server.sslKeyFile in .streamlit/config.toml, or leave out --address and use an SSH tunnel"
+        f" (ssh -L {port}:127.0.0.1:{port} {socket.gethostname()})."
+    ] * (not secure)
+    return "\n".join(lines)
 
 
 def _has_display() -> bool:

@@ -7,13 +7,14 @@ from outside, since `ui` knows no nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.catalog import Catalog
 from engine.errors import UsageError
-from engine.runs import RunStore
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
+from ui.views.shown import ShownDatasets
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Studio:
     store: RunStore
     base: Path
     make_catalog: Callable[[Workspace], Catalog]
+    shown: ShownDatasets = field(default_factory=ShownDatasets)
+    only_here: bool = True
+    """Whether only people of this computer reach the app. To others it shows the workspace's folders and no more."""
 
 
 _installed: list[Studio] = []

@@ -7,20 +7,27 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.session import Session
-from engine.cli.wording import safe
-from engine.errors import CheckFailed, VoxelflowError
+from engine.cli.session import Session, workspace_option
+from engine.diagnostics.rule import CheckFailed
+from engine.errors import VoxelflowError
+from engine.extras import missing_package
+from engine.storage.io_errors import explain
+from engine.text import safe
 
 if TYPE_CHECKING:
     from engine.catalog import Catalog
-    from engine.cli.session import AskModel, StartStudio
+    from engine.cli.session import NodeWork, StartStudio
     from engine.workspace import Workspace
 
-VERBS = ("studio", "run", "plan", "validate", "export", "nodes", "runs", "predict", "profiles", "new", "clean")
+VERBS = (
+    "studio", "run", "sweep", "plan", "validate", "explain", "export", "nodes", "runs", "predict", "verify", "profiles",
+    "prices", "probe", "bench", "advise", "new", "clean",
+)  # fmt: skip
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
@@ -29,9 +36,9 @@ Exit status:
   0    done
   1    the run failed, or something unexpected went wrong
   {WRONG}    the command, the pipeline or the workspace is wrong; nothing was started
-  {LOST}    the run was lost: its process ended without a word (`voxelflow runs resume`)
+  {LOST}    the run was lost: its process died without reporting a result (`voxelflow runs resume`)
   {INTERRUPTED}  cancelled
-  {READER_GONE}  whoever read the output went away; a run that was started goes on
+  {READER_GONE}  the program that read the output has ended; a run that was started goes on
 \b
 Environment:
   VOXELFLOW_WORKSPACE   the workspace when --workspace is not given
@@ -49,9 +56,10 @@ class _Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        out = importlib.import_module(f"engine.cli.{cmd_name}").command
+        if cmd_name not in VERBS or cmd_name == "studio":
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module("engine.cli.plan" if cmd_name == "validate" else f"engine.cli.{cmd_name}")
+        out = module.validate if cmd_name == "validate" else module.command
         assert isinstance(out, click.Command)
         return out
 
@@ -73,25 +81,58 @@ def voxelflow(ctx: click.Context, traceback: bool) -> Any:
 
     Without a command it does what `voxelflow studio` does: it opens the app in the browser.
     """
-    if ctx.invoked_subcommand is None and (studio := voxelflow.get_command(ctx, "studio")) is not None:
-        return ctx.invoke(studio)
-    return None
+    return ctx.invoke(studio) if ctx.invoked_subcommand is None else None
+
+
+@voxelflow.command("studio", short_help="Draw, run and watch pipelines in the browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="The port; 0 takes any free one. Default: 8501, or the next one that is free.",
+)
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="The address to listen on. Beyond this computer (say, 0.0.0.0) the app asks for its access token or a login.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the app's URL.")
+@workspace_option
+@click.pass_obj
+def studio(session: Session, port: int | None, address: str, no_browser: bool, root: Path | None) -> int:
+    """Serve the app, where pipelines are drawn, run and watched, and open it in the browser.
+
+    Ctrl-C ends the app. Runs are processes of their own and go on; the app finds them again.
+
+    Streamlit's settings (.streamlit/config.toml, such as a certificate or a login) are read from the
+    current directory and from your home; the address, the port and what keeps other web sites out
+    are set here.
+
+    From other computers the app requires the access token in the printed URL, which is new at each start
+    (VOXELFLOW_TOKEN sets one, and asks for it on this computer too), or a login: [auth] in
+    .streamlit/secrets.toml, with users = ["ann@example.org", "*@lab.example.org"] beside Streamlit's own settings.
+    """
+    return session.start_studio(
+        session.workspace(root), address=address, port=port, open_browser=not no_browser, traceback=session.traceback
+    )
 
 
 def run_command(
     arguments: Sequence[str],
     catalog: Callable[[Workspace | None], Catalog],
     studio: StartStudio,
-    ask_model: AskModel,
+    work: NodeWork,
 ) -> int:
     """Parse and run; every exception becomes lines on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
             # A name that the terminal's encoding cannot show must not end the command.
             reconfigure(errors="backslashreplace")
+    session = Session(catalog, studio, work, _wants_traceback(arguments))
     try:
         # Not `voxelflow.main`: that one has its own mind about Ctrl-C, closed pipes and the exit status.
-        session = Session(catalog, studio, ask_model, _wants_traceback(arguments))
         with voxelflow.make_context("voxelflow", list(arguments), obj=session) as context:
             status = voxelflow.invoke(context)
         sys.stdout.flush()
@@ -106,43 +147,40 @@ def run_command(
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as exc:
-        return _tell(exc, arguments)
+        return _report(exc, arguments, session)
 
 
 def _wants_traceback(arguments: Sequence[str]) -> bool:
     return "--traceback" in arguments or os.environ.get(TRACEBACK, "") not in ("", "0")
 
 
-def _tell(exc: Exception, arguments: Sequence[str]) -> int:
+def _report(exc: Exception, arguments: Sequence[str], session: Session) -> int:
     """Print the error; gives the exit status."""
     wants_traceback = _wants_traceback(arguments)
     if wants_traceback:
         traceback.print_exception(exc)
-    told = _described(exc)
-    for diagnostic in told.get("diagnostics", ()):
+    described = _described(exc)
+    for diagnostic in described.get("diagnostics", ()):
         print(safe(diagnostic.line()), file=sys.stderr)
-    line, hint = told.pop("line"), ""
-    if told["code"] == "unexpected" and not wants_traceback:
+    line, hint = described.pop("line"), ""
+    if described["code"] == "unexpected" and not wants_traceback:
         hint = f" ({TRACEBACK}=1 or `voxelflow --traceback ...` shows where)"
     print(f"error: {safe(line)}{hint}", file=sys.stderr)
-    status: int = told.pop("status")
+    status: int = described.pop("status")
     if "--json" in arguments:
         from engine.cli.screen import say_json
 
-        told["diagnostics"] = [d.model_dump(mode="json") for d in told.get("diagnostics", ())]
-        say_json({"event": "error", **told})
+        described["diagnostics"] = [d.model_dump(mode="json") for d in described.get("diagnostics", ())]
+        say_json({"event": "error", **described})
+    elif isinstance(exc, CheckFailed) and (pointer := session.pointer(exc.diagnostics)):
+        print(pointer, file=sys.stderr)
     return status
 
 
 def _described(exc: Exception) -> dict[str, Any]:
+    exc = missing_package(exc) or explain(exc, in_run=False) or exc
     if isinstance(exc, VoxelflowError):
-        out: dict[str, Any] = {
-            "code": exc.code,
-            "message": exc.message,
-            "hint": exc.hint,
-            "node": exc.node,
-            "parameter": exc.parameter,
-        }
+        out: dict[str, Any] = {name: getattr(exc, name) for name in ("code", "message", "hint", "node", "parameter")}
         out |= {"line": exc.line(), "status": exc.exit_code}
         return out | ({"diagnostics": exc.diagnostics} if isinstance(exc, CheckFailed) else {})
     if isinstance(exc, click.ClickException):
@@ -150,8 +188,5 @@ def _described(exc: Exception) -> dict[str, Any]:
         message = exc.format_message()
         hint = f"`{command} --help` shows how."
         return {"code": "usage", "message": message, "hint": hint, "line": f"{message} {hint}", "status": WRONG}
-    if isinstance(exc, OSError) and exc.strerror:
-        message = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror
-        return {"code": "os", "message": message, "line": message, "status": 1}
     message = f"{type(exc).__name__}: {exc}"
     return {"code": "unexpected", "message": message, "line": message, "status": 1}

@@ -1,29 +1,37 @@
-"""`voxelflow export`: a pipeline as one Python file."""
+"""`voxelflow export`: a pipeline as one Python file, or as what a platform takes."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from engine.cli.session import Session, pipeline_options, workspace_option
+from engine.cli.session import Session, pipeline_options, profile_option, workspace_option
+
+_TARGETS = ("python", "airflow", "databricks", "github", "kubernetes")
 
 
-@click.command("export", short_help="Write a pipeline as one Python file.")
+@click.command("export", short_help="Write a pipeline as one Python file, or for a platform.")
 @pipeline_options
-@click.option("--profile", default="local", show_default=True, metavar="NAME", help="The compute profile.")
-@click.option("-o", "--output", metavar="FILE", help='The file to write; "-" prints it. Default: the pipeline\'s name.')
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@profile_option
+@click.option("--to", "target", type=click.Choice(_TARGETS), default="python", show_default=True, help="What to write.")
+@click.option(
+    "-o", "--output", metavar="PATH",
+    help='The file to write, or the folder for a platform; "-" prints the file. Default: the pipeline\'s name.',
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Write over files that are there.")
 @workspace_option
 @click.pass_obj
 def command(
     session: Session,
     pipeline: str,
     settings: tuple[str, ...],
-    profile: str,
+    profile: str | None,
+    target: str,
     output: str | None,
     force: bool,
     root: Path | None,
@@ -33,29 +41,37 @@ def command(
     It runs with `python FILE`, for a Spark profile with `spark-submit FILE` as well, wherever Voxelflow is
     installed, and makes the same tables as `voxelflow run` does. Relative paths, in the document and in
     --set, are made absolute from the current directory.
+
+    With --to a folder is written, with that file and what runs it: an Airflow DAG with a task for each node, a
+    Databricks asset bundle whose cluster follows the profile, a GitHub workflow, a Kubernetes Job (with arguments for
+    spark-submit and templates for pods, under a profile for Spark on Kubernetes). The head of each says how to use
+    it. Credentials are named, never written.
     """
-    from engine.checks import check
-    from engine.cli.documents import find_pipeline, read_settings
-    from engine.cli.screen import COLOURS, say
-    from engine.errors import CheckFailed
+    from engine.cli.screen import say, say_diagnostics
+    from engine.diagnostics.rule import CheckFailed
+    from engine.document.checks import check
+    from engine.document.resolve import resolve
+    from engine.export.platforms import export_files
     from engine.export.source import file_stem
-    from engine.export.write import write
     from engine.profiles import find_profile
-    from engine.resolve import resolve
 
     workspace = session.workspace_to_look_at(root)
-    document = find_pipeline(pipeline, workspace)
-    catalog = session.catalog(workspace)
-    values = read_settings(settings, document, catalog)
+    document, catalog, values = session.pipeline(pipeline, settings, workspace)
     resolved = resolve(document, catalog, values, base=Path.cwd())
     chosen = find_profile(profile, workspace)
     # Without a look at the disks: the file may be for another machine.
     found = [*catalog.problems, *check(resolved, None, chosen).diagnostics]
     if any(d.severity == "error" for d in found):
         raise CheckFailed(found)
-    for diagnostic in found:
-        say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=True)
-    text = write(resolved, chosen, values, base=Path.cwd(), machine=_is_ready(profile, workspace.root))
+    say_diagnostics(found, error=True)
+    files = export_files(target, resolved, chosen, values, base=Path.cwd(), workspace=workspace.root)
+    if target != "python":
+        folder = Path(output).expanduser() if output is not None else Path(f"{file_stem(document.name)}-{target}")
+        _write_folder(folder, files, force)
+        for name in files:
+            say(f"wrote {folder / name}")
+        return 0
+    (text,) = files.values()
     if output == "-":
         click.echo(text, nl=False)
         return 0
@@ -65,14 +81,6 @@ def command(
     on_spark = "open_spark=" in text
     say(f"run it with: {'spark-submit' if on_spark else 'python'} {shlex.quote(str(path))}")
     return 0
-
-
-def _is_ready(profile: str, workspace: Path) -> bool:
-    """Whether the profile is a ready one, which means the machine that it finds itself on."""
-    from engine.profiles.file import read_profiles_file
-    from engine.profiles.find import FILE, READY
-
-    return profile in READY and profile not in read_profiles_file(workspace / FILE).tables
 
 
 def _write(path: Path, text: str, force: bool) -> None:
@@ -87,10 +95,32 @@ def _write(path: Path, text: str, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8", newline="\n") as out:
             out.write(text)
     except FileExistsError:
-        raise UsageError(
-            f"{path} is there already, perhaps changed by hand", hint="Choose another name, or use --force."
-        ) from None
+        raise _is_there(path) from None
     os.chmod(path, path.stat().st_mode | 0o100)
+
+
+def _write_folder(folder: Path, files: Mapping[str, str], force: bool) -> None:
+    from engine.errors import UsageError
+    from engine.storage.files import write_whole
+
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", hint="Name a folder with -o.")
+    for name in files:
+        # All of them first, so that nothing is half written.
+        if (folder / name).exists() and not force:
+            raise _is_there(folder / name)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text, durable=False)
+        if text.startswith("#!"):
+            os.chmod(path, path.stat().st_mode | 0o111)
+
+
+def _is_there(path: Path) -> Exception:
+    from engine.errors import UsageError
+
+    return UsageError(f"{path} is there already, perhaps changed by hand", hint="Choose another name, or use --force.")
 
 
 def _free_stem(stem: str) -> str:

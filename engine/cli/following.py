@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
-from engine.events import Event
-from engine.run_lock import is_held
-from engine.runs import Run, RunStore, Task
+from engine.cli.screen import COLOURS, is_terminal, say, say_json
+from engine.cli.views import JsonLines, Moment, PlainLines, View
+from engine.declare.events import Event
+from engine.errors import ExecutionError, UsageError
+from engine.extras import missing
+from engine.run.launch import cancel
+from engine.storage.process_lock import is_held
+from engine.store.runs import Run, RunStore, Task
+from engine.wording import failure_line, stuck_line, summary
 from engine.workspace import Workspace
 
 POLL_S = 0.1
@@ -24,36 +30,8 @@ _BATCH = 10_000
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The run as it stands, and the events since the moment before."""
-
-    run: Run
-    tasks: list[Task]
-    events: list[Event]
-
-
-class View(Protocol):
-    """One way to show a run: on a terminal, as lines, as JSON."""
-
-    kinds: tuple[str, ...]
-    """The events it wants; empty for all."""
-
-    def __enter__(self) -> View: ...
-
-    def __exit__(self, *_: Any) -> None: ...
-
-    def show(self, moment: Moment) -> None: ...
-
-    def note(self, text: str) -> None:
-        """Say something beside the run's own news."""
-
-    def sending(self, to: str) -> AbstractContextManager[Any]:
-        """Say, while it lasts, that the rest is being sent to MLflow at `to`."""
-
-
-@dataclass(frozen=True)
 class Followed:
-    """How following ended: with the run, or (`left`) because the person went away from it."""
+    """How following ended: with the run, or (`left`) because the person stopped following."""
 
     run: Run
     left: bool = False
@@ -104,16 +82,24 @@ class Interrupts:
 
 def follow(store: RunStore, run_id: str, view: View, interrupts: Interrupts, after: int = 0) -> Followed:
     """Show the run until it ends. The first Ctrl-C asks it to stop, the second leaves it to itself."""
-    asked = False
+    asked = stuck = False
     with view:
         for moment in watch(store, run_id, after, view.kinds):
             view.show(moment)
+            if moment.run.active and (moment.run.state == "stuck") != stuck:
+                stuck = not stuck
+                view.note(stuck_line(moment.run) if stuck else "the run goes on")
             if not moment.run.active:
                 return Followed(moment.run)
             if interrupts.count and not asked:
                 asked = True
-                store.request_cancel(run_id)
                 view.note("cancelling; Ctrl-C again leaves the run to itself")
+                try:
+                    cancel(store, run_id)
+                except UsageError:  # it has just ended
+                    continue
+                except ExecutionError as exc:
+                    view.note(exc.line())
             if interrupts.count > 1:
                 return Followed(moment.run, left=True)
     raise AssertionError("watch ends with a run that has ended")
@@ -134,5 +120,158 @@ def wait_for_tracking(workspace: Workspace, store: RunStore, run_id: str, interr
 
 
 def is_tracked() -> bool:
-    """Whether runs go to MLflow (see `engine.supervisor.TRACKING`)."""
-    return os.environ.get("VOXELFLOW_TRACKING", "").lower() != "off"
+    """Whether runs go to MLflow (see `engine.run.supervisor.TRACKING`)."""
+    return os.environ.get("VOXELFLOW_TRACKING", "").lower() != "off" and not missing(["mlflow"])
+
+
+STATUS = {"done": 0, "failed": 1, "lost": 3, "cancelled": 130}
+
+
+def follow_to_end(
+    workspace: Workspace, store: RunStore, run_id: str, *, attempt: int, after: int, detach: bool, as_json: bool
+) -> int:
+    """Follow a run that was just started, from its `attempt` and the events behind `after`.
+
+    Gives the exit status. With `detach` it returns as soon as the run's process is at work. Raises
+    `ExecutionError` when that does not happen.
+    """
+    with Interrupts() as interrupts:
+        _wait_started(workspace, store, run_id, attempt)
+        run = store.run(run_id)
+        _announce(run, workspace, detach=detach, as_json=as_json)
+        if detach:
+            return 0
+        view = _view(as_json)
+        followed = follow(store, run_id, view, interrupts, after)
+        if followed.left:
+            return _leave(followed, as_json)
+        if not as_json:
+            _report_end(store, followed.run)
+        if is_tracked() and followed.run.state != "lost":
+            tracked = _send(workspace, store, followed.run, view, interrupts)
+            if not as_json:
+                _report_tracking(workspace, run_id, tracked)
+    if as_json:
+        say_json(_ended(workspace, store, followed.run))
+    return STATUS.get(followed.run.state, 1)
+
+
+def _view(as_json: bool) -> View:
+    if not as_json and is_terminal():
+        from engine.cli.live import LiveView
+
+        return LiveView()
+    return JsonLines() if as_json else PlainLines()
+
+
+def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int) -> None:
+    from engine.run import launch
+
+    try:
+        launch.wait_started(workspace, store, run_id, attempt)
+    except ExecutionError as exc:
+        log = workspace.run_folder(run_id) / "supervisor.log"
+        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        if not last:
+            raise
+        last = last.removeprefix("error: ")
+        raise ExecutionError(f"the run's process did not start: {last}", hint=f"{log} has more.") from exc
+
+
+def _announce(run: Run, workspace: Workspace, *, detach: bool, as_json: bool) -> None:
+    if as_json:
+        started = {"run_id": run.run_id, "pipeline": run.pipeline, "workspace": str(workspace.root)}
+        say_json({"event": "run-started", **started})
+        return
+    say(f"run {run.run_id} of {run.pipeline}")
+    if detach:
+        say(f"`voxelflow runs logs {run.run_id} --follow` follows its logs")
+        say(f"`voxelflow runs show {run.run_id}` shows how far it is")
+
+
+def _leave(followed: Followed, as_json: bool) -> int:
+    run_id = followed.run.run_id
+    if as_json:
+        say_json({"event": "run-left", "run_id": run_id, "state": followed.run.state})
+    else:
+        say(f"left the run to itself, to be cancelled; `voxelflow runs show {run_id}` shows its state")
+    return STATUS["cancelled"]
+
+
+def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupts: Interrupts) -> bool:
+    """Wait until MLflow has the run, so that the machine may be shut down after us; whether it has.
+
+    A run that found everything up to date has nothing to lose: its tracker needs longer to import
+    MLflow than the whole run took, and ends without us.
+    """
+    if all(t.state == "cached" for t in store.tasks(run.run_id)):
+        return False
+    with contextlib.ExitStack() as stack:
+        if not store.tracking(run.run_id)[2]:
+            from engine.tracking import location
+
+            stack.enter_context(view.sending(location(workspace)))
+        return wait_for_tracking(workspace, store, run.run_id, interrupts)
+
+
+def _report_end(store: RunStore, run: Run) -> None:
+    tasks = store.tasks(run.run_id)
+    for line in failures(run, tasks):
+        say(f"error: {line}", style=COLOURS["error"], error=True)
+    say(summary(run, tasks), style=COLOURS.get(run.state, ""))
+    if run.state != "done":
+        say(f"`voxelflow runs resume {run.run_id}` goes on from what is done")
+
+
+def _report_tracking(workspace: Workspace, run_id: str, tracked: bool) -> None:
+    for line in tracking_lines(workspace, run_id):
+        say(line)
+    if not tracked:
+        say("MLflow does not have all of it yet; the rest is sent in the background, or by a later run")
+
+
+def failures(run: Run, tasks: list[Task]) -> Iterator[str]:
+    """Why the run did not end well, a line for each task that failed."""
+    failed = [t for t in tasks if t.state == "failed"]
+    for task in failed:
+        yield failure_line(task.node, task.failure or {"message": task.reason})
+    if run.state == "lost":
+        yield run.error or "the run's process died without reporting a result"
+    elif run.state == "stuck":
+        yield stuck_line(run)
+    elif run.error and not failed:
+        yield run.error
+
+
+def tracking_lines(workspace: Workspace, run_id: str) -> list[str]:
+    """Where the run is in MLflow, and how to look at it."""
+    from engine.tracking import location, run_link
+
+    link = run_link(workspace, run_id)
+    if not link:
+        return [f"MLflow: {location(workspace)}"]
+    if url := link.get("url"):
+        return [f"MLflow: {url}"]
+    return [
+        f"MLflow: run {link['run_id']} in {link['location']}",
+        f"        `mlflow ui --backend-store-uri {link['location']}` shows it in the browser",
+    ]
+
+
+def _ended(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:
+    tasks = store.tasks(run.run_id)
+    out: dict[str, Any] = {
+        "event": "run-ended",
+        "run_id": run.run_id,
+        "state": run.state,
+        "error": run.error,
+        "seconds": run.seconds,
+        "tasks": {t.node: t.state for t in tasks},
+        "outputs": {t.node: {port: d.model_dump(mode="json") for port, d in t.outputs.items()} for t in tasks},
+    }
+    if is_tracked():
+        from engine.tracking import run_link
+
+        out["mlflow"] = run_link(workspace, run.run_id)
+    return out

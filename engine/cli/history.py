@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
-from engine.cli.attending import failures, tracking_lines
+from engine.cli.following import failures, tracking_lines
 from engine.cli.screen import COLOURS, say, table
-from engine.cli.telling import advance, outcome, summary
-from engine.cli.wording import duration, moment, money, number
-from engine.launch import read_plan
-from engine.runs import Run, RunStore, Task
+from engine.document.plan import read_plan
+from engine.errors import UsageError
+from engine.store.runs import Run, RunStore, Task
+from engine.text import moment, safe_log_line
+from engine.wording import advance, cost_text, made, outcome, stuck_line, summary, time_taken
 from engine.workspace import Workspace
 
 
@@ -19,36 +23,33 @@ def show(workspace: Workspace, store: RunStore, run: Run) -> None:
     say(f"run {run.run_id} of {run.pipeline}", style="bold")
     say(f"{moment(run.started or run.created)}, profile {run.profile}, attempt {run.attempt}")
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
-    if run.cost is not None:
-        say(f"cost {money(run.cost)} at {number(run.options['price_per_hour'])} an hour")
+    if cost := cost_text(run):
+        say(f"cost {cost}")
     if tasks:
         say("")
         backends = _backends(workspace, run)
-        # Everyone knows where it ran when it ran here.
-        mixed = set(backends.values()) - {"embedded"}
-        columns = ("node", "type", *(("backend",) if mixed else ()), "state", "time", "what", "why")
+        columns = ["node", "type", "backend", "state", "time", "what", "why"]
         rows = [
-            (
-                t.node,
-                t.node_type,
-                *((backends.get(t.node, ""),) if mixed else ()),
-                t.state,
-                _spent(t),
-                _told(t),
-                _reason(t),
-            )
+            [
+                t.node, t.node_type, backends.get(t.node, ""), t.state, time_taken(t), _result(t),
+                # A failure's message comes below the table, whole and with its hint.
+                "" if t.state == "failed" else t.reason,
+            ]
             for t in tasks
-        ]
+        ]  # fmt: skip
+        if set(backends.values()) <= {"embedded"}:
+            # Everyone knows where it ran when it ran here.
+            for row in [columns, *rows]:
+                del row[2]
         table(columns, rows, right=("time",))
     results = [(t.node, port, dataset.uri) for t in tasks for port, dataset in t.outputs.items()]
     if results:
         say("")
         table(("node", "output", "lies at"), results)
-    told = list(failures(run, tasks))
-    if told:
+    if lines := [f"error: {line}" for line in failures(run, tasks)]:
         say("")
-    for line in told:
-        say(f"error: {line}", style=COLOURS["error"])
+        for line in lines:
+            say(line, style=COLOURS["error"])
     say("")
     say(f"logs: {workspace.run_folder(run.run_id) / 'logs'}")
     if store.tracking(run.run_id)[1]:
@@ -64,43 +65,23 @@ def _backends(workspace: Workspace, run: Run) -> dict[str, str]:
     return {t.node: t.backend for t in plan.tasks} if plan else {}
 
 
-def _spent(task: Task) -> str:
-    spent = task.seconds if task.state not in ("cached", "queued", "skipped") else None
-    return "" if spent is None else duration(spent)
-
-
-def _told(task: Task) -> str:
+def _result(task: Task) -> str:
     if task.state == "running":
         return advance(task.progress) if task.progress else ""
     if task.state == "cached":
-        from engine.cli.wording import made
-
         return made(task.outputs)
     return outcome(task) if task.state == "done" else ""
 
 
-def _reason(task: Task) -> str:
-    # A failure's message stands below the table, whole and with its hint.
-    return "" if task.state == "failed" else task.reason
-
-
 def run_as_json(run: Run) -> dict[str, Any]:
-    """The run's row. `seconds` is how long it took or has taken; times are seconds since the epoch."""
-    return {
-        "run_id": run.run_id,
-        "pipeline": run.pipeline,
-        "state": run.state,
-        "error": run.error,
-        "profile": run.profile,
-        "attempt": run.attempt,
-        "created": run.created,
-        "started": run.started,
-        "ended": run.ended,
-        "seconds": run.seconds,
-        "backend": run.options.get("backend"),
-        "price_per_hour": run.options.get("price_per_hour"),
-        "cost": run.cost,
-    }
+    """The run's row. `seconds` is how long it took or has taken; times are seconds since the epoch.
+
+    What is not known is null: `cost` and `idle_cost` without a price, `idle_share` and `idle_cost` when not measured.
+    """
+    fields = ("run_id", "pipeline", "state", "error", "profile", "attempt", "created", "started", "ended", "seconds")
+    options = {name: run.options.get(name) for name in ("backend", "machine", "price_per_hour", "currency")}
+    costs = {name: getattr(run, name) for name in ("cost", "idle_share", "idle_cost")}
+    return {name: getattr(run, name) for name in fields} | options | costs
 
 
 def describe(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:
@@ -128,3 +109,97 @@ def describe(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:
         for t in store.tasks(run.run_id)
     ]
     return {**run_as_json(run), "tasks": tasks, "mlflow": run_link(workspace, run.run_id)}
+
+
+_POLL_S = 0.2
+_PART = 1 << 20
+_SUPERVISOR = "(run)"
+
+
+class _Tail:
+    """A growing file, read line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+
+    def lines(self) -> list[str]:
+        """The whole lines since the last call, a megabyte at most; [] when there are none."""
+        try:
+            with self._path.open("rb") as source:
+                source.seek(self._offset)
+                data = source.read(_PART)
+        except FileNotFoundError:  # the task has not begun
+            return []
+        self._offset += len(data)
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        return [line.decode(errors="replace") for line in whole]
+
+    def last(self) -> list[str]:
+        """What is left without an end of line."""
+        rest, self._rest = self._rest, b""
+        return [rest.decode(errors="replace")] if rest else []
+
+    @property
+    def used(self) -> bool:
+        """Whether there was anything."""
+        return self._offset > 0
+
+    @property
+    def more(self) -> bool:
+        try:
+            return self._path.stat().st_size > self._offset
+        except FileNotFoundError:
+            return False
+
+
+def print_logs(workspace: Workspace, store: RunStore, run_id: str, node: str | None, *, follow: bool) -> None:
+    """Print the logs of all tasks, or of `node`'s; with `follow` until the run has ended.
+
+    Raises `UsageError` when the run has no such node.
+    """
+    nodes = [t.node for t in store.tasks(run_id)]
+    if node is not None and node not in nodes:
+        raise UsageError(f"run {run_id} has no node {node}", hint=f"It has: {', '.join(nodes) or 'none'}.")
+    tails: dict[str, _Tail] = {}
+    warned = False
+    while True:
+        # The state first: once it says that the run has ended, all that was written is there.
+        run = store.run(run_id)
+        # A run that is just starting has no tasks yet.
+        for name in [node] if node is not None else [t.node for t in store.tasks(run_id)]:
+            tails.setdefault(name, _Tail(workspace.log_file(run_id, name)))
+        if node is None:
+            # Whatever Voxelflow itself had to say.
+            tails.setdefault(_SUPERVISOR, _Tail(workspace.run_folder(run_id) / "supervisor.log"))
+        prefix = max(len(n) for n in tails) if node is None else 0
+        for name, tail in tails.items():
+            _print(name, tail, prefix, to_end=not follow)
+        if not follow or not run.active:
+            break
+        if run.state == "stuck" and not warned:
+            warned = True
+            print(stuck_line(run), file=sys.stderr, flush=True)
+        time.sleep(_POLL_S)
+    for name, tail in tails.items():
+        _print(name, tail, prefix, to_end=True)
+        _write(name, tail.last(), prefix)
+    if not any(tail.used for tail in tails.values()):
+        print("nothing was written", file=sys.stderr)
+
+
+def _print(name: str, tail: _Tail, prefix: int, *, to_end: bool) -> None:
+    """Print what is new: all of it, or one part so that no log keeps the others waiting."""
+    _write(name, tail.lines(), prefix)
+    while to_end and tail.more:
+        _write(name, tail.lines(), prefix)
+
+
+def _write(name: str, lines: list[str], prefix: int) -> None:
+    for line in lines:
+        text = safe_log_line(line)
+        print(f"{name:<{prefix}} | {text}" if prefix else text)
+    if lines:
+        # In time for the person who follows, and to notice a reader that has gone.
+        print(end="", flush=True)

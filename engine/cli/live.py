@@ -12,25 +12,25 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.following import Moment
 from engine.cli.screen import COLOURS, console
-from engine.cli.telling import advance, outcome
-from engine.cli.wording import duration, safe
-from engine.events import Message
-from engine.runs import Task
+from engine.cli.views import Moment, View
+from engine.declare.events import Message
+from engine.store.runs import Task
+from engine.text import safe
+from engine.wording import advance, outcome, time_taken
 
 _GLYPHS = {"done": "✓", "cached": "✓", "failed": "✗", "cancelled": "■", "skipped": "-", "waiting": "…", "queued": "·"}
 _ASCII = {"done": "+", "cached": "=", "failed": "x", "cancelled": "#", "skipped": "-", "waiting": "~", "queued": "."}
 _BAR = 20
 _TITLE = 28
-_ROOM = 4
+_REST = 4
 """Lines of the terminal left to the rest: the prompt, the run's own line, the count of what is not shown."""
 
 
-class LiveView:
+class LiveView(View):
     """Draws about ten times a second; what is drawn last stays on the screen."""
 
-    kinds: tuple[str, ...] = ("message",)
+    kinds = ("message",)
 
     def __init__(self) -> None:
         self._console = console()
@@ -52,9 +52,9 @@ class LiveView:
         for event in moment.events:
             if isinstance(event, Message) and event.level != "info":
                 style = COLOURS.get(event.level, "")
-                self._console.print(Text(safe(f"{event.level} {event.node}: {event.text}"), style=style))
+                self._console.print(Text(safe(f"{event.level} {event.node or 'run'}: {event.text}"), style=style))
         self._tasks = moment.tasks
-        shown = visible(moment.tasks, self._console.height - _ROOM)
+        shown = visible(moment.tasks, self._console.height - _REST)
         drawn = self._drawn(shown)
         if hidden := len(moment.tasks) - len(shown):
             drawn = Group(drawn, Text(f"  and {hidden} more", style="dim"))
@@ -77,7 +77,9 @@ class LiveView:
         grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         grid.add_column(justify="right", no_wrap=True)
         for task in tasks:
-            grid.add_row(self._glyph(task), Text(safe(task.title)), self._body(task), self._spent(task))
+            grid.add_row(
+                self._glyph(task), Text(safe(task.title)), self._body(task), Text(time_taken(task), style="dim")
+            )
         return grid
 
     def _glyph(self, task: Task) -> RenderableType:
@@ -90,19 +92,16 @@ class LiveView:
         if task.state != "running":
             return Text(outcome(task), style="" if task.state == "done" else COLOURS.get(task.state, "dim"))
         progress = task.progress
-        if progress is None:
+        if progress is None or not (text := advance(progress)):
             return Text(safe(task.reason), style="dim")
         row = Table.grid(padding=(0, 1))
         row.add_column(width=_BAR)
         row.add_column(no_wrap=True, overflow="ellipsis")
-        # A total of zero would draw a full bar; nothing is known of it either.
-        bar = ProgressBar(total=progress.total or None, completed=min(progress.done, progress.total or progress.done))
-        row.add_row(bar, Text(advance(progress)))
+        # Nothing is known of a total of zero either: it would draw a full bar.
+        whole = progress.whole
+        bar = ProgressBar(total=None if whole is None else 1.0, completed=whole or 0.0)
+        row.add_row(bar, Text(text))
         return row
-
-    def _spent(self, task: Task) -> Text:
-        spent = task.seconds if task.state not in ("cached", "queued", "skipped") else None
-        return Text(duration(spent) if spent is not None else "", style="dim")
 
 
 def visible(tasks: list[Task], lines: int) -> list[Task]:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from engine.cli.documents import shipped_pipelines
 from engine.cli.screen import say
 from engine.cli.session import Session, workspace_option
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import SCHEMA_FILE, Pipeline, dump, json_schema, read_pipeline
 from engine.errors import UsageError
-from engine.pipeline import SCHEMA_FILE, Pipeline, dump, json_schema, read_pipeline
+from engine.storage.files import flush, write_whole
 
 _EMPTY = "empty"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,99}"
@@ -54,9 +55,10 @@ def command(session: Session, name: str | None, template: str, schema: bool, roo
         # "x": two people who choose one name at once must not overwrite each other either.
         with path.open("x", encoding="utf-8", newline="\n") as out:
             out.write(dump(document))
+        flush([path, path.parent])
     except FileExistsError:
         raise UsageError(f"{path} is there already", hint="Choose another name.") from None
-    (workspace.pipelines / SCHEMA_FILE).write_text(schema_text, encoding="utf-8")
+    write_whole(workspace.pipelines / SCHEMA_FILE, schema_text, durable=False)
     say(f"made {path}")
     missing = [n for n, p in document.parameters.items() if p.value is None]
     if document.nodes:

@@ -1,7 +1,8 @@
-"""`voxelflow plan`: what a run would do, and why."""
+"""`voxelflow plan` and `validate`: what a run would do and why, and every problem of a document; nothing is started."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ import click
 from engine.cli.session import Session, choice_options, json_option, pipeline_options, workspace_option
 
 if TYPE_CHECKING:
-    from engine.datasets import Preview
-    from engine.launch import Prepared
-    from engine.plan import Plan, PlannedTask
+    from engine.declare.datasets import Preview
+    from engine.document.plan import Plan, PlannedTask
+    from engine.run.launch import Prepared
 
 
 @click.command("plan", short_help="Show what a run would do, and why.")
@@ -26,7 +27,7 @@ def command(
     session: Session,
     pipeline: str,
     settings: tuple[str, ...],
-    profile: str,
+    profile: str | None,
     start: str | None,
     end: str | None,
     fresh: bool,
@@ -38,21 +39,20 @@ def command(
     Looks at folders, tables and the cache as a run does, and starts nothing. Relative paths, in the
     document and in --set, start at the current directory.
     """
-    from engine import launch
-    from engine.cli.documents import find_pipeline, read_settings
-    from engine.plan import Choice
+    from engine.cli.screen import say
+    from engine.document.plan import Choice
     from engine.profiles import find_profile
-    from engine.runs import RunStore
+    from engine.run import launch
+    from engine.store.runs import RunStore
 
     workspace = session.workspace(root)
-    document = find_pipeline(pipeline, workspace)
-    catalog = session.catalog(workspace)
+    document, catalog, values = session.pipeline(pipeline, settings, workspace)
     ready = launch.prepare(
         document,
         catalog,
         workspace,
         RunStore(workspace),
-        values=read_settings(settings, document, catalog),
+        values=values,
         profile=find_profile(profile, workspace),
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
@@ -61,16 +61,18 @@ def command(
         click.echo(ready.plan.model_dump_json(indent=2))
     else:
         show(ready)
+        if pointer := session.pointer(ready.plan.diagnostics):
+            say(pointer)
     return 0
 
 
 def show(ready: Prepared) -> None:
     """Print the plan as a table, then its diagnostics and a line that sums it up."""
-    from engine.checks import look_ahead
-    from engine.cli.screen import COLOURS, say, table
+    from engine.cli.screen import say, say_diagnostics, table
+    from engine.document.checks import preview_outputs
 
     made = ready.plan
-    previews, _ = look_ahead(ready.resolved, ready.observation)
+    previews, _ = preview_outputs(ready.resolved, ready.observation)
     rows = [
         (t.node, t.node_type, t.backend, t.action, t.reason, ", ".join(_estimates(t, ready, previews)))
         for t in made.tasks
@@ -78,8 +80,7 @@ def show(ready: Prepared) -> None:
     table(("node", "type", "backend", "action", "why", "makes"), rows)
     for line in backend_lines(made):
         say(line)
-    for diagnostic in made.diagnostics:
-        say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""))
+    say_diagnostics(made.diagnostics)
     to_run = len(made.to_run)
     parts = [f"{to_run} to run", f"{len(made.tasks) - to_run} up to date"]
     if made.left_out:
@@ -102,7 +103,8 @@ def backend_lines(made: Plan) -> Iterator[str]:
 
 def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, str], Preview]) -> Iterator[str]:
     """Volumes and bytes that the task will make, or has made."""
-    from engine.cli.wording import made, plural, size
+    from engine.text import plural, size
+    from engine.wording import made
 
     cached = ready.observation.cache.get(task.identity.fingerprint)
     if task.action == "cached" and cached is not None and not cached.problem:
@@ -118,3 +120,42 @@ def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, 
             yield size(preview.bytes)
         if preview.spec is not None and preview.count is not None:
             yield preview.spec.describe()
+
+
+@click.command("validate", short_help="Check a pipeline without looking at its data.")
+@pipeline_options
+@json_option
+@workspace_option
+@click.pass_obj
+def validate(session: Session, pipeline: str, settings: tuple[str, ...], as_json: bool, root: Path | None) -> int:
+    """Check the document, wires, parameters, paths and permissions of PIPELINE; one line for each problem.
+
+    Folders are not listed and no data is read: `voxelflow plan` looks at those too. Relative paths,
+    in the document and in --set, start at the current directory.
+    """
+    from engine.cli.screen import say, say_diagnostics, say_json
+    from engine.document.checks import check
+    from engine.document.resolve import resolve
+    from engine.observe.observe import observe
+    from engine.profiles import Profile
+    from engine.storage import is_url
+
+    workspace = session.workspace_to_look_at(root)
+    document, catalog, values = session.pipeline(pipeline, settings, workspace)
+    resolved = resolve(document, catalog, values, base=Path.cwd())
+    named = [v for v in values.values() if isinstance(v, str) and (is_url(v) or os.path.isabs(v))]
+    # The checks ask a profile for its backend only; finding out how much memory is free takes its time.
+    # It is no one's profile, so that a mistake in profiles.toml is reported where a profile is chosen.
+    profile = Profile(name="local", cores=1, memory_bytes=1 << 28)
+    seen = observe(resolved, workspace, None, scan=False, extra_roots=named)
+    found = [*catalog.problems, *check(resolved, seen, profile).diagnostics]
+    ok = all(d.severity != "error" for d in found)
+    if as_json:
+        say_json({"ok": ok, "pipeline": document.name, "diagnostics": [d.model_dump(mode="json") for d in found]})
+        return 0 if ok else 2
+    say_diagnostics(found)
+    if ok:
+        say(f"{document.name}: {len(document.nodes)} nodes, no errors")
+    if pointer := session.pointer(found):
+        say(pointer)
+    return 0 if ok else 2

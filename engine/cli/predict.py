@@ -11,35 +11,54 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.session import Session, json_option, workspace_option
+from engine.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.cli.session import Answer
+    from engine.cli.session import Answer, Asked
+    from engine.store.runs import RunStore
 
 REGISTRY = "models:/"
 
 
 @click.command("predict", short_help="Ask a trained model about .npy files.")
 @click.argument("model")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.npy ...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.npy|DIR ...")
 @click.option("--node", metavar="NODE", help="The node of the run that made the model, where several did.")
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.csv", help="Write a table instead."
+)
 @json_option
 @workspace_option
 @click.pass_obj
 def command(
-    session: Session, model: str, files: tuple[Path, ...], node: str | None, as_json: bool, root: Path | None
+    session: Session,
+    model: str,
+    files: tuple[Path, ...],
+    node: str | None,
+    out: Path | None,
+    as_json: bool,
+    root: Path | None,
 ) -> int:
-    """Print the class and the probabilities that MODEL gives for each FILE.npy.
+    """Print the class and the probabilities that MODEL gives for each FILE.npy, and for those in each DIR.
 
-    MODEL is the folder of a trained model, a run ("last" or an id) that trained one, or one in MLflow's registry
-    (models:/NAME@ALIAS or models:/NAME/VERSION). The volumes must have the shape that the model was trained on.
-    A file that cannot be a volume is told with its reason, the others are predicted; the exit status is then 1.
+    MODEL is the folder of a trained model, a run (an id, or "last": the newest that made a model), or one in MLflow's
+    registry (models:/NAME@ALIAS or models:/NAME/VERSION). The volumes must have the shape that the model was trained
+    on; other formats than .npy are read too, as VolumeFolder does. Unreadable files are reported and skipped; the exit
+    status is then 1.
     """
-    from engine.cli.screen import say_json
+    from engine.cli.screen import say, say_json
 
+    if out is not None and as_json:
+        raise click.UsageError("--out and --json say the same in two ways: choose one.")
     with _folder(session, model, node, root) as folder:
-        answers = session.ask_model(folder, files)
+        asked = session.work.ask_model(folder, files)
+        if out is not None:
+            written, unread = _write(out, asked)
+            say(f"wrote {out}: {plural(written, 'files')}" + (f", {unread:,} of them not predicted" if unread else ""))
+            return 1 if unread else 0
+        answers = list(asked.answers)
     if as_json:
         say_json({"model": model, "files": [_as_json(answer) for answer in answers]})
     else:
@@ -53,7 +72,7 @@ def _folder(session: Session, model: str, node: str | None, root: Path | None) -
     from engine.errors import UsageError
 
     if model.startswith(REGISTRY):
-        from engine.tracking.registry import fetched
+        from engine.tracking.models import fetched
 
         with fetched(session.workspace_to_look_at(root), model) as folder:
             yield folder
@@ -68,17 +87,16 @@ def _folder(session: Session, model: str, node: str | None, root: Path | None) -
 
 
 def _made_by_run(session: Session, run: str, node: str | None, root: Path | None) -> Path:
-    from engine.datasets import TrainedModel
     from engine.errors import UsageError
 
     _, store = session.workspace_with_runs(root)
     found = store.run(run)
-    models = {
-        task.node: dataset.uri
-        for task in store.tasks(found.run_id)
-        for dataset in task.outputs.values()
-        if isinstance(dataset, TrainedModel) and node in (None, task.node)
-    }
+    models = _models_of(store, found.run_id, node)
+    if run == "last" and not models:
+        for older in store.runs(-1):
+            if models := _models_of(store, older.run_id, node):
+                found = older
+                break
     if len(models) == 1:
         return Path(*models.values())
     where = f"run {found.run_id} of {found.pipeline}"
@@ -86,25 +104,61 @@ def _made_by_run(session: Session, run: str, node: str | None, root: Path | None
         raise UsageError(f"{where} made several models", hint=f"Choose one with --node: {', '.join(models)}.")
     raise UsageError(
         f"{where} made no model{f' in the node {node}' if node else ''}",
-        hint="`voxelflow runs show` tells what it made; a failed training can be resumed.",
+        hint="`voxelflow runs show` shows what it made; a failed training can be resumed.",
     )
+
+
+def _models_of(store: RunStore, run_id: str, node: str | None) -> dict[str, str]:
+    """The folders of the models that a run made, by node; of one node where it is named."""
+    from engine.declare.datasets import TrainedModel
+
+    return {
+        task.node: dataset.uri
+        for task in store.tasks(run_id)
+        for dataset in task.outputs.values()
+        if isinstance(dataset, TrainedModel) and node in (None, task.node)
+    }
+
+
+def _write(path: Path, asked: Asked) -> tuple[int, int]:
+    """A row for each file, as they are predicted; the file appears when all are. Gives rows, and those with errors."""
+    import csv
+
+    from engine.storage.files import whole_file
+
+    written = unread = 0
+    classes = list(asked.classes)
+    scores = [f"probability_{name}" for name in classes] or ["value"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        whole_file(path.absolute(), durable=False) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        rows = csv.writer(file)
+        rows.writerow(["file", *(["class"] if classes else []), *scores, "error"])
+        for answer in asked.answers:
+            found = [answer.scores.get(name, "") for name in classes or [""]]
+            name = "" if answer.name is None else answer.name
+            rows.writerow([answer.file, *([name] if classes else []), *found, answer.error])
+            written, unread = written + 1, unread + bool(answer.error)
+    return written, unread
 
 
 def _show(answers: Sequence[Answer]) -> None:
     from engine.cli.screen import table
-    from engine.cli.wording import safe
+    from engine.text import safe
 
-    told = [answer for answer in answers if not answer.error]
+    good = [answer for answer in answers if not answer.error]
     rows = [
         (
             str(answer.file),
             answer.name if answer.name is not None else "",
             ", ".join(f"{name} {score:.4f}" if name else f"{score:.6g}" for name, score in answer.scores.items()),
         )
-        for answer in told
+        for answer in good
     ]
     if rows:
-        named = any(answer.name is not None for answer in told)
+        named = any(answer.name is not None for answer in good)
         columns = ("file", "class", "probabilities") if named else ("file", "", "value")
         table(columns, rows)
     for answer in answers:

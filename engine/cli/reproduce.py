@@ -1,4 +1,4 @@
-"""`voxelflow runs reproduce`: do a run over, and tell what is not the same."""
+"""`voxelflow runs reproduce`: do a run over, and report what is not the same."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine import launch
 from engine.catalog import Catalog
-from engine.cli.attending import attend
-from engine.cli.documents import read_settings
-from engine.cli.screen import COLOURS, say, say_json
-from engine.cli.wording import number
+from engine.cli.following import follow_to_end
+from engine.cli.screen import say, say_diagnostics, say_json
+from engine.document.values import read_settings
 from engine.environment import Difference, Environment, differences, environment_of, kept_environment
 from engine.errors import UsageError
 from engine.profiles import find_profile
 from engine.reproduction.comparison import Comparison, CurveCompared, compare
-from engine.reproduction.find import find_recorded
-from engine.reproduction.from_store import read_from_store
-from engine.reproduction.recorded import Recorded
+from engine.reproduction.recorded import Recorded, find_recorded, read_from_store
 from engine.reproduction.replay import replay
-from engine.runs import RunStore
+from engine.run import launch
+from engine.run.start_lock import starting
+from engine.store.runs import RunStore
+from engine.text import number
 from engine.workspace import Workspace
 
 _NAMED = 12
@@ -40,29 +39,29 @@ def reproduce(
 ) -> int:
     """Do `run` over, follow it, compare. Gives 0 when all is equal, 1 when not, else what following a run gives."""
     recorded = find_recorded(workspace, store, run)
-    ready = replay(
-        recorded,
-        catalog,
-        workspace,
-        store,
-        values=read_settings(settings, recorded.pipeline, catalog),
-        profile=find_profile(profile or recorded.profile, workspace),
-        base=Path.cwd(),
-    )
-    found = _apart(recorded, environment_of(workspace, ready.plan, catalog))
-    if not as_json:
-        for diagnostic in ready.plan.diagnostics:
-            say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=True)
-        for line in _environment_lines(recorded, found):
-            say(line)
     options = {"start": None, "end": None, "fresh": True, "reproduces": recorded.mlflow_run or recorded.run_id}
-    run_id = launch.begin(ready.document, ready.plan, workspace, store, options)
-    status = attend(workspace, store, run_id, attempt=1, after=0, detach=False, as_json=as_json)
+    with starting(workspace):
+        ready = replay(
+            recorded,
+            catalog,
+            workspace,
+            store,
+            values=read_settings(settings, recorded.pipeline, catalog),
+            profile=find_profile(profile or recorded.profile, workspace),
+            base=Path.cwd(),
+        )
+        found = _apart(recorded, environment_of(workspace, ready.plan, catalog))
+        if not as_json:
+            say_diagnostics(ready.plan.diagnostics, error=True)
+            for line in _environment_lines(recorded, found):
+                say(line)
+        run_id = launch.begin(ready.document, ready.plan, workspace, store, options)
+    status = follow_to_end(workspace, store, run_id, attempt=1, after=0, detach=False, as_json=as_json)
     if store.run(run_id).state != "done":
         if not as_json:
             say(f"once it is done, `voxelflow runs reproduce {recorded.run_id} --with {run_id}` compares")
         return status
-    return _tell(recorded, read_from_store(workspace, store, store.run(run_id)), found, as_json=as_json)
+    return _compare(recorded, read_from_store(workspace, store, store.run(run_id)), found, as_json=as_json)
 
 
 def compare_with(workspace: Workspace, store: RunStore, run: str, other: str, *, as_json: bool) -> int:
@@ -72,19 +71,19 @@ def compare_with(workspace: Workspace, store: RunStore, run: str, other: str, *,
         raise UsageError(
             f"run {done.run_id} is {done.state}, not done", hint=f"`voxelflow runs resume {done.run_id}` goes on."
         )
-    now = kept_environment(workspace.run_folder(done.run_id))
+    now = kept_environment(workspace, done.run_id)
     found = _apart(recorded, now)
     if not as_json:
         for line in _environment_lines(recorded, found):
             say(line)
-    return _tell(recorded, read_from_store(workspace, store, done), found, as_json=as_json)
+    return _compare(recorded, read_from_store(workspace, store, done), found, as_json=as_json)
 
 
 def _apart(recorded: Recorded, now: Environment | None) -> list[Difference] | None:
     """None: nothing is known of one of them."""
     if recorded.environment is None or now is None:
         return None
-    return differences(recorded.environment, now, recorded.told.keys())
+    return differences(recorded.environment, now, recorded.nodes.keys())
 
 
 def _environment_lines(recorded: Recorded, found: list[Difference] | None) -> Iterator[str]:
@@ -97,7 +96,7 @@ def _environment_lines(recorded: Recorded, found: list[Difference] | None) -> It
         yield from (f"  {difference.line()}" for difference in found)
 
 
-def _tell(recorded: Recorded, now: Recorded, found: list[Difference] | None, *, as_json: bool) -> int:
+def _compare(recorded: Recorded, now: Recorded, found: list[Difference] | None, *, as_json: bool) -> int:
     comparison = compare(recorded, now)
     if as_json:
         say_json(_as_json(recorded, now, found, comparison))

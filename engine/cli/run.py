@@ -20,7 +20,7 @@ def command(
     session: Session,
     pipeline: str,
     settings: tuple[str, ...],
-    profile: str,
+    profile: str | None,
     start: str | None,
     end: str | None,
     fresh: bool,
@@ -38,31 +38,28 @@ def command(
     With --json each line is one event: run-started, then those of the run as they are stored, at
     last run-ended with the state and the outputs.
     """
-    from engine import launch
-    from engine.cli.attending import attend
-    from engine.cli.documents import find_pipeline, read_settings
+    from engine.cli.following import follow_to_end
     from engine.cli.plan import backend_lines
-    from engine.cli.screen import COLOURS, say
-    from engine.plan import Choice
+    from engine.cli.screen import say, say_diagnostics
+    from engine.document.plan import Choice
     from engine.profiles import find_profile
-    from engine.runs import RunStore
+    from engine.run import launch
+    from engine.store.runs import RunStore
 
     workspace = session.workspace(root)
     store = RunStore(workspace)
-    document = find_pipeline(pipeline, workspace)
-    catalog = session.catalog(workspace)
+    document, catalog, values = session.pipeline(pipeline, settings, workspace)
     run_id, made = launch.start(
         document,
         catalog,
         workspace,
         store,
-        values=read_settings(settings, document, catalog),
+        values=values,
         profile=find_profile(profile, workspace),
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
     )
-    for diagnostic in made.diagnostics:
-        say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=True)
+    say_diagnostics(made.diagnostics, error=True)
     for line in backend_lines(made):
         say(line, error=True)
-    return attend(workspace, store, run_id, attempt=1, after=0, detach=detach, as_json=as_json)
+    return follow_to_end(workspace, store, run_id, attempt=1, after=0, detach=detach, as_json=as_json)

@@ -6,15 +6,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.wording import safe
+from engine.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from engine.diagnostics.rule import Diagnostic
 
 COLOURS = {
     "done": "green",
@@ -24,6 +26,7 @@ COLOURS = {
     "waiting": "yellow",
     "failed": "bold red",
     "lost": "bold red",
+    "stuck": "bold red",
     "cancelled": "yellow",
     "error": "bold red",
     "warning": "yellow",
@@ -58,6 +61,12 @@ def say(text: str, *, style: str = "", error: bool = False) -> None:
         words = style.split()
         line = click.style(line, fg=next((w for w in words if w != "bold"), None), bold="bold" in words)
     print(line, file=stream, flush=True)
+
+
+def say_diagnostics(found: Iterable[Diagnostic], *, error: bool = False) -> None:
+    """One line for each problem, in the colour of its severity; on standard error with `error`."""
+    for diagnostic in found:
+        say(diagnostic.line(), style=COLOURS.get(diagnostic.severity, ""), error=error)
 
 
 def say_json(value: Any) -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from engine.catalog import Catalog
+from engine.diagnostics.rule import Diagnostic
 from engine.errors import WorkspaceError
 from engine.workspace import Workspace, default_root, open_workspace
 
 if TYPE_CHECKING:
-    from engine.runs import RunStore
+    from pydantic import JsonValue
+
+    from engine.bench.compare import Comparison
+    from engine.bench.options import BenchOptions
+    from engine.bench.result import BenchResult
+    from engine.declare.datasets import Dataset
+    from engine.document.pipeline import Pipeline
+    from engine.probes import StorageProbe
+    from engine.store.runs import RunStore
+    from engine.viewing.reader import OpenView
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,10 +50,113 @@ class Answer(Protocol):
     def error(self) -> str: ...
 
 
-class AskModel(Protocol):
-    """Ask the trained model in a folder about `.npy` files; gives an answer for each, in their order."""
+class Asked(Protocol):
+    """A model's classes in their order, none of a regression, and its answers, each made when it is taken."""
 
-    def __call__(self, folder: Path, files: Sequence[Path]) -> Sequence[Answer]: ...
+    @property
+    def classes(self) -> Sequence[str]: ...
+    @property
+    def answers(self) -> Iterator[Answer]: ...
+
+
+class AskModel(Protocol):
+    """Ask the trained model in a folder about `.npy` files, and about those in folders."""
+
+    def __call__(self, folder: Path, files: Sequence[Path]) -> Asked: ...
+
+
+class Damage(Protocol):
+    """A damaged file. `kind` is volumes, rows, log, manifest or model; `rows` volumes are lost, first `ids`."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def lost(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def ids(self) -> Sequence[str]: ...
+
+
+class CheckedData(Protocol):
+    """What was read and what was found: volumes that match their checksums, and those that have none."""
+
+    @property
+    def files(self) -> int: ...
+    @property
+    def volumes(self) -> int: ...
+    @property
+    def unchecked(self) -> int: ...
+    @property
+    def damages(self) -> Sequence[Damage]: ...
+    @property
+    def moved(self) -> Sequence[Path]: ...
+
+
+class CheckData(Protocol):
+    """Read all of a dataset, or of what lies at a path or URL, and compare checksums.
+
+    `progress` gets the bytes read since its last call and those of all. With `aside`, folders of parts, damaged files
+    of volumes are renamed, and parts that are the same files.
+    """
+
+    def __call__(
+        self,
+        data: Dataset | str,
+        *,
+        threads: int,
+        progress: Callable[[int, int], None],
+        aside: Sequence[Path] | None = None,
+    ) -> CheckedData: ...
+
+
+class ProbeStorage(Protocol):
+    """Measure a place and keep the result in the workspace; gives it with its page.
+
+    `files` of `file_bytes` are those whose epoch is foretold; None where the place's own are, or an example.
+    `report` gets each step.
+    """
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        place: str,
+        *,
+        seconds: int,
+        limit_mb: int,
+        files: int | None,
+        file_bytes: int | None,
+        report: Callable[[str], None],
+    ) -> tuple[StorageProbe, Path]: ...
+
+
+class RunBench(Protocol):
+    """Measure what the options name, with half-done work in `folder`; `report` gets a line for each step."""
+
+    def __call__(self, options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult: ...
+
+
+class WriteBenchPage(Protocol):
+    """Write the page of a comparison, one HTML file."""
+
+    def __call__(self, comparison: Comparison, results: Sequence[BenchResult], path: Path) -> None: ...
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """What commands and the app have nodes do: the engine knows none."""
+
+    ask_model: AskModel
+    check_data: CheckData
+    probe_storage: ProbeStorage
+    run_bench: RunBench
+    write_bench_page: WriteBenchPage
+    open_view: OpenView
+    prepare_views: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -52,8 +165,10 @@ class Session:
 
     make_catalog: Callable[[Workspace | None], Catalog]
     start_studio: StartStudio
-    ask_model: AskModel
+    work: NodeWork
     traceback: bool
+    catalogs: list[Catalog] = field(default_factory=list)
+    """Those that were made in this call: what can be said of a problem's code is in them."""
 
     def workspace(self, root: Path | None) -> Workspace:
         """The workspace to work in; made when it is not there."""
@@ -66,19 +181,44 @@ class Session:
 
     def workspace_with_runs(self, root: Path | None) -> tuple[Workspace, RunStore]:
         """A workspace that must be there already, with its run store. Raises `WorkspaceError`."""
-        from engine.runs import RunStore
+        from engine.store.runs import RunStore
 
+        found = self.existing_workspace(root)
+        return found, RunStore(found)
+
+    def existing_workspace(self, root: Path | None) -> Workspace:
+        """A workspace that must be there already. Raises `WorkspaceError`."""
         place = _absolute(root)
         if not _is_one(place):
             raise WorkspaceError(
                 f"there is no workspace at {place}",
                 hint="Name it with --workspace; the first run of a pipeline makes one.",
             )
-        found = open_workspace(place)
-        return found, RunStore(found)
+        return open_workspace(place)
 
     def catalog(self, workspace: Workspace | None) -> Catalog:
-        return self.make_catalog(workspace)
+        """The catalogue of the workspace; `pointer` then knows its rules."""
+        self.catalogs.append(self.make_catalog(workspace))
+        return self.catalogs[-1]
+
+    def pipeline(
+        self, name: str, settings: Iterable[str], workspace: Workspace
+    ) -> tuple[Pipeline, Catalog, dict[str, JsonValue]]:
+        """The document that `name` means, the catalogue, and the values given with --set.
+
+        Raises `PipelineError` when there is no such document or it cannot be read, `UsageError` for a bad --set.
+        """
+        from engine.document.find import find_pipeline
+        from engine.document.values import read_settings
+
+        document, catalog = find_pipeline(name, workspace), self.catalog(workspace)
+        return document, catalog, read_settings(settings, document, catalog)
+
+    def pointer(self, found: Iterable[Diagnostic]) -> str:
+        """The line that says where to read more: about the first error, else the first problem, that has a rule."""
+        codes = [d.code for d in sorted(found, key=lambda d: d.severity != "error")]
+        known = next((c for c in codes if any(catalog.rules.find(c) for catalog in self.catalogs)), None)
+        return f"`voxelflow explain {known}` says more." if known else ""
 
 
 def _absolute(root: Path | None) -> Path:
@@ -110,19 +250,26 @@ def pipeline_options(function: F) -> F:
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Give a parameter of the pipeline a value; can be repeated. JSON values (5, true, [16,16,8,2]) are"
-        " read as such, anything else is text. Relative paths start at the current directory.",
+        help="Give a parameter of the pipeline, or NODE.PARAMETER of a node, a value; can be repeated. JSON values"
+        " (5, true, [16,16,8,2]) are read as such, anything else is text. Relative paths start at the current"
+        " directory.",
     )(function)
     return click.argument("pipeline")(function)
+
+
+def profile_option(function: F) -> F:
+    """--profile NAME; None stands for the workspace's default one."""
+    help_text = "The compute profile. Default: the workspace's (see `voxelflow profiles`)."
+    return click.option("--profile", metavar="NAME", help=help_text)(function)
 
 
 def choice_options(function: F) -> F:
     """Which part to run, where: --profile, --from, --to, --fresh."""
     for option in (
-        click.option("--fresh", is_flag=True, help="Use no result from before."),
+        click.option("--fresh", is_flag=True, help="Ignore cached results."),
         click.option("--to", "end", metavar="NODE", help="Run only this node and what it needs."),
-        click.option("--from", "start", metavar="NODE", help="Run this node and all behind it again."),
-        click.option("--profile", default="local", show_default=True, metavar="NAME", help="The compute profile."),
+        click.option("--from", "start", metavar="NODE", help="Rerun this node and everything downstream."),
+        profile_option,
     ):
         function = option(function)
     return function

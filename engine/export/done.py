@@ -1,99 +1,150 @@
-"""What the steps of an exported file have made so far, in a file of its own."""
+"""What the steps of an exported file have made so far, in a file of its own: its run store."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.catalog import AnyNodeType
-from engine.datasets import Dataset, VolumeDelta, dataset_from_json
+from engine.declare.datasets import Dataset, dataset_from_json
+from engine.document.identity import Identity
 from engine.errors import UsageError
 from engine.export.source import one_line
-from engine.identity import Identity
-from engine.storage import is_url
+from engine.observe.results import check_outputs, protected_versions, result_to_extend
+from engine.storage.files import write_whole
+from engine.store.results import Result
 
-
-def problem_with(node_type: AnyNodeType, outputs: Mapping[str, Dataset]) -> str:
-    """Why a result can no longer be used, or ""."""
-    for dataset in outputs.values():
-        for path in (dataset.uri, getattr(dataset, "manifest", None)):
-            if path is not None and not is_url(path) and not os.path.exists(path):
-                return f"{path} is gone"
-    if node_type.verify_hook is None:
-        return ""
-    # For change too: a step behind it may change its table in place.
-    return node_type.verify_hook(outputs, False) or node_type.verify_hook(outputs, True)
+RUN = "exported"
+"""The id of the run that an exported file is."""
 
 
 class Done:
-    """What was made, by fingerprint, oldest first; kept in a file that appears whole or not at all."""
+    """What was made, by fingerprint, oldest first; kept in a file that appears whole or not at all.
+
+    Each result's folders lie below the file's own.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            self._entries: list[dict[str, Any]] = [
-                entry | {"outputs": {port: dataset_from_json(d) for port, d in entry["outputs"].items()}}
-                for entry in told
-            ]
+            entries = json.loads(path.read_text(encoding="utf-8"))
+            self._results: list[Result] = [_result(entry) for entry in entries]
         except FileNotFoundError:
-            self._entries = []
+            self._results = []
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             raise UsageError(
                 f"{path} is damaged: {one_line(str(exc))}", hint="Delete it; the steps then find their own work again."
             ) from exc
 
-    def find(self, fingerprint: str) -> dict[str, Dataset] | None:
-        return next((e["outputs"] for e in self._entries if e["fingerprint"] == fingerprint), None)
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """All results, oldest first."""
+        return tuple(self._results)
 
-    def add(self, step: str, identity: Identity, outputs: Mapping[str, Dataset]) -> None:
-        entry = {
-            "step": step,
-            "fingerprint": identity.fingerprint,
-            "base": identity.base,
-            "lineage": identity.lineage,
-            "params": identity.parts["params"],
-            "outputs": dict(outputs),
-        }
-        self._entries = [e for e in self._entries if e["fingerprint"] != identity.fingerprint] + [entry]
-        plain = [
-            e | {"outputs": {port: d.model_dump(mode="json") for port, d in e["outputs"].items()}}
-            for e in self._entries
-        ]
-        aside = self._path.with_name(f".{self._path.name}.new")
-        aside.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-        aside.replace(self._path)
+    def find(self, fingerprint: str) -> Result | None:
+        """The result of that fingerprint; None when it was not made."""
+        return next((r for r in self._results if r.fingerprint == fingerprint), None)
 
-    def newest_of_lineage(self, lineage: str) -> Mapping[str, Dataset]:
-        return next((e["outputs"] for e in reversed(self._entries) if e["lineage"] == lineage), {})
+    def find_newest(self, identity: Identity) -> Result | None:
+        """The newest result of that work, whatever the files were that it read; None when there is none."""
+        wanted = json.loads(json.dumps(identity.parts))
+        for result in reversed(self._results):
+            made = result.identity
+            same = made["params"] == wanted["params"] and made.get("inputs") == wanted["inputs"]
+            if result.lineage == identity.lineage and same:
+                return result
+        return None
 
-    def longest(self, node_type: AnyNodeType, identity: Identity, params: Mapping[str, Any]) -> Mapping[str, Dataset]:
-        """The result to extend: same base, the largest extendable values not above ours."""
-        names = [p.name for p in node_type.parameters if p.extendable]
-        wanted = tuple(params[n] for n in names)
+    def problem_with(self, node_type: AnyNodeType, result: Result) -> str:
+        """Why a result can no longer be used, or "".
 
-        def values(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-            return tuple(entry["params"][n] for n in names)
+        Also when its table can no longer be changed: unlike a run, which knows its whole plan, a step does not know
+        whether one behind it will change the table in place.
+        """
+        return check_outputs(node_type, result, self._path.parent).moved_on
 
-        fitting = [
-            e
-            for e in self._entries
-            if names
-            and e["base"] == identity.base
-            and e["fingerprint"] != identity.fingerprint
-            and all(v <= w for v, w in zip(values(e), wanted, strict=True))
-            and not problem_with(node_type, e["outputs"])
-        ]
-        return max(fitting, key=values)["outputs"] if fitting else {}
+    def to_make(self, step: str, node_type: AnyNodeType, identity: Identity) -> Result:
+        """The result that a step is about to make, without outputs: beside the newest of its lineage."""
+        newest = self.newest_of_lineage(identity.lineage)
+        shared = newest.shared if newest is not None else _shared_folder(step, identity.lineage)
+        return Result(
+            fingerprint=identity.fingerprint,
+            lineage=identity.lineage,
+            base=identity.base,
+            node_type=node_type.name,
+            identity=identity.parts,
+            outputs={},
+            out=_own_folder(shared, identity.fingerprint),
+            shared=shared,
+            pipeline="",
+            node=step,
+            run_id=RUN,
+        )
+
+    def add(self, result: Result) -> None:
+        """Record a finished result in the file, durably; it replaces one of the same fingerprint."""
+        self._results = [r for r in self._results if r.fingerprint != result.fingerprint] + [result]
+        entries = [_entry(r) for r in self._results]
+        write_whole(self._path, json.dumps(entries, indent=1) + "\n", durable=True)
+
+    def newest_of_lineage(self, lineage: str) -> Result | None:
+        """The newest result of the lineage; None when there is none."""
+        return next((r for r in reversed(self._results) if r.lineage == lineage), None)
+
+    def to_extend(self, node_type: AnyNodeType, identity: Identity) -> Mapping[str, Dataset]:
+        """The outputs of the result to extend; see `result_to_extend`."""
+
+        def of_base(base: str) -> Iterable[Result]:
+            return (r for r in self._results if r.base == base)
+
+        def is_usable(result: Result) -> bool:
+            return not check_outputs(node_type, result, self._path.parent).problem
+
+        found = result_to_extend(node_type, identity, of_base, is_usable)
+        return found.outputs if found is not None else {}
 
     def protected(self) -> dict[str, tuple[int, ...]]:
         """By table: the versions that some result here refers to."""
-        found: dict[str, set[int]] = {}
-        for entry in self._entries:
-            for dataset in entry["outputs"].values():
-                if isinstance(dataset, VolumeDelta):
-                    found.setdefault(dataset.uri, set()).add(dataset.version)
-        return {uri: tuple(sorted(versions)) for uri, versions in found.items()}
+        return protected_versions(self._results)
+
+
+def _shared_folder(step: str, lineage: str) -> str:
+    """Where the results of a step's lineage lie: under a name that a person finds."""
+    return f"{step}-{lineage[:8]}"
+
+
+def _own_folder(shared: str, fingerprint: str) -> str:
+    return f"{shared}/{fingerprint[:16]}"
+
+
+def _entry(result: Result) -> dict[str, Any]:
+    return {
+        "step": result.node,
+        "fingerprint": result.fingerprint,
+        "base": result.base,
+        "lineage": result.lineage,
+        "shared": result.shared,
+        "params": result.identity["params"],
+        "inputs": result.identity.get("inputs"),
+        "outputs": {port: dataset.model_dump(mode="json") for port, dataset in result.outputs.items()},
+    }
+
+
+def _result(entry: Mapping[str, Any]) -> Result:
+    step, fingerprint, lineage = entry["step"], entry["fingerprint"], entry["lineage"]
+    shared = entry.get("shared") or _shared_folder(step, lineage)  # an earlier version did not write it
+    return Result(
+        fingerprint=fingerprint,
+        lineage=lineage,
+        base=entry["base"],
+        node_type="",
+        identity={"params": entry["params"], "inputs": entry.get("inputs")},
+        outputs={port: dataset_from_json(d) for port, d in entry["outputs"].items()},
+        out=_own_folder(shared, fingerprint),
+        shared=shared,
+        pipeline="",
+        node=step,
+        run_id=RUN,
+    )

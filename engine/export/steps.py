@@ -1,4 +1,4 @@
-"""What an exported file calls while it runs: a node's work, or its result when that stands already.
+"""What an exported file calls while it runs: a node's work, or its result when there is one already.
 
     def main(steps: Steps) -> None:
         make = steps.embedded("make", synthetic_volumes)(count=640, ...)
@@ -9,48 +9,56 @@
 
 Everything lies in one folder: a folder for each node's results, `scratch/` for half-done work, and `done.json`, which
 remembers by fingerprint what was made. So a file that is run again, after a kill or with other values, goes on from
-what is there, by the same rules as a run in a workspace.
+what is there, by the same rules as a run in a workspace: identities, choice of the results to go on from, checks and
+the task itself are the engine's own parts.
+
+`--step NAME` does that step alone, on what the steps before it have made last: so a scheduler can have a task for each.
+
+Left out on purpose: the run store and MLflow, retries and time limits, the check of the whole pipeline before it starts
+(`voxelflow export` has made it), and processes of their own: a step runs in the file's process, one after another.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from engine import manifest
 from engine.catalog import AnyNodeType, user_module
-from engine.context import Resources, TaskContext
-from engine.datasets import Dataset
+from engine.declare.context import Resources
+from engine.declare.dataset_type import details_of
+from engine.declare.datasets import Dataset
+from engine.declare.events import Event, Message, Progress
+from engine.declare.node import DEFAULT_OUTPUT, NodeType
+from engine.declare.parameters import MISSING
+from engine.document.checks import path_problem
+from engine.document.identity import Identity, identity_of, seed_of
 from engine.errors import DataError, UsageError, VoxelflowError
-from engine.events import Event, Message, Progress
-from engine.export.done import Done, problem_with
-from engine.export.source import one_line
-from engine.export.values import as_the_node_reads
-from engine.identity import Identity, identity_of
-from engine.node import DEFAULT_OUTPUT, NodeType
-from engine.parameters import MISSING
+from engine.export.done import RUN, Done
+from engine.export.source import as_the_node_reads, one_line
+from engine.observe.paths import find_path
+from engine.observe.results import still_there
+from engine.processes.messages import known_error
 from engine.profiles import local_profile
-from engine.progress import current_reporter
-from engine.run_lock import ProcessLock
-from engine.storage.listing import list_place
+from engine.run.task import TaskMessage, context_of, run_task
+from engine.storage.process_lock import ProcessLock
+from engine.store.results import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROGRESS_S = 5.0
 """Least time between two lines of progress."""
+_LOCK_POLL_S = 0.5
 _STEP = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
-_RUN = "exported"
 
 
 def start(
@@ -70,11 +78,14 @@ def start(
     parser.add_argument(
         "--out", type=Path, default=Path(out), metavar="FOLDER", help="where everything goes: %(default)s"
     )
-    folder = parser.parse_args().out.expanduser().absolute()
+    parser.add_argument("--step", metavar="NAME", help="only this step, on what those before it have made")
+    given = parser.parse_args()
+    folder = given.out.expanduser().absolute()
     try:
-        steps = Steps(folder, open_spark=open_spark, cores=cores, memory_bytes=memory_bytes)
+        steps = Steps(folder, open_spark=open_spark, cores=cores, memory_bytes=memory_bytes, only=given.step)
         try:
             main(steps)
+            steps.check_done()
         finally:
             steps.close()
     except KeyboardInterrupt:
@@ -83,6 +94,12 @@ def start(
     except VoxelflowError as exc:
         print(f"error: {one_line(exc.line())}", file=sys.stderr, flush=True)
         sys.exit(exc.exit_code)
+
+
+def beside(name: str) -> Path:
+    """The path of what is called `name` and lies beside the file that calls this."""
+    # Not `__file__`, which not every program that runs files sets.
+    return Path(sys._getframe(1).f_code.co_filename).absolute().parent / name
 
 
 def load_node(path: Path | str, name: str) -> AnyNodeType:
@@ -111,7 +128,8 @@ class _AsWritten(argparse.RawDescriptionHelpFormatter):
 class Steps:
     """The steps of one file, done one after another in the folder `out`.
 
-    Raises `UsageError` when another process works in that folder.
+    With `only` the step of that name alone is done, and `check_done` says whether there was one. It waits for another
+    process that works in the folder; without `only`, `UsageError` is raised then.
     """
 
     def __init__(
@@ -121,17 +139,18 @@ class Steps:
         open_spark: Callable[[Path], SparkSession] | None = None,
         cores: int | None = None,
         memory_bytes: int | None = None,
+        only: str | None = None,
         say: Callable[[str], None] = lambda text: print(text, flush=True),
     ) -> None:
         self._out, self._open_spark, self._say = out, open_spark, say
+        self._only, self._names = only, list[str]()
         machine = local_profile()
         self._resources = Resources(cores or machine.cores, memory_bytes or machine.memory_bytes)
         self._session: SparkSession | None = None
         self._origins: dict[int, _Origin] = {}
         out.mkdir(parents=True, exist_ok=True)
         self._lock = ProcessLock(out / ".lock")
-        if not self._lock.acquire():
-            raise UsageError(f"another process works in {out}", hint="Wait for it, or give another folder with --out.")
+        self._take_lock()
         self._done = Done(out / "done.json")
 
     def embedded(self, name: str, node_type: AnyNodeType) -> Callable[..., Any]:
@@ -142,38 +161,76 @@ class Steps:
         """The same by the node's variant for Spark."""
         return lambda **given: self._step(name, node_type, "spark", given)
 
+    def check_done(self) -> None:
+        """Raise `UsageError` unless the one step that was wanted has been met, if one was."""
+        if self._only is not None and self._only not in self._names:
+            raise UsageError(f"there is no step {self._only}", hint=f"There are: {', '.join(self._names)}.")
+
     def close(self) -> None:
         """End the Spark session, if there is one, and let others work in the folder."""
         if self._session is not None:
-            self._session.stop()
+            from engine.export.session import end
+
+            end(self._session)
             self._session = None
         self._lock.release()
+
+    def _take_lock(self) -> None:
+        if self._lock.acquire():
+            return
+        if self._only is None:
+            raise UsageError(
+                f"another process works in {self._out}", hint="Wait for it, or give another folder with --out."
+            )
+        self._say(f"waiting for another process that works in {self._out}")
+        while not self._lock.acquire():
+            time.sleep(_LOCK_POLL_S)
 
     def _step(self, name: str, node_type: AnyNodeType, backend: str, given: Mapping[str, Any]) -> Any:
         if not re.fullmatch(_STEP, name):
             raise UsageError(f"{name!r} cannot be a step's name", hint="Use letters, digits, hyphens, underscores.")
+        self._names.append(name)
         if node_type.origin == "built-in" and not node_type.function.__module__.startswith("nodes."):
             # What an installed package brings changes with its code, not with our versions.
             node_type.origin = node_type.function.__module__
         try:
+            if self._only is not None and name != self._only:
+                return self._made_before(name, node_type, given)
             inputs = self._inputs(node_type, given)
             params = _params(node_type, given)
             digests, listings = self._look(node_type, params)
-            sources = {port: (origin.identity, origin.port) for port, origin in inputs.items()}
-            identity = identity_of(node_type, params, sources, digests)
+            identity = identity_of(node_type, params, _sources(inputs), digests)
             found = self._done.find(identity.fingerprint)
-            if found is not None and (problem := problem_with(node_type, found)):
+            if found is not None and (problem := self._done.problem_with(node_type, found)):
                 self._say(f"{name}: made again: {one_line(problem)}")
                 found = None
             elif found is not None:
-                self._say(f"{name}: stands already: {_told(found)}")
+                self._say(f"{name}: there already: {_outputs_text(found.outputs)}")
             if found is None:
                 datasets = {port: origin.dataset for port, origin in inputs.items()}
                 found = self._run(name, node_type, backend, datasets, params, listings, identity)
         except VoxelflowError as exc:
             exc.node = exc.node or name
             raise
-        return self._hand_on(node_type, identity, found)
+        return self._hand_on(identity, found.outputs)
+
+    def _made_before(self, name: str, node_type: AnyNodeType, given: Mapping[str, Any]) -> Any:
+        """What a step that is not wanted has made last, or why the wanted one cannot use it.
+
+        It looks at no source: one that gained files since is for the next time.
+        """
+        if any(isinstance(given.get(port.name), _NotMade) for port in node_type.inputs):
+            return _NotMade(name)
+        params, inputs = _params(node_type, given), self._inputs(node_type, given)
+        found = self._done.find_newest(identity_of(node_type, params, _sources(inputs), {}))
+        if found is None:
+            return _NotMade(name)
+        if problem := self._done.problem_with(node_type, found):
+            return _NotMade(name, problem)
+        identity = Identity(
+            fingerprint=found.fingerprint, base=found.base, lineage=found.lineage, parts=dict(found.identity)
+        )
+        return self._hand_on(identity, found.outputs)
 
     def _inputs(self, node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, _Origin]:
         out: dict[str, _Origin] = {}
@@ -183,6 +240,8 @@ class Steps:
                 if port.required:
                     raise UsageError(f"the input {port.name} is missing", hint=f"It takes {' or '.join(port.kinds)}.")
                 continue
+            if isinstance(dataset, _NotMade):
+                raise dataset.error(port.name)
             origin = self._origins.get(id(dataset))
             if origin is None:
                 raise UsageError(f"the input {port.name} is not what another step gave")
@@ -193,31 +252,24 @@ class Steps:
             out[port.name] = origin
         return out
 
-    def _look(self, node_type: AnyNodeType, params: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Path]]:
+    def _look(self, node_type: AnyNodeType, params: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
         """The digest of what lies at each path parameter, and the listings of those that are folders."""
         digests: dict[str, str] = {}
-        listings: dict[str, Path] = {}
+        listings: dict[str, str] = {}
         for parameter in node_type.parameters:
             path = params.get(parameter.name)
             if parameter.path_in is None or not path:
                 continue
-            try:
-                if parameter.path_in.kind == "file":
-                    status = os.stat(path)
-                    digests[parameter.name] = f"{status.st_size}-{status.st_mtime_ns}"
-                    continue
-                listing = list_place(path, parameter.path_in.patterns)
-            except OSError as exc:
+            found = find_path(str(path), parameter.path_in, self._out / "listings", params=params)
+            if problem := path_problem(path, parameter.path_in, found):
                 raise DataError(
-                    f"{exc.filename or path}: {exc.strerror}",
-                    hint="Change it at the top of the file.",
+                    problem.message,
+                    hint=f"{problem.hint} It may stand at the top of the file.",
                     parameter=parameter.name,
-                ) from exc
-            digests[parameter.name] = digest = manifest.digest(listing)
-            kept = listings[parameter.name] = self._out / "listings" / f"{digest}.arrow"
-            kept.parent.mkdir(exist_ok=True)
-            if not kept.exists():
-                manifest.write(listing, kept)
+                )
+            digests[parameter.name] = found.digest
+            if found.manifest:
+                listings[parameter.name] = found.manifest
         return digests, listings
 
     def _run(
@@ -225,47 +277,51 @@ class Steps:
         name: str,
         node_type: AnyNodeType,
         backend: str,
-        inputs: Mapping[str, Dataset],
+        inputs: Mapping[str, Any],
         params: Mapping[str, Any],
-        listings: Mapping[str, Path],
+        listings: Mapping[str, str],
         identity: Identity,
-    ) -> dict[str, Dataset]:
-        function = node_type.backends.get(backend)
-        if function is None:
+    ) -> Result:
+        if backend not in node_type.backends:
             raise UsageError(f"{node_type.name} has no variant for {backend}")
         self._say(f"{name}: {one_line(node_type.summary)}")
         began = time.monotonic()
-        shared = self._out / f"{name}-{identity.lineage[:8]}"
-        context = TaskContext(
-            run_id=_RUN,
-            node_id=name,
+        result = self._done.to_make(name, node_type, identity)
+        newest = self._done.newest_of_lineage(identity.lineage)
+        message = TaskMessage(
+            run_id=RUN,
+            node=name,
+            node_type=node_type.name,
+            version=node_type.version,
+            backend=backend,
+            params=dict(params),
+            inputs=dict(inputs),
             fingerprint=identity.fingerprint,
-            out=shared / identity.fingerprint[:16],
-            shared=shared,
-            scratch=self._out / "scratch" / identity.fingerprint[:16],
-            resources=self._resources,
-            seed=int(identity.fingerprint[:8], 16),
-            previous=self._done.newest_of_lineage(identity.lineage),
-            extends=self._done.longest(node_type, identity, params),
-            inputs_found=listings,
+            out=str(self._out / result.out),
+            shared=str(self._out / result.shared),
+            scratch=str(self._out / "scratch" / identity.fingerprint[:16]),
+            cores=self._resources.cores,
+            memory_bytes=self._resources.memory_bytes,
+            seed=seed_of(identity.fingerprint),
+            previous=still_there(newest.outputs) if newest is not None else {},
+            extends=still_there(self._done.to_extend(node_type, identity)),
+            listings=dict(listings),
             protected=self._done.protected(),
-            emit=self._hear,
-            open_spark=self._spark,
         )
-        for folder in (context.shared, context.out, context.scratch):
-            folder.mkdir(parents=True, exist_ok=True)
-        own = {node_type.context_argument: context} if node_type.context_argument else {}
-        token = current_reporter.set(_Progress(self._say))
+        context = context_of(message, emit=self._hear, is_cancelled=lambda: False, open_spark=lambda _: self._spark())
         try:
-            outputs = node_type.collect(function(**inputs, **params, **own))
-        finally:
-            current_reporter.reset(token)
-        self._done.add(name, identity, outputs)
+            outputs = run_task(message, node_type, context, _Progress(self._say))
+        except Exception as exc:
+            if known := known_error(exc, message.folders, message.about_bytes, in_run=False):
+                raise known from exc
+            raise
+        result = replace(result, outputs=outputs)
+        self._done.add(result)
         shutil.rmtree(context.scratch, ignore_errors=True)
-        self._say(f"{name}: done in {time.monotonic() - began:.1f} s: {_told(outputs)}")
-        return outputs
+        self._say(f"{name}: done in {time.monotonic() - began:.1f} s: {_outputs_text(outputs)}")
+        return result
 
-    def _hand_on(self, node_type: AnyNodeType, identity: Identity, outputs: Mapping[str, Dataset]) -> Any:
+    def _hand_on(self, identity: Identity, outputs: Mapping[str, Dataset]) -> Any:
         handed: dict[str, Dataset] = {}
         for port, dataset in outputs.items():
             # A copy: a step may give back its input, and each must be known by the step that gave it.
@@ -295,6 +351,24 @@ class _Origin:
     port: str
 
 
+class _NotMade:
+    """What stands for the outputs of a step that has made nothing, or whose result is damaged."""
+
+    def __init__(self, step: str, problem: str = "") -> None:
+        self._step, self._problem = step, problem
+
+    def __getattr__(self, port: str) -> _NotMade:
+        return self
+
+    def error(self, port: str) -> UsageError:
+        why = f"must be made again: {one_line(self._problem)}" if self._problem else "has not been made"
+        return UsageError(f"the input {port} {why}", hint=f"Run the step {self._step} first: --step {self._step}.")
+
+
+def _sources(inputs: Mapping[str, _Origin]) -> dict[str, tuple[Identity, str]]:
+    return {port: (origin.identity, origin.port) for port, origin in inputs.items()}
+
+
 class _Progress:
     """Prints how far a step is, now and then."""
 
@@ -308,7 +382,8 @@ class _Progress:
         self._at = now
         whole = f" of {event.total:,.0f}" if event.total is not None else ""
         rate = f" ({event.rate:,.0f} a second)" if event.rate else ""
-        self._say("  " + one_line(f"{event.label} {event.done:,.0f}{whole} {event.unit}{rate}"))
+        amount = f"{event.done:,.0f}{whole} {event.unit}{rate}" if event.counts else ""
+        self._say("  " + one_line(" ".join(filter(None, (event.phase, event.label, amount)))))
 
     def cancelled(self) -> bool:
         return False
@@ -333,9 +408,9 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _told(outputs: Mapping[str, Dataset]) -> str:
+def _outputs_text(outputs: Mapping[str, Dataset]) -> str:
     parts = []
     for port, dataset in outputs.items():
-        details = ", ".join(f"{name} {value}" for name, value in dataset.details().items())
+        details = ", ".join(f"{name} {value}" for name, value in details_of(dataset).items())
         parts.append(f"{'' if port == DEFAULT_OUTPUT else port + ': '}{dataset.uri} ({details})")
     return one_line("; ".join(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -12,24 +13,22 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from engine.catalog import AnyNodeType
+from engine.declare.node import DEFAULT_OUTPUT
+from engine.document.plan import backend_of
+from engine.document.resolve import Resolved, TypedNode
 from engine.errors import UsageError
-from engine.export.source import Names, file_stem, in_docstring, literal, one_line
-from engine.export.values import Values
-from engine.node import DEFAULT_OUTPUT
-from engine.plan import backend_of
+from engine.export.source import Names, Values, file_stem, in_docstring, literal, one_line
 from engine.profiles import Profile
-from engine.resolve import Resolved, ResolvedNode
+from engine.spark import kubernetes, yarn
+from engine.spark.jars import DELTA
+from engine.spark.kubernetes import is_kubernetes
+from engine.spark.submit import submit_arguments
 
 WIDTH = 100
 _OURS = (
-    "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "json", "load_node", "main",
-    "open_spark", "send_code", "start", "steps", "to_give",
+    "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "beside", "json", "load_node",
+    "main", "open_spark", "send_code", "start", "steps", "to_give",
 )  # fmt: skip
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
 _HERE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -41,7 +40,7 @@ _HERE = {
 
 @dataclass(frozen=True)
 class _Import:
-    """Where a node type's declaration stands: a module and a name in it, or a person's own file."""
+    """Where a node type is declared: a module and a name in it, or a person's own file."""
 
     name: str
     """As the file calls it."""
@@ -51,12 +50,19 @@ class _Import:
 
 
 def write(
-    resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, machine: bool = True
+    resolved: Resolved,
+    profile: Profile,
+    given: Mapping[str, JsonValue],
+    *,
+    base: Path,
+    machine: bool = True,
+    own_nodes_beside: bool = False,
 ) -> str:
     """The Python file that does what the pipeline does under the profile.
 
     `given` are the values for the pipeline's parameters, relative paths start at `base`. With `machine` the file uses
-    whatever the machine has that runs it, instead of the profile's cores and memory.
+    whatever the machine has that runs it, instead of the profile's cores and memory. With `own_nodes_beside` it loads
+    the workspace's own nodes from a folder `my_nodes` beside itself, instead of from the workspace.
 
     Raises `UsageError` for a node type that a file cannot import.
     """
@@ -65,12 +71,17 @@ def write(
         names.take(name)
     imports: dict[tuple[str, int], _Import] = {}
     for item in resolved.typed():
-        assert item.type is not None
         key = (item.type.name, item.type.version)
         if key not in imports:
             imports[key] = _import(item.type, item.node.id, names)
     values = Values(resolved, given, names, base)
-    return _File(resolved, profile, imports, values, names, machine).text()
+    return _File(resolved, profile, imports, values, names, machine, own_nodes_beside).text()
+
+
+def own_file(node_type: AnyNodeType) -> Path | None:
+    """The person's own file that declares a node type; None when a module that is installed does."""
+    file = Path(node_type.origin)
+    return file if file.is_absolute() and file.suffix == ".py" else None
 
 
 def _import(node_type: AnyNodeType, node: str, names: Names) -> _Import:
@@ -83,8 +94,7 @@ def _import(node_type: AnyNodeType, node: str, names: Names) -> _Import:
             hint="Declare it at the top level of a module.",
             node=node,
         )
-    file = Path(node_type.origin)
-    if file.is_absolute() and file.suffix == ".py":
+    if (file := own_file(node_type)) is not None:
         return _Import(names.take(attribute), file=file, attribute=node_type.name)
     try:
         again = getattr(importlib.import_module(module.__name__), attribute, None)
@@ -110,13 +120,13 @@ class _File:
         values: Values,
         names: Names,
         machine: bool,
+        own_nodes_beside: bool,
     ) -> None:
         self._resolved, self._profile, self._values, self._machine = resolved, profile, values, machine
+        self._own_nodes_beside = own_nodes_beside
         self._imports = imports
         self._variables = {item.node.id: names.take(item.node.id) for item in resolved.typed()}
-        self._backends = {
-            item.node.id: backend_of(item.type, profile)[0] for item in resolved.typed() if item.type is not None
-        }
+        self._backends = {item.node.id: backend_of(item.type, profile)[0] for item in resolved.typed()}
         self._on_spark = "spark" in self._backends.values()
 
     def text(self) -> str:
@@ -132,16 +142,21 @@ class _File:
         lines = textwrap.wrap(f"The pipeline {in_docstring(pipeline.name)} as Python.", WIDTH)
         if pipeline.description.strip():
             # Set in: at the start of a line, tools read more into a text than prose.
-            told = textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4)
-            lines += ["", *(f"    {line}" for line in told)]
+            wrapped = textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4)
+            lines += ["", *(f"    {line}" for line in wrapped)]
         where = "Spark" if self._on_spark else "this machine"
         lines += ["", f"Written by `voxelflow export` for the compute profile {in_docstring(profile.name)} ({where})."]
         lines += ["Run it where Voxelflow is installed:", ""]
         if self._on_spark:
             lines.append(f"    spark-submit {stem}.py")
+            if profile.master == yarn.MASTER:
+                command = " ".join(map(shlex.quote, submit_arguments(profile, f"{stem}.py")))
+                # A container's own folder is gone when it ends.
+                out = "" if profile.storage_root is not None else " --out /A/FOLDER/THAT/ALL/SEE"
+                lines.append(f"    {in_docstring(command + out)}   # the driver in the cluster")
         lines += [f"    python {stem}.py", ""]
         if self._on_spark:
-            lines.append("What spark-submit is told (--master, --conf) goes before the settings below.")
+            lines.append("What spark-submit is given (--master, --conf) goes before the settings below.")
         lines += [
             "All that it makes lies in OUT. Run it again, after a kill, with more data or with other values,",
             "and it goes on from what is there.",
@@ -152,7 +167,8 @@ class _File:
         standard = ["from pathlib import Path"]
         if any("json.dumps(" in a.expression for arguments in self._values.arguments.values() for a in arguments):
             standard.insert(0, "import json")
-        ours = ["Steps"] + ["load_node"] * self._has_own() + ["start"]
+        has_own = any(i.file is not None for i in self._imports.values())
+        ours = ["Steps"] + ["beside"] * (has_own and self._own_nodes_beside) + ["load_node"] * has_own + ["start"]
         lines = [f"from engine.export.steps import {', '.join(ours)}"]
         if self._on_spark:
             lines.insert(0, "from engine.export.session import send_code, to_give")
@@ -163,9 +179,6 @@ class _File:
         )
         third = ["from pyspark.sql import SparkSession", ""] if self._on_spark else []
         return "\n".join([*standard, "", *third, *lines, ""])
-
-    def _has_own(self) -> bool:
-        return any(i.file is not None for i in self._imports.values())
 
     def _constants(self) -> str:
         out = Path(f"{file_stem(self._resolved.pipeline.name)}-out")
@@ -179,14 +192,15 @@ class _File:
             lines.append(f"MEMORY_BYTES = {self._profile.memory_bytes}")
         for constant in self._values.constants:
             if constant.help:
-                told = f"{constant.name}: {one_line(constant.help)}"
-                lines += textwrap.wrap(told, WIDTH, initial_indent="# ", subsequent_indent="#   ")
+                comment = f"{constant.name}: {one_line(constant.help)}"
+                lines += textwrap.wrap(comment, WIDTH, initial_indent="# ", subsequent_indent="#   ")
             lines.append(f"{constant.name} = {literal(constant.value)}")
         lines.append("")
         own = [i for i in self._imports.values() if i.file is not None]
         if own:
             assert own[0].file is not None
-            lines += ["# Your own nodes.", f"MY_NODES = Path({literal(str(own[0].file.parent))})"]
+            place = 'beside("my_nodes")' if self._own_nodes_beside else f"Path({literal(str(own[0].file.parent))})"
+            lines += ["# Your own nodes.", f"MY_NODES = {place}"]
             for item in own:
                 assert item.file is not None
                 lines.append(f"{item.name} = load_node({self._own_path(item)}, {literal(item.attribute)})")
@@ -202,8 +216,10 @@ class _File:
         return f"MY_NODES / {literal(item.file.name)}"
 
     def _settings(self) -> dict[str, str]:
-        here = _HERE if self._profile.master.startswith("local") else {}
-        return {"spark.master": self._profile.master, **_DELTA, **here} | self._profile.spark
+        profile = self._profile
+        here = _HERE if profile.master.startswith("local") else {}
+        pods = kubernetes.settings(profile, {}) if is_kubernetes(profile.master) else {}
+        return {"spark.master": profile.master, **DELTA, **here, **pods} | profile.spark
 
     def _session(self) -> str:
         own = [self._own_path(i) for i in self._imports.values() if i.file is not None]
@@ -228,12 +244,11 @@ class _File:
             lines += [f"    {line}" for line in self._call(item)]
         return "\n".join([*lines, ""])
 
-    def _call(self, item: ResolvedNode) -> Iterator[str]:
+    def _call(self, item: TypedNode) -> Iterator[str]:
         node_type, node = item.type, item.node
-        assert node_type is not None
         imported = self._imports[node_type.name, node_type.version]
-        told = f"{one_line(node.label)} ({node_type.name}): {one_line(node_type.summary)}"
-        yield from textwrap.wrap(told, WIDTH, initial_indent="# ", subsequent_indent="#   ")
+        comment = f"{one_line(node.label)} ({node_type.name}): {one_line(node_type.summary)}"
+        yield from textwrap.wrap(comment, WIDTH, initial_indent="# ", subsequent_indent="#   ")
         used = any(self._resolved.wires_into(b) for b in self._resolved.behind(node.id))
         result = f"{self._variables[node.id]} = " if used else ""
         backend = self._backends[node.id]

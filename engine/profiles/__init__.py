@@ -2,6 +2,7 @@
 
 from engine.profiles.find import (
     Listed,
+    default_profile,
     find_profile,
     list_profiles,
     local_profile,
@@ -9,14 +10,14 @@ from engine.profiles.find import (
     profiles_file,
     unreadable,
 )
-from engine.profiles.profile import Backend, Check, Profile
-from engine.profiles.settings import spark_settings
+from engine.profiles.profile import Backend, Check, Profile, spark_settings, variables_of
 
 __all__ = [
     "Backend",
     "Check",
     "Listed",
     "Profile",
+    "default_profile",
     "find_profile",
     "list_profiles",
     "local_profile",
@@ -24,4 +25,5 @@ __all__ = [
     "profiles_file",
     "spark_settings",
     "unreadable",
+    "variables_of",
 ]

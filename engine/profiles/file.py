@@ -1,5 +1,7 @@
 """`profiles.toml`: reading it table by table, so that a mistake in one profile leaves the others usable.
 
+default = "cluster"            # used where no profile is named; without it, local
+
 [cluster]
 backend = "spark"
 master = "spark://10.0.0.5:7077"
@@ -14,6 +16,7 @@ storage_root = "/mnt/shared/voxelflow"
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -21,9 +24,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from engine.declare.field_rules import control_character
 from engine.errors import UsageError
-from engine.profiles.profile import Backend
-from engine.profiles.settings import SECRETS_BELONG, as_text, flatten, holds_secret, text_holds_secret
+from engine.profiles.profile import (
+    KEEP_WARM_MINUTES,
+    SECRETS_BELONG,
+    Backend,
+    Profile,
+    as_text,
+    flatten,
+    holds_secret,
+    text_holds_secret,
+)
+from engine.storage.files import read_document
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNITS = {"": 1, "b": 1} | {
@@ -36,9 +49,9 @@ _SMALLEST_MEMORY = 1 << 28
 
 @dataclass(frozen=True)
 class ProfilesFile:
-    """What stands in the file: each profile's fields as `Profile` takes them, or what is wrong with it.
+    """What the file says: each profile's fields as `Profile` takes them, or what is wrong with it.
 
-    `unreadable` is set when the file as a whole cannot be read; `text` then tells what may be in it.
+    `unreadable` is set when the file as a whole cannot be read; `text` then shows what may be in it.
     """
 
     path: Path
@@ -46,6 +59,8 @@ class ProfilesFile:
     problems: Mapping[str, UsageError] = field(default_factory=dict)
     unreadable: UsageError | None = None
     text: str = ""
+    default: str | None = None
+    """The profile to use where none is named, as the file says; it need not exist."""
 
     def may_define(self, name: str) -> bool:
         """Whether a file that cannot be read seems to have a table of this name."""
@@ -59,30 +74,39 @@ class ProfilesFile:
 
 def read_profiles_file(path: Path) -> ProfilesFile:
     """Read the file; one that is not there is empty. Raises nothing: problems are part of what it gives."""
-    text = ""
     try:
-        text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
+        text = read_document(path).decode()
     except FileNotFoundError:
         return ProfilesFile(path)
     except OSError as exc:
         return ProfilesFile(path, unreadable=UsageError(f"{path} cannot be read: {exc.strerror or exc}"))
     except UnicodeDecodeError:
         return ProfilesFile(path, unreadable=UsageError(f"{path} is not text in UTF-8", hint="Save it as UTF-8."))
+    return parse_profiles(path, text)
+
+
+def parse_profiles(path: Path, text: str) -> ProfilesFile:
+    """The same for `text` as the content of the file at `path`; relative folders in it are meant from there."""
+    try:
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        hint = "Mend that line; `voxelflow profiles show local` prints a table that is right."
+        hint = "Correct that line; `voxelflow profiles show local` prints a table that is right."
         if "overwrite" in str(exc):
             # spark.speculation is a setting, and the beginning of others.
             hint = 'Put the names of Spark settings in quotes: "spark.speculation" = true.'
         return ProfilesFile(path, unreadable=UsageError(f"{path} is not valid TOML: {exc}", hint=hint), text=text)
     tables: dict[str, Mapping[str, Any]] = {}
     problems: dict[str, UsageError] = {}
+    default = None
     for name, table in document.items():
+        if name == "default" and isinstance(table, str):
+            default = table
+            continue
         try:
             tables[name] = _profile(path, name, table)
         except UsageError as exc:
             problems[name] = exc
-    return ProfilesFile(path, tables, problems, text=text)
+    return ProfilesFile(path, tables, problems, text=text, default=default)
 
 
 def memory(value: object) -> int:
@@ -99,33 +123,31 @@ def memory(value: object) -> int:
     raise ValueError(f"{value!r} is no amount of memory")
 
 
-def is_profile_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
+def check_name(name: str, where: str = "") -> None:
+    """Raise `UsageError` when a profile cannot be called so; `where` begins the message."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{where}{name!r} is not a profile's name",
+            hint="Use up to 64 letters, digits, points, dashes and underscores.",
+        )
 
 
 def _profile(path: Path, name: str, table: object) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise UsageError(
-            f"{path}: {name} stands outside every profile",
+            f"{path}: {name} is outside every profile",
             hint=f"Write the profile's name above it: [NAME], then {name}.",
         )
-    if not is_profile_name(name):
-        raise UsageError(
-            f"{path}: {name!r} is not a profile's name",
-            hint="Use up to 64 letters, digits, points, dashes and underscores.",
-        )
+    check_name(name, f"{path}: ")
     out: dict[str, Any] = {}
     for key, value in table.items():
         reader = _FIELDS.get(key)
         if reader is None:
             near = difflib.get_close_matches(key, _FIELDS, n=1)
-            raise _wrong(
-                path,
-                name,
-                key,
-                "there is no such field",
-                f"Did you mean {near[0]}?" if near else f"It may have: {', '.join(_FIELDS)}.",
-            )
+            hint = f"Did you mean {near[0]}?" if near else f"It may have: {', '.join(_FIELDS)}."
+            raise _wrong(path, name, key, "there is no such field", hint)
+        if bad := control_character(value):
+            raise _wrong(path, name, key, f"holds the control character {bad!r}", "Remove it.")
         try:
             out |= reader(value, path)
         except _Wrong as exc:
@@ -153,7 +175,8 @@ def _backend(value: object, _: Path) -> dict[str, Any]:
 
 
 def _master(value: object, _: Path) -> dict[str, Any]:
-    example = 'As spark-submit takes it: "local[*]", "spark://host:7077", "yarn", "k8s://https://host:443".'
+    known = ("local[*]", "spark://host:7077", "yarn", "k8s://https://host:443", "databricks")
+    example = f"As spark-submit takes it: {', '.join(map(json.dumps, known))}."
     if not isinstance(value, str) or not value.strip() or any(c.isspace() for c in value.strip()):
         raise _Wrong("must be the address of a Spark master", example)
     if text_holds_secret(value):
@@ -181,11 +204,20 @@ def _memory(value: object, _: Path) -> dict[str, Any]:
     return {"memory_bytes": count}
 
 
-def _price(value: object, _: Path) -> dict[str, Any]:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= float(value) < float("inf"):  # type: ignore[arg-type]
-        raise _Wrong(f"must be a number of at least 0, not {value!r}", "For example price_per_hour = 3.2.")
-    return {"price_per_hour": float(value)}  # type: ignore[arg-type]
+def _amount(name: str, example: float) -> Any:
+    def read(value: object, _: Path) -> dict[str, Any]:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 <= float(value) < float("inf"):  # type: ignore[arg-type]
+            raise _Wrong(f"must be a number of at least 0, not {value!r}", f"For example {name} = {example:g}.")
+        return {name: float(value)}  # type: ignore[arg-type]
+
+    return read
+
+
+def _machine(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value.strip():
+        raise _Wrong("must be the name of a machine type", 'For example "m5.2xlarge"; `voxelflow prices` lists them.')
+    return {"machine": value.strip()}
 
 
 def _storage_root(value: object, path: Path) -> dict[str, Any]:
@@ -214,7 +246,7 @@ def _spark(value: object, _: Path) -> dict[str, Any]:
         if holds_secret(name, text):
             raise _Wrong("looks like a secret, and this file is shown and stored", SECRETS_BELONG, name)
         if name == "spark.master":
-            raise _Wrong("stands in a field of its own", "Write master = ... in the profile's own table.", name)
+            raise _Wrong("belongs in a field of its own", "Write master = ... in the profile's own table.", name)
         out[name] = text
     return {"spark": out}
 
@@ -226,7 +258,67 @@ _FIELDS: dict[str, Any] = {
     "memory": _memory,
     "gpus": _whole("gpus", 0),
     "parallel_tasks": _whole("parallel_tasks", 1),
-    "price_per_hour": _price,
+    "keep_warm_minutes": _amount("keep_warm_minutes", 10),
+    "price_per_hour": _amount("price_per_hour", 3.2),
+    "machine": _machine,
     "storage_root": _storage_root,
     "spark": _spark,
 }
+
+
+def to_toml(profile: Profile) -> str:
+    """The table that gives this profile, to copy into `profiles.toml`."""
+    spark = profile.backend == "spark"
+    fields: list[tuple[str, object]] = [("backend", profile.backend)]
+    if spark:
+        fields.append(("master", profile.master))
+    fields += [("cores", profile.cores), ("memory", profile.memory_bytes), ("gpus", profile.gpus)]
+    fields.append(("parallel_tasks", profile.parallel_tasks))
+    if spark and profile.keep_warm_minutes != KEEP_WARM_MINUTES:
+        fields.append(("keep_warm_minutes", profile.keep_warm_minutes))
+    if profile.price_per_hour is not None:
+        fields.append(("price_per_hour", profile.price_per_hour))
+    if profile.machine:
+        fields.append(("machine", profile.machine))
+    if profile.storage_root is not None:
+        fields.append(("storage_root", str(profile.storage_root)))
+    lines = [f"[{toml_key(profile.name)}]", *(f"{name} = {_value(value)}" for name, value in fields)]
+    if profile.spark:
+        lines += ["", f"[{toml_key(profile.name)}.spark]"]
+        lines += [f"{_value(name)} = {_value(value)}" for name, value in sorted(profile.spark.items())]
+    return "\n".join(lines) + "\n"
+
+
+def example(name: str) -> str:
+    """A profile to start from: Spark on this machine, with all other settings commented out."""
+    key = toml_key(name)
+    return f"""\
+[{key}]
+backend = "spark"                  # "embedded": worker processes on this machine; "spark": Spark and Delta Lake
+master = "local[*]"                # as spark-submit takes it: "spark://host:7077", "yarn", "k8s://https://host:443";
+                                   # or "databricks", for jobs that `voxelflow export --to databricks` writes
+# cores = 8                        # of this machine (a cluster's driver) for tasks that run here; default: all
+# memory = "16 GB"                 # likewise; "16 GiB", "16g" or bytes too; default: 3/4 of what is free
+# gpus = 0
+# parallel_tasks = 2               # tasks side by side
+# keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
+# machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
+# price_per_hour = 3.20
+# storage_root = "/mnt/shared"     # a folder that this machine and all executors see; default: the workspace
+
+[{key}.spark]                    # settings as spark-submit takes them, names in quotes
+# "spark.executor.memory" = "8g"
+# "spark.executor.cores" = 4
+# "spark.authenticate.secret" = "${{CLUSTER_SECRET}}"   # secrets only as names of environment variables
+"""
+
+
+def toml_key(name: str) -> str:
+    """The name as a key of TOML, in quotes where it needs them."""
+    # A bare key may hold no point: [a.b] would be a table b in a table a.
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _value(value: object) -> str:
+    # JSON's strings and numbers are TOML's too.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,26 +1,28 @@
-"""Finding a profile: the ready ones, and those of the workspace's `profiles.toml` over them."""
+"""Finding a profile, the ready ones and those of the workspace's `profiles.toml` over them; beginning a new one."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
-from engine.profiles.file import ProfilesFile, read_profiles_file
-from engine.profiles.profile import Profile
+from engine.prices import machine_table
+from engine.profiles.file import ProfilesFile, check_name, example, read_profiles_file
+from engine.profiles.profile import Profile, usable_cores
+from engine.storage.files import read_document, whole_file
 from engine.workspace import Workspace
 
 FILE = "profiles.toml"
 READY: Mapping[str, Mapping[str, Any]] = {"local": {}, "spark-local": {"backend": "spark"}}
 """What exists without any file, the usual one first."""
+_USUAL = "local"
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A profile that was found by its name, or what is wrong with its table. `origin` says where it stands."""
+    """A profile that was found by its name, or what is wrong with its table. `origin` says where it is written."""
 
     name: str
     origin: str
@@ -28,15 +30,12 @@ class Listed:
     problem: UsageError | None = None
 
 
-@dataclass(frozen=True)
-class _Machine:
-    """What this machine has to give: the cores this process may use, three quarters of the free memory (bytes)."""
-
-    cores: int
-    memory_bytes: int
+_Machine = dict[str, int]
+"""What this machine has to give: `cores` this process may use, `memory_bytes`: three quarters of what is free."""
 
 
 def profiles_file(workspace: Workspace) -> Path:
+    """Where the workspace's profiles are written; it need not exist."""
     return workspace.root / FILE
 
 
@@ -50,21 +49,27 @@ def profile_names(workspace: Workspace | None = None) -> list[str]:
     return _names(_read(workspace))
 
 
-def find_profile(name: str, workspace: Workspace | None = None) -> Profile:
-    """The profile of that name.
+def find_profile(name: str | None, workspace: Workspace | None = None) -> Profile:
+    """The profile of that name; None means the workspace's default one.
 
     Raises `UsageError` when there is none, or when its own table is wrong: a mistake in another's is
     no reason not to run here.
     """
     file = _read(workspace)
+    name = name or file.default or _USUAL
     problem = _problem(name, file)
     if problem is not None:
         raise problem
-    return _find(name, file, _machine())
+    return _find(name, file, _machine(), workspace)
+
+
+def default_profile(workspace: Workspace | None = None) -> str:
+    """The name of the profile that is used where none is named; it may have a mistake in its table, or not exist."""
+    return _read(workspace).default or _USUAL
 
 
 def list_profiles(workspace: Workspace | None = None) -> list[Listed]:
-    """Every profile with where it stands; a mistake in one table does not hide the others."""
+    """Every profile with where it is written; a mistake in one table does not hide the others."""
     file, machine = _read(workspace), _machine()
     out: list[Listed] = []
     for name in _names(file):
@@ -73,7 +78,7 @@ def list_profiles(workspace: Workspace | None = None) -> list[Listed]:
         problem, profile = _problem(name, file), None
         if problem is None:
             try:
-                profile = _find(name, file, machine)
+                profile = _find(name, file, machine, workspace)
             except UsageError as exc:
                 problem = exc
         out.append(Listed(name, origin, profile, problem))
@@ -85,12 +90,32 @@ def unreadable(workspace: Workspace) -> UsageError | None:
     return _read(workspace).unreadable
 
 
+def check_profile(name: str, file: ProfilesFile, workspace: Workspace) -> None:
+    """Raise `UsageError` when the profile cannot be used as the file has it."""
+    problem = _problem(name, file)
+    if problem is not None:
+        raise problem
+    _find(name, file, _machine(), workspace)
+
+
+def write_profiles_file(path: Path, text: str) -> None:
+    """Replace the file whole. A link, such as to a folder of settings, stays one. Raises `UsageError`."""
+    try:
+        with whole_file(path.resolve(), durable=True) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            if path.exists():
+                temporary.chmod(path.stat().st_mode)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
 def _read(workspace: Workspace | None) -> ProfilesFile:
     return ProfilesFile(Path(FILE)) if workspace is None else read_profiles_file(profiles_file(workspace))
 
 
 def _names(file: ProfilesFile) -> list[str]:
-    return list(dict.fromkeys([*READY, *file.tables, *file.problems]))
+    names = list(dict.fromkeys([*READY, *file.tables, *file.problems]))
+    return sorted(names, key=lambda name: name != file.default)
 
 
 def _problem(name: str, file: ProfilesFile) -> UsageError | None:
@@ -100,7 +125,7 @@ def _problem(name: str, file: ProfilesFile) -> UsageError | None:
     return file.problems.get(name)
 
 
-def _find(name: str, file: ProfilesFile, machine: _Machine) -> Profile:
+def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace | None) -> Profile:
     if name not in READY and name not in file.tables:
         raise UsageError(
             f"there is no compute profile {name}",
@@ -114,18 +139,30 @@ def _find(name: str, file: ProfilesFile, machine: _Machine) -> Profile:
             f"{file.path}: profile {name}, backend: the ready profile {name} keeps its backend",
             hint="Give the profile another name.",
         )
-    for field in ("master", "spark"):
+    for field in ("master", "spark", "keep_warm_minutes"):
         if backend == "embedded" and fields.get(field):
             raise UsageError(
                 f"{file.path}: profile {name}, {field}: is for Spark, and the profile runs embedded",
                 hint='Write backend = "spark" in its table, or take the field out.',
             )
-    return _build(name, fields, machine)
+    return _build(name, {**fields, **_priced(name, file, fields, workspace)}, machine)
+
+
+def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace: Workspace | None) -> Mapping[str, Any]:
+    """The price of the machine that the profile names, with its currency. Raises `UsageError` when there is none."""
+    if "machine" not in fields:
+        return {}
+    try:
+        found = machine_table(workspace).find(fields["machine"])
+    except UsageError as exc:
+        raise UsageError(f"{file.path}: profile {name}, machine: {exc.message}", hint=exc.hint) from None
+    if fields.get("price_per_hour") is not None:
+        return {"machine": found.key}
+    return {"machine": found.key, "machine_price": found.price_per_hour, "currency": found.currency}
 
 
 def _build(name: str, fields: Mapping[str, Any], machine: _Machine) -> Profile:
-    usual: dict[str, Any] = {"cores": machine.cores, "memory_bytes": machine.memory_bytes}
-    merged = usual | dict(fields)
+    merged: dict[str, Any] = {**machine, **fields}
     merged.setdefault("parallel_tasks", max(1, min(merged["cores"], 8)))
     return Profile(name=name, **merged)
 
@@ -133,5 +170,27 @@ def _build(name: str, fields: Mapping[str, Any], machine: _Machine) -> Profile:
 def _machine() -> _Machine:
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return _Machine(cores, max(1 << 28, int(psutil.virtual_memory().available * 0.75)))
+    return {"cores": usable_cores(), "memory_bytes": max(1 << 28, int(psutil.virtual_memory().available * 0.75))}
+
+
+def new_profile(name: str, workspace: Workspace) -> Path:
+    """Write a commented example into the file, making it if need be; gives its path.
+
+    Raises `UsageError` when the name cannot be one or is taken, or the file cannot be read or written.
+    """
+    check_name(name)
+    if (problem := unreadable(workspace)) is not None:
+        raise problem
+    if name in profile_names(workspace):
+        raise UsageError(
+            f"there is a profile {name} already",
+            hint=f"`voxelflow profiles show {name}` prints its table, to copy and change.",
+        )
+    path = profiles_file(workspace)
+    try:
+        before = read_document(path).decode() if path.exists() else ""
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    write_profiles_file(path, before + gap + example(name))
+    return path

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from engine.errors import UsageError
 
 Backend = Literal["embedded", "spark"]
 LOCAL_MASTER = "local[*]"
 """Spark on this machine, in one process, with all its cores."""
+KEEP_WARM_MINUTES = 5.0
+DATABRICKS = "databricks"
+"""The master of a profile whose runs are jobs on Databricks: it has no address that a driver here could use."""
+
+
+def usable_cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Profile(BaseModel):
@@ -33,17 +46,41 @@ class Profile(BaseModel):
     """The Spark master, as spark-submit takes it. Means nothing to the embedded backend."""
     spark: dict[str, str] = {}
     """Spark settings by their full names. Never a secret: those are `${NAME}` references (see `spark_settings`)."""
+    keep_warm_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = KEEP_WARM_MINUTES
+    """How long the Java of Spark on this machine waits for the next run; 0: it ends with its run."""
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What an hour costs, in the currency that the person thinks in."""
+    """What an hour costs by the profile itself, in the currency that the person thinks in."""
+    machine: str = ""
+    """The machine type in the table of prices, `name@region`; "" when none is named."""
+    machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
+    currency: str = ""
     storage_root: Path | None = None
     """Folder for the data of runs, absolute; all executors must see it. None: the workspace."""
+
+    @property
+    def hourly_price(self) -> float | None:
+        """What an hour costs: the profile's own price, else its machine's; None when no price is known."""
+        return self.machine_price if self.price_per_hour is None else self.price_per_hour
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all work is done on this machine: by worker processes, or by Spark in one process."""
+        return self.backend == "embedded" or self.master.startswith("local")
+
+    @property
+    def on_databricks(self) -> bool:
+        """Whether pipelines run there as jobs (`voxelflow export --to databricks`), never from this machine."""
+        return self.backend == "spark" and self.master == DATABRICKS
 
     @property
     def where(self) -> str:
         """The place in a word or two: `this machine`, or the Spark master."""
         if self.backend == "embedded":
             return "this machine"
-        return f"this machine ({self.master})" if self.master.startswith("local") else self.master
+        if self.on_databricks:
+            return "Databricks"
+        return f"this machine ({self.master})" if self.is_here else self.master
 
 
 @dataclass(frozen=True)
@@ -54,3 +91,86 @@ class Check:
     ok: bool
     said: str
     hint: str = ""
+
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""`${NAME}`. Spark's own references (`${spark.a}`, `${env:NAME}`) have a point or a colon and are left to Spark."""
+# Spark's own pattern for what it blacks out in its UI, with a few that it misses (Azure's account keys, SAS tokens).
+_SECRET = re.compile(
+    r"secret|passw(or)?d|passphrase|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|private[._-]?key"
+    r"|[._](key|sas|sig)(\.|$)",
+    re.IGNORECASE,
+)
+_NO_SECRET = re.compile(
+    r"(file|path|provider|providers|class|enabled|interval|ratio|type|name|location|algorithm|size)$", re.IGNORECASE
+)
+"""Settings that speak of secrets without holding one: `...oauthTokenFile`, `...credentials.provider`."""
+_SECRET_IN_TEXT = re.compile(
+    r"://[^/@\s]*:[^/@\s]+@"  # https://user:password@host
+    r"|-D\S*(secret|passw(or)?d|token|credential|[._](access|account|api|private)?key)\S*=(?!\$\{)\S+",
+    re.IGNORECASE,
+)
+SECRETS_BELONG = (
+    'Put it into an environment variable and write "${NAME}" here, or into Spark\'s own files'
+    " (conf/spark-defaults.conf, Hadoop's core-site.xml)."
+)
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "spark") -> Iterator[tuple[str, Any]]:
+    """Full names and values of a TOML table of Spark settings.
+
+    TOML reads `executor.memory = "4g"` as a table in a table; the leading `spark.` may be left out.
+    """
+    for key, value in table.items():
+        name = key if key == "spark" or key.startswith("spark.") else f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, name)
+        else:
+            yield name, value
+
+
+def as_text(value: object) -> str | None:
+    """A TOML value as spark-submit takes it; None when Spark has no such values (lists, dates)."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether this looks like a secret in plain text: the file is shown and stored, so it must not contain one."""
+    if _REFERENCE.fullmatch(value) or value.lower() in ("", "true", "false"):
+        return False
+    return text_holds_secret(value) or bool(_SECRET.search(name) and not _NO_SECRET.search(name))
+
+
+def text_holds_secret(value: str) -> bool:
+    """Whether it contains a password: in an address, or as a Java option."""
+    return bool(_SECRET_IN_TEXT.search(value))
+
+
+def variables_of(profile: Profile) -> dict[str, list[str]]:
+    """The environment variables that the profile's settings name, each with the settings that do."""
+    out: dict[str, list[str]] = {}
+    for name, value in profile.spark.items():
+        for variable in _REFERENCE.findall(value):
+            out.setdefault(variable, []).append(name)
+    return out
+
+
+def spark_settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The profile's Spark settings with `${NAME}` put in from the environment: secrets included.
+
+    Only for the session that is about to start: never print or store what this gives. Raises
+    `UsageError` when a variable is not set.
+    """
+    known = os.environ if environ is None else environ
+    for variable, settings in variables_of(profile).items():
+        if variable not in known:
+            raise UsageError(
+                f"the environment variable {variable} is not set; profile {profile.name} uses it for"
+                f" {', '.join(settings)}",
+                hint=f"Set {variable} where you start Voxelflow.",
+            )
+    return {name: _REFERENCE.sub(lambda m: known[m[1]], value) for name, value in profile.spark.items()}

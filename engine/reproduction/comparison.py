@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.reproduction.recorded import Curve, Recorded, Told
+from engine.reproduction.recorded import Curve, NodeRecord, Recorded
 
 _MEASURED = re.compile(
     r"(^|[_/.])(seconds|elapsed|duration|latency|throughput|system|time|speed|memory)([_/.]|$)"
@@ -25,7 +25,7 @@ class CurveCompared:
     """One curve of both runs. Steps are those of the curve, differences those of values at the same step.
 
     `missing` steps only the first run has, `extra` ones only the second. `earlier` counts those of the second before
-    the first one's beginning: a training that went on from a shorter one did not tell them again. `largest` is the
+    the first one's beginning: a training that went on from a shorter one did not report them again. `largest` is the
     largest absolute difference (infinite when only one of two values is a number), first seen at `first`.
     """
 
@@ -41,6 +41,7 @@ class CurveCompared:
 
     @property
     def equal(self) -> bool:
+        """Whether every point is the same."""
         return not (self.missing or self.extra or self.differing)
 
 
@@ -78,17 +79,17 @@ class Comparison:
 
 
 def is_measured(name: str) -> bool:
-    """Whether a name says that the figure tells of the machine and not of the result."""
+    """Whether a name says that the figure is about the machine and not about the result."""
     return _MEASURED.search(name) is not None
 
 
 def compare(before: Recorded, now: Recorded) -> Comparison:
-    """What `now` told beside what `before` told, node by node."""
+    """Curves and figures of `now` beside those of `before`, node by node."""
     curves: list[CurveCompared] = []
     figures: list[FigureCompared] = []
     measured: set[str] = set()
-    for node in sorted(before.told.keys() | now.told.keys()):
-        old, new = before.told.get(node, Told()), now.told.get(node, Told())
+    for node in sorted(before.nodes.keys() | now.nodes.keys()):
+        old, new = before.nodes.get(node, NodeRecord()), now.nodes.get(node, NodeRecord())
         for name in sorted(old.curves.keys() | new.curves.keys()):
             if is_measured(name):
                 measured.add(f"{node}.{name}")

@@ -1,4 +1,4 @@
-"""The plan that does a recorded run over: the nodes that told curves, on the very references they were given.
+"""The plan that does a recorded run over: the nodes that reported curves, on the very references they were given.
 
 What made those references is not run, and its sources need not be there: the node in front of a repeated one
 stands for a recorded reference, which a Delta table's version or a manifest pins.
@@ -15,21 +15,25 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from engine import observe_remote
 from engine.catalog import AnyNodeType, Catalog
-from engine.datasets import Dataset, Preview
+from engine.declare.appearance import Category
+from engine.declare.datasets import Dataset, Preview
+from engine.declare.node import Look, NodeType, Port
+from engine.document.identity import Identity
+from engine.document.pipeline import Node, Pipeline
+from engine.document.plan import Choice, Plan, PlannedTask, plan
+from engine.document.resolve import Resolved, TypedNode, resolve, topological_order
+from engine.document.values import with_values
 from engine.errors import DataError, UsageError
-from engine.identity import Identity
-from engine.launch import new_suffix, with_problems, with_values
-from engine.node import Look, NodeType, Port
-from engine.observe import allowed_roots, allowed_urls, check_result, observe
-from engine.pipeline import Edge, Node, Pipeline
-from engine.plan import Choice, Plan, PlannedTask, plan
+from engine.observe.observe import observe
+from engine.observe.paths import allowed_places
+from engine.observe.results import check_result
 from engine.profiles import Profile
 from engine.reproduction.recorded import Recorded
-from engine.resolve import Resolved, ResolvedNode, resolve, topological_order
-from engine.runs import Result, RunStore
-from engine.storage import is_url
+from engine.run.launch import new_suffix, with_problems
+from engine.storage import place_from
+from engine.store.results import Result
+from engine.store.runs import RunStore
 from engine.workspace import Workspace, storage_of
 
 _BEFORE = "as run {run} was given it"
@@ -61,7 +65,7 @@ def replay(
     are gone, `UsageError` when they lie where this workspace may not read or were not recorded.
     """
     document = _as_it_ran(recorded, catalog)
-    again = _again(document, set(recorded.told))
+    again = _again(document, set(recorded.nodes))
     sources = _sources(document, again, recorded)
     results = {node: _result(node, outputs, document, recorded, store) for node, outputs in sources.items()}
     for node, result in results.items():
@@ -91,7 +95,7 @@ def _as_it_ran(recorded: Recorded, catalog: Catalog) -> Pipeline:
     for node in recorded.pipeline.nodes:
         code = recorded.environment.nodes.get(node.id) if recorded.environment else None
         found = catalog.find(node.type, code.version if code else node.version)
-        if code is None or found is None or node.id not in recorded.told:
+        if code is None or found is None or node.id not in recorded.nodes:
             nodes.append(node)
             continue
         known = {parameter.name for parameter in found.parameters}
@@ -100,10 +104,10 @@ def _as_it_ran(recorded: Recorded, catalog: Catalog) -> Pipeline:
     return recorded.pipeline.model_copy(update={"nodes": tuple(nodes)})
 
 
-def _again(document: Pipeline, told: set[str]) -> set[str]:
-    """The nodes that told something, and those between two of them."""
-    behind, before = _reached(document, told, forward=True), _reached(document, told, forward=False)
-    return {n.id for n in document.nodes} & (told | (behind & before))
+def _again(document: Pipeline, reporting: set[str]) -> set[str]:
+    """The nodes that reported something, and those between two of them."""
+    behind, before = _reached(document, reporting, forward=True), _reached(document, reporting, forward=False)
+    return {n.id for n in document.nodes} & (reporting | (behind & before))
 
 
 def _reached(document: Pipeline, start: set[str], *, forward: bool) -> set[str]:
@@ -119,7 +123,9 @@ def _reached(document: Pipeline, start: set[str], *, forward: bool) -> set[str]:
 
 def _sources(document: Pipeline, again: set[str], recorded: Recorded) -> dict[str, dict[str, Dataset]]:
     out: dict[str, dict[str, Dataset]] = {}
-    for edge in _into(document, again):
+    for edge in document.edges:
+        if edge.target_node not in again or edge.source_node in again:
+            continue
         reference = recorded.inputs.get(edge.target_node, {}).get(edge.target_port)
         if reference is None:
             raise UsageError(
@@ -128,10 +134,6 @@ def _sources(document: Pipeline, again: set[str], recorded: Recorded) -> dict[st
             )
         out.setdefault(edge.source_node, {})[edge.source_port] = reference
     return out
-
-
-def _into(document: Pipeline, again: set[str]) -> list[Edge]:
-    return [e for e in document.edges if e.target_node in again and e.source_node not in again]
 
 
 # --- pinned references -------------------------------------------------------------------------
@@ -147,10 +149,7 @@ def _result(
         before = store.result(task.fingerprint) if task.node == node else None
         if before is not None and all(before.outputs.get(port) == dataset for port, dataset in outputs.items()):
             return before
-    parts = {
-        "type": found.type,
-        "pinned": {port: dataset.model_dump(mode="json") for port, dataset in outputs.items()},
-    }
+    parts = {"type": found.type, "pinned": {port: dataset.model_dump(mode="json") for port, dataset in outputs.items()}}
     digest = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
     return Result(
         fingerprint=digest,
@@ -171,21 +170,16 @@ def _check(node: str, result: Result, document: Pipeline, catalog: Catalog, work
     """Whether the references may be read here and still can be."""
     found = document.node(node)
     assert found is not None
-    roots, urls = allowed_roots(workspace), allowed_urls(workspace)
+    allowed = allowed_places(workspace)
     for dataset in result.outputs.values():
         place = dataset.uri
-        inside = (
-            observe_remote.is_listed(place, urls)
-            if is_url(place)
-            else any(Path(place).resolve().is_relative_to(root) for root in roots)
-        )
-        if not inside:
+        if place not in allowed:
             raise UsageError(
                 f"{place}, which {node} gave then, lies outside the folders that this workspace may use",
                 hint='List its folder in workspace.json under "data_roots".',
                 node=node,
             )
-    if problem := check_result(catalog.find(found.type, found.version), result).problem:
+    if problem := check_result(catalog.find(found.type, found.version), result, workspace).problem:
         raise DataError(
             f"the data of then are not there any more: {problem}",
             hint="Without the same data nothing can be reproduced; `voxelflow run` runs the pipeline on today's.",
@@ -200,7 +194,7 @@ def _narrowed(resolved: Resolved, again: set[str], sources: Mapping[str, Any], r
     edges = tuple(e for e in document.edges if e.target_node in again and e.source_node in kept)
     nodes = {name: item for name, item in resolved.nodes.items() if name in kept}
     for name, outputs in sources.items():
-        nodes[name] = ResolvedNode(nodes[name].node, _stand_in(nodes[name].node, outputs, recorded))
+        nodes[name] = TypedNode(nodes[name].node, _stand_in(nodes[name].node, outputs, recorded))
     narrow = document.model_copy(update={"nodes": tuple(n for n in document.nodes if n.id in kept), "edges": edges})
     problems = tuple(d for d in resolved.problems if d.node is None or d.node in again)
     return replace(resolved, pipeline=narrow, nodes=nodes, order=topological_order(narrow), problems=problems)
@@ -218,7 +212,7 @@ def _stand_in(node: Node, outputs: Mapping[str, Dataset], recorded: Recorded) ->
     return NodeType(
         name=node.type,
         version=node.version or 1,
-        category="",
+        category=Category(""),
         inputs=(),
         outputs=tuple(Port(port, (dataset.kind,)) for port, dataset in outputs.items()),
         parameters=(),
@@ -234,8 +228,6 @@ def _stand_in(node: Node, outputs: Mapping[str, Dataset], recorded: Recorded) ->
 
 def _named(values: Mapping[str, JsonValue], base: Path) -> list[str | Path]:
     """Folders and URLs that the person gave just now, which therefore may be read."""
-    from engine.storage import place_from
-
     return [
         place for v in values.values() if isinstance(v, str) and v and Path(place := place_from(base, v)).is_absolute()
     ]

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import VoxelflowError
 from engine.profiles import Check, Profile, spark_settings
-from engine.spark.failures import told
+from engine.spark.failures import spark_error
 from engine.spark.jars import delta_artifact, delta_jars
 from engine.spark.java import find_java
 from engine.spark.session import is_local, open_session
@@ -111,10 +111,10 @@ def _on_executors(session: SparkSession, profile: Profile, workspace: Workspace,
         return
     try:
         tasks = max(2, context.defaultParallelism, count) * _TASKS_EACH
-        found = context.parallelize(range(tasks), tasks).map(_Look(str(place))).collect()
+        found = context.parallelize(range(tasks), tasks).map(_Probe(str(place))).collect()
         yield from _judged(found, place)
     except Exception as exc:
-        yield _failed("executors", told(exc, log))
+        yield _failed("executors", spark_error(exc, log))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -135,7 +135,7 @@ def _executors(context: SparkContext) -> int:
 
 @dataclass(frozen=True)
 class _Found:
-    """An executor as a task on it saw it. Its `folder` and `host` tell it from others."""
+    """An executor as a task on it saw it. Its `folder` and `host` identify it."""
 
     folder: str
     host: str
@@ -147,7 +147,7 @@ class _Found:
     trouble: str
 
 
-class _Look:
+class _Probe:
     """Looks around on an executor. `place` is a folder that the driver has made and written."""
 
     def __init__(self, place: str) -> None:

@@ -6,13 +6,19 @@ The workspace's own nodes are in it under the names that they have on the driver
 from __future__ import annotations
 
 import hashlib
+import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.catalog import user_module
+from engine.storage.files import whole_file
 from engine.workspace import Workspace, is_trusted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PACKAGES = ("engine", "nodes")
 _MODULES = ("voxelflow",)
@@ -28,12 +34,21 @@ def code_zip(folder: Path, workspace: Workspace | None = None) -> Path:
         digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     out = folder / f"voxelflow-{digest.hexdigest()}.zip"
     if not out.exists():
-        aside = out.with_suffix(".new")
-        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            whole_file(out, durable=False) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             for name, path in files:
                 archive.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
-        aside.replace(out)
     return out
+
+
+def send_to_executors(session: SparkSession, files: Iterable[Path]) -> None:
+    """Give the executors these files to import from; the driver goes on with the code that it runs."""
+    path = list(sys.path)
+    for file in files:
+        session.sparkContext.addPyFile(str(file))
+    sys.path[:] = path
 
 
 def _files(workspace: Workspace | None) -> Iterator[tuple[str, Path]]:

@@ -16,12 +16,12 @@ _LONGEST = 400
 _RECENT = "most recent failure"
 
 
-def is_sparks(exc: BaseException) -> bool:
+def is_spark_error(exc: BaseException) -> bool:
     """Whether Spark or the connection to its Java raised this."""
     return isinstance(exc, (Py4JError, PySparkException, Py4JNetworkError, ConnectionError))
 
 
-def told(exc: BaseException, log: Path | None = None) -> ExecutionError:
+def spark_error(exc: BaseException, log: Path | None = None) -> ExecutionError:
     """Spark's error as one of ours, with the sentence that matters. The stack is left to the log."""
     text = _sentence(exc)
     where = f" Java's output is in {log}." if log else ""
@@ -44,7 +44,7 @@ def _sentence(exc: BaseException) -> str:
     else:
         text = str(exc)
     lines = [line.strip() for line in text.splitlines()]
-    # A failed job tells its last failure behind "most recent failure"; what Python raised comes last within it.
+    # A failed job reports its last failure behind "most recent failure"; what Python raised comes last within it.
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b.*: ", line)]
     recent = next((line for line in lines if _RECENT in line.lower()), "")
     best = raised[-1] if recent and raised else recent or next((line for line in lines if line), type(exc).__name__)
@@ -61,7 +61,7 @@ def _alive(exc: Py4JJavaError) -> bool:
     return True
 
 
-def last_words(exc: BaseException, log: Path | None, begun: int = 0) -> str:
+def why_ended(exc: BaseException, log: Path | None, begun: int = 0) -> str:
     """Why the session has ended or did not start, from its log behind the byte `begun`, else from the error."""
     text = tail(log, begun)
     for pattern, words in _SIGNS:

@@ -3,6 +3,8 @@
 Spark could resolve them itself at each start (`spark.jars.packages`); that costs seconds every time and fetches 87 MB,
 most of which Spark has already. Here Ivy, which comes with Spark, leaves out what Spark has (14 MB remain), and a list
 beside Ivy's cache says where they are, so that later sessions start without asking anyone.
+
+PySpark and filelock are imported late: `voxelflow export` writes these settings on machines that lack them.
 """
 
 from __future__ import annotations
@@ -12,20 +14,26 @@ import re
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from filelock import FileLock
-
 from engine.errors import ExecutionError, UsageError
 from engine.spark.java import find_java
+from engine.storage.files import write_whole
 
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA = {
+    "spark.sql.extensions": EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""What every session of ours sets so that Delta works and stays small."""
 FOLDER = "VOXELFLOW_SPARK_JARS"
 """Environment variable: a folder that holds the jars, for machines that reach no repository."""
 CENTRAL = "https://repo1.maven.org/maven2/"
-_GROUP = "io.delta"
+GROUP = "io.delta"
 _SCALA = "2.13"
 _TRIES = 3
 """Ivy gives up a file whose download broke off; the next try fetches only what is missing."""
@@ -64,9 +72,16 @@ def delta_jars(settings: Mapping[str, str], say: Say | None = None) -> list[Path
     if jars := _listed(kept):
         return jars
     kept.parent.mkdir(parents=True, exist_ok=True)
+    from filelock import FileLock
+
     # Ivy writes its cache as if it were alone.
     with FileLock(kept.with_suffix(".lock")):
         return _listed(kept) or _fetch(home, kept, settings, say or (lambda _: None))
+
+
+def with_jars(own: str, jars: Iterable[object]) -> str:
+    """The setting `spark.jars`: the person's own, then ours."""
+    return ",".join(part for part in [*own.split(","), *map(str, jars)] if part)
 
 
 def ivy_home(settings: Mapping[str, str]) -> Path:
@@ -102,6 +117,13 @@ def _listed(kept: Path) -> list[Path]:
 def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> list[Path]:
     java = find_java()
     ours = spark_jars_folder()
+    resolver = next(ours.glob("ivy-*.jar"), None)
+    if resolver is None:
+        name, _, version = delta_artifact().rpartition("-")
+        raise ExecutionError(
+            f"the jars of Delta Lake for Spark are not here, and nothing that could fetch them: {ours} has no Ivy",
+            hint=f"Give spark-submit --packages {GROUP}:{name}:{version}, or the jars with --jars.",
+        )
     with tempfile.TemporaryDirectory(prefix="voxelflow-ivy-") as scratch:
         wanted, found, log = Path(scratch, "ivy.xml"), Path(scratch, "found.txt"), deque[str](maxlen=200)
         wanted.write_text(_wanted(ours), encoding="utf-8")
@@ -109,10 +131,10 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
         if "spark.jars.ivySettings" not in settings:
             ivy_settings.write_text(_settings(home, settings), encoding="utf-8")
         command = [
-            str(java.program), "-cp", str(next(ours.glob("ivy-*.jar"))), "org.apache.ivy.Main",
+            str(java.program), "-cp", str(resolver), "org.apache.ivy.Main",
             "-settings", str(ivy_settings), "-ivy", str(wanted), "-cachepath", str(found),
         ]  # fmt: skip
-        say(f"resolving {_GROUP}:{delta_artifact()}")
+        say(f"resolving {GROUP}:{delta_artifact()}")
         for _ in range(_TRIES):
             log.clear()
             with subprocess.Popen(
@@ -121,8 +143,8 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
                 assert ivy.stdout is not None
                 for line in ivy.stdout:
                     log.append(line)
-                    if told := re.match(r"downloading \S+/(\S+\.jar)", line):
-                        say(f"downloading {told[1]}")
+                    if found_jar := re.match(r"downloading \S+/(\S+\.jar)", line):
+                        say(f"downloading {found_jar[1]}")
             if ivy.returncode == 0 and found.is_file():
                 break
             if _unreachable("".join(log)):
@@ -130,9 +152,7 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
         else:
             raise _failed("".join(log))
         jars = [Path(part) for part in found.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
-    aside = kept.with_suffix(".new")
-    aside.write_text("".join(f"{jar}\n" for jar in jars), encoding="utf-8")
-    aside.replace(kept)
+    write_whole(kept, "".join(f"{jar}\n" for jar in jars), durable=False)
     return jars
 
 
@@ -152,7 +172,7 @@ def _failed(log: str) -> ExecutionError:
     else:
         why = "Ivy failed: " + " ".join(log.split())[-300:]
     return ExecutionError(
-        f"the jars of Delta Lake for Spark ({_GROUP}:{delta_artifact()}) could not be fetched: {why}",
+        f"the jars of Delta Lake for Spark ({GROUP}:{delta_artifact()}) could not be fetched: {why}",
         hint=f"A mirror: set spark.jars.repositories in the profile. Without any access: {_by_hand()}",
     )
 
@@ -165,7 +185,7 @@ def _wanted(ours: Path) -> str:
         [
             '<ivy-module version="2.0"><info organisation="voxelflow" module="spark-jars"/>',
             '<configurations><conf name="default"/></configurations><dependencies>',
-            f'<dependency org="{_GROUP}" name={quoteattr(name)} rev={quoteattr(version)} conf="default->default"/>',
+            f'<dependency org="{GROUP}" name={quoteattr(name)} rev={quoteattr(version)} conf="default->default"/>',
             *(f"<exclude module={quoteattr(module)}/>" for module in there),
             "</dependencies></ivy-module>",
         ]

@@ -20,7 +20,7 @@ _VECTOR = "jdk.incubator.vector"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark: its program, and the version as it tells it (`17.0.15`)."""
+    """A Java that can run Spark: its program, and the version as it prints it (`17.0.15`)."""
 
     program: Path
     version: str
@@ -38,7 +38,7 @@ def find_java() -> Java:
     if answer.returncode != 0:
         version = _version(_ask(program, "-version").stderr)
     if version is None:
-        raise UsageError(f"{program} does not tell its version: {_first_line(answer.stderr)}", hint=INSTALL)
+        raise UsageError(f"{program} does not print its version: {_first_line(answer.stderr)}", hint=INSTALL)
     if _major(version) < OLDEST:
         raise UsageError(f"{program} is Java {version}, and Spark needs Java {OLDEST} or newer", hint=_hint())
     if answer.returncode != 0:

@@ -1,4 +1,4 @@
-"""Progress of what Spark does by itself, such as SQL: its tasks, told as the node's progress."""
+"""Progress of what Spark does by itself, such as SQL: its tasks, reported as the node's progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from engine.context import TaskContext
-from engine.events import Progress
-from engine.progress import current_reporter
+from engine.declare.context import TaskContext
+from engine.declare.events import Progress
+from engine.declare.progress import current_reporter
 
 _POLL_S = 0.3
 _number = itertools.count(1)
@@ -27,7 +27,7 @@ def job_group(ctx: TaskContext) -> str:
 def following(ctx: TaskContext, label: str) -> Iterator[None]:
     """Within it, the Spark jobs of this thread are the task's progress, and a cancel of the task ends them.
 
-    The unit is Spark's tasks; Spark tells a job's later stages only when their turn comes, so the total may grow.
+    The unit is Spark's tasks; Spark lists a job's later stages only when their turn comes, so the total may grow.
     `label` is also what the Spark UI shows. Raises `Cancelled` in place of the error of a job that a cancel ended.
     """
     context = ctx.spark.sparkContext
@@ -38,7 +38,7 @@ def following(ctx: TaskContext, label: str) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(_POLL_S):
-            with contextlib.suppress(Exception):  # the session may end meanwhile; whoever uses it is told
+            with contextlib.suppress(Exception):  # the session may end meanwhile; its user gets the error
                 if ctx.is_cancelled():
                     context.cancelJobGroup(group)
                 if (now := counter.look()) and reporter is not None:

@@ -1,7 +1,7 @@
 """A list of work, one Spark task an item, with progress and cancel on the driver.
 
 Spark may run an item more than once (a lost executor, speculation): `work` must publish what it makes by one
-atomic step under a name that tells the content, and only what the driver commits afterwards counts.
+atomic step under a name made from the content, and only what the driver commits afterwards counts.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any, TypeVar
 
 from pyspark import RDD, AccumulatorParam, InheritableThread, SparkContext
 from pyspark import TaskContext as SparkTask
 
-from engine.context import TaskContext
+from engine.declare.context import TaskContext
+from engine.declare.progress import Meter
 from engine.errors import ExecutionError, VoxelflowError
-from engine.progress import Meter
-from engine.spark.failures import told
+from engine.spark.failures import spark_error
 from engine.spark.progress import job_group
 from engine.spark.session import task_failures
 
@@ -49,9 +49,9 @@ def spread(
     if not items:
         return
     context = ctx.spark.sparkContext
-    done: SimpleQueue[tuple[int, Any] | BaseException | None] = SimpleQueue()
+    done: Queue[tuple[int, Any] | BaseException | None] = Queue()
     nothing: list[Any] = []
-    results = context.accumulator(nothing, _Telling(done.put))
+    results = context.accumulator(nothing, _Results(done.put))
     attempt = _Attempt(work, task_failures(context), results)
     group = job_group(ctx)
 
@@ -83,7 +83,7 @@ def spread(
             if isinstance(word, BaseException):
                 ctx.check_cancelled()  # the cancel may have ended the job before we saw it
                 print("".join(traceback.format_exception(word)), file=sys.stderr)
-                raise told(word) from word
+                raise spark_error(word) from word
             place, result = word
             waiting.over = True
             if isinstance(result, _Raised):
@@ -102,7 +102,7 @@ def spread(
 class _Attempt:
     """What runs on an executor for one item. An error that is worth no further try travels as a result.
 
-    Spark would tell it as text within a Java stack, and drop what the failed task has put into the accumulator.
+    Spark would report it as text within a Java stack, and drop what the failed task has put into the accumulator.
     """
 
     def __init__(self, work: Callable[[Any], Any], tries: int, results: Any) -> None:
@@ -172,11 +172,11 @@ class _Waiting:
         )
 
 
-class _Telling(AccumulatorParam[list[Any]]):
+class _Results(AccumulatorParam[list[Any]]):
     """An accumulator that hands each finished task's results over to the driver at once."""
 
-    def __init__(self, tell: Callable[[Any], None]) -> None:
-        self._tell = tell
+    def __init__(self, put: Callable[[Any], None]) -> None:
+        self._put = put
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # on an executor nobody listens
@@ -185,10 +185,10 @@ class _Telling(AccumulatorParam[list[Any]]):
         return []
 
     def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
-        tell = getattr(self, "_tell", None)
-        if tell is None:
+        put = getattr(self, "_put", None)
+        if put is None:
             value1 += value2
             return value1
         for item in value2:
-            tell(item)
+            put(item)
         return []

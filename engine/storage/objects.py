@@ -8,6 +8,7 @@ the threads of a process; a `RemotePath` is only a name, and travels to other pr
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.errors import DataError, VoxelflowError
+from engine.storage.schemes import PREFIXES, SCHEMES, open_store
 from engine.storage.urls import StorageUrl, parse_url
 
 if TYPE_CHECKING:
@@ -34,9 +36,9 @@ _UPLOADS = 4
 
 @dataclass(frozen=True)
 class Found:
-    """An object as it stands.
+    """An object as it is now.
 
-    `mtime_ns` is true to the second, as a store tells it; the digits below come from the object's tag, so that
+    `mtime_ns` is true to the second, as a store reports it; the digits below come from the object's tag, so that
     two writes within a second differ.
     """
 
@@ -44,6 +46,13 @@ class Found:
     size: int
     mtime_ns: int
     tag: str
+
+
+class ObjectVersion(NamedTuple):
+    """Which version of an object was read or written, as its store names it: by tag (S3, Azure) or number (Google)."""
+
+    e_tag: str | None
+    version: str | None
 
 
 @dataclass(frozen=True, order=True)
@@ -65,24 +74,26 @@ class RemotePath:
 
     @property
     def name(self) -> str:
+        """The last part of the key."""
         return self.url.key.rpartition("/")[2]
 
     def stat(self) -> Found:
         """Raises `FileNotFoundError`."""
         import obstore
 
-        with _told(self.url):
+        with _translated(self.url):
             return _found(obstore.head(_store(self.url), self.url.key), self.name)
 
     def read(self) -> tuple[Buffer, Found]:
         """The whole object, and what was read. Raises `FileNotFoundError`."""
         import obstore
 
-        with _told(self.url):
+        with _translated(self.url):
             got = obstore.get(_store(self.url), self.url.key)
             return got.bytes(), _found(got.meta, self.name)
 
     def read_bytes(self) -> bytes:
+        """The whole object. Raises `FileNotFoundError`."""
         return bytes(self.read()[0])
 
     def read_range(self, start: int, end: int, tag: str = "") -> tuple[Buffer, Found]:
@@ -96,7 +107,7 @@ class RemotePath:
         options: Any = {"range": (start, end)}
         if tag:
             options["if_match"] = f'"{tag}"'
-        with _told(self.url):
+        with _translated(self.url):
             got = obstore.get(_store(self.url), self.url.key, options=options)
             return got.bytes(), _found(got.meta, self.name)
 
@@ -104,20 +115,55 @@ class RemotePath:
         """Write the object in one step, durable."""
         import obstore
 
-        with _told(self.url):
+        with _translated(self.url):
             obstore.put(_store(self.url), self.url.key, data, chunk_size=_PIECE, max_concurrency=_UPLOADS)
+
+    def create(self, data: bytes) -> bool:
+        """Write the object if there is none; False, and nothing changed, if there is."""
+        return self.write_if(data, None) is not None
+
+    def read_version(self) -> tuple[bytes, ObjectVersion]:
+        """The whole object, and which version of it was read. Raises `FileNotFoundError`."""
+        import obstore
+
+        with _translated(self.url):
+            got = obstore.get(_store(self.url), self.url.key)
+            return bytes(got.bytes()), ObjectVersion(got.meta["e_tag"], got.meta["version"])
+
+    def write_if(self, data: bytes, last: ObjectVersion | None) -> ObjectVersion | None:
+        """Write the object if its version is still `last`, or if there is none (`last` None); gives the new version.
+
+        None, and nothing changed, if that is not so. `data` must differ from what it replaces: a tag may be a digest.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with _translated(self.url):
+            try:
+                mode: Any = "create"
+                if last is not None:
+                    mode = {name: value for name, value in last._asdict().items() if value is not None}
+                written = obstore.put(_store(self.url), self.url.key, data, mode=mode)
+            except (AlreadyExistsError, PreconditionError):
+                return None
+            except FileNotFoundError:
+                if last is None:  # the container is missing
+                    raise
+                return None
+            return ObjectVersion(written["e_tag"], written["version"])
 
     def upload(self, file: Path) -> None:
         """Write the file's bytes: they appear whole or not at all, and stay."""
         import obstore
 
-        with _told(self.url):
+        with _translated(self.url):
             obstore.put(_store(self.url), self.url.key, file, chunk_size=_PIECE, max_concurrency=_UPLOADS)
 
     def unlink(self, missing_ok: bool = False) -> None:
+        """Delete the object. Raises `FileNotFoundError` when it is not there, unless `missing_ok`."""
         import obstore
 
-        with _told(self.url):
+        with _translated(self.url):
             try:
                 obstore.delete(_store(self.url), self.url.key)
             except FileNotFoundError:
@@ -132,7 +178,7 @@ class RemotePath:
         import obstore
 
         prefix = f"{self.url.key}/" if self.url.key else ""
-        with _told(self.url):
+        with _translated(self.url):
             for chunk in obstore.list(_store(self.url), prefix or None, chunk_size=1000):
                 for meta in chunk:
                     path = meta["path"].removeprefix(prefix)
@@ -148,46 +194,50 @@ def redact(text: str) -> str:
     """The text without queries of addresses (signatures) and without any secret that the environment holds."""
     text = re.sub(r"(https?://[^\s?\"']+)\?[^\s\"')]*", r"\1?...", text)
     for name, value in os.environ.items():
-        if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name):
-            text = text.replace(value, "...")
+        if _SECRET_NAME.search(name):
+            for secret in (value, *_within(value)):
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, "...")
     return text
 
 
-def _hint(url: StorageUrl) -> str:
-    """What a person needs so that this place can be used."""
-    if url.scheme == "az":
-        return "Set AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or sign in."
-    return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION (AWS_ENDPOINT_URL for a store of your own)."
+def _within(value: str) -> list[str]:
+    """The secrets in a key that is a JSON object, as Google's are."""
+    try:
+        found = json.loads(value) if value.startswith("{") else {}
+    except ValueError:
+        return []
+    return [part for name, part in found.items() if isinstance(part, str) and _SECRET_NAME.search(name)]
 
 
-def told(url: StorageUrl, exc: BaseException) -> VoxelflowError:
-    """The error of a storage library in ours: one line, nothing secret."""
+def storage_error(url: StorageUrl, exc: BaseException) -> VoxelflowError:
+    """The error of a storage library as ours: one line, nothing secret."""
     text = redact(str(exc).partition("Debug source")[0])
     code = re.search(r"<Code>(\w+)</Code>", text)
     line = " ".join(text.split("<?xml")[0].split())[:300] + (f" ({code[1]})" if code else "")
     kind = type(exc).__name__
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or isinstance(exc, PermissionError):
-        return DataError(f"no right to use {url}: {line}", hint=_hint(url))
+        return DataError(f"no right to use {url}: {line}", hint=SCHEMES[url.scheme].hint)
     if code is not None and code[1] in _NO_CONTAINER:
-        return DataError(f"there is no container {url.scheme}://{url.container}", hint="Check the spelling.")
+        return DataError(f"there is no container {url.root}", hint="Check the spelling.")
     if kind == "PreconditionError":
         return DataError(f"{url} was changed while it was read", hint="Run it again.")
-    return DataError(f"{url} cannot be reached: {line}", hint=_hint(url))
+    return DataError(f"{url} cannot be reached: {line}", hint=SCHEMES[url.scheme].hint)
 
 
 @contextmanager
-def _told(url: StorageUrl) -> Iterator[None]:
+def _translated(url: StorageUrl) -> Iterator[None]:
     from obstore.exceptions import BaseError
 
     try:
         yield
     except FileNotFoundError as exc:
         if any(code in str(exc) for code in _NO_CONTAINER):
-            raise told(url, exc) from None
+            raise storage_error(url, exc) from None
         raise FileNotFoundError(f"{url} is not there") from None
     except (BaseError, OSError, ValueError) as exc:
         # Not chained: the library's text may hold what ours leaves out.
-        raise told(url, exc) from None
+        raise storage_error(url, exc) from None
 
 
 def _found(meta: Any, path: str) -> Found:
@@ -199,22 +249,15 @@ def _found(meta: Any, path: str) -> Found:
 
 def _store(url: StorageUrl) -> Any:
     # A store does not survive a fork, and reads the environment once.
-    return _open_store(url.scheme, url.container, os.getpid(), _environment())
+    return _open_store(url.scheme, url.container, url.account, os.getpid(), _environment())
 
 
 def _environment() -> int:
-    return hash(tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "AZUR")))))
+    return hash(tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(PREFIXES))))
 
 
 @lru_cache(maxsize=16)
-def _open_store(scheme: str, container: str, _pid: int, _environment: int) -> Any:
-    from obstore.store import AzureStore, S3Store
-
-    client: Any = {"timeout": timedelta(minutes=3), "connect_timeout": timedelta(seconds=10)}
-    retry: Any = {"max_retries": 5, "retry_timeout": timedelta(minutes=2)}
-    if scheme == "az":
-        return AzureStore(container, client_options=client, retry_config=retry)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    if endpoint.startswith("http://"):
-        client["allow_http"] = True
-    return S3Store(container, client_options=client, retry_config=retry)
+def _open_store(scheme: str, container: str, account: str, _pid: int, _environment: int) -> Any:
+    client = {"timeout": timedelta(minutes=3), "connect_timeout": timedelta(seconds=10)}
+    retry = {"max_retries": 5, "retry_timeout": timedelta(minutes=2)}
+    return open_store(SCHEMES[scheme], container, account, client=client, retry=retry)

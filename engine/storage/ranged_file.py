@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from engine.storage.cache import RangeCache
+from engine.storage.cache import RangeCache, uninitialized_buffer
 from engine.storage.objects import RemotePath
-from engine.storage.room import room
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,8 +23,8 @@ _REQUESTS = 16
 class RangedFile(io.RawIOBase):
     """One object, read by one thread at a time. It is the same object from the first read to the last.
 
-    `size` is the object's when that is known (a Delta log tells it), else it is asked for. `tag` is known from an
-    earlier look at it; without one the tail is read at once, which tells it. Raises `FileNotFoundError` when there
+    `size` is the object's when that is known (from a Delta log), else it is asked for. `tag` is known from an
+    earlier look at it; without one the tail is read at once, which gives it. Raises `FileNotFoundError` when there
     is no such object or one of another size, `DataError` when it is another one meanwhile.
     """
 
@@ -91,7 +90,7 @@ class RangedFile(io.RawIOBase):
         return data
 
     def _in_pieces(self, start: int, end: int) -> Buffer:
-        out = room(end - start)
+        out = uninitialized_buffer(end - start)
 
         def fetch(at: int) -> None:
             last = min(at + PIECE, end)

@@ -8,30 +8,43 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import UsageError
+from engine.storage.schemes import EXAMPLES, SCHEMES, Scheme, scheme
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTAINER = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\$(?:root|web|logs)")
-_HINT = "Write az://container/folder or s3://bucket/folder."
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_HINT = f"Write {EXAMPLES}."
+_WITH_ACCOUNT = "Write az://container/folder, or abfss://container@account.dfs.core.windows.net/folder."
 
 
 @dataclass(frozen=True, order=True)
 class StorageUrl:
-    """A place in object storage. `key` has no slash at either end; "" is the container itself."""
+    """A place in object storage. `key` has no slash at either end; "" is the container itself.
+
+    `scheme` is the name of a row in `SCHEMES`. `account` is "" where the environment says which it is.
+    """
 
     scheme: str
     container: str
     key: str = ""
+    account: str = ""
+
+    @property
+    def root(self) -> str:
+        """The container's own address."""
+        if self.account:
+            return SCHEMES[self.scheme].with_account.format(container=self.container, account=self.account)
+        return f"{self.scheme}://{self.container}"
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.container}" + (f"/{self.key}" if self.key else "")
+        return f"{self.root}/{self.key}" if self.key else self.root
 
     def __truediv__(self, below: str) -> StorageUrl:
         return replace(self, key=f"{self.key}/{below}".strip("/"))
 
     def holds(self, other: StorageUrl) -> bool:
         """Whether `other` is this place or lies below it."""
-        same = (self.scheme, self.container) == (other.scheme, other.container)
-        return same and f"{other.key}/".startswith(f"{self.key}/" if self.key else "")
+        return self.root == other.root and f"{other.key}/".startswith(f"{self.key}/" if self.key else "")
 
 
 def is_url(text: object) -> bool:
@@ -41,28 +54,40 @@ def is_url(text: object) -> bool:
 
 
 def parse_url(text: str) -> StorageUrl:
-    """Read a storage URL. Raises `UsageError` for other schemes, and for one that carries a secret."""
-    scheme, _, rest = text.partition("://")
-    scheme = scheme.lower()
-    if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
-        # Never repeated: what stands there may be a password or a signature.
+    """Read a storage URL, also in another program's spelling. Raises `UsageError` for other schemes, and for one that
+    carries a secret."""
+    spelling, _, rest = text.partition("://")
+    row, (authority, _, key) = scheme(spelling), rest.partition("/")
+    container, at_sign, host = authority.partition("@")
+    account = ""
+    if at_sign and row is not None and "?" not in rest and "#" not in rest:
+        account = _account(row, container, host)
+    if (at_sign and not account) or "?" in rest or "#" in rest:
+        # Never repeated: it may contain a password or a signature.
         raise UsageError(
-            f"a {scheme}:// address holds a user, a query or a fragment",
-            hint="Credentials belong in the environment (AZURE_STORAGE_..., AWS_...), never in an address. " + _HINT,
+            f"a {spelling.lower()}:// address holds a user, a query or a fragment",
+            hint="Credentials belong in the environment, never in an address. "
+            + (_WITH_ACCOUNT if row is not None and row.with_account else _HINT),
         )
-    if scheme not in ("az", "s3"):
-        raise UsageError(f"{text}: Voxelflow does not read {scheme}:// addresses", hint=_HINT)
-    container, _, key = rest.partition("/")
+    if row is None:
+        raise UsageError(f"{text}: Voxelflow does not read {spelling.lower()}:// addresses", hint=_HINT)
     parts = [part for part in key.split("/") if part]
     if not _CONTAINER.fullmatch(container) or any(part in (".", "..") for part in parts):
         raise UsageError(f"{text} is not the address of a place in object storage", hint=_HINT)
-    return StorageUrl(scheme, container, "/".join(parts))
+    return StorageUrl(row.name, container, "/".join(parts), account)
+
+
+def _account(row: Scheme, container: str, host: str) -> str:
+    """The account in `container@account.host`; "" when it is nothing of the kind."""
+    account, _, rest = host.lower().partition(".")
+    fits = rest in row.hosts and _ACCOUNT.fullmatch(account) and _CONTAINER.fullmatch(container)
+    return account if fits else ""
 
 
 def place_from(base: Path, text: str) -> str:
     """A path parameter's value as it is kept: a path made absolute from `base`, or a URL in its usual spelling.
 
-    A URL that cannot be one is left as it is: whoever looks at it tells why.
+    A URL that cannot be one is left as it is: `parse_url` says why when it is used.
     """
     if not is_url(text):
         return os.path.normpath(base / Path(text).expanduser())

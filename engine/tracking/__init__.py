@@ -1,34 +1,32 @@
 """MLflow, fed from a run's events by a process of its own.
 
 The supervisor stores events and never waits for MLflow; executors and workers never reach it. A
-tracker follows the event log from a durable cursor, so a server that is away costs nothing but
+tracker follows the event log from a durable cursor, so an unreachable server costs nothing but
 time, and a tracker that is killed goes on where it was.
 
-    destination     where MLflow is, connecting to it, keeping secrets out of texts
-    follow          the loop: one run's events, from the cursor to the end
-    recorder        what each event becomes in MLflow
-    mlflow_run      what is on its way to one MLflow run, each point once
-    experiment      finding or making the experiment, its runs and its models
-    inputs          datasets
-    logged_models   models
-    registry        versions of models, and the alias of the best one
-    described       a run's document and plan, as parameters
-    naming          MLflow's rules for names and values
-    state           what the tracker remembers between two starts
+    destination   where MLflow is, connecting to it, keeping secrets out of texts
+    follow        the loop: one run's events, from the cursor to the end
+    recorder      what each event becomes in MLflow, and what is remembered between two starts
+    mlflow_run    what is on its way to one MLflow run, each point once
+    mlflow_api    MLflow's rules for names and errors; finding or making experiments and runs
+    description   a run's document, plan and datasets
+    models        models, their versions in the registry, and the alias of the best one
+    sweep_run     the parent of a sweep's trials, and what came of the sweep
+    web_ui        MLflow's own web pages, served to the app
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.run_lock import is_held
+from engine.storage.process_lock import is_held
 from engine.tracking.destination import destination
 from engine.tracking.follow import TRACKER_LOCK, Patience, follow
-from engine.tracking.state import TrackState
+from engine.tracking.recorder import TrackState
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from engine.runs import RunStore
+    from engine.store.runs import RunStore
 
 __all__ = ["Patience", "location", "run_link", "send_pending", "track_run", "tracked_here"]
 
@@ -36,7 +34,7 @@ __all__ = ["Patience", "location", "run_link", "send_pending", "track_run", "tra
 def track_run(workspace: Workspace, run_id: str, *, until_ended: bool = True, patience: Patience | None = None) -> bool:
     """Send a run's events to MLflow; True when the run has ended and all of it was sent.
 
-    With `until_ended` this follows the run until it has ended, however long the server is away;
+    With `until_ended` this follows the run until it has ended, however long the server is unreachable;
     after the end it gives up after `patience.tries_after_end` tries, and `send_pending` sends the
     rest later. Without, it sends what there is now, trying once. Only one process at a time tracks
     a run: while another does, this one waits for it, or returns False without `until_ended`.
@@ -51,14 +49,14 @@ def send_pending(workspace: Workspace) -> int:
     """Send what earlier runs left unsent; gives the number of runs that are now whole in MLflow.
 
     Runs that were meant for another MLflow than today's are left alone. Stops at the first run that
-    cannot be sent, since the server is then most likely still away.
+    cannot be sent, since the server is then most likely still unreachable.
     """
-    from engine.runs import RunStore
+    from engine.store.runs import RunStore
 
     store = RunStore(workspace)
     try:
         waiting = store.untracked()
-        # A lost run whose tracker died with it: nobody else would tell MLflow that it ended.
+        # A lost run whose tracker died with it: no other process would report its end to MLflow.
         waiting += [r.run_id for r in store.runs() if r.state == "lost" and not store.tracking(r.run_id)[2]]
         here = location(workspace)
         sent = 0
@@ -70,6 +68,10 @@ def send_pending(workspace: Workspace) -> int:
             if not track_run(workspace, run_id, until_ended=False):
                 break
             sent += 1
+        else:
+            from engine.tracking.sweep_run import close_ended_sweeps
+
+            close_ended_sweeps(workspace, store)
         return sent
     finally:
         store.close()
@@ -87,7 +89,7 @@ def run_link(workspace: Workspace, run_id: str) -> dict[str, Any]:
     (lists of MLflow model ids by node), "sent" (all of it is there), "notes" (what MLflow would not
     take), and "url" of the run's page when MLflow is a server.
     """
-    from engine.runs import RunStore
+    from engine.store.runs import RunStore
 
     store = RunStore(workspace)
     try:

@@ -1,26 +1,32 @@
 """Where MLflow is, connecting to it, and keeping its secrets out of every text.
 
-`MLFLOW_TRACKING_URI` wins; without it, MLflow is a SQLite file in the workspace.
+`MLFLOW_TRACKING_URI` wins; without it, MLflow is a SQLite file in the workspace. MLflow stores the absolute address of
+every experiment's, run's and model's artifacts there; when the workspace was moved or copied, they are rewritten.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
+import sqlite3
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from engine.errors import TrackingError
-from engine.run_lock import ProcessLock
+from engine.errors import TrackingError, UsageError
+from engine.extras import require
+from engine.storage import parse_url
+from engine.storage.files import flush, temporary_beside
+from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "MLFLOW_TRACKING_URI"
 _SQL = frozenset(["sqlite", "postgresql", "mysql", "mssql"])
 _LOCK_PATIENCE_S = 120.0
-"""Making or migrating the local file takes seconds; a process that hangs must not hold us for ever."""
+"""Making or migrating the local file takes seconds; a process that hangs must not block us for ever."""
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # Waiting is the tracker's own work: it must notice meanwhile that the run has ended.
@@ -38,11 +44,22 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 """MLflow's settings while we use it, where the person has none of their own."""
+_ADDRESSES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "storage_location"),
+    ("model_versions", "source"),
+)
+_REFERENCES = (("datasets", "dataset_source"), ("datasets", "dataset_profile"))
+"""JSON texts with the paths of datasets, from which a run is done again."""
+_FIRST_EXPERIMENT = "0"
+_BUSY_S = 30.0
 
 
 @dataclass(frozen=True)
 class Destination:
-    """`uri` may hold a password: it goes to MLflow and nowhere else. `shown` is for people."""
+    """`uri` may contain a password: it goes to MLflow and nowhere else. `shown` is for people."""
 
     uri: str
     shown: str
@@ -78,28 +95,38 @@ def destination(workspace: Workspace) -> Destination:
 
 
 def without_userinfo(text: str) -> str:
-    return re.sub(r"(?<=://)[^/\s@'\"]+@", "", text)
+    """The text with `scheme://user:password@host` as `scheme://host`; a container before its account's host stays."""
+
+    def cleaned(found: re.Match[str]) -> str:
+        try:
+            return str(parse_url(found[0]))
+        except UsageError:
+            return f"{found[1]}://{found[2]}"
+
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/\s@'\"]+@([^/\s@'\"]*)", cleaned, text)
 
 
 def connect(target: Destination, workspace: Workspace) -> MlflowClient:
     """A client of MLflow there. Makes and migrates the workspace's own SQLite file when it must.
 
-    A server that is away is not noticed here. Raises `TrackingError` when another process holds
-    the file's lock too long, and what MLflow and SQLAlchemy raise.
+    An unreachable server is not noticed here. Raises `TrackingError` when another process holds
+    the file's lock too long, `MissingPackage` without MLflow, and what MLflow and SQLAlchemy raise.
     """
+    require(f"reaching {target.shown}", "mlflow")
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
-        # MLflow's quarrels with its own libraries are nobody's business here.
+        # MLflow warns about its own libraries.
         warnings.simplefilter("ignore")
         from mlflow.tracking import MlflowClient
 
-        # What goes wrong is raised too, and is told once, in our words.
+        # What goes wrong is raised too, and is reported once, in our words.
         for name in ("mlflow", "alembic", "urllib3", "sqlalchemy"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if target.database is not None:
             with _locked(workspace):
                 _make_current(target)
+                move_artifacts(target.database, workspace.mlflow_artifacts)
         return MlflowClient(tracking_uri=target.uri)
 
 
@@ -128,11 +155,13 @@ def _make_current(target: Destination) -> None:
         # Made aside and linked: a kill while the tables are made must not leave half a database.
         for left in path.parent.glob(f".{path.name}.*"):
             left.unlink()
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary = temporary_beside(path)
         stores.SqlAlchemyStore(f"sqlite:///{temporary}", target.artifacts).engine.dispose()
         # When it is there now, someone started MLflow's own server on it meanwhile.
         with contextlib.suppress(FileExistsError):
+            flush([temporary])
             os.link(temporary, path)
+            flush([path.parent])
         temporary.unlink()
         return
     engine = utils.create_sqlalchemy_engine(target.uri)
@@ -170,3 +199,46 @@ def _split(uri: str) -> SplitResult:
         return urlsplit(uri)
     except ValueError:
         return urlsplit("an-address-that-cannot-be-read")
+
+
+def move_artifacts(database: Path, artifacts: Path) -> None:
+    """Let all addresses name the folder `artifacts` if they name the one of another place. One transaction.
+
+    Addresses elsewhere, as of experiments with a location of their own, stay. Raises `sqlite3.Error`.
+    """
+    now = artifacts.absolute().as_uri()
+    with closing(sqlite3.connect(database, timeout=_BUSY_S, isolation_level=None)) as db:
+        if _before(db, artifacts.name) in (None, now):
+            return
+        db.execute("BEGIN IMMEDIATE")
+        before = _before(db, artifacts.name)
+        if before not in (None, now):  # else another program was faster
+            _rewrite(db, str(before), now)
+        db.execute("COMMIT")
+
+
+def _before(db: sqlite3.Connection, folder: str) -> str | None:
+    """Where the artifacts were; None when the first experiment was deleted or has a location of the person's own."""
+    sql = "SELECT artifact_location FROM experiments WHERE experiment_id = ?"
+    for (location,) in db.execute(sql, (_FIRST_EXPERIMENT,)):
+        text = str(location).removesuffix(f"/{_FIRST_EXPERIMENT}")
+        if text.startswith("file:///") and text.endswith(f"/{folder}"):
+            return text
+    return None
+
+
+def _rewrite(db: sqlite3.Connection, before: str, now: str) -> None:
+    columns = {(table, row[1]) for table, _ in (*_ADDRESSES, *_REFERENCES) for row in _columns(db, table)}
+    for table, column in columns & set(_ADDRESSES):
+        db.execute(
+            f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+            (now, len(before) + 1, before, len(before) + 1, f"{before}/"),
+        )
+    roots = [Path(unquote(urlsplit(address).path)).parent for address in (before, now)]
+    old, new = (json.dumps(f"{root}/")[:-1] for root in roots)
+    for table, column in columns & set(_REFERENCES):
+        db.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))
+
+
+def _columns(db: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
+    return db.execute(f"PRAGMA table_info({table})").fetchall()

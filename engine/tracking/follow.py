@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from engine.failpoints import failpoint
-from engine.run_lock import ProcessLock
-from engine.runs import Run, RunStore
-from engine.tracking.described import describe
+from engine.storage.process_lock import ProcessLock
+from engine.store.runs import Run, RunStore
+from engine.tracking.description import describe
 from engine.tracking.destination import connect, destination
-from engine.tracking.experiment import find_or_create_experiment, find_or_create_run
-from engine.tracking.recorder import STATUS, Recorder
-from engine.tracking.state import TrackState
-from engine.tracking.troubles import RunDeleted, is_gone, line
+from engine.tracking.mlflow_api import RunDeleted, find_or_create_experiment, find_or_create_run, is_gone, line
+from engine.tracking.recorder import STATUS, Recorder, TrackState
+from engine.tracking.sweep_run import sweep_parent
 from engine.workspace import Workspace
 
 TRACKER_LOCK = "tracker.lock"
-"""In the run's folder; held by the one process that tracks the run."""
+"""In the run's folder; locked by the one process that tracks the run."""
 _CHUNK = 2000
 """Events between two writes of the cursor."""
 
@@ -80,7 +79,7 @@ class _Follower:
             try:
                 more = self._step(run)
             except RunDeleted as exc:
-                self._say(exc.line())
+                self._log_line(exc.line())
                 self._save(finished=True, problem=exc.line())
                 return True
             except Exception as exc:
@@ -129,16 +128,19 @@ class _Follower:
             raise RunDeleted(f"the run {state.run} was deleted in MLflow", hint="Nothing more of it is sent.")
         if not state.run:
             state.experiment = find_or_create_experiment(client, run.pipeline, self._target.artifacts)
+            parent, more = sweep_parent(client, self._store, run, state.experiment) or (None, {})
             state.run, _ = find_or_create_run(
                 client,
                 state.experiment,
                 run.run_id,
+                parent=parent,
                 name=f"{run.pipeline} {run.run_id}",
                 started=run.started or run.created,
                 tags={
                     "voxelflow.pipeline": run.pipeline,
                     "voxelflow.profile": run.profile,
                     "mlflow.note.content": _note(run),
+                    **more,
                     **({"voxelflow.reproduces": again} if (again := run.options.get("reproduces")) else {}),
                 },
             )
@@ -161,7 +163,7 @@ class _Follower:
             self._cursor, self._state, self._finished = cursor, state, finished
         else:
             if state.location:
-                self._say(f"sent to {state.location} before; all of it goes to {self._target.shown} now")
+                self._log_line(f"sent to {state.location} before; all of it goes to {self._target.shown} now")
             self._start_over()
 
     def _start_over(self) -> None:
@@ -169,32 +171,32 @@ class _Follower:
         self._save()
 
     def _save(self, *, finished: bool = False, problem: str | None = None) -> None:
-        told = "; ".join(self._state.notes) if problem is None else problem
+        problems = "; ".join(self._state.notes) if problem is None else problem
         state = self._state.model_dump(mode="json")
-        self._store.set_tracking(self._run_id, self._cursor, state, finished=finished, problem=told)
+        self._store.set_tracking(self._run_id, self._cursor, state, finished=finished, problem=problems)
         self._finished = finished
 
     # --- what goes wrong ---------------------------------------------------------------------
 
     def _trouble(self, exc: Exception) -> None:
-        """Forget the connection, tell what happened, and start over where what we know of is gone."""
+        """Drop the connection, log what happened, and start over where what we sent is gone."""
         self._recorder = None
         text = self._target.clean(f"MLflow at {self._target.shown}: {line(exc)}")
-        self._say(text)
+        self._log_line(text)
         try:
             if is_gone(exc) and self._state.run:
                 self._start_over()
             self._save(problem=text)
-        except sqlite3.Error as failed:  # the run store is busy: the cursor there still tells the truth
-            self._say(f"the run store did not take the tracker's state: {failed}")
+        except sqlite3.Error as failed:  # the run store is busy: the cursor there is still right
+            self._log_line(f"the run store did not take the tracker's state: {failed}")
 
     def _pass_over(self, text: str) -> None:
         clean = self._target.clean(text)
         recorder = self._recorder
         (recorder.state if recorder else self._state).note(clean)
-        self._say(clean)
+        self._log_line(clean)
 
-    def _say(self, text: str) -> None:
+    def _log_line(self, text: str) -> None:
         # A full disk must not end the tracker: what it has to say is in the run store as well.
         with contextlib.suppress(OSError), self._log.open("a", encoding="utf-8") as log:
             log.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")

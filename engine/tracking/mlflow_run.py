@@ -1,6 +1,6 @@
 """What is on its way to one MLflow run: points, parameters and tags, each of them once.
 
-MLflow only ever adds points. After a kill, or a request whose answer never came, nobody knows which
+MLflow only ever adds points. After a kill, or a request whose answer never came, it is unknown which
 points arrived; so the next ones are compared with what the server has. The same comparison leaves
 out the steps that a training repeats when it goes on from its last checkpoint.
 """
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.tracking.naming import key, milliseconds, param_text, tag_text
-from engine.tracking.troubles import RunDeleted, is_refusal, line
+from engine.tracking.mlflow_api import RunDeleted, is_refusal, key, line, milliseconds, param_text, tag_text
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -72,9 +71,11 @@ class MlflowRun:
         self._points.append(Point(key(name), float(value), milliseconds(time), step, series))
 
     def param(self, name: str, value: Any) -> None:
+        """A parameter; one that MLflow has with another value becomes a tag."""
         self._params.append((key(name), param_text(value)))
 
     def tag(self, name: str, value: str) -> None:
+        """A tag; the last value counts."""
         self._tags[key(name)] = tag_text(value)
 
     def replay(self) -> None:
@@ -95,7 +96,7 @@ class MlflowRun:
     def flush(self) -> None:
         """Send all that waits. On an error nothing is known of what arrived; make a new `MlflowRun`.
 
-        Raises `RunDeleted` when the run was deleted, and what MLflow raises when it is away.
+        Raises `RunDeleted` when the run was deleted, and what MLflow raises when it cannot be reached.
         """
         from mlflow.entities import Metric, Param, RunTag
 

@@ -1,4 +1,4 @@
-"""What each event of a run becomes in MLflow.
+"""What each event of a run becomes in MLflow, and what the tracker remembers of that between two starts.
 
 The pipeline's run is the parent. A node that reports metrics or a model gets a nested run of its
 own, with its parameters, its curves, its datasets and its models; all other nodes' figures and files
@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.datasets import Dataset
-from engine.environment import Environment, kept_environment
-from engine.events import (
+from pydantic import BaseModel, ConfigDict
+
+from engine.declare.dataset_type import details_of
+from engine.declare.datasets import Dataset
+from engine.declare.events import (
     Artifact,
     Event,
     Facts,
@@ -27,22 +29,22 @@ from engine.events import (
     TaskState,
     TaskStateChanged,
 )
-from engine.runs import ACTIVE, Run, RunStore
-from engine.tracking.described import Described, outputs_of_tasks
-from engine.tracking.experiment import find_or_create_run
-from engine.tracking.inputs import dataset_inputs
-from engine.tracking.logged_models import is_mlflow_model, log_model
+from engine.environment import Environment, kept_environment
+from engine.store.runs import ACTIVE, Run, RunStore
+from engine.tracking.description import Described, dataset_inputs, outputs_of_tasks
+from engine.tracking.mlflow_api import file_name, find_or_create_run, is_number, key, line, may_pass, milliseconds
 from engine.tracking.mlflow_run import MlflowRun
-from engine.tracking.naming import file_name, is_number, key, milliseconds
-from engine.tracking.state import ChildState, TrackState
-from engine.tracking.troubles import line, may_pass
+from engine.tracking.models import is_mlflow_model, log_model
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+_NOTES = 20
+"""Problems kept for people to read; the tracker's log has them all."""
 STATUS: Mapping[RunState, str] = {
     "starting": "RUNNING",
     "running": "RUNNING",
+    "stuck": "RUNNING",
     "done": "FINISHED",
     "failed": "FAILED",
     "cancelled": "KILLED",
@@ -57,10 +59,61 @@ SYSTEM = "system/"
 FACTS = "facts/"
 
 
+class ChildState(BaseModel):
+    """The MLflow run of one node."""
+
+    # A loss may be NaN, which JSON has no word for.
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    run: str
+    status: str = "RUNNING"
+    samples: int = 0
+    """System samples sent, the step of the next one."""
+    replayed: bool = False
+    """The node was started again: steps that were sent before come again."""
+    last: dict[str, tuple[int, int, float]] = {}
+    """By metric: step, time in ms and value of the newest point."""
+    models: dict[str, str] = {}
+    """MLflow model ids by the model's name."""
+
+
+class NodeState(BaseModel):
+    """What is needed of a node's past to understand its next event. Times in seconds since the epoch."""
+
+    started: float | None = None
+    running: bool = False
+
+
+class TrackState(BaseModel):
+    """What of a run is in MLflow. Ids are empty until made."""
+
+    location: str = ""
+    """Where it was sent, without secrets: ids mean nothing anywhere else."""
+    experiment: str = ""
+    run: str = ""
+    status: str = "RUNNING"
+    described: bool = False
+    """Document and parameters were sent."""
+    samples: int = 0
+    ended: float | None = None
+    nodes: dict[str, NodeState] = {}
+    children: dict[str, ChildState] = {}
+    notes: list[str] = []
+
+    def node(self, name: str) -> NodeState:
+        """The node's state, made when it is first asked for."""
+        return self.nodes.setdefault(name, NodeState())
+
+    def note(self, text: str) -> None:
+        """Keep a problem that was passed over, once."""
+        if text not in self.notes:
+            self.notes = [*self.notes, text][-_NOTES:]
+
+
 class Recorder:
     """Turns a run's events into calls of MLflow, for as long as one connection lasts.
 
-    `state` is changed as events are recorded; whoever holds it keeps the old one until all was sent.
+    `state` is changed as events are recorded; the caller keeps the old one until all was sent.
     """
 
     def __init__(
@@ -73,6 +126,7 @@ class Recorder:
 
     @property
     def parent(self) -> MlflowRun:
+        """The MLflow run of the whole pipeline."""
         return self._open(self.state.run)
 
     def describe(self) -> None:
@@ -85,7 +139,7 @@ class Recorder:
                 parent.param(f"{node}.{name}", value)
         parent.flush()
         self._guarded(DOCUMENT, lambda: self._client.log_text(parent.id, self._run.document, DOCUMENT))
-        environment = kept_environment(self._store.workspace.run_folder(self._run.run_id))
+        environment = kept_environment(self._store.workspace, self._run.run_id)
         if environment is not None:
             self._guarded("the environment", lambda: self._environment(environment))
 
@@ -124,6 +178,7 @@ class Recorder:
             self._system(event)
 
     def flush(self) -> None:
+        """Send what waits. Raises as `MlflowRun.flush` does."""
         for run in self._runs.values():
             run.flush()
 
@@ -175,7 +230,7 @@ class Recorder:
     def _outputs(self, node: str, outputs: Mapping[str, Dataset], time: float) -> None:
         for port, reference in outputs.items():
             where = node if len(outputs) == 1 else f"{node}.{port}"
-            for name, value in reference.details().items():
+            for name, value in details_of(reference).items():
                 if is_number(value):
                     self.parent.point(f"{where}.{name}", value, time)
                 else:

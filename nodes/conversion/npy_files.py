@@ -12,6 +12,7 @@ import math
 import os
 import re
 import stat
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +22,18 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from engine.datasets import DTYPES, VolumeSpec
-from engine.storage import is_url
+from engine.declare.datasets import DTYPES, VolumeSpec
+from engine.storage.io_errors import OUT_OF_RESOURCES
+from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.quarantine import Refused
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 10_000
 """NumPy's own limit: a longer literal can exhaust the parser."""
+_MAX_AXES = 64
+"""NumPy's own limit."""
+_MAX_LENGTH = 2**63 - 1
+"""The largest size that a file system or an array can have."""
 SAMPLE = 256
 """Headers that decide a dataset's shape and dtype: enough that a few bad files cannot win."""
 
@@ -43,6 +49,7 @@ class Header:
 
     @property
     def file_bytes(self) -> int:
+        """The size of a whole file with this header."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -53,7 +60,7 @@ class Header:
 
 
 class ListedFile(Protocol):
-    """A file as the listing told it."""
+    """A file as it was listed."""
 
     @property
     def path(self) -> str: ...
@@ -70,24 +77,27 @@ class VolumeReader:
     many files a second as `np.load`, and more than `cat`.
     """
 
+    columns = NO_COLUMNS
+    """A `.npy` file says nothing of its volume besides."""
+
     def __init__(self, root: str, spec: VolumeSpec, *, finite: bool) -> None:
         """`root` is the source folder; with `finite`, volumes with a NaN or an infinity are refused."""
         self._root = root
         self._spec = spec
         self._bytes = spec.volume_bytes
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
-        self._mask = np.empty(math.prod(spec.shape), bool) if finite and self._dtype.kind == "f" else None
+        self._mask = finite_mask(spec) if finite else None
         # Files of one dataset nearly always have the very same header: it is compared, not parsed.
         self._known = b""
         self._head = bytearray()
 
     def expect(self, files: Sequence[ListedFile]) -> None:
-        """Told of the files that will be read next, in their order. The system reads ahead by itself."""
+        """Announce the files that will be read next, in their order. The system reads ahead by itself."""
 
-    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> None:
+    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[()]:
         """Fill `row` (1-D, `spec.volume_bytes`) with the volume at `path`, C order, little-endian.
 
-        `size` and `mtime_ns` are those of the listing. Raises `Refused`.
+        Gives the values of `columns`. `size` and `mtime_ns` are those of the listing. Raises `Refused`.
         """
         handle, found = _open(self._root, path)
         try:
@@ -96,11 +106,12 @@ class VolumeReader:
             if not self._read_known(handle, row, size):
                 self._read_any(handle, row, size)
         except OSError as exc:
-            raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
+            raise _unreadable(exc, "read") from exc
         finally:
             os.close(handle)
         if self._mask is not None:
             refuse_not_finite(row.view(self._dtype), self._mask)
+        return ()
 
     def _read_known(self, handle: int, row: NDArray[np.uint8], size: int) -> bool:
         if not self._known or size != len(self._known) + self._bytes:
@@ -122,9 +133,10 @@ class VolumeReader:
 
 @dataclass
 class HeaderSample:
-    """What the headers of some files say."""
+    """What the headers of some files say; `largest_bytes` is the largest volume before its transforms."""
 
     looked: int = 0
+    largest_bytes: int = 0
     specs: Counter[tuple[tuple[int, ...], str]] = field(default_factory=Counter)
     refused: list[tuple[str, Refused]] = field(default_factory=list)
 
@@ -137,12 +149,8 @@ class HeaderSample:
         return VolumeSpec(shape=shape, dtype=dtype)
 
 
-def sample_headers(root: str, paths: Iterable[str]) -> HeaderSample:
-    """Read the headers of `paths` below `root`; bad files are told in the result, not raised."""
-    if is_url(root):
-        from nodes.conversion.remote_volumes import sample_remote_headers
-
-        return sample_remote_headers(root, paths)
+def sample_local_headers(root: str, paths: Iterable[str]) -> HeaderSample:
+    """See `volume_sources.sample_headers`, for a folder."""
     sample = HeaderSample()
     for path in paths:
         sample.looked += 1
@@ -161,13 +169,35 @@ def spread(count: int, places: int = SAMPLE) -> list[int]:
     return [i * count // places for i in range(places)]
 
 
+def read_local_volume(root: str, path: str, stamp: tuple[int, int] | None) -> NDArray[Any]:
+    """The volume in a file, whatever its shape. `stamp` has size and mtime_ns of the listing. Raises `Refused`."""
+    handle, found = _open(root, path)
+    try:
+        if stamp is not None and (found.st_size, found.st_mtime_ns) != stamp:
+            raise Refused("changed-during-run", "has changed since the folder was listed")
+        header = read_header(handle, found.st_size)
+        refuse_unusable(header, found.st_size)
+        data = np.empty(found.st_size - header.offset, np.uint8)
+        _read_fully(handle, header.offset, data)
+    except OSError as exc:
+        raise _unreadable(exc, "read") from exc
+    finally:
+        os.close(handle)
+    return array_of(header, data)
+
+
+def array_of(header: Header, data: NDArray[np.uint8]) -> NDArray[Any]:
+    """The array that the bytes behind a header are."""
+    return data.view(header.dtype).reshape(header.shape, order="F" if header.fortran_order else "C")
+
+
 def header_of(root: str, path: str) -> Header:
     """The header of a file that can be a volume. Raises `Refused`."""
     handle, found = _open(root, path)
     try:
         header = read_header(handle, found.st_size)
     except OSError as exc:
-        raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
+        raise _unreadable(exc, "read") from exc
     finally:
         os.close(handle)
     refuse_unusable(header, found.st_size)
@@ -208,17 +238,39 @@ def parse_header(read: Callable[[int, int], bytes], size: int) -> Header:
     return _parse(read(length, start), start + length)
 
 
+_PARSING = threading.Lock()
+_TRIES = 5
+
+
+def _literal(text: str) -> Any:
+    """The Python literal. CPython counts how deep its parser is for all threads together.
+
+    Measured with 3.11: where a thread loses the interpreter while it parses, another's literal can fail with
+    SystemError, whatever it says. So threads parse one by one, and one that met somebody else's tries again.
+    """
+    for _ in range(_TRIES):
+        try:
+            with _PARSING:
+                return ast.literal_eval(text)
+        except SystemError as exc:
+            failed = exc
+    raise failed
+
+
 def _parse(literal: bytes, offset: int) -> Header:
     try:
         # Python 2 wrote lengths as 30L.
-        fields = ast.literal_eval(re.sub(r"(?<=\d)L\b", "", literal.decode("utf-8")).strip())
+        fields = _literal(re.sub(r"(?<=\d)L\b", "", literal.decode("utf-8")).strip())
         shape, fortran, descr = fields["shape"], fields["fortran_order"], fields["descr"]
         dtype = npy_format.descr_to_dtype(descr)
         well_formed = (
             len(fields) == 3
             and isinstance(fortran, bool)
             and isinstance(shape, tuple)
-            and all(type(n) is int and n >= 0 for n in shape)
+            # No array has more axes, nor a longer one; Python would not even print numbers of some thousand digits.
+            and len(shape) <= _MAX_AXES
+            and all(type(n) is int and 0 <= n <= _MAX_LENGTH for n in shape)
+            and dtype.itemsize <= _MAX_LENGTH
         )
     except Exception as exc:  # a hostile literal can raise nearly anything, RecursionError and MemoryError too
         raise Refused("not-npy", "has a broken .npy header") from exc
@@ -230,10 +282,15 @@ def _parse(literal: bytes, offset: int) -> Header:
 def refuse_other(header: Header, size: int, spec: VolumeSpec) -> None:
     """Raise `Refused` when a file of `size` bytes with this header is no volume of `spec`."""
     refuse_unusable(header, size)
-    if header.dtype.name != spec.dtype:
-        raise Refused("dtype-differs", f"is {header.dtype.name}, the dataset is {spec.dtype}")
-    if header.shape != spec.shape:
-        raise Refused("shape", f"is {_times(header.shape)}, the dataset is {_times(spec.shape)}")
+    refuse_other_form(header.shape, header.dtype.name, spec)
+
+
+def refuse_other_form(shape: tuple[int, ...], dtype: str, spec: VolumeSpec) -> None:
+    """Raise `Refused` when a volume of this shape and dtype is none of `spec`."""
+    if dtype != spec.dtype:
+        raise Refused("dtype-differs", f"is {dtype}, the dataset is {spec.dtype}")
+    if shape != spec.shape:
+        raise Refused("shape", f"is {_times(shape)}, the dataset is {_times(spec.shape)}")
 
 
 def turn(header: Header, data: NDArray[np.uint8], row: NDArray[Any]) -> None:
@@ -243,8 +300,13 @@ def turn(header: Header, data: NDArray[np.uint8], row: NDArray[Any]) -> None:
     )
 
 
+def finite_mask(spec: VolumeSpec) -> NDArray[np.bool_] | None:
+    """The buffer that `refuse_not_finite` needs; None: all values of this dtype are finite."""
+    return np.empty(math.prod(spec.shape), bool) if np.dtype(spec.dtype).kind == "f" else None
+
+
 def refuse_not_finite(values: NDArray[Any], mask: NDArray[np.bool_]) -> None:
-    """Raise `Refused` when a value is NaN or infinite; `mask` is room for as many booleans."""
+    """Raise `Refused` when a value is NaN or infinite; `mask` is a buffer of as many booleans."""
     np.isfinite(values, out=mask)
     if not mask.all():
         raise Refused("not-finite", f"holds {mask.size - int(np.count_nonzero(mask))} values that are NaN or infinite")
@@ -258,6 +320,8 @@ def refuse_unusable(header: Header, size: int) -> None:
         raise Refused("dtype", f"is {header.dtype.name}, which no volume can be")
     if not header.shape or 0 in header.shape:
         raise Refused("shape", f"has no voxels: its shape is {header.shape}")
+    if header.file_bytes > _MAX_LENGTH:
+        raise Refused("truncated", f"has {size} bytes, its header promises more than any file can hold")
     if size < header.file_bytes:
         raise Refused("truncated", f"has {size} bytes, its header promises {header.file_bytes}")
     if size > header.file_bytes:
@@ -270,15 +334,24 @@ def _open(root: str, path: str) -> tuple[int, os.stat_result]:
         handle = os.open(f"{root}/{path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
         # A listing spells bytes that are not UTF-8 as \xNN: such a name cannot be opened, nor be an id.
+        if exc.errno == errno.ENOENT and os.path.islink(f"{root}/{path}"):
+            raise Refused("unreadable", "is a link whose target is missing (git annex get, or dvc pull?)") from exc
         if exc.errno == errno.ENOENT and "\\x" not in path:
             raise Refused("changed-during-run", "is gone since the folder was listed") from exc
         advice = "; names must be valid UTF-8" if exc.errno == errno.ENOENT else ""
-        raise Refused("unreadable", f"cannot be opened: {exc.strerror}{advice}") from exc
+        raise _unreadable(exc, "opened", advice) from exc
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise Refused("unreadable", "is not a regular file")
     return handle, found
+
+
+def _unreadable(exc: OSError, what: str, advice: str = "") -> OSError | Refused:
+    """The file's own fault, or the error itself: a process without handles or memory says nothing about the file."""
+    if exc.errno in OUT_OF_RESOURCES or exc.errno == errno.ENOMEM:
+        return exc
+    return Refused("unreadable", f"cannot be {what}: {exc.strerror}{advice}")
 
 
 def _read_fully(handle: int, offset: int, target: NDArray[np.uint8]) -> None:

@@ -1,39 +1,35 @@
-"""Makes one Parquet part from one chunk of source files; the inner loop of every conversion.
+"""Makes one Parquet part from one chunk of rows; the inner loop of every node that makes volumes.
 
-A part's name is a hash of the files that went into it, the spec and the layout. So whoever makes it
+Where the rows come from, a `RowSource` says: files (`convert`), or whatever another node makes volumes of.
+
+A part's name is a hash of the rows that went into it, the spec and the layout. So whichever process makes it
 makes the same bytes: a resumed run finds finished parts, runs that contend do no harm, and a part
-that stands is never written again. Nothing appears under its name before it is whole and on disk.
+that is whole is never written again. Nothing appears under its name before it is whole and on disk.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import json
-import os
-import secrets
-import shutil
-import socket
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-import psutil
-from pydantic import BaseModel, ConfigDict
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from engine.datasets import FORMAT_VERSION, VolumeSpec
+from engine.declare.datasets import FORMAT_VERSION, VolumeSpec
 from engine.errors import DataError
-from nodes.conversion.compressed_file import CompressedFile
-from nodes.conversion.plain_file import PlainFile, buffer_rows
-from nodes.conversion.quarantine import PASSING, Refused
-from nodes.conversion.volume_sources import open_reader
-from nodes.delta.parquet_concat import template
-from nodes.durable_files import flush
-from nodes.volume_layout import schema, writer_options
-from nodes.volume_parts import Part
+from nodes.conversion.columns import NO_COLUMNS
+from nodes.conversion.part_store import Outcome, PartStore, Rejected
+from nodes.conversion.quarantine import Refused
+from nodes.volume_file.join import template
+from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.parts import Part
+from nodes.volume_file.write import CompressedFile, PlainFile, buffer_rows
 
 MAX_CELL_BYTES = 2**31 - 1 - 4
 """What a page can hold: a value behind the four bytes of its length."""
@@ -43,8 +39,7 @@ MAX_PART_ROWS = 65_536
 """Parts of tiny volumes stay below their target size: what is held per row counts then."""
 _ROW_OVERHEAD = 64
 """About what a row's id, label and length prefix take, in bytes."""
-_ABANDONED_S = 24 * 3600.0
-_WRITER = 2
+_WRITER = 3
 """Raise it when the same rows would give other bytes: it enters the parts' names."""
 _BUFFERS = 3
 """Row groups that a writer of compressed parts holds at most: its buffer and what pyarrow encodes."""
@@ -52,13 +47,17 @@ _BUFFERS = 3
 
 @dataclass(frozen=True)
 class Layout:
-    """How parts look. `finite` says whether volumes with a NaN or an infinity are refused."""
+    """How parts look. `finite` says whether volumes with a NaN or an infinity are refused.
+
+    `columns` are those besides id, label and volume, in the order of the values that `RowReader.fill` gives.
+    """
 
     spec: VolumeSpec
     target_bytes: int
     row_group_rows: int
     compression: str
     finite: bool
+    columns: pa.Schema = NO_COLUMNS
 
     def __post_init__(self) -> None:
         if self.spec.volume_bytes > MAX_CELL_BYTES:
@@ -76,12 +75,13 @@ class Layout:
 
     @property
     def group_rows(self) -> int:
+        """Rows of a full row group."""
         by_size = MAX_GROUP_BYTES // self.spec.volume_bytes
         return max(1, min(self.row_group_rows, self.part_rows, by_size))
 
     @property
     def writer_bytes(self) -> int:
-        """Memory for data that one who writes parts takes."""
+        """Memory for data that a `PartWriter` takes."""
         if self.compression == "none":
             return buffer_rows(self.spec.volume_bytes, self.group_rows) * self.spec.volume_bytes
         return _BUFFERS * self.group_rows * self.spec.volume_bytes
@@ -89,158 +89,95 @@ class Layout:
     def key(self) -> str:
         """All that shapes a part's bytes, besides its sources."""
         parts = [FORMAT_VERSION, _WRITER, self.spec.model_dump_json(), self.group_rows, self.compression]
-        return json.dumps(parts)
+        return json.dumps([*parts, self.columns_text] if len(self.columns) else parts)
+
+    @property
+    def columns_text(self) -> str:
+        """Names and types of the columns, as text to compare; empty without columns."""
+        return str(self.columns.to_string())
 
 
-class SourceFile(NamedTuple):
-    """One file of a chunk: `path` as the file system spells it, `id` its NFC form."""
+class Row(NamedTuple):
+    """A row to be made. `key` says what it is made of, `stamp` in which state that is: both identify its volume.
 
-    path: str
-    id: str
-    size: int
-    mtime_ns: int
-    label: float | None
-
-
-class Rejected(BaseModel):
-    """A file of a chunk that was refused; `place` counts from the chunk's first file."""
-
-    model_config = ConfigDict(frozen=True)
-
-    place: int
-    reason: str
-    sentence: str
-
-
-class Outcome(BaseModel):
-    """What became of a chunk. `part` is None when every file was refused."""
-
-    model_config = ConfigDict(frozen=True)
-
-    part: Part | None
-    rejected: tuple[Rejected, ...] = ()
-    reused: bool = False
-
-
-class PartStore:
-    """The folder of a lineage: `parts/` with the Parquet files, `.finished/` with what became of each chunk.
-
-    Half-made parts lie in a hidden folder of their own process, on the same file system.
+    For a file they are its path, as the file system spells it, and its size and time. `key` is different for each row
+    of a dataset. `id`, `label` and `columns` are what is known of the row before its volume is read. `at` says where
+    that lies now, in the words of its source: it may change, as when a table is compacted, and the row is the same.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.parts = root / "parts"
-        self._finished = root / ".finished"
-        self._root = root
-        self._making = root / f".making-{_host()}-{os.getpid()}"
+    key: str
+    id: str
+    stamp: tuple[int | str, ...]
+    label: float | None
+    columns: tuple[Any, ...] = ()
+    at: int = -1
 
-    def open(self) -> None:
-        """Make the folders and remove what killed processes left half-made."""
-        for folder in (self.parts, self._finished, self._making):
-            folder.mkdir(parents=True, exist_ok=True)
-        for folder in self._root.glob(".making-*"):
-            if folder != self._making and _is_abandoned(folder):
-                shutil.rmtree(folder, ignore_errors=True)
 
-    def close(self) -> None:
-        """Remove what this process has left half-made, and make the finished parts' names durable."""
-        shutil.rmtree(self._making, ignore_errors=True)
-        flush([self.parts])
+class RowReader(Protocol):
+    """Fills the volumes of rows, one after the other; each thread has its own."""
 
-    @contextlib.contextmanager
-    def attempt(self) -> Iterator[PartStore]:
-        """The store for one try of a chunk on another process or machine, with a folder of its own for half-made parts.
+    def expect(self, rows: Sequence[Row]) -> None:
+        """Announce the rows of a chunk; all of them are asked for next, in this order. The time to read ahead."""
 
-        That folder lies in this store's: it goes with it, also when the one who tries is killed. Raises
-        `FileNotFoundError` when this store was closed: the try comes too late for anybody.
+    def fill(self, row: Row, volume: NDArray[np.uint8]) -> tuple[float | None, Sequence[Any]]:
+        """Fill `volume` (1-D, `spec.volume_bytes`, C order, little-endian); give the row's label and `Layout.columns`.
+
+        What it gives must follow from the row and `RowSource.key` alone. Raises `Refused`: then the row is left out,
+        and listed with the reason.
         """
-        own = copy.copy(self)
-        own._making = self._making / secrets.token_hex(8)
-        own._making.mkdir()
-        try:
-            yield own
-        finally:
-            shutil.rmtree(own._making, ignore_errors=True)
 
-    def temporary(self, key: str) -> Path:
-        return self._making / f"{key}.parquet"
 
-    def holds(self, part: Part) -> int | None:
-        """The part's modification time if it stands, whole."""
-        try:
-            found = (self.parts / part.path).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns if found.st_size == part.bytes else None
+class RowSource(Protocol):
+    """What rows are made of. It is pickled: other threads, processes and machines read with it."""
 
-    def recall(self, key: str) -> Outcome | None:
-        """What became of the chunk `key` at an earlier time, if that still stands."""
-        try:
-            outcome = Outcome.model_validate_json((self._finished / f"{key}.json").read_bytes())
-        except (OSError, ValueError):
-            return None
-        if any(r.reason in PASSING for r in outcome.rejected):
-            return None
-        if outcome.part is not None:
-            time_now = self.holds(outcome.part)
-            if time_now is None:
-                return None
-            outcome = outcome.model_copy(update={"part": replace(outcome.part, mtime_ns=time_now)})
-        return outcome.model_copy(update={"reused": True})
+    @property
+    def noun(self) -> str:
+        """What its rows are, for people: files, patches."""
 
-    def publish(self, temporary: Path, name: str) -> os.stat_result:
-        """Let the finished part appear under `name`; one that stands there already stays as it is."""
-        # On disk before it has its name: a manifest may never list a file that a power cut can empty.
-        flush([temporary])
-        final = self.parts / name
-        size = temporary.stat().st_size
-        try:
-            # A link never replaces: of two runs that make the same part the first one's file stays,
-            # with its modification time, by which later nodes know the shard.
-            os.link(temporary, final)
-        except FileExistsError:
-            if final.stat().st_size != size:
-                temporary.replace(final)
-        except OSError:
-            # A file system without hard links; anything worse fails here again.
-            temporary.replace(final)
-        temporary.unlink(missing_ok=True)
-        return final.stat()
+    def key(self) -> Sequence[str]:
+        """What the volumes depend on besides the rows and the layout: it enters the names of parts."""
 
-    def remember(self, key: str, outcome: Outcome) -> None:
-        temporary = self._making / f"{key}.json"
-        temporary.write_text(outcome.model_dump_json())
-        temporary.replace(self._finished / f"{key}.json")
+    def open(self, layout: Layout) -> RowReader:
+        """A reader of rows for parts of that layout."""
+
+    def reader_bytes(self, layout: Layout) -> int:
+        """Memory for data that a `RowReader` takes."""
 
 
 class PartWriter:
-    """Converts chunks one after another; each thread has its own. Memory for data: `layout.writer_bytes`."""
+    """Makes chunks one after another; each thread has its own.
 
-    def __init__(self, source: str, store: PartStore, layout: Layout, commit_point: Callable[[str], None]) -> None:
+    Memory for data: `Layout.writer_bytes` and `RowSource.reader_bytes`.
+    """
+
+    def __init__(
+        self, source: RowSource, store: PartStore, layout: Layout, commit_point: Callable[[str], None]
+    ) -> None:
         self._store, self._layout, self._commit_point = store, layout, commit_point
-        self._reader = open_reader(source, layout.spec, finite=layout.finite)
-        self._empty = template(schema(layout.spec), writer_options(layout.compression))
+        self._reader = source.open(layout)
+        self._key = [layout.key(), *source.key()]
+        self._schema = schema(layout.spec, layout.columns)
+        self._empty = template(self._schema, writer_options(layout.compression))
 
-    def convert(
-        self, files: Sequence[SourceFile], progress: Callable[[int], None], stopped: Callable[[], bool]
-    ) -> Outcome | None:
-        """Make the part of `files`, or find it made. None: `stopped` said so on the way.
+    def make(self, rows: Sequence[Row], progress: Callable[[int], None], stopped: Callable[[], bool]) -> Outcome | None:
+        """Make the part of `rows`, or find it made. None: `stopped` said so on the way.
 
-        `progress` is told how many files were dealt with, each time a row group is full.
+        `progress` gets how many more rows were dealt with, each time a row group is full.
         """
         # What counts as refused belongs to the chunk's key; a part's bytes depend on its rows alone.
-        key = _digest([self._layout.key(), str(self._layout.finite)], files)
+        key = _digest([*self._key, str(self._layout.finite)], rows)
         if outcome := self._store.recall(key):
-            progress(len(files))
+            progress(len(rows))
             return outcome
         temporary = self._store.temporary(key)
         try:
-            rejected = self._write(files, temporary, progress, stopped)
-            if rejected is None:
+            written = self._write(rows, temporary, progress, stopped)
+            if written is None:
                 return None
+            rejected, labels = written
             refused = {r.place for r in rejected}
-            rows = [f for place, f in enumerate(files) if place not in refused]
-            part = self._publish(rows, temporary) if rows else None
+            kept = [row for place, row in enumerate(rows) if place not in refused]
+            part = self._publish(kept, labels, temporary) if kept else None
             outcome = Outcome(part=part, rejected=tuple(rejected))
             self._store.remember(key, outcome)
             return outcome
@@ -248,49 +185,46 @@ class PartWriter:
             temporary.unlink(missing_ok=True)
 
     def _write(
-        self,
-        files: Sequence[SourceFile],
-        temporary: Path,
-        progress: Callable[[int], None],
-        stopped: Callable[[], bool],
-    ) -> list[Rejected] | None:
+        self, rows: Sequence[Row], temporary: Path, progress: Callable[[int], None], stopped: Callable[[], bool]
+    ) -> tuple[list[Rejected], list[float]] | None:
+        """The refused rows, and the labels of the others."""
         rejected: list[Rejected] = []
-        told = 0
+        labels: list[float] = []
+        reported = 0
         group_rows = self._layout.group_rows
-        self._reader.expect(files)
+        self._reader.expect(rows)
         with contextlib.closing(self._open(temporary)) as out:
-            for place, file in enumerate(files):
+            for place, row in enumerate(rows):
                 if out.is_between_groups:
-                    coming = files[place : place + group_rows]
-                    out.expect([f.id for f in coming], [f.label for f in coming])
+                    coming = rows[place : place + group_rows]
+                    out.expect([r.id for r in coming], [r.label for r in coming])
                 try:
-                    self._reader.read(file.path, file.size, file.mtime_ns, out.room())
+                    label, columns = self._reader.fill(row, out.buffer())
                 except Refused as refused:
                     rejected.append(Rejected(place=place, reason=refused.reason, sentence=refused.message))
                     continue
-                if out.keep(file.id, file.label):
-                    progress(place + 1 - told)
-                    told = place + 1
+                if label is not None:
+                    labels.append(label)
+                if out.keep(row.id, label, columns):
+                    progress(place + 1 - reported)
+                    reported = place + 1
                     if stopped():
                         return None
             out.finish()
-        progress(len(files) - told)
-        return rejected
+        progress(len(rows) - reported)
+        return rejected, labels
 
     def _open(self, path: Path) -> PlainFile | CompressedFile:
         layout = self._layout
         if layout.compression == "none":
-            return PlainFile(path, self._empty, layout.spec.volume_bytes, layout.group_rows)
-        return CompressedFile(
-            path, schema(layout.spec), layout.compression, layout.spec.volume_bytes, layout.group_rows
-        )
+            return PlainFile(path, self._empty, layout.spec.volume_bytes, layout.group_rows, layout.columns)
+        return CompressedFile(path, self._schema, layout.compression, layout.spec.volume_bytes, layout.group_rows)
 
-    def _publish(self, rows: Sequence[SourceFile], temporary: Path) -> Part:
-        name = f"{_digest([self._layout.key()], rows)}.parquet"
+    def _publish(self, rows: Sequence[Row], labels: Sequence[float], temporary: Path) -> Part:
+        name = f"{_digest(self._key, rows)}.parquet"
         self._commit_point("parquet:part-written")
         found = self._store.publish(temporary, name)
         self._commit_point("parquet:part-renamed")
-        labels = [r.label for r in rows if r.label is not None]
         return Part(
             path=name,
             rows=len(rows),
@@ -304,22 +238,11 @@ class PartWriter:
         )
 
 
-def _digest(head: Sequence[str], files: Sequence[SourceFile]) -> str:
+def _digest(head: Sequence[str], rows: Sequence[Row]) -> str:
     out = hashlib.blake2b(json.dumps(head).encode(), digest_size=16)
-    # No path holds a zero byte. One text for all: measured, a sixth of the time of one JSON list a file.
-    out.update("\0".join([f"{f.path}\0{f.size}\0{f.mtime_ns}\0{f.label}" for f in files]).encode())
+    # No key holds a zero byte. One text for all: measured, a sixth of the time of one JSON list a row.
+    form = "\0".join(["%s"] * (2 + len(rows[0].stamp))) if rows else ""
+    out.update("\0".join([form % (r.key, *r.stamp, r.label) for r in rows]).encode())
+    if any(r.columns for r in rows):
+        out.update(json.dumps([r.columns for r in rows], default=str).encode())
     return out.hexdigest()
-
-
-def _host() -> str:
-    return hashlib.blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
-
-
-def _is_abandoned(folder: Path) -> bool:
-    """Whether the process that made the folder is gone: known on this machine, guessed by age elsewhere."""
-    _, host, pid = folder.name.split("-")
-    if host == _host():
-        return not psutil.pid_exists(int(pid))
-    with contextlib.suppress(OSError):
-        return time.time() - folder.stat().st_mtime > _ABANDONED_S
-    return False

@@ -7,11 +7,12 @@ reason, and `converted + quarantined = found` always holds.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from engine.errors import DataError, TooManyBadFiles
+from engine.storage.files import whole_file
+from engine.text import plural
 
 REASONS = (
     "empty",
@@ -28,13 +29,18 @@ REASONS = (
     "label-missing",
     "unreadable",
     "changed-during-run",
+    "format",
+    "no-data",
+    "transform",
 )
 """The codes. empty: no bytes; truncated, too-long: not the bytes its header promises; not-npy: no
 `.npy` header; pickle: an object array, which only unpickling could read; dtype: not a numeric type
 of a volume; dtype-differs, shape: not those of the dataset; not-finite: a NaN or an infinity;
 duplicate-id: the same name as another file after Unicode NFC; label-conflict: several different
 labels; label-missing: none, where one was asked for; unreadable: the system does not give it;
-changed-during-run: not the file that was listed."""
+changed-during-run: not the file that was listed; format: not a file of its format, or a damaged one, or one that its
+reader does not take; no-data: a patch with voxels that stand for no data; transform: one that TransformVolumes cannot
+change as it was asked to."""
 
 PASSING = frozenset({"unreadable", "changed-during-run"})
 """Reasons that may be gone at the next try although the listing stays the same."""
@@ -55,26 +61,34 @@ class Refused(DataError):
 
 def write_quarantine(rows: Iterable[tuple[str, str, str]], path: Path) -> None:
     """Write `rows` of file, reason and sentence as CSV, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", newline="", encoding="utf-8") as sink:
+    with whole_file(path, durable=True) as temporary, temporary.open("w", newline="", encoding="utf-8") as sink:
         table = csv.writer(sink)
         table.writerow(["file", "reason", "problem"])
         table.writerows(rows)
-    temporary.replace(path)
 
 
 def too_many(
-    counts: Mapping[str, int], first: Iterable[tuple[str, str]], *, limit: int, looked: int, found: int, listed: Path
+    counts: Mapping[str, int],
+    first: Iterable[tuple[str, str]],
+    *,
+    limit: int,
+    looked: int,
+    found: int,
+    listed: Path,
+    noun: str = "files",
+    parameter: str = "",
 ) -> TooManyBadFiles:
-    """The error that stops a conversion: `counts` by reason, the `first` files with their sentences."""
+    """The error that stops a conversion: `counts` by reason, the `first` refused rows with their sentences.
+
+    `noun` is what the rows are, `parameter` the one that allows more of them.
+    """
     bad = sum(counts.values())
     by_reason = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda c: (-c[1], c[0])))
     examples = "; ".join(f"{name} {sentence}" for name, sentence in first)
     so_far = "" if looked >= found else f" among the first {looked} of {found}"
-    files = "file" if bad == 1 else "files"
+    allow = f", or allow more with {parameter}" if parameter else ""
     return TooManyBadFiles(
-        f"{bad} {files}{so_far} cannot be converted, {limit} allowed: {by_reason}. For example {examples}",
-        hint=f"They are listed in {listed}. Mend or remove them, or allow more with max_bad_files;"
-        " finished parts are not made again.",
-        parameter="max_bad_files",
+        f"{plural(bad, noun)}{so_far} cannot be converted, {limit} allowed: {by_reason}. For example {examples}",
+        hint=f"They are listed in {listed}. Correct or remove them{allow}; finished parts are not made again.",
+        parameter=parameter or None,
     )

@@ -1,1 +1,1 @@
-"""What InspectDataset computes and how it tells it."""
+"""What InspectDataset measures, and the page it writes."""

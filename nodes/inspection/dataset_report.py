@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.storage.files import write_whole
+from engine.text import size
 from nodes.inspection.dataset_statistics import Found
-from nodes.report_page import Html, figure_text, html_page, html_picture, html_table
+from nodes.reporting.page import Html, figure_text, html_page, html_picture, html_table
 
 CHANNELS_SHOWN = 64
 LABELS_SHOWN = 200
 
+_COLUMN_HEAD = ("column", "type", "volumes with a value", "different values", "least", "greatest")
 _STYLE = "img { height: 10rem; image-rendering: pixelated; }"
 
 
@@ -28,11 +31,13 @@ def write_report(found: Found, folder: Path) -> Path:
         "labels": {found.label_name(label): n for label, n in found.labels.items()},
         "channels": [dict(zip(("minimum", "mean", "maximum", "std"), row, strict=True)) for row in _channels(found)],
     }
+    if found.columns:
+        details |= {"columns": [dict(zip(_COLUMN_HEAD, column.row(), strict=True)) for column in found.columns]}
     # JSON has no infinity: a channel without a finite value has no figures.
     text = json.dumps(_without_infinities(details), indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "figures.json").write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / "figures.json", text + "\n", durable=True)
     page = folder / "dataset.html"
-    page.write_text(_page(found), encoding="utf-8")
+    write_whole(page, _page(found), durable=True)
     return page
 
 
@@ -47,14 +52,17 @@ def _page(found: Found) -> str:
     ]
     channels = [(str(i), *(figure_text(v) for v in row)) for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])]
     sizes = sorted(f.bytes for f in found.files)
-    shares = [
-        (f"{share:.0%}", f"{sizes[round(share * (len(sizes) - 1))] / 1e6:,.2f} MB") for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
+    shares = [(f"{share:.0%}", size(sizes[round(share * (len(sizes) - 1))])) for share in (0, 0.25, 0.5, 0.75, 1)]
     sampled = f"over {found.values.volumes:,} sampled volumes"
+    damages = [(damage.file, damage.problem, damage.lost) for damage in found.damages]
     parts = [
         html_table(("figure", "value"), plain),
+        *(["<h2>Damaged files, left out of all figures</h2>"] if damages else []),
+        *([html_table(("file", "what is wrong", "what is lost"), damages)] if damages else []),
         "<h2>Labels</h2>",
         html_table(("label", "volumes", ""), labels),
+        *(["<h2>Columns</h2>"] if found.columns else []),
+        *([html_table(_COLUMN_HEAD, [column.row() for column in found.columns])] if found.columns else []),
         f"<h2>Values by channel, {sampled}</h2>",
         html_table(("channel", "minimum", "mean", "maximum", "standard deviation"), channels),
         "<h2>Size of files</h2>",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,28 +17,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine.context import TaskContext
-from engine.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.progress import Meter, track
 from engine.errors import DataError
-from engine.progress import track
-from nodes.delta.delta_table import local_folder, open_table
-from nodes.delta.parquet_rewrite import RowSource, read_rows
-from nodes.volume_layout import schema, spec_of
-from nodes.volume_parts import read_parts
+from engine.storage.place import Place, place_at
+from nodes.inspection.column_figures import ColumnFigures, column_figures, shown_columns
+from nodes.inspection.damage import Damage, StoredFile, check_files, damage_of
+from nodes.table.selection import columns_for, held
+from nodes.table.snapshot import local_folder, open_table
+from nodes.volume_file.damage import FileCheck
+from nodes.volume_file.layout import schema, spec_of
+from nodes.volume_file.parts import read_parts
+from nodes.volume_file.rewrite import RowSource, read_rows
 
 BLOCK_ROWS = 4
-"""Neighbouring volumes that are sampled together: many places with few volumes each tell more than few with many."""
+"""Neighbouring volumes that are sampled together: many places with few volumes each say more than few with many."""
 PICTURES = 6
+_WARNINGS = 20
 LABEL_FIGURES = 20
 """Labels that get a figure of their own; all of them are on the page."""
 
 
 class DataFile(NamedTuple):
+    """A Parquet file of the dataset; `bytes` and `rows` are as its manifest or log has them."""
+
     path: Path
     bytes: int
     rows: int
 
     def whole(self) -> RowSource:
+        """All its rows."""
         return RowSource(self.path, self.bytes, ((0, self.rows),))
 
 
@@ -50,6 +60,14 @@ class Task:
     spec: VolumeSpec
     selections: tuple[Selection, ...]
     ctx: TaskContext
+    partial: bool = False
+    """Whether files of the dataset are left out, being damaged."""
+
+    @property
+    def stored(self) -> list[StoredFile]:
+        """The files by their names in the dataset's folder."""
+        root = local_folder(self.dataset.uri)
+        return [StoredFile(os.path.relpath(f.path, root), f.bytes, f.rows) for f in self.files]
 
 
 @dataclass
@@ -66,6 +84,7 @@ class Values:
 
     @classmethod
     def empty(cls, channels: int) -> Values:
+        """The figures of no volume."""
         total, squares, count = (np.zeros(channels) for _ in range(3))
         return cls(np.full(channels, np.inf), np.full(channels, -np.inf), total, squares, count)
 
@@ -97,6 +116,7 @@ class Values:
 
     @property
     def mean(self) -> NDArray[np.float64]:
+        """Mean of each channel; 0 without a finite value."""
         return self.total / np.maximum(self.count, 1)
 
     @property
@@ -117,8 +137,14 @@ class Found:
     files: list[DataFile]
     values: Values
     pictures: list[tuple[str, NDArray[Any]]] = field(default_factory=list)
+    damages: list[Damage] = field(default_factory=list)
+    """Damaged files, all of whose rows are left out of the other figures."""
+    unchecked: int = 0
+    """Volumes without a checksum."""
+    columns: list[ColumnFigures] = field(default_factory=list)
 
     def label_name(self, label: float | None) -> str:
+        """The class's name, else the number, for people."""
         if label is None:
             return "no label"
         names = self.spec.classes
@@ -139,6 +165,9 @@ class Found:
             "median_file_bytes": sizes[len(sizes) // 2],
             "sampled": self.values.volumes,
             "not_finite": self.values.not_finite,
+            "damaged_files": len(self.damages),
+            "damaged_volumes": sum(damage.rows for damage in self.damages),
+            "without_checksum": self.unchecked,
         }
         if self.version is not None:
             out["version"] = self.version
@@ -161,6 +190,7 @@ class Seen(NamedTuple):
     volume: NDArray[Any]
 
     def values(self) -> Values:
+        """Its figures."""
         return Values.of(self.volume.reshape(-1, self.volume.shape[-1] if self.volume.ndim > 1 else 1))
 
 
@@ -170,7 +200,24 @@ SeeSample = Callable[[Task, Sequence[RowSource]], Generator[Iterable[Values], No
 """Measures the volumes in these rows: gives each one's figures by source, in the order of the sources."""
 
 
+CheckAll = Callable[[Task, Place], Iterable[tuple[StoredFile, FileCheck]]]
+"""Compares all bytes of the files with their checksums; in any order."""
+
+
+def check_here(task: Task, place: Place) -> Iterator[tuple[StoredFile, FileCheck]]:
+    """See `CheckAll`: by threads of this process."""
+    meter = Meter(sum(f.rows for f in task.files), "volumes", "comparing checksums")
+    threads = max(1, task.ctx.resources.cores)
+    with contextlib.closing(check_files(place, task.stored, task.spec, threads, lambda done, total: None)) as found:
+        for file, check in found:
+            task.ctx.check_cancelled()
+            meter.add(file.rows)
+            yield file, check
+    meter.finish()
+
+
 def count_here(task: Task) -> Counter[float | None]:
+    """See `CountLabels`: in this process."""
     labels: Counter[float | None] = Counter()
     for file in track(task.files, total=sum(f.rows for f in task.files), unit="volumes", amount=lambda f: f.rows):
         labels.update(count_file(file, task.spec, task.selections))
@@ -180,13 +227,14 @@ def count_here(task: Task) -> Counter[float | None]:
 def count_file(file: DataFile, spec: VolumeSpec, selections: tuple[Selection, ...]) -> Counter[float | None]:
     """The selected volumes of one file by label."""
     labels: Counter[float | None] = Counter()
-    names = {"label", "id"} if selections else {"label"}
-    for batch in read_rows(file.whole(), pa.schema([f for f in schema(spec) if f.name in names]), 65_536):
+    names = {"label", *columns_for(selections)} if selections else {"label"}
+    for batch in read_rows(file.whole(), _schema(spec, names, file.path), 65_536):
         labels.update(_selected(batch, selections)["label"].to_pylist())
     return labels
 
 
 def measure_here(task: Task, looks: Sequence[RowSource]) -> Generator[Iterable[Values], None, None]:
+    """See `SeeSample`: in this process."""
     for source in looks:
         yield (seen.values() for seen in see(source, task.spec, task.selections))
 
@@ -197,17 +245,28 @@ def measure(
     ctx: TaskContext,
     count: CountLabels = count_here,
     measure_sample: SeeSample = measure_here,
+    check: CheckAll = check_here,
 ) -> Found:
-    """Read the labels of all rows and the values of up to `sample` volumes.
+    """Compare everything with its checksums, and read the labels of all rows and the values of up to `sample` volumes.
 
-    `count` and `measure_sample` say who reads; this process by default. Memory: the ids and labels of some row
-    groups, and a few volumes. Raises `DataError` when the dataset is empty or a file cannot be read.
+    Files that are damaged are reported and left out. `count`, `measure_sample` and `check` say who reads; this process
+    by default. Memory: the ids and labels of some row groups, and a few volumes. Raises `DataError` when the dataset is
+    empty or no file of it is whole.
     """
-    files, spec = _files(dataset)
+    files, spec, columns = _files(dataset)
     if not files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Check the step before.")
     selections = dataset.selections if isinstance(dataset, VolumeDelta) else ()
     task = Task(dataset, tuple(files), spec, selections, ctx)
+    damages, unchecked = _compare(task, check)
+    bad = {damage.file for damage in damages}
+    files = [file for file in files if str(file.path) not in bad]
+    if not files:
+        raise DataError(
+            f"every file of {dataset.uri} is damaged: {damages[0].file}: {damages[0].problem}", hint=_how_to(dataset)
+        )
+    task = replace(task, files=tuple(files), partial=bool(bad))
+    fields = shown_columns(columns if columns is not None else pq.read_schema(files[0].path))
     labels = count(task)
     found = Found(
         uri=dataset.uri,
@@ -217,6 +276,9 @@ def measure(
         labels=dict(sorted(labels.items(), key=lambda item: (item[0] is None, item[0] or 0))),
         files=files,
         values=Values.empty(_channels(spec)),
+        damages=damages,
+        unchecked=unchecked,
+        columns=column_figures(fields, _rows_of(task, fields)) if fields else [],
     )
     places = plan_looks(files, selections, sample)
     shown = itertools.chain.from_iterable(see(source, spec, selections) for source in places)
@@ -231,20 +293,51 @@ def measure(
     return found
 
 
-def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], VolumeSpec]:
+def _compare(task: Task, check: CheckAll) -> tuple[list[Damage], int]:
+    """The damaged files by name, each with a warning, and how many volumes have no checksum."""
+    place = place_at(task.dataset.uri)
+    damages, unchecked = [], 0
+    for file, found in check(task, place):
+        unchecked += found.unchecked
+        if found.problems:
+            damages.append(damage_of(place, file, found))
+    damages.sort(key=lambda damage: damage.file)
+    for damage in damages[:_WARNINGS]:
+        task.ctx.warn(f"{damage.file}: {damage.problem}. Lost: {damage.lost}. {_how_to(task.dataset)}")
+    if len(damages) > _WARNINGS:
+        task.ctx.warn(f"{len(damages) - _WARNINGS:,} more files are damaged. {_how_to(task.dataset)}")
+    return damages, unchecked
+
+
+def _how_to(dataset: VolumeDelta | VolumeParquet) -> str:
+    return f"`voxelflow verify {dataset.uri}` says what repairs it."
+
+
+def _rows_of(task: Task, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
+    """These columns of all rows that belong to the dataset."""
+    names = {*(f.name for f in fields), *columns_for(task.selections)}
+    for file in track(task.files, total=len(task.files), unit="files", label="reading columns"):
+        layout = _schema(task.spec, [n for n in names if n not in {f.name for f in fields}], file.path)
+        for batch in read_rows(file.whole(), pa.schema([*layout, *fields]), 65_536):
+            yield _selected(batch, task.selections)
+
+
+def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], VolumeSpec, pa.Schema | None]:
+    """The files, the spec of the volumes, and the columns, where another place than the files knows them."""
     root = local_folder(dataset.uri)
     if isinstance(dataset, VolumeDelta):
         table = open_table(root, dataset.version)
-        return [DataFile(root / f.path, f.bytes, f.rows) for f in table.files if f.rows], table.spec
+        columns = pa.schema(table.columns.to_arrow())
+        return [DataFile(root / f.path, f.bytes, f.rows) for f in table.files if f.rows], table.spec, columns
     files = [DataFile(root / p.path, p.bytes, p.rows) for p in read_parts(dataset).parts if p.rows]
     spec = dataset.spec or spec_of(pq.read_schema(files[0].path).metadata if files else None, dataset.uri)
-    return files, spec
+    return files, spec, None
 
 
 def plan_looks(files: Sequence[DataFile], selections: tuple[Selection, ...], sample: int) -> list[RowSource]:
     """The rows to look at for about `sample` volumes: short blocks spread evenly over all files."""
     # A selection holds a share of the rows: more of them are looked at to find as many.
-    share = math.prod(s.high - s.low for s in selections)
+    share = math.prod(s.share for s in selections)
     wanted = math.ceil(sample / BLOCK_ROWS / max(share, 1e-3))
     blocks = [-(-f.rows // BLOCK_ROWS) for f in files]
     total = sum(blocks)
@@ -265,7 +358,8 @@ def plan_looks(files: Sequence[DataFile], selections: tuple[Selection, ...], sam
 
 def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) -> Iterator[Seen]:
     """The selected volumes among the source's rows. Raises `DataError` when one has not the table's shape."""
-    for batch in read_rows(source, pa.schema(list(schema(spec))), BLOCK_ROWS):
+    names = {"label", "volume", *columns_for(selections)}
+    for batch in read_rows(source, _schema(spec, names, source.path), BLOCK_ROWS):
         kept = _selected(batch, selections)
         for volume_id, label, volume in zip(kept["id"], kept["label"], kept["volume"], strict=True):
             array = np.frombuffer(volume.as_buffer(), np.dtype(spec.dtype).newbyteorder("<"))
@@ -280,8 +374,17 @@ def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) 
 def _selected(batch: pa.RecordBatch, selections: tuple[Selection, ...]) -> pa.RecordBatch:
     if not selections:
         return batch
-    mask = [all(s.holds(volume_id) for s in selections) for volume_id in batch["id"].to_pylist()]
-    return batch.filter(pa.array(mask))
+    return batch.filter(pa.array(held(selections, {name: batch.column(name) for name in batch.schema.names})))
+
+
+def _schema(spec: VolumeSpec, names: Collection[str], path: Path) -> pa.Schema:
+    """These columns of a file; one that it lacks, being older than the column, has nulls."""
+    layout = schema(spec)
+    fields = [f for f in layout if f.name in names]
+    if others := [name for name in names if name not in layout.names]:
+        there = pq.read_schema(path)
+        fields += [there.field(n) if n in there.names else pa.field(n, pa.string()) for n in others]
+    return pa.schema(fields)
 
 
 def _channels(spec: VolumeSpec) -> int:

@@ -1,16 +1,86 @@
-"""Which Parquet files a reference means, and what their volumes are."""
+"""The Parquet files behind a dataset: which they are, how they are opened, and their rows without the volumes."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import BinaryIO, Protocol
 
-from engine.datasets import VolumeDelta, VolumeParquet, VolumeSpec
-from engine.errors import DataError
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.progress import track
+from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url
-from nodes.delta.delta_table import local_folder, open_table
-from nodes.loaders.file_access import LOCAL, FileAccess
-from nodes.volume_layout import spec_of
-from nodes.volume_parts import read_parts
+from nodes.loaders.rows import Rows
+from nodes.table.selection import no_column
+from nodes.table.snapshot import local_folder, open_table
+from nodes.volume_file.layout import spec_of
+from nodes.volume_file.page_index import NotIndexable, PageIndex, index_pages
+from nodes.volume_file.parts import read_parts
+
+STREAMS = 8
+"""Row groups in flight at a time, within the loader's memory bound: requests wait for the network, not for a core."""
+
+
+class FileAccess(Protocol):
+    """Opens files by the names that `data_files` gives them: local files, or ranged reads from elsewhere."""
+
+    @property
+    def mapped(self) -> bool:
+        """The names are local paths: any byte is read at once, so a page index pays."""
+
+    @property
+    def streams(self) -> int:
+        """Reads that are worth having in flight at a time."""
+
+    def open(self, path: str) -> pa.NativeFile | BinaryIO:
+        """A seekable file of the caller's own. Raises `FileNotFoundError`. Called from several threads."""
+
+
+class LocalFiles:
+    """Files on a local disk."""
+
+    mapped = True
+    streams = 2
+
+    def open(self, path: str) -> pa.NativeFile:
+        return pa.OSFile(path)
+
+
+LOCAL = LocalFiles()
+
+
+class RemoteFiles:
+    """Files in object storage, by ranged reads and the local cache (if `cached`); `sizes` are their bytes by URL."""
+
+    mapped = False
+    streams = STREAMS
+
+    def __init__(self, sizes: Mapping[str, int], *, cached: bool = True) -> None:
+        from engine.storage.cache import RangeCache
+
+        self._sizes = sizes
+        self._tags: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._cache = RangeCache.from_environment() if cached else None
+
+    def open(self, path: str) -> pa.NativeFile:
+        """The file as it was when it was first opened here: its tag is asked for once. Raises `DataError` else."""
+        from engine.storage.objects import RemotePath
+        from engine.storage.ranged_file import RangedFile
+
+        with self._lock:
+            tag = self._tags.get(path, "")
+        file = RangedFile(RemotePath.at(path), self._sizes.get(path), tag, self._cache)
+        with self._lock:
+            self._tags[path] = file.tag
+        return pa.PythonFile(file, mode="r")
 
 
 @dataclass(frozen=True)
@@ -45,18 +115,118 @@ def data_files(dataset: VolumeDelta | VolumeParquet) -> DataFiles:
 
 
 def _remote_files(dataset: VolumeDelta) -> DataFiles:
-    from engine.storage.objects import RemotePath
-    from nodes.delta.remote_table import open_remote
-    from nodes.loaders.remote_files import RemoteFiles
 
-    table = open_remote(RemotePath.at(dataset.uri), dataset.version)
+    table = open_table(dataset.uri, dataset.version)
     if not table.files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
-    sizes = {str(table.root / file.path): file.bytes for file in table.files}
+    sizes = {table.place.path(file.path): file.bytes for file in table.files}
     return DataFiles(tuple(sizes), table.spec, RemoteFiles(sizes))
 
 
 def _spec_in(path: str) -> VolumeSpec:
-    import pyarrow.parquet as pq
-
     return spec_of(pq.read_schema(path).metadata, path)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """One Parquet file's rows. `index` says where its volumes lie, if that was asked for and can be known."""
+
+    path: str
+    ids: pa.ChunkedArray
+    labels: NDArray[np.float32]
+    groups: tuple[int, ...]
+    """Rows in each row group."""
+    index: PageIndex | None = None
+    reason: str = ""
+    """Why the volumes must be decoded."""
+    footer: pq.FileMetaData | None = None
+    """Kept where reading it again would cost a request."""
+
+
+def read_files(
+    paths: tuple[str, ...], *, index_bytes: int | None, threads: int, access: FileAccess = LOCAL
+) -> Iterator[FileRows]:
+    """Each file's rows, in the order of `paths`; with offsets of volumes of `index_bytes`, unless it is None.
+
+    Raises `UnsupportedTable` or `DataError` for a file that would be read wrongly.
+    """
+    with ThreadPoolExecutor(max(threads, access.streams)) as pool:
+        files = pool.map(lambda path: _read_file(path, index_bytes, access), paths)
+        yield from track(files, total=len(paths), unit="files", label="reading ids")
+
+
+def join_rows(files: list[FileRows], where: str, access: FileAccess = LOCAL) -> Rows:
+    """The rows of all files, by id; `stored` counts through the files in their order."""
+    ids = pa.chunked_array([chunk for file in files for chunk in file.ids.chunks], pa.string())
+    paths = [file.path for file in files]
+    labels = np.concatenate([file.labels for file in files])
+    return Rows.by_id(ids.combine_chunks(), labels, where, lambda names: read_columns(paths, names, access))
+
+
+def read_columns(paths: Sequence[str], names: Sequence[str], access: FileAccess = LOCAL) -> pa.Table:
+    """Small columns of all files in their order; null in files that do not have them, being older.
+
+    Raises `DataError` for a column that no file has.
+    """
+
+    def read(path: str) -> pa.Table:
+        with access.open(path) as opened, pq.ParquetFile(opened) as file:
+            there = [name for name in names if name in file.schema_arrow.names]
+            if there:
+                return file.read(columns=there, use_threads=False).replace_schema_metadata()
+            return pa.table({names[0]: pa.nulls(file.metadata.num_rows)})
+
+    with ThreadPoolExecutor(max(2, access.streams)) as pool:
+        found = pa.concat_tables(pool.map(read, paths), promote_options="default")
+    if missing := next(
+        (n for n in names if n not in found.column_names or found.schema.field(n).type == pa.null()), ""
+    ):
+        raise no_column(missing)
+    return found
+
+
+def _read_file(path: str, index_bytes: int | None, access: FileAccess) -> FileRows:
+    try:
+        with access.open(path) as opened:
+            return _rows_of(path, opened, index_bytes, access)
+    except FileNotFoundError as exc:
+        raise DataError(f"{path} is gone", hint="Run the node that makes the table again.") from exc
+    except pa.ArrowInvalid as exc:
+        raise UnsupportedTable(f"{path} cannot be read as Parquet: {exc}", hint="Make the table again.") from exc
+
+
+def _rows_of(path: str, opened: pa.NativeFile | BinaryIO, index_bytes: int | None, access: FileAccess) -> FileRows:
+    # Elsewhere than on a local disk the small columns of all row groups are asked for at once.
+    with pq.ParquetFile(opened, pre_buffer=not access.mapped) as file:
+        names = set(file.schema_arrow.names)
+        if missing := {"id", "volume"} - names:
+            raise UnsupportedTable(
+                f"{path} has no column {' and '.join(sorted(missing))}",
+                hint="A volume table has the columns id, label and volume.",
+            )
+        table = file.read(columns=["id", "label"] if "label" in names else ["id"], use_threads=False)
+        metadata = file.metadata
+    groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    labels = _labels(table.column("label"), path) if "label" in names else np.full(len(table), np.nan, np.float32)
+    ids = table.column("id").cast(pa.string())
+    if not access.mapped:
+        return FileRows(path, ids, labels, groups, None, "it is not on a local disk", metadata)
+    if index_bytes is None:
+        return FileRows(path, ids, labels, groups)
+    try:
+        index = index_pages(path, metadata, index_bytes)
+    except NotIndexable as exc:
+        return FileRows(path, ids, labels, groups, None, str(exc))
+    return FileRows(path, ids, labels, groups, index)
+
+
+def _labels(column: pa.ChunkedArray, path: str) -> NDArray[np.float32]:
+    """Labels as float32, NaN for none."""
+    try:
+        values = column.cast(pa.float32(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise UnsupportedTable(
+            f"{path}: its labels are {column.type}, not numbers",
+            hint="Store the class number 0, 1, ... in the column label.",
+        ) from exc
+    return np.asarray(values.to_numpy(), np.float32)

@@ -6,7 +6,7 @@
         ...
         state = loader.state()                               # after this batch: what comes next
 
-The laws (`tests/support/loader_conformance.py` holds every loader to those it promises):
+The laws (`nodes.testing.loader.LoaderConformance` tests them; `order_survives_rewrite` is promised by some):
 
 * Rows are numbered by id. Global batch k of an epoch is `order[k*B : (k+1)*B]` of one order for each
   (seed, epoch); rank r of `ranks` gets slice r of every global batch, so all ranks do equal steps.
@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from engine.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from engine.datasets import Selection, VolumeSpec
+    from engine.declare.datasets import Selection, VolumeSpec
     from nodes.loaders.rows import RowNumbers, Rows
 
 
 @dataclass(frozen=True)
 class LoaderState:
-    """Where a loader stands: the next batch is global batch `step` of `epoch`, both counted from 0."""
+    """Where a loader is: the next batch is global batch `step` of `epoch`, both counted from 0."""
 
     seed: int
     epoch: int = 0
@@ -75,22 +75,12 @@ class Batch:
     """One rank's part of a global batch of n rows.
 
     `volumes` is float32 (n, *shape), `labels` float32 (n,), `rows` int64 (n,): the rows' numbers in
-    the id order. The arrays belong to whoever gets the batch; no loader writes to them again.
+    the id order. The arrays belong to the receiver of the batch; no loader writes to them again.
     """
 
     volumes: NDArray[np.float32]
     labels: NDArray[np.float32]
     rows: RowNumbers
-
-
-@dataclass(frozen=True)
-class Promises:
-    """What a loader can keep beyond the laws above."""
-
-    order_survives_rewrite: bool
-    """The order depends on the ids alone: compacting the table into other files changes nothing."""
-    restores_without_reading: bool
-    """Going on in the middle of an epoch reads nothing that was given out before."""
 
 
 class Loader(ABC):
@@ -125,7 +115,7 @@ class Loader(ABC):
         self._state = state
 
     def batches(self) -> Generator[Batch]:
-        """The rest of the current epoch; the loader then stands at the start of the next one.
+        """The rest of the current epoch; the loader is then at the start of the next one.
 
         The state moves on just before a batch is handed out. Close the iterator (or let go of it) to
         stop the reading ahead.
@@ -158,14 +148,11 @@ class Source(ABC):
     """The value of the node's `loader` parameter."""
     read_path: ClassVar[ReadPath]
     """How volumes come into a batch."""
+    order_survives_rewrite: ClassVar[bool]
+    """Whether the order depends on the ids alone: compacting the table into other files then changes nothing."""
 
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows) -> None:
         self.where, self.spec, self.rows = where, spec, rows
-
-    @property
-    @abstractmethod
-    def promises(self) -> Promises:
-        """Which of the laws that not every loader can keep this one keeps."""
 
     @property
     @abstractmethod

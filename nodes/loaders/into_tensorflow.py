@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.extras import require
+
 if TYPE_CHECKING:
     from nodes.loaders.interface import Batch, Loader
 
@@ -31,10 +33,11 @@ def tensor_of(array: NDArray[np.float32]) -> Any:
 def tf_dataset(loader: Loader) -> Any:
     """The rest of the loader's current epoch as a `tf.data.Dataset` of (volumes, labels), batch by batch.
 
-    Going through it again gives the next epoch. TensorFlow takes the batches as they are. The loader's state tells
+    Going through it again gives the next epoch. TensorFlow takes the batches as they are. The loader's state says
     what the dataset has taken, which is further on than what it has given when it prefetches; with the last batch it
-    stands at the next epoch. One iterator at a time: a new one ends the one before.
+    is at the next epoch. One iterator at a time: a new one ends the one before.
     """
+    require("a tf.data.Dataset", "tensorflow")
     import tensorflow as tf
 
     batches: Generator[Batch] | None = None

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import UsageError
+from engine.storage import is_url
+from nodes.loaders.data_files import LOCAL, FileAccess
 
 
 def open_reader(
@@ -33,8 +35,9 @@ def open_reader(
     shard: tuple[int, int] | None = None,
     workers: int = 1,
     pool: str = "thread",
+    access: FileAccess = LOCAL,
 ) -> Any:
-    """petastorm's batch reader over exactly these local files, one pass.
+    """petastorm's batch reader over exactly these files, which `access` opens, one pass.
 
     It yields named tuples with one array a column, one for each row group: text as str, binary as bytes, lists of
     equal length as a matrix. `seed` fixes the order of the row groups and must not be 0, which petastorm takes for
@@ -52,7 +55,7 @@ def open_reader(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = reader.make_batch_reader(
-            [f"file://{quote(path)}" for path in paths],
+            [f"file://{_quoted(path)}" for path in paths],
             schema_fields=[f"^{re.escape(name)}$" for name in columns],
             reader_pool_type="thread",
             workers_count=workers,
@@ -61,7 +64,7 @@ def open_reader(
             shuffle_row_groups=shuffle,
             cur_shard=shard[0] if shard else None,
             shard_count=shard[1] if shard else None,
-            filesystem=_LocalFiles(),
+            filesystem=_Files(access),
         )
     if left_out := set(columns) - set(made.schema.fields):
         made.stop()
@@ -91,11 +94,24 @@ def _tf_utils() -> types.ModuleType:
     return sys.modules[name]
 
 
-class _LocalFiles:
+class _Files:
     """The file system: petastorm hands over a URL's path as it was quoted."""
 
-    def open(self, path: str) -> pa.NativeFile:
-        return pa.OSFile(unquote(path))
+    def __init__(self, access: FileAccess = LOCAL) -> None:
+        self._access = access
+
+    def open(self, path: str) -> Any:
+        return self._access.open(_unquoted(path))
+
+
+def _quoted(path: str) -> str:
+    """The path of a `file://` URL that stands for this file: of an address in object storage all is one part of it."""
+    return quote(path) if path.startswith("/") else "/" + quote(path, safe="")
+
+
+def _unquoted(path: str) -> str:
+    found = unquote(path)
+    return found[1:] if is_url(found[1:]) else found
 
 
 class _Piece:
@@ -119,7 +135,7 @@ class _Piece:
 class _Dataset:
     """A list of files without partitions and without petastorm's own metadata."""
 
-    def __init__(self, path_or_paths: str | list[str], filesystem: _LocalFiles, **_: object) -> None:
+    def __init__(self, path_or_paths: str | list[str], filesystem: _Files, **_: object) -> None:
         self.paths, self.fs = path_or_paths, filesystem
         paths = [path_or_paths] if isinstance(path_or_paths, str) else path_or_paths
         self.pieces = [_Piece(path, filesystem.open) for path in paths]
@@ -142,7 +158,7 @@ _NUMPY = _Stead(np, string_=np.bytes_, unicode_=np.str_)
 
 def _install() -> None:
     filesystem = types.ModuleType("pyarrow.filesystem")
-    filesystem.LocalFileSystem = _LocalFiles  # type: ignore[attr-defined]
+    filesystem.LocalFileSystem = _Files  # type: ignore[attr-defined]
     hdfs = types.ModuleType("pyarrow.hdfs")
     hdfs.HadoopFileSystem = object  # type: ignore[attr-defined]
     gone = {"pyarrow.filesystem": filesystem, "pyarrow.hdfs": hdfs}

@@ -14,47 +14,47 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.datasets import VolumeDelta, VolumeParquet
-from engine.errors import DataError, UsageError
-from engine.storage import is_url
-from nodes.loaders.data_files import data_files
-from nodes.loaders.file_rows import join_rows, read_files
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
+from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.errors import DataError
+from nodes.loaders.data_files import FileAccess, data_files, join_rows, read_files
+from nodes.loaders.interface import Batch, Loader, Reading, Source
 from nodes.loaders.rows import RowNumbers
 from nodes.loaders.windows import Chunk, batches_from
 
 if TYPE_CHECKING:
-    from engine.datasets import VolumeSpec
+    from engine.declare.datasets import VolumeSpec
     from nodes.loaders.rows import Rows
 
 
 def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Source:
     """Open a table. Raises `UnsupportedTable` or `DataError` for one that would be read wrongly."""
-    if is_url(dataset.uri):
-        raise UsageError(
-            "the petastorm loader reads tables in local folders alone",
-            hint="Choose the loader arrow for tables in object storage.",
-            parameter="loader",
-        )
     found = data_files(dataset)
-    files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores)))
+    files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores), access=found.access))
     groups = tuple(length for file in files for length in file.groups)
-    return PetastormSource(dataset.uri, found.spec, join_rows(files, dataset.uri), found.paths, groups)
+    rows = join_rows(files, dataset.uri, found.access)
+    return PetastormSource(dataset.uri, found.spec, rows, found.paths, groups, found.access)
 
 
 class PetastormSource(Source):
+    """A table whose volumes petastorm reads."""
+
     name = "petastorm"
     read_path = "streamed"
+    order_survives_rewrite = False
 
-    def __init__(self, where: str, spec: VolumeSpec, rows: Rows, paths: Sequence[str], groups: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        where: str,
+        spec: VolumeSpec,
+        rows: Rows,
+        paths: Sequence[str],
+        groups: tuple[int, ...],
+        access: FileAccess,
+    ) -> None:
         super().__init__(where, spec, rows)
-        self.paths = paths
+        self.paths, self.access = paths, access
         self._groups = groups
         self.encoded_ids = np.array([volume_id.encode() for volume_id in rows.ids.to_pylist()], np.bytes_)
-
-    @property
-    def promises(self) -> Promises:
-        return Promises(order_survives_rewrite=False, restores_without_reading=False)
 
     @property
     def order_identity(self) -> str:
@@ -72,6 +72,8 @@ class PetastormSource(Source):
 
 
 class PetastormLoader(Loader):
+    """Batches from petastorm's row groups, shuffled in windows."""
+
     source: PetastormSource
 
     def _read(self, seed: int, epoch: int, first: int) -> Iterator[Batch]:
@@ -88,7 +90,12 @@ class PetastormLoader(Loader):
         draw = int(np.random.SeedSequence([seed % 2**64, epoch]).generate_state(1)[0])
         # One worker: with more, which row group comes first is a race in petastorm's thread pool.
         reader = open_reader(
-            source.paths, ("id", "volume"), seed=1 + draw % (2**31 - 1), shuffle=self.reading.training, workers=1
+            source.paths,
+            ("id", "volume"),
+            seed=1 + draw % (2**31 - 1),
+            shuffle=self.reading.training,
+            workers=1,
+            access=source.access,
         )
         try:
             for group in reader:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.loaders.batch_memory import BatchMemory
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
-from nodes.loaders.order import shuffled
-from nodes.loaders.reading_threads import reading_threads
-from nodes.loaders.rows import RowNumbers
+from nodes.loaders.interface import Batch, Loader, Reading, Source
+from nodes.loaders.read_ahead import BatchMemory, reading_threads
+from nodes.loaders.rows import RowNumbers, shuffled
 
 if TYPE_CHECKING:
-    from engine.datasets import VolumeSpec
+    from engine.declare.datasets import VolumeSpec
     from nodes.loaders.rows import Rows
 
+LEAST_THREADS, MOST_THREADS = 2, 4
+"""That read, one a core between these. Two reach the speed of memory; more only help where files are slow to come."""
 AHEAD_BATCHES = 4
 AHEAD_BYTES = 256 << 20
 """Batches read before they are asked for: at most this many, and one at least, within this memory."""
@@ -29,14 +29,11 @@ AHEAD_BYTES = 256 << 20
 class RandomAccessSource(Source):
     """A source that fills a buffer with any rows, from several threads at once."""
 
+    order_survives_rewrite = True
+
     def __init__(self, where: str, spec: VolumeSpec, rows: Rows, *, cores: int) -> None:
         super().__init__(where, spec, rows)
-        # Two threads reach the speed of memory; more only help where files are slow to come.
-        self.pool = reading_threads(min(4, max(2, cores)))
-
-    @property
-    def promises(self) -> Promises:
-        return Promises(order_survives_rewrite=True, restores_without_reading=True)
+        self.pool = reading_threads(min(MOST_THREADS, max(LEAST_THREADS, cores)))
 
     @property
     def order_identity(self) -> str:
@@ -55,6 +52,8 @@ class RandomAccessSource(Source):
 
 
 class RandomAccessLoader(Loader):
+    """Batches in a global order, filled ahead by the source's threads."""
+
     source: RandomAccessSource
 
     def __init__(self, source: Source, chosen: RowNumbers, reading: Reading) -> None:

@@ -3,6 +3,9 @@
 Several row groups are read at a time, ahead of what is asked for, and handed on in their order; their
 stream is shuffled again in windows (`windows`). The order depends on how rows lie in row groups, so it is
 another one after the table is rewritten.
+
+Where each volume has a page of its own, as in the tables that Voxelflow makes, a row group's volumes are fetched with
+one read and taken out of it where they lie. Everything else is decoded by pyarrow.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +22,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.loaders.file_access import FileAccess
-from nodes.loaders.file_rows import FileRows
-from nodes.loaders.interface import Batch, Loader, Promises, Reading, Source
-from nodes.loaders.order import shuffled
-from nodes.loaders.reading_threads import reading_threads
-from nodes.loaders.rows import RowNumbers
+from nodes.loaders.data_files import FileAccess, FileRows
+from nodes.loaders.interface import Batch, Loader, Reading, Source
+from nodes.loaders.read_ahead import reading_threads
+from nodes.loaders.rows import RowNumbers, shuffled
 from nodes.loaders.windows import Chunk, batches_from, window_rows
+from nodes.volume_file.pages import VolumePages
 
 if TYPE_CHECKING:
-    from engine.datasets import VolumeSpec
+    from engine.declare.datasets import VolumeSpec
     from nodes.loaders.rows import Rows
 
 _DECODE_BYTES = 32 << 20
@@ -36,7 +38,7 @@ _DECODE_BYTES = 32 << 20
 _WHOLE_BYTES = 64 << 20
 """Largest row group that is read whole, and beside others."""
 _AHEAD_BYTES = 192 << 20
-"""Memory for row groups that are under way or wait for their turn."""
+"""Memory for row groups that are in flight or wait for their turn."""
 
 
 class RowGroupSource(Source):
@@ -44,6 +46,7 @@ class RowGroupSource(Source):
 
     name = "arrow"
     read_path = "streamed"
+    order_survives_rewrite = False
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class RowGroupSource(Source):
         *,
         access: FileAccess,
         cores: int,
+        verify: bool,
     ) -> None:
         super().__init__(where, spec, rows)
         self.reason = reason
@@ -66,14 +70,10 @@ class RowGroupSource(Source):
         self.row_at = np.empty(len(rows), np.int64)
         """Row number by stored position."""
         self.row_at[rows.stored] = np.arange(len(rows))
-        self._access = access
+        self._access, self._verify, self._pages = access, verify, VolumePages(spec.volume_bytes)
         self.streams = max(access.streams, min(4, cores))
         """Row groups that are read at a time."""
         self.pool = reading_threads(self.streams)
-
-    @property
-    def promises(self) -> Promises:
-        return Promises(order_survives_rewrite=False, restores_without_reading=True)
 
     @property
     def order_identity(self) -> str:
@@ -84,38 +84,104 @@ class RowGroupSource(Source):
         return RowGroupLoader(self, chosen, reading)
 
     def read(self, group: int) -> Iterator[NDArray[np.uint8]]:
-        """The volumes of a row group, decoded part by part: uint8 (rows, volume bytes)."""
+        """The volumes of a row group, part by part: uint8 (rows, volume bytes)."""
         path, number, footer = self.groups[group]
-        whole = self.bytes_of(group) <= _WHOLE_BYTES
-        rows = self.lengths[group] if whole else max(1, _DECODE_BYTES // self.spec.volume_bytes)
         try:
-            with (
-                self._access.open(path) as opened,
-                # Only a row group that is held whole anyway may be fetched in one go.
-                pq.ParquetFile(
-                    opened,
-                    metadata=footer,
-                    pre_buffer=whole and not self._access.mapped,
-                    buffer_size=0 if whole else 1 << 20,
-                    page_checksum_verification=True,
-                ) as file,
-            ):
-                for batch in file.iter_batches(rows, row_groups=[number], columns=["volume"], use_threads=False):
-                    yield volume_bytes_of(batch.column(0), self.spec.volume_bytes, path)
+            with self._access.open(path) as opened:
+                own = None if footer is None else self._volume_pages(footer, number)
+                yield from self._decoded(opened, group) if own is None else self._own_pages(opened, own, group)
         except FileNotFoundError as exc:
             raise DataError(f"{path} is gone", hint="Something vacuumed the table. Make it again.") from exc
         except (OSError, pa.ArrowInvalid) as exc:
             raise DataError(
                 f"{path}: row group {number} cannot be read: {exc}",
-                hint="The file is damaged or cannot be reached. If it is damaged, make the table again.",
+                hint="The file is damaged or cannot be reached."
+                f" `voxelflow verify {self.where}` lists all damage and says what to do.",
             ) from exc
 
+    def _part_rows(self, group: int) -> int:
+        """How many rows of a row group are held at a time: all, unless it is too large."""
+        if self.bytes_of(group) <= _WHOLE_BYTES:
+            return self.lengths[group]
+        return max(1, _DECODE_BYTES // self.spec.volume_bytes)
+
+    def _decoded(self, opened: pa.NativeFile | BinaryIO, group: int) -> Iterator[NDArray[np.uint8]]:
+        """By pyarrow, whatever the encoding and compression."""
+        path, number, footer = self.groups[group]
+        rows = self._part_rows(group)
+        whole = rows == self.lengths[group]
+        with pq.ParquetFile(
+            opened,
+            metadata=footer,
+            # Only a row group that is held whole anyway may be fetched in one go.
+            pre_buffer=whole and not self._access.mapped,
+            buffer_size=0 if whole else 1 << 20,
+            page_checksum_verification=self._verify,
+        ) as file:
+            for batch in file.iter_batches(rows, row_groups=[number], columns=["volume"], use_threads=False):
+                yield volume_bytes_of(batch.column(0), self.spec.volume_bytes, path)
+
+    def _volume_pages(self, footer: pq.FileMetaData, number: int) -> int | None:
+        """Where the row group's volumes begin, if each can have a page of its own by the sizes in the footer."""
+        row_group = footer.row_group(number)
+        names = [footer.schema.column(column).path for column in range(footer.num_columns)]
+        place = names.index("volume")
+        chunk, column = row_group.column(place), footer.schema.column(place)
+        fits = (
+            chunk.compression == "UNCOMPRESSED"
+            and chunk.physical_type == "BYTE_ARRAY"
+            and not chunk.has_dictionary_page
+            and not column.max_definition_level
+            and not column.max_repetition_level
+            and chunk.num_values == row_group.num_rows
+            and chunk.total_compressed_size == row_group.num_rows * self._pages.stride
+        )
+        return int(chunk.data_page_offset) if fits else None
+
+    def _own_pages(self, opened: pa.NativeFile | BinaryIO, at: int, group: int) -> Iterator[NDArray[np.uint8]]:
+        """By arithmetic, from byte `at` on: nothing is decoded, and the volumes are views of what was fetched."""
+        pages, step = self._pages, self._part_rows(group)
+        for first in range(0, self.lengths[group], step):
+            rows = min(step, self.lengths[group] - first)
+            data = _fetched(opened, at + first * pages.stride, rows * pages.stride).reshape(rows, pages.stride)
+            heads, volumes = data[:, : pages.head_bytes], data[:, pages.head_bytes :]
+            good = pages.are_heads(heads)
+            if not (first or good.any()):
+                # Another writer's pages, whose sizes add up by chance.
+                yield from self._decoded(opened, group)
+                return
+            if not good.all():
+                self._refuse(group, first + int(good.argmin()), "has a damaged page header")
+            if self._verify:
+                for row, (volume, checksum) in enumerate(zip(volumes, pages.checksums(heads), strict=True), first):
+                    if pages.checksum(volume) != checksum:
+                        self._refuse(group, row, "does not match its checksum")
+            yield volumes
+
+    def _refuse(self, group: int, row: int, what: str) -> NoReturn:
+        name = self.ids([int(self.row_at[self.starts[group] + row])])[0]
+        raise DataError(
+            f"{self.groups[group][0]}: the volume {name} {what}",
+            hint=f"The file is damaged. `voxelflow verify {self.where}` lists all damage and says what to do.",
+        )
+
     def bytes_of(self, group: int) -> int:
+        """Bytes of a row group's volumes."""
         return self.lengths[group] * self.spec.volume_bytes
 
     def close(self) -> None:
         """End the reading threads."""
         self.pool.shutdown(cancel_futures=True)
+
+
+def _fetched(opened: pa.NativeFile | BinaryIO, at: int, count: int) -> NDArray[np.uint8]:
+    """Bytes at ... at + count - 1, with one read. Raises `OSError` when the file ends before."""
+    opened.seek(at)
+    data = opened.read_buffer(count) if isinstance(opened, pa.NativeFile) else opened.read(count)
+    out = np.frombuffer(data, np.uint8)
+    if len(out) != count:
+        raise OSError(f"the file ends {count - len(out):,} bytes too early")
+    return out
 
 
 def volume_bytes_of(column: pa.Array, volume_bytes: int, path: str) -> NDArray[np.uint8]:
@@ -138,6 +204,8 @@ def volume_bytes_of(column: pa.Array, volume_bytes: int, path: str) -> NDArray[n
 
 
 class RowGroupLoader(Loader):
+    """Batches from row groups in a shuffled order, shuffled again in windows."""
+
     source: RowGroupSource
 
     def _read(self, seed: int, epoch: int, first: int) -> Iterator[Batch]:
@@ -171,19 +239,19 @@ class RowGroupLoader(Loader):
         """The row groups in their order, the next ones being read meanwhile, as far as memory for them goes."""
         source = self.source
         waiting: deque[tuple[int, Future[list[NDArray[np.uint8]]]]] = deque()
-        under_way = begun = 0
+        in_flight = begun = 0
         try:
             for group in groups:
                 while begun < len(groups):
                     size = source.bytes_of(groups[begun])
-                    full = len(waiting) > source.streams or under_way + size > _AHEAD_BYTES
+                    full = len(waiting) > source.streams or in_flight + size > _AHEAD_BYTES
                     if size > _WHOLE_BYTES or (waiting and full):
                         break
                     waiting.append((groups[begun], source.pool.submit(self._whole, groups[begun])))
-                    under_way, begun = under_way + size, begun + 1
+                    in_flight, begun = in_flight + size, begun + 1
                 if waiting and waiting[0][0] == group:
                     yield group, iter(waiting.popleft()[1].result())
-                    under_way -= source.bytes_of(group)
+                    in_flight -= source.bytes_of(group)
                 else:
                     begun += 1
                     yield group, source.read(group)

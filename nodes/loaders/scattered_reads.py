@@ -73,11 +73,11 @@ class ScatteredReads:
 
     def close(self) -> None:
         """Give back what the system lent. No thread may be reading any more."""
+        # Also where the system lent to one thread and then refused another.
+        numbers = _numbers()
         with self._lock:
-            while self._contexts:
-                context = self._contexts.pop()
-                if self._numbers is not None:
-                    _call(self._numbers.destroy, context)
+            while self._contexts and numbers is not None:
+                _call(numbers.destroy, self._contexts.pop())
             self._numbers = None
 
     def _at_once(

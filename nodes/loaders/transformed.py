@@ -1,4 +1,4 @@
-"""A loader whose batches are changed on their way, by several threads, while the batch before is being used."""
+"""A loader whose batches are changed by several threads, while the batch before is being used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Transform = Callable[[Batch, int], None]
 """Changes volumes in place; gets a part of a batch, contiguous, and the epoch. Called by several threads at once."""
 
 _AHEAD = 1
-"""Batches under way beyond those that the inner loader reads ahead; all threads work on the same batch."""
+"""Batches in flight beyond those that the inner loader reads ahead; all threads work on the same batch."""
 
 
 class TransformedLoader(Loader):

@@ -6,21 +6,17 @@ shuffle depends on (seed, epoch, number of the window) alone, so reading can sta
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DataError
 from nodes.loaders.interface import Batch, Loader
-from nodes.loaders.order import shuffled
-from nodes.loaders.rows import RowNumbers
+from nodes.loaders.read_ahead import read_ahead
+from nodes.loaders.rows import RowNumbers, shuffled
 
-T = TypeVar("T")
 WINDOW_BYTES = 128 << 20
 """Size of a window as float32, when that holds a batch. Three of them are in memory at a time. It is
 a constant, not a share of the machine's memory, because the order of the rows depends on it."""
@@ -79,14 +75,17 @@ def _window(loader: Loader, stream: _Stream, start: int, order: RowNumbers) -> l
     slot = np.full(len(order), -1, np.int64)
     slot[wanted] = np.arange(len(wanted))
     volumes = np.empty((len(wanted), *spec.shape), np.float32)
+    dtype = np.dtype(spec.dtype).newbyteorder("<")
+    # float32 is copied as it lies, also from where it is not aligned; anything else is cast.
+    plain = dtype == np.dtype("=f4")
+    places = volumes.reshape(len(wanted), int(np.prod(spec.shape))).view(np.uint8 if plain else np.float32)
     rows = np.empty(len(wanted), np.int64)
     for at, chunk in stream.take(start, len(order)):
         slots = slot[at - start : at - start + len(chunk.rows)]
         here = slots >= 0
         data = chunk.data if here.all() else chunk.data[here]
-        stored = data.view(np.dtype(spec.dtype).newbyteorder("<"))
         with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, which training reports
-            volumes[slots[here]] = stored.reshape(-1, *spec.shape)
+            places[slots[here]] = data if plain else data.view(dtype)
         rows[slots[here]] = chunk.rows[here]
     labels = loader.source.rows.labels[rows]
     ends = np.cumsum([len(part) for part in mine])
@@ -123,47 +122,3 @@ class _Stream:
 
 def _cut(chunk: Chunk, at: int) -> tuple[Chunk, Chunk]:
     return Chunk(chunk.rows[:at], chunk.data[:at]), Chunk(chunk.rows[at:], chunk.data[at:])
-
-
-def read_ahead(items: Iterator[T], depth: int) -> Iterator[T]:
-    """`items`, made by a thread that stays up to `depth` (and the one in its hand) ahead.
-
-    An error of the maker is raised here, in its place. Closing this iterator ends the thread.
-    """
-    ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
-    stopped = threading.Event()
-
-    def make() -> None:
-        error: BaseException | None = None
-        try:
-            for item in items:
-                ready.put((item, None))
-                if stopped.is_set():
-                    break
-        except BaseException as exc:
-            error = exc
-        close = getattr(items, "close", None)
-        if close is not None:
-            close()
-        ready.put((None, error or StopIteration()))
-
-    maker = threading.Thread(target=make, name="loader", daemon=True)
-    maker.start()
-    try:
-        while True:
-            item, error = ready.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            assert item is not None
-            yield item
-    finally:
-        stopped.set()
-        while maker.is_alive():
-            # Room in the queue, so that a maker that waits to put something sees the stop.
-            try:
-                ready.get(timeout=0.05)
-            except queue.Empty:
-                continue
-        maker.join()

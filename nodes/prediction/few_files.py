@@ -1,27 +1,31 @@
-"""A model asked about a few `.npy` files, as `voxelflow predict` does."""
+"""A model asked about files, `.npy` or another format of VolumeFolder's, as `voxelflow predict` does."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.datasets import VolumeSpec
+from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
-from nodes.conversion.npy_files import VolumeReader, header_of
-from nodes.prediction.model_card import ModelCard, read_card
-from nodes.prediction.opened_rows import refuse_other_shape
-
-if TYPE_CHECKING:
-    from nodes.prediction.predictor import Predictor
+from engine.extras import require
+from engine.storage import manifest
+from nodes.conversion.formats import NPY, Reading, formats
+from nodes.conversion.npy_files import finite_mask, refuse_not_finite
+from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
+from nodes.prediction.inputs import ModelCard, read_card
+from nodes.training.learner import Predictor, framework_named
+from nodes.transforms.function_file import refuse_untrusted
+from nodes.volume_folder import VOLUME_FILES
 
 BATCH = 16
-"""Volumes at once, where there are many files."""
+"""Volumes at once."""
 
 
 @dataclass(frozen=True)
@@ -34,33 +38,68 @@ class Answer:
     error: str = ""
 
 
-def ask(folder: Path, files: Sequence[Path]) -> list[Answer]:
-    """What the model in `folder` says of each file; a file that cannot be a volume of it has an error instead.
+@dataclass(frozen=True)
+class Asked:
+    """See `engine.cli.session.Asked`."""
 
-    Raises `DataError` when there is no model that can be loaded. TensorFlow is imported for good files only.
+    classes: tuple[str, ...]
+    answers: Iterator[Answer]
+
+
+def ask(folder: Path, files: Sequence[Path]) -> Asked:
+    """What the model in `folder` says of each file, and of each volume in a folder, one batch after the other.
+
+    A file that cannot be a volume of the model has an error instead. Raises `DataError` when there is no model that
+    can be loaded, `MissingPackage` without TensorFlow, which is imported for good files only.
     """
+    require("voxelflow predict", "tensorflow")
     card = read_card(folder)
-    answers: dict[int, Answer] = {}
-    good: list[int] = []
-    for place, file in enumerate(files):
-        try:
-            refuse_other_shape(_header(file), card, str(file))
-            good.append(place)
-        except DataError as exc:
-            answers[place] = Answer(file, error=exc.message)
-    if good:
-        predictor = _predictor(card, min(BATCH, len(good)))
-        for start in range(0, len(good), BATCH):
-            answers |= _ask(predictor, card, {place: files[place] for place in good[start : start + BATCH]})
-    return [answers[place] for place in range(len(files))]
+    refuse_untrusted(card.transforms, f"the model in {folder}")
+    return Asked(tuple(card.classes), _answers(card, _each_file(files)))
 
 
-def _predictor(card: ModelCard, batch: int) -> Predictor:
-    from nodes.prediction.predictor import Predictor
-    from nodes.training.tensorflow_setup import configure
+def _each_file(files: Sequence[Path]) -> Iterator[Path | Answer]:
+    """The files, with those of folders in the order of their names; an answer where there is none to be asked about."""
+    for file in files:
+        if not file.is_dir() or _reading(file) != NPY:
+            yield file
+            continue
+        names = manifest.list_folder(file, VOLUME_FILES)["path"]
+        if not len(names):
+            # Those of a series are no volumes by themselves.
+            kinds = [each.kind for each in formats().values() if not each.collect]
+            patterns, folders = ([e for kind in kinds for e in getattr(kind, name)] for name in ("patterns", "folders"))
+            names = manifest.list_folder(file, tuple(patterns), tuple(folders))["path"]
+        if not len(names):
+            yield Answer(file, error="there are no volumes in this folder")
+        for name in names:
+            yield file / name.as_py()
 
-    configure(cores=len(os.sched_getaffinity(0)), deterministic=True, seed=0)
-    return Predictor(card, batch)
+
+def _answers(card: ModelCard, files: Iterator[Path | Answer]) -> Iterator[Answer]:
+    predictor: Predictor | None = None
+    while batch := list(islice(files, BATCH)):
+        answers: dict[int, Answer] = {}
+        good: dict[int, Path] = {}
+        for place, file in enumerate(batch):
+            if isinstance(file, Answer):
+                answers[place] = file
+                continue
+            try:
+                _check(file, card)
+                good[place] = file
+            except DataError as exc:
+                answers[place] = Answer(file, error=exc.message)
+        if good:
+            predictor = predictor or _predictor(card, BATCH if len(batch) == BATCH else len(good))
+            answers |= _ask(predictor, card, good)
+        yield from (answers[place] for place in range(len(batch)))
+
+
+def _predictor(card: ModelCard, batch_size: int) -> Predictor:
+    framework = framework_named(card.framework)
+    framework.set_up(cores=len(os.sched_getaffinity(0)), deterministic=True, seed=0)
+    return framework.predictor(card.file, card.shape, card.scores, batch_size)
 
 
 def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> Iterator[tuple[int, Answer]]:
@@ -68,7 +107,7 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> It
     read: list[tuple[int, Path]] = []
     for place, file in files.items():
         try:
-            volumes.append(_volume(file))
+            volumes.append(_volume(file, card))
             read.append((place, file))
         except DataError as exc:
             yield place, Answer(file, error=exc.message)
@@ -79,17 +118,32 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> It
             yield place, Answer(file, name, dict(zip(card.classes or ("",), row, strict=True)))
 
 
-def _header(file: Path) -> tuple[int, ...]:
+def _check(file: Path, card: ModelCard) -> None:
+    """Raise `DataError` for a file whose header says that it does not fit the model."""
     if not file.exists():
         raise DataError("there is no such file")
-    return header_of(str(file.parent), file.name).shape
+    form, _ = _volumes(file, card).form(file.name)
+    card.check_shape(form[0], str(file))
 
 
-def _volume(file: Path) -> NDArray[np.float32]:
-    """The volume in the file, float32. Raises `DataError` when it cannot be read whole, or is not finite."""
-    header = header_of(str(file.parent), file.name)
-    spec = VolumeSpec(shape=header.shape, dtype=header.dtype.name)
-    row, found = np.empty(spec.volume_bytes, np.uint8), file.stat()
-    VolumeReader(str(file.parent), spec, finite=True).read(file.name, found.st_size, found.st_mtime_ns, row)
+def _reading(file: Path) -> Reading:
+    """How a file is read, by its ending."""
+    name = file.name.lower()
+    return next((Reading(each.name) for each in formats().values() if name.endswith(each.all_endings)), NPY)
+
+
+def _volumes(file: Path, card: ModelCard) -> TransformedVolumes:
+    """The volumes in the file's folder as the model's were: files are raw, so all of its transforms are to be done."""
+    return TransformedVolumes(whole_volumes(str(file.parent), _reading(file)), card.transforms)
+
+
+def _volume(file: Path, card: ModelCard) -> NDArray[np.float32]:
+    """The volume in the file as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is
+    not finite."""
+    array, _ = _volumes(file, card).read(file.name, None)
+    card.check_shape(array.shape, str(file))
+    mask = finite_mask(VolumeSpec(shape=array.shape, dtype=array.dtype.name))
+    if mask is not None:
+        refuse_not_finite(array, mask.reshape(array.shape))
     with np.errstate(over="ignore"):
-        return row.view(np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape).astype(np.float32)
+        return array.astype(np.float32)

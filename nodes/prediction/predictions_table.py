@@ -1,4 +1,4 @@
-"""The Delta table of predictions: one row a volume.
+"""The Delta table of predictions: one row per volume.
 
     id         string       the volume's
     scores     list<float>  the probability of each class, in the order of the classes; of a regression the value
@@ -17,57 +17,34 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import Schema
-from numpy.typing import NDArray
+from deltalake import DeltaTable, Schema
 
-from engine.context import TaskContext, Transaction
-from engine.datasets import Dataset, Predictions
+from engine.declare.context import TaskContext, Transaction
+from engine.declare.datasets import Dataset, Predictions
 from engine.errors import DataError, TableConflict, VoxelflowError
-from engine.table_lock import WRITER_APP_ID
-from nodes.delta.delta_commit import LOG_KEPT, Change, TableWriter, table_writer
-from nodes.delta.delta_log import actions, newest_version
-from nodes.delta.delta_table import TableFile, active_paths, has_plain_log, load_delta, local_folder
-from nodes.durable_files import flush_many, place
-from nodes.prediction.ledger import Ledger, Record
-from nodes.prediction.model_card import ModelCard
-
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("scores", pa.list_(pa.float32()), nullable=False),
-        pa.field("label", pa.float32()),
-        pa.field("predicted", pa.int32()),
-        pa.field("class", pa.string()),
-        pa.field("model", pa.string(), nullable=False),
-    ]
+from engine.storage.files import flush_many, size_problem
+from engine.storage.place import link_or_copy
+from nodes.prediction.inputs import ModelCard
+from nodes.prediction.parts import SCHEMA, Ledger, Record
+from nodes.table.commit import LOG_KEPT, TASK_NOTE, Committer, TableWriter, table_writer
+from nodes.table.constraints import NewRows, count_here, refuse_removals, refuse_violations
+from nodes.table.features import CommitRules, commit_rules, refuse_features
+from nodes.table.log import actions, newest_version, note_of
+from nodes.table.log_writer import Change
+from nodes.table.snapshot import (
+    TableFile,
+    active_paths,
+    active_sizes,
+    last_token,
+    load_delta,
+    local_folder,
+    logged_sizes,
+    spelling_of,
 )
-
-
-def rows_table(
-    ids: pa.Array, scores: NDArray[np.float32], labels: NDArray[np.float32], card: ModelCard, digest: str
-) -> pa.Table:
-    """The rows of a part: ids, scores (n, classes), labels (n,) with NaN for none."""
-    count, width = scores.shape
-    offsets = pa.array(np.arange(0, (count + 1) * width, width, dtype=np.int32))
-    known = np.isfinite(scores).all(axis=1) & (card.task == "classification")
-    predicted = np.where(known, scores.argmax(axis=1), 0).astype(np.int32)
-    names = pa.array(card.classes or ("",), pa.string())
-    said = pa.array(predicted, pa.int32(), mask=~known)
-    return pa.table(
-        [
-            ids.cast(pa.string()),
-            pa.ListArray.from_arrays(offsets, pa.array(scores.reshape(-1), pa.float32())),
-            pa.array(labels, pa.float32(), mask=np.isnan(labels)),
-            said,
-            names.take(said),
-            pa.array([digest] * count, pa.string()),
-        ],
-        schema=SCHEMA,
-    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +54,7 @@ class _Version:
     version: int
     files: Sequence[TableFile]
     token: int
-    plain_log: bool
+    rules: CommitRules
 
 
 class _PredictionsFile(TableFile):
@@ -87,24 +64,35 @@ class _PredictionsFile(TableFile):
         if self.label_min is not None and self.label_max is not None:
             least["label"], most["label"] = self.label_min, self.label_max
         nulls = {"id": 0, "label": self.rows - self.labelled}
-        return json.dumps({"numRecords": self.rows, "minValues": least, "maxValues": most, "nullCount": nulls})
+        return json.dumps(
+            {"numRecords": self.rows, "minValues": least, "maxValues": most, "nullCount": nulls}, ensure_ascii=False
+        )
 
 
-def standing(root: Path) -> int:
-    """The table's newest version, -1 when there is no table."""
+def version_of(root: Path) -> int:
+    """The newest version of the table at `root`, -1 when there is no table."""
     newest = newest_version(root)
     return -1 if newest is None else newest
 
 
-def commit(root: Path, ledger: Ledger, base: int, card: ModelCard, digest: str, ctx: TaskContext) -> Predictions:
-    """Let the parts of the ledger be the rows of the table, by one commit; done before, it changes nothing.
+def commit(
+    root: Path,
+    ledger: Ledger,
+    records: Sequence[Record],
+    base: int,
+    card: ModelCard,
+    digest: str,
+    ctx: TaskContext,
+    committer: Committer | None = None,
+) -> Predictions:
+    """Let the ledger's parts with these records, all of them, be the rows of the table, by one commit; done before, it
+    changes nothing.
 
     `base` is the version that the table had when the work began. Raises `TableConflict` when another program has
     written to it since.
     """
-    records = list(ledger.done().values())
     root.mkdir(parents=True, exist_ok=True)
-    with table_writer(root, ctx) as writer:
+    with table_writer(root, ctx, committer) as writer:
         version = _committed_since(root, base, ctx.transaction)
         if version is None:
             version = _commit(writer, ledger, records, base, card, ctx)
@@ -126,20 +114,25 @@ def _commit(
     writer: TableWriter, ledger: Ledger, records: Sequence[Record], base: int, card: ModelCard, ctx: TaskContext
 ) -> int:
     root = writer.root
-    if standing(root) < 0:
+    if version_of(root) < 0:
         named = {"voxelflow.classes": json.dumps(list(card.classes), ensure_ascii=False)}
         writer.create_with(Schema.from_arrow(SCHEMA), LOG_KEPT | named)
     # A kill may have left the empty table of a first attempt, version 0.
-    newest = standing(root)
+    newest = version_of(root)
     if newest != max(base, 0):
         raise TableConflict(f"another program has written to the table {root}", hint="Run the node again.")
-    for record in records:
-        place(ledger.folder / record.file, root / record.file, "link")
-    flush_many([*(root / record.file for record in records), root])
     delta = load_delta(root, newest)
-    # Only the names of the files before matter: they go.
-    before = tuple(TableFile(path, 0, 0, 0, 0, "", "") for path in sorted(active_paths(delta)))
-    table = _Version(newest, before, delta.transaction_version(WRITER_APP_ID) or 0, has_plain_log(delta))
+    refuse_features(delta, root, SCHEMA.names)
+    rules = commit_rules(delta, root)
+    writer.check(rules)
+    # Only names and sizes of the files before matter: they go.
+    before = tuple(_removed(*file) for file in sorted(logged_sizes(delta).items()))
+    refuse_removals(root, delta.metadata().configuration, len(before))
+    _refuse_violations(root, delta, ledger, records, ctx)
+    for record in records:
+        link_or_copy(ledger.folder / record.file, root / record.file, "link")
+    flush_many([*(root / record.file for record in records), root])
+    table = _Version(newest, before, last_token(delta, writer.place), rules)
     ctx.commit_point("predict:before-commit")
     change = Change(adds=tuple(_file(record) for record in records), removes=before)
     version = writer.commit(table, [change], data_change=True, transaction=ctx.transaction)
@@ -147,12 +140,35 @@ def _commit(
     return version
 
 
+def _refuse_violations(
+    root: Path, delta: DeltaTable, ledger: Ledger, records: Sequence[Record], ctx: TaskContext
+) -> None:
+    """Somebody may have given the table constraints since its first rows came."""
+    optional = {field.name for field in SCHEMA if field.nullable}
+    if all(record.labelled == record.rows for record in records):
+        optional.discard("label")
+    columns = delta.schema()
+    # Columns that somebody added are null in every row of ours.
+    optional |= {field.name for field in columns.fields} - set(SCHEMA.names)
+    paths = [ledger.folder / record.file for record in records]
+    new = NewRows(paths, sum(record.rows for record in records), optional)
+    refuse_violations(root, columns, delta.metadata().configuration, new, ctx, count_here)
+
+
 def _committed_since(root: Path, base: int, transaction: Transaction) -> int | None:
-    """The version after `base` that carries the transaction."""
-    for version in range(base + 1, standing(root) + 1):
-        if any(a.get("appId") == transaction.app_id for a in actions(root, version, "txn")):
+    """The version after `base` that the task made."""
+    for version in range(base + 1, version_of(root) + 1):
+        # Version 0.1 noted the task as a transaction.
+        noted = (note_of(action, TASK_NOTE) for action in actions(root, version, "commitInfo"))
+        known = (action.get("appId") for action in actions(root, version, "txn"))
+        if transaction.app_id in (*noted, *known):
             return version
     return None
+
+
+def _removed(logged: str, size: int) -> TableFile:
+    path = unquote(logged)
+    return TableFile(path, size, 0, 0, 0, "", "", spelling=spelling_of(logged, path))
 
 
 def _file(record: Record) -> TableFile:
@@ -172,10 +188,13 @@ def _file(record: Record) -> TableFile:
 def read_predictions(predictions: Predictions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of the version that is meant, some columns of them, a file after the other by name.
 
-    Raises `DataError` when the table cannot be read.
+    Raises `DataError` when the table cannot be read, `UnsupportedTable` when its files are not to be read
+    as they are.
     """
     root = local_folder(predictions.uri)
-    for path in sorted(active_paths(load_delta(root, predictions.version))):
+    delta = load_delta(root, predictions.version)
+    refuse_features(delta, root, columns)
+    for path in sorted(active_paths(delta)):
         try:
             with pq.ParquetFile(root / path) as file:
                 yield from file.iter_batches(65_536, columns=list(columns))
@@ -186,18 +205,19 @@ def read_predictions(predictions: Predictions, columns: Sequence[str]) -> Iterat
 
 
 def problem_with(outputs: Mapping[str, Dataset]) -> str:
-    """ "" when every table of predictions among the outputs is there with all files, else what is wrong."""
+    """Empty when every table of predictions among the outputs is there with all files, else what is wrong."""
     for dataset in outputs.values():
         if not isinstance(dataset, Predictions):
             continue
         try:
             root = local_folder(dataset.uri)
-            paths = active_paths(load_delta(root, dataset.version))
+            sizes = active_sizes(load_delta(root, dataset.version))
         except VoxelflowError as exc:
             return exc.message
-        missing = next((path for path in sorted(paths) if not (root / path).exists()), None)
-        if missing is not None:
-            return f"{missing} of version {dataset.version} is gone from the table of predictions"
-        if len(paths) != dataset.files:
+        found = ((path, size_problem(root / path, size)) for path, size in sorted(sizes.items()))
+        damage = next((f"{path} of version {dataset.version} {problem}" for path, problem in found if problem), "")
+        if damage:
+            return f"{damage}, in the table of predictions"
+        if len(sizes) != dataset.files:
             return f"the table {dataset.uri} was made anew"
     return ""

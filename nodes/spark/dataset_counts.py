@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from engine.datasets import Selection, VolumeDelta, VolumeSpec
-from engine.progress import Meter
+from engine.declare.datasets import Selection, VolumeDelta, VolumeSpec
+from engine.declare.progress import Meter
 from engine.spark.progress import following
-from nodes.delta.delta_table import local_folder
-from nodes.delta.parquet_rewrite import RowSource
+from engine.storage.place import Place
+from nodes.inspection.damage import StoredFile, check_files
 from nodes.inspection.dataset_statistics import DataFile, Task, Values, count_file, see
-from nodes.spark.results import results
+from nodes.spark.session import results
+from nodes.table.snapshot import local_folder
+from nodes.volume_file.damage import FileCheck
+from nodes.volume_file.rewrite import RowSource
 
 _MOST_TASKS = 1000
 """A dataset may have more files than are worth a Spark task each."""
@@ -27,7 +30,7 @@ _MOST_TASKS = 1000
 
 def count_on_spark(task: Task) -> Counter[float | None]:
     """Volumes by label over the whole dataset; of a table, over the version that is pinned."""
-    if task.selections:
+    if task.selections or task.partial:
         return _count_selected(task)
     with following(task.ctx, "counting labels"):
         rows = _frame(task).groupBy("label").count().collect()
@@ -64,6 +67,28 @@ def measure_on_spark(task: Task, looks: Sequence[RowSource]) -> Generator[Iterab
                 yield waiting.pop(following)
                 following += 1
     meter.finish()
+
+
+def check_on_spark(task: Task, place: Place) -> Generator[tuple[StoredFile, FileCheck], None, None]:
+    """See `CheckAll`."""
+    files = task.stored
+    each = -(-len(files) // _MOST_TASKS)
+    lots = [files[i : i + each] for i in range(0, len(files), each)]
+    meter = Meter(sum(f.rows for f in files), "volumes", "comparing checksums")
+    work, amount = _Check(place, task.spec), lambda lot: sum(f.rows for f in lot)
+    with contextlib.closing(results(task.ctx, lots, work, meter=meter, amount=amount)) as done:
+        for _, found in done:
+            yield from found
+    meter.finish()
+
+
+@dataclass(frozen=True)
+class _Check:
+    place: Place
+    spec: VolumeSpec
+
+    def __call__(self, lot: Sequence[StoredFile]) -> list[tuple[StoredFile, FileCheck]]:
+        return list(check_files(self.place, lot, self.spec, 1, lambda done, total: None))
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,29 @@ measured in bytes as they were compressed, and 72 MB took 6.7 s where our rewrit
 
 So a table that has a ledger of ours is rewritten by us, which keeps its order, its ledger and its speed; and so is one
 whose files are to be written in another layout or differ in compression. A table that never had a commit of ours has
-no order and no ledger to keep: there Delta does it, with the compression that its files have.
+no order and no ledger to keep: there Delta does it, with the compression that its files have. Either way the commit is
+one of Delta's transactions.
 """
 
 from __future__ import annotations
 
-from engine.context import TaskContext
-from engine.datasets import VolumeDelta
+import contextlib
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from engine.declare.context import TaskContext
+from engine.declare.datasets import VolumeDelta
+from engine.declare.progress import Meter
 from engine.errors import StaleInput, TableConflict
-from nodes.delta.compaction import TRIES, Target, compact, fresh
-from nodes.delta.compaction_plan import plan_bins
-from nodes.delta.delta_commit import table_writer
-from nodes.delta.delta_table import TableVersion, open_table
-from nodes.delta.parquet_rewrite import Recipe, compression_of, layout_problem, read_metadata
-from nodes.durable_files import flush_many
-from nodes.spark.history import since
-from nodes.spark.rewrite_bins import rewrite_on_spark
-from nodes.spark.statements import delta_table, rows, settings
+from engine.storage.files import flush_many
+from nodes.spark.delta_transactions import DeltaTransactions
+from nodes.spark.session import delta_table, executor_point, results, rows, settings, since
+from nodes.table.commit import table_writer
+from nodes.table.compaction import TRIES, Bin, Job, Rewritten, Target, compact, fresh, plan_bins
+from nodes.table.snapshot import TableVersion, local_folder, open_table
+from nodes.table.staging import Made, RemoteRewrite, Staging
+from nodes.volume_file.rewrite import Recipe, compression_of, layout_problem, read_metadata
 
 _CODECS = {"none": "uncompressed", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4_raw"}
 """Compressions that Spark has without further jars, from pyarrow's names to its."""
@@ -33,12 +39,13 @@ _ROW_BYTES = 1024
 
 
 def compact_on_spark(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
-    """As `nodes.delta.compaction.compact`, with the same errors."""
+    """As `nodes.table.compaction.compact`, with the same errors; `UsageError` for a table in object storage."""
+    local_folder(table.uri)
     try:
         current = fresh(table)
         if codec := _codec(current, target):
             return _optimize(table, target, codec, ctx)
-        return compact(table, target, ctx, rewrite_on_spark)
+        return compact(table, target, ctx, rewrite_on_spark, DeltaTransactions(ctx))
     except StaleInput:
         for line in since(table.uri, table.version, ctx):
             ctx.warn(line)
@@ -57,7 +64,7 @@ def _codec(current: TableVersion, target: Target) -> str:
 def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) -> TableVersion:
     root = open_table(table.uri).root
     for _ in range(TRIES):
-        # Delta has its own way to tell conflicts, but not with programs that write without Spark: hence our lock.
+        # Delta finds conflicts in its own way, but not with programs that write without Spark: hence our lock.
         with table_writer(root, ctx) as writer:
             before = fresh(table)
             ctx.commit_point("optimize:before-commit")
@@ -77,7 +84,7 @@ def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) 
             ctx.info(line)
         for file in new:
             if problem := layout_problem(read_metadata(root / file.path, file.bytes)):
-                ctx.warn(f"{file.path} {problem}: training reads it more slowly. Set rewrite_layout to mend it.")
+                ctx.warn(f"{file.path} {problem}: training reads it more slowly. Set rewrite_layout to correct it.")
                 break
         return after
     raise TableConflict(
@@ -87,8 +94,6 @@ def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) 
 
 
 def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]:
-    import pyarrow as pa
-
     group_rows = Recipe.of(current.spec, pa.schema(current.columns.to_arrow())).group_rows
     # One page a row group. No more than that: a compressor sets aside a page's bytes beforehand.
     page = group_rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
@@ -102,3 +107,30 @@ def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]
         "spark.databricks.delta.optimize.maxFileSize": str(target.file_bytes),
         "spark.databricks.delta.optimize.minFileSize": str(max(1, round(target.file_bytes * target.min_fill))),
     }
+
+
+def rewrite_on_spark(bins: Sequence[Bin], job: Job, staging: Staging, ctx: TaskContext, meter: Meter) -> Rewritten:
+    """See `nodes.table.compaction.RewriteBins`: a Spark task a bin, each with embedded's own rewriter.
+
+    What a killed run had taken over is not written again.
+    """
+    work: list[RemoteRewrite] = []
+    numbers: list[int] = []
+    for number, item in enumerate(bins):
+        sources, recipe = job(item)
+        found = staging.find(sources, recipe)
+        if found is not None:
+            meter.add(item.rows)
+            yield number, found
+        else:
+            work.append(staging.remote(sources, recipe))
+            numbers.append(number)
+    with contextlib.closing(results(ctx, work, _rewrite, meter=meter, amount=lambda rewrite: rewrite.rows)) as done:
+        for number, made in done:
+            yield numbers[number], staging.take(work[number], made)
+
+
+def _rewrite(work: RemoteRewrite) -> Made:
+    made = work()
+    executor_point("optimize:file-written")
+    return made

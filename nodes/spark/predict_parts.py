@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,12 +17,12 @@ from pathlib import Path
 
 from pyspark import TaskContext as SparkTask
 
-from engine.context import TaskContext
+from engine.declare.context import TaskContext
+from engine.declare.progress import Meter
 from engine.errors import Cancelled, ExecutionError
-from engine.progress import Meter
-from nodes.prediction.away import Died, Job, make_away, write_job
-from nodes.prediction.session import Prediction
-from nodes.spark.results import results
+from nodes.prediction.part_process import Died, Job, make_in_process, write_job
+from nodes.prediction.session import Prediction, begin_predicting
+from nodes.spark.session import results
 
 _LOOK_S = 1.0
 
@@ -36,7 +37,7 @@ class PredictShare:
         task = SparkTask.get()
         devices = task.resources().get("gpu") if task is not None else None
         environment = {"CUDA_VISIBLE_DEVICES": ",".join(devices.addresses)} if devices is not None else {}
-        make_away(self.folder, numbers, environment)
+        make_in_process(self.folder, numbers, environment)
         return len(numbers)
 
 
@@ -57,16 +58,18 @@ def predict_on_spark(prediction: Prediction, numbers: Sequence[int], ctx: TaskCo
     )
     write_job(folder, job)
     items = [tuple(numbers[share::shares]) for share in range(shares)]
+    begin_predicting()
     try:
         with _counting(prediction, meter):
             # The meter follows the records, not the tasks: a task may take hours.
             for _ in results(ctx, items, PredictShare(folder), meter=meter, amount=lambda item: 0):
                 pass
     except Died as exc:
+        message, hint, details = exc.args
+        print(details, file=sys.stderr, flush=True)
         raise ExecutionError(
-            f"a process that predicts was lost: {exc}",
-            hint=f"`voxelflow runs resume {ctx.run_id}` goes on with the parts that are not done. A process that the"
-            " system ends has often run out of memory: then choose a smaller batch size.",
+            f"a process that predicts failed: {message}",
+            hint=f"{hint} Where memory ran out, choose a smaller batch size.",
         ) from exc
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.synthetic.seismic_classes import class_features
+from nodes.synthetic import class_features
 
 _VIEWS = 5
 _REFLECTORS = 4
@@ -41,7 +41,7 @@ class SeismicMaker:
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._features = class_features(classes)
         self._noise, self._seed, self._classes = noise, seed, classes
-        # Layers lie across the longest axis: the one with room for several reflectors.
+        # Layers lie across the longest axis: long enough for several reflectors.
         self._depth = int(np.argmax(self._voxels))
         self._grid = [np.linspace(-1, 1, n, dtype=np.float32) for n in self._voxels]
 

@@ -1,7 +1,7 @@
 """Augmentation: a volume is another one in each epoch, in ways that do not change what it shows.
 
 What becomes of a volume is a function of (seed, epoch, row) and nothing else, so that it is the same however many
-workers share a batch, wherever the row stands in it, and after a kill. Every draw has its place in the row's
+workers share a batch, wherever in it the row is, and after a kill. Every draw has its place in the row's
 stream: turning one kind of change on leaves the others as they were.
 """
 
@@ -100,7 +100,7 @@ def _augment(
     # In rows of whole planes: NumPy is slow at factors that repeat every few values.
     planes = volume.reshape(len(volume), -1)
     if augmentation.intensity:
-        # Uniform in [-1, 1), one pair a channel, of the upper 53 bits.
+        # Uniform in [-1, 1), one pair per channel, of the upper 53 bits.
         stretch, shift = (words[_WORDS_BEFORE_CHANNELS:] >> np.uint64(11)).reshape(2, channels) * (2 * _UNIT) - 1
         scale = 1 + augmentation.intensity * stretch
         planes *= _along(planes, scale)
@@ -113,7 +113,7 @@ def _augment(
 
 
 def _along(planes: NDArray[np.float32], values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """One value a channel, repeated for all voxels of a plane."""
+    """One value per channel, repeated for all voxels of a plane."""
     return np.tile(values.astype(np.float32), planes.shape[1] // len(values))
 
 

@@ -1,19 +1,14 @@
-"""Checkpoints: all that a training needs to go on exactly where it stood.
+"""Checkpoints: all that a training needs to continue exactly.
 
 A checkpoint is one `.npz` file (NumPy arrays, no pickle) that appears whole or not at all: written
-aside, flushed to the disk, renamed. The newest are kept (two of them unless told otherwise); when the newest is
+aside, flushed to the disk, renamed. The newest are kept (two by default); when the newest is
 damaged after all, the one before it is used. The weights of the best epoch are a file of their own, `best-E.npz`,
 which is kept as long as a checkpoint counts on it: it is written before the checkpoint of that epoch's end.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
-import os
-import shutil
-import socket
 import time
 import zipfile
 import zlib
@@ -26,27 +21,27 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DiskFull, ExecutionError
-from nodes.durable_files import flush, place
+from engine.errors import ExecutionError
+from engine.storage.files import remove_partial, whole_file
+from engine.storage.io_errors import FULL, OUT_OF_RESOURCES, file_of, no_space, number_of
+from engine.storage.place import link_or_copy
+from engine.text import size
 from nodes.loaders.interface import LoaderState
+from nodes.training.evaluation import Confusion, Roc
 from nodes.training.history import Judge, best_epoch
-from nodes.training.running_sums import NOTHING, Sums
-from nodes.training.scores import Confusion
-
-Arrays = dict[str, NDArray[Any]]
-"""Weights and optimizer variables by name."""
+from nodes.training.learner import NOTHING, WEIGHT, Arrays, Sums
 
 KEPT = 2
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _META = "meta"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`state` tells the next batch; `sums` are those of the epoch so far, `history` the figures of finished epochs.
+    """`state` says which batch is next; `sums` are those of the epoch so far, `history` the figures of finished epochs.
 
     `mean` and `variance` are the input normalisation that the weights were trained with, `mixed_precision` is what was
-    decided before the first step (None: not yet). `confusion` is that of the last finished epoch's validation.
+    decided before the first step (None: not yet). `confusion` and `roc` are those of the last finished epoch's
+    validation.
     """
 
     state: LoaderState
@@ -56,6 +51,7 @@ class Checkpoint:
     sums: Sums = NOTHING
     history: tuple[Mapping[str, float], ...] = ()
     confusion: Confusion = ()
+    roc: Roc = ()
     mixed_precision: bool | None = None
 
     @property
@@ -116,7 +112,7 @@ class Checkpoints:
 
     def save_best(self, checkpoint: Checkpoint) -> None:
         """Write the weights of the best epoch so far; to be followed by `save`. Raises `DiskFull`."""
-        weights = {name: array for name, array in checkpoint.arrays.items() if name.startswith("weight-")}
+        weights = {name: array for name, array in checkpoint.arrays.items() if name.startswith(WEIGHT)}
         self._write(self.best_path(checkpoint), replace(checkpoint, arrays=weights), "train:best")
 
     def best(self, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -143,15 +139,18 @@ class Checkpoints:
     def take_over_best(self, path: Path, checkpoint: Checkpoint) -> None:
         """Go on from the best epoch of a finished training, whose last checkpoint is `checkpoint`. Raises `Torn`."""
         read(path, self._identity)
-        partial = self._folder / ".best.partial"
-        partial.unlink(missing_ok=True)
-        place(path, partial, "link")
-        partial.replace(self.best_path(checkpoint))
-        # Renaming one link of a file to another link of it does nothing, not even remove the first.
-        partial.unlink(missing_ok=True)
+        self._take(path, self.best_path(checkpoint))
 
-    def standing(self) -> LoaderState | None:
-        """Where the newest checkpoint stands, by its name; nothing is read. Its seed is not known."""
+    def take_over(self, path: Path, checkpoint: Checkpoint) -> None:
+        """Let the file of a finished training, which holds `checkpoint`, be the newest checkpoint."""
+        self._take(path, self.path_of(checkpoint))
+
+    def _take(self, path: Path, name: Path) -> None:
+        with whole_file(name, durable=True) as temporary:
+            link_or_copy(path, temporary, "link")
+
+    def position(self) -> LoaderState | None:
+        """Where the newest checkpoint continues, by its name; nothing is read. Its seed is not known."""
         for path in self._paths()[:1]:
             _, epoch, step = path.stem.split("-")
             return LoaderState(0, int(epoch), int(step))
@@ -161,53 +160,52 @@ class Checkpoints:
         state = checkpoint.state
         return self._folder / f"checkpoint-{state.epoch:06d}-{state.step:09d}.npz"
 
-    def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint; half-written ones are removed, damaged ones passed over."""
-        for left_over in self._folder.glob("*.partial"):
-            left_over.unlink()
+    def newest(self, warn: Callable[[str], None] = lambda text: None) -> Checkpoint | None:
+        """The newest whole checkpoint; half-written ones are removed.
+
+        Damaged ones are passed over: `warn` gets the file, why, and what the training goes on from.
+        """
+        remove_partial(self._folder)
+        passed_over: list[Torn] = []
+        found: Checkpoint | None = None
         for path in self._paths():
             try:
-                return read(path, self._identity)
-            except Torn:
-                continue
-        return None
+                found = read(path, self._identity)
+                break
+            except Torn as exc:
+                passed_over.append(exc)
+        after = f"epoch {found.state.epoch}, step {found.state.step}" if found else "an earlier result or the beginning"
+        for torn in passed_over:
+            warn(f"a checkpoint cannot be used ({torn}): training goes on from {after} and repeats what lies between")
+        return found
 
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob("checkpoint-*.npz"), reverse=True)
 
     def _write(self, path: Path, checkpoint: Checkpoint, point: str) -> Path:
-        # A worker on another machine may still be writing when its training is started anew.
-        temporary = path.with_suffix(f".{socket.gethostname()}.{os.getpid()}.partial")
-        standing = self.standing()
-        after = f"epoch {standing.epoch}, step {standing.step}" if standing else "the beginning"
-        try:
-            with room_in(self._folder, f"a checkpoint of {checkpoint.bytes / 1e6:,.1f} MB", after):
-                with temporary.open("wb") as file:
-                    write(file, checkpoint, self._identity)
-                self._commit_point(f"{point}-written")
-                temporary.replace(path)
-                flush([self._folder])
-        except (OSError, DiskFull):
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+        at = self.position()
+        after = f"epoch {at.epoch}, step {at.step}" if at else "the beginning"
+        with (
+            space_in(self._folder, f"a checkpoint of {size(checkpoint.bytes)}", after),
+            whole_file(path, durable=True) as temporary,
+        ):
+            with temporary.open("wb") as file:
+                write(file, checkpoint, self._identity)
+            self._commit_point(f"{point}-written")
         self._commit_point(f"{point}-renamed")
         return path
 
 
 @contextmanager
-def room_in(folder: Path, what: str = "the model", after: str = "the last epoch") -> Iterator[None]:
-    """Raises `DiskFull` when the disk of `folder` is full; `after` is where the training stands then."""
+def space_in(folder: Path, what: str = "the model", after: str = "the last epoch") -> Iterator[None]:
+    """Raises `DiskFull` when the disk of `folder` is full; `after` is where the training then continues."""
     try:
         yield
-    except OSError as exc:
-        if exc.errno not in _NO_ROOM:
+    except Exception as exc:  # HDF5, TensorFlow and zipfile have errors of their own for it
+        if number_of(exc) not in FULL:
             raise
-        free = shutil.disk_usage(folder).free
-        raise DiskFull(
-            f"the disk of {folder} has no room for {what}: {free / 1e6:,.1f} MB are free",
-            hint=f"Make room there; `voxelflow runs resume` then goes on after {after}.",
-        ) from exc
+        hint = f"Free space there; `voxelflow runs resume` then continues after {after}."
+        raise no_space(folder, what, hint, file_of(exc)) from exc
 
 
 def _epoch(path: Path) -> int:
@@ -215,7 +213,7 @@ def _epoch(path: Path) -> int:
 
 
 def write(file: IO[bytes], checkpoint: Checkpoint, identity: str) -> None:
-    """Write the checkpoint to an open file and wait until it is on the disk."""
+    """Write the checkpoint to an open file."""
     meta = {
         "format": 1,
         "identity": identity,
@@ -225,12 +223,11 @@ def write(file: IO[bytes], checkpoint: Checkpoint, identity: str) -> None:
         "mean": checkpoint.mean,
         "variance": checkpoint.variance,
         "confusion": checkpoint.confusion,
+        "roc": checkpoint.roc,
         "mixed_precision": checkpoint.mixed_precision,
     }
     text = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     np.savez(file, allow_pickle=False, **{_META: text}, **checkpoint.arrays)
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def read(path: Path, identity: str) -> Checkpoint:
@@ -249,7 +246,10 @@ def read(path: Path, identity: str) -> Checkpoint:
             sums=Sums(**meta["sums"]),
             history=tuple(meta["history"]),
             confusion=tuple(tuple(row) for row in meta["confusion"]),
+            roc=tuple(tuple(curve) for curve in meta.get("roc", ())),  # not in those of earlier releases
             mixed_precision=meta["mixed_precision"],
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as exc:
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise  # nothing is wrong with the file
         raise Torn(f"{path}: {exc}") from exc

@@ -1,182 +1,253 @@
-"""One training step and one evaluation step, on one device or several.
+"""What the training loop knows of a model: the contract between it and a framework.
 
-The step is our own because Keras 3's `fit` does not run under MultiWorkerMirroredStrategy. A batch is
-this process' part of the global one: it is split over the strategy's replicas in this process, each
-computes the sum of its losses over the size of the global batch, and `optimizer.apply` adds up the
-gradients of all replicas of all processes (an all-reduce before it would count them twice).
+    Framework   sets a process up, makes learners, loads published models; one folder of `nodes/` for each
+    Learner     a model with its optimizer: steps, evaluation, a state that can be saved
+    Predictor   a published model: volumes in, scores out
+
+Nothing here, nor anything else in `nodes.training`, imports a framework.
+`nodes.testing.learner.LearnerConformance` holds a learner to this contract.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DataError, UsageError
+from engine.errors import DataError, VoxelflowError
 from nodes.loaders.interface import Batch
-from nodes.loaders.into_tensorflow import tensor_of
-from nodes.training.checkpoints import Arrays
-from nodes.training.model_ends import LOGITS
-from nodes.training.objective import CLASSIFICATION, Objective
-from nodes.training.running_sums import Sums
-from nodes.training.tensorflow_setup import keras, tf
+from nodes.training.labels import Target
+from nodes.training.settings import Settings
+
+Arrays = dict[str, NDArray[Any]]
+"""A learner's state by name, as a checkpoint keeps it."""
+WEIGHT = "weight-"
+"""Begins the names of the arrays that a prediction needs, in the model's order; all others are the optimizer's."""
+FRAMEWORKS = {"keras": "nodes.tensorflow_keras.framework:KerasFramework"}
+"""Where the class of each framework is. A model's folder names one of these and can cause no other import."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Losses and scores added up over rows, exactly enough to be interrupted and continued.
+
+    `right` counts right answers; of a regression it adds up absolute errors, in deviations of the labels.
+    """
+
+    loss: float = 0.0
+    right: float = 0.0
+    rows: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.loss + other.loss, self.right + other.right, self.rows + other.rows)
+
+
+NOTHING = Sums()
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A batch in inference mode: its sums, and the logits (n, columns) and labels (n,) of its rows, those of all
-    processes in the order of the global batch."""
+    """A batch in inference mode: its sums, and the logits (n, outputs) and labels (n,) of its rows, both float32.
+
+    With several workers they are those of all, in the order of the global batch.
+    """
 
     sums: Sums
     logits: NDArray[np.float32]
     labels: NDArray[np.float32]
 
 
-class Learner:
-    """A model that `model_ends` has made, with its optimizer and what it is to learn.
+@dataclass(frozen=True)
+class Team:
+    """This process is worker `rank` of `ranks`. The first one leads: it alone reports, saves and publishes."""
 
-    `strategy` is the one the model was built under (default: the current one, a single device). It
-    may have several replicas in this process, and replicas in other processes: then all of them take
-    the same steps at the same time, and every `Sums` is over the rows of all. `class_weights`, one a class, multiply
-    the losses of training, not those of evaluation.
+    rank: int = 0
+    ranks: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def share(self, rows: int) -> int:
+        """The most rows of a global batch of `rows` that one worker has."""
+        return -(-rows // self.ranks)
+
+
+ALONE = Team()
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """What a framework must know to make a learner.
+
+    Volumes are float32 (n, *shape) in the data's own units; `mean` and `variance` (channels,) normalise them. A
+    classifier tells `classes` apart; a regression has a `target` and no classes. `class_weights`, one per class,
+    multiply the losses of training, not those of evaluation.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        *,
-        jit: bool = False,
-        strategy: tf.distribute.Strategy | None = None,
-        class_weights: Sequence[float] | None = None,
-        objective: Objective = CLASSIFICATION,
-    ) -> None:
-        self.model, self.optimizer, self.objective = model, optimizer, objective
-        self._class_weights = class_weights
-        self.strategy = strategy or tf.distribute.get_strategy()
-        # The loss is taken from the logits: from rounded probabilities it would be inexact near 0 and 1.
-        self._logits = keras.Model(model.input, model.get_layer(LOGITS).output)
-        with self.strategy.scope():
-            optimizer.build(model.trainable_variables)
-        self._train = tf.function(self._train_replicas, jit_compile=jit, autograph=False)
-        self._evaluate = tf.function(self._evaluate_replicas, autograph=False)
+    settings: Settings
+    shape: tuple[int, ...]
+    classes: int
+    target: Target | None
+    mean: tuple[float, ...]
+    variance: tuple[float, ...]
+    mixed_precision: bool = False
+    class_weights: tuple[float, ...] | None = None
 
+
+class Learner(ABC):
+    """A model with its optimizer. Equal states and equal calls give equal results, bit for bit.
+
+    With several workers, or several devices in this process, all of them make the same calls at the same time, each
+    with its part of the global batch; every result is over the rows of all, and the same for all.
+    """
+
+    model_file: ClassVar[str]
+    """Name of the file that `save` writes; `Framework.predictor` reads it."""
+    replicas: int = 1
+    """Devices that share every batch, over all processes."""
+
+    @abstractmethod
     def train(self, batch: Batch, *, learning_rate: float, global_rows: int) -> Sums:
-        """One optimizer step; the sums are over the `global_rows` of all processes' batches, before the step.
+        """Take one optimizer step on the sum of all workers' gradients of their summed losses divided by `global_rows`.
 
-        Raises `UsageError` when the device has too little memory for the batch, or no repeatable form of an
-        operation.
+        `batch` is this process' part of `global_rows` rows. Gives the sums over all of them, before the step. A loss
+        that is not a number is returned, not raised. Raises `UsageError` when the device has too little memory.
         """
-        self.optimizer.learning_rate = learning_rate
-        share = tf.constant(1 / global_rows, tf.float32)
-        try:
-            loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
-        except tf.errors.ResourceExhaustedError as exc:
-            raise UsageError(
-                f"the device has too little memory for a batch of {len(batch.rows)} volumes",
-                hint="Choose a smaller batch size or depth.",
-                parameter="batch_size",
-            ) from exc
-        except tf.errors.UnimplementedError as exc:
-            raise UsageError(
-                f"the device cannot do an operation as it is wanted: {str(exc).splitlines()[0]}",
-                hint="Set deterministic to false, or jit to false if it is on.",
-                parameter="deterministic",
-            ) from exc
-        return Sums(float(loss), float(right), global_rows)
 
+    @abstractmethod
     def evaluate(self, batch: Batch, *, rows: int) -> Evaluated:
-        """Inference mode. A batch of fewer than `rows` is filled up: one shape, one graph.
+        """Inference mode, changing nothing. `batch` has at most `rows` rows; it may be empty where others' are not."""
 
-        A process whose part of a last batch is empty takes part all the same.
-        """
-        replicas = self.strategy.num_replicas_in_sync
-        here = len(self.strategy.extended.worker_devices) if replicas > 1 else 1
-        missing = -(-rows // here) * here - len(batch.rows)
-        weights = np.ones(len(batch.rows) + missing, np.float32)
-        volumes, labels = batch.volumes, batch.labels
-        if missing:
-            weights[-missing:] = 0
-            volumes = np.concatenate([volumes, np.zeros((missing, *volumes.shape[1:]), np.float32)])
-            labels = np.concatenate([labels, np.zeros(missing, np.float32)])
-        loss, right, told = self._evaluate(self._spread(volumes), self._spread(labels), self._spread(weights))
-        table = np.asarray(told)
-        table = table[table[:, -1] == 1]
-        return Evaluated(Sums(float(loss), float(right), len(table)), table[:, :-2], table[:, -2])
-
+    @abstractmethod
     def arrays(self) -> Arrays:
-        """All weights and optimizer variables by name: what a checkpoint keeps."""
-        return {name: np.array(keras.ops.convert_to_numpy(value)) for name, value in self._variables().items()}
+        """Copies of all weights, optimizer variables and random states: what a checkpoint keeps."""
 
+    @abstractmethod
     def restore(self, arrays: Arrays) -> None:
-        """Set all variables. Raises `DataError` when they are not this model's."""
-        variables = self._variables()
-        if variables.keys() != arrays.keys() or any(
-            tuple(variable.shape) != arrays[name].shape for name, variable in variables.items()
-        ):
-            raise DataError("the training state is that of another model", hint="Run the node afresh.")
-        with self.strategy.scope():
-            for name, variable in variables.items():
-                variable.assign(arrays[name])
+        """Take the state that `arrays` gave. Raises `DataError` when it is that of another model or optimizer."""
 
-    def _variables(self) -> dict[str, Any]:
-        weights = {_weight(i): variable for i, variable in enumerate(self.model.variables)}
-        return weights | {f"optimizer-{i:04d}": variable for i, variable in enumerate(self.optimizer.variables)}
+    @abstractmethod
+    def set_weights(self, arrays: Arrays) -> None:
+        """Take only the weights, those whose names begin with `WEIGHT`. Raises `DataError` for another model's."""
 
-    def _spread(self, array: NDArray[np.float32]) -> Any:
-        if self.strategy.num_replicas_in_sync == 1:
-            return tensor_of(array)
-        # Called once for each replica of this process, in order.
-        parts = iter(np.array_split(array, len(self.strategy.extended.worker_devices)))
-        return self.strategy.experimental_distribute_values_from_function(
-            lambda place: tf.convert_to_tensor(next(parts))
-        )
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """For `model.json`: `format` 1, `parameters` (total, trainable, non_trainable) and `software` by version.
 
-    def _train_replicas(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, ...]:
-        return self._sum(self.strategy.run(self._train_step, args=(volumes, labels, share)))
+        A framework other than Keras adds its name in `FRAMEWORKS` as `framework`, and its model's file as `file`.
+        """
 
-    def _evaluate_replicas(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, ...]:
-        return self._sum(self.strategy.run(self._evaluate_step, args=(volumes, labels, weights)))
+    @abstractmethod
+    def save(self, folder: Path, *, shape: Sequence[int], metadata: Mapping[str, Any]) -> None:
+        """Write the model as `model_file`, whole and durable, and what else the framework publishes of it.
 
-    def _sum(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self.strategy.reduce(tf.distribute.ReduceOp.SUM, part, axis=None) for part in parts)
+        `shape` is that of one volume; `metadata` describes the model (task, class names, input).
+        """
 
-    def _train_step(self, volumes: Any, labels: Any, share: Any) -> tuple[Any, Any]:
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            logits = self._logits(volumes, training=True)
-            losses = self.objective.losses(labels, logits)
-            if self._class_weights is not None:
-                losses *= tf.gather(tf.constant(self._class_weights, tf.float32), tf.cast(labels, tf.int32))
-            loss = tf.reduce_sum(losses)
-            shared = loss * share
-        self.optimizer.apply(tape.gradient(shared, variables), variables)
-        return loss, tf.reduce_sum(self.objective.scores(labels, logits))
+    def single(self) -> Learner:
+        """The same model on one device, to be tested and saved; its weights are yet to be set."""
+        return self
 
-    def _evaluate_step(self, volumes: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
-        logits = self._logits(volumes, training=False)
-        losses, right = self.objective.losses(labels, logits), self.objective.scores(labels, logits)
-        told = tf.concat([tf.cast(logits, tf.float32), labels[:, tf.newaxis], weights[:, tf.newaxis]], axis=1)
-        return tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), self._in_its_place(told)
-
-    def _in_its_place(self, rows: Any) -> Any:
-        """The rows (n, columns) of one replica among zeros for those of the others, so that a sum puts all together."""
-        replicas = self.strategy.num_replicas_in_sync
-        if replicas == 1:
-            return rows
-        number, (count, columns) = tf.distribute.get_replica_context().replica_id_in_sync_group, rows.shape
-        padded = tf.pad(rows, [[number * count, (replicas - 1 - number) * count], [0, 0]])
-        return tf.ensure_shape(padded, (replicas * count, columns))
+    def digest(self) -> str:
+        """Hash of every weight's shape, type and bytes, in the model's order: equal for equal weights, bit for bit."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name, array in self.arrays().items():
+            if name.startswith(WEIGHT):
+                value = np.ascontiguousarray(array)
+                digest.update(f"{value.dtype.name}{value.shape}".encode())
+                digest.update(value.tobytes())
+        return digest.hexdigest()
 
 
-def set_weights(model: keras.Model, arrays: Arrays) -> None:
-    """Give a model the weights of a checkpoint, which may have been another one's of the same layers."""
-    for number, variable in enumerate(model.variables):
-        variable.assign(arrays[_weight(number)])
+class Predictor(ABC):
+    """A published model that sees batches of one size, so that its scores do not depend on the batch."""
+
+    @abstractmethod
+    def scores(self, volumes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32 (n, *shape) with n up to the batch size -> float32 (n, scores): the probability of each class.
+
+        A regression gives one value, in the labels' units. Raises `UsageError` when the device has too little memory.
+        """
+
+    def warm_up(self) -> None:  # noqa: B027 - not every framework compiles something first
+        """Do what the first call would do besides, so that the first batch takes as long as any other."""
 
 
-def _weight(number: int) -> str:
-    return f"weight-{number:04d}"
+class Framework(ABC):
+    """One framework in this process. Making one imports little: the framework itself comes with `load`.
+
+    Call `set_up` before the first learner or predictor, and `join` between them where workers share each batch.
+    """
+
+    title: ClassVar[str] = "the framework"
+    """Its name for people."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Import the framework, which may take seconds."""
+
+    @abstractmethod
+    def set_up(self, *, cores: int, deterministic: bool, seed: int, team: Team = ALONE) -> list[str]:
+        """Set threads, determinism and seeds of this process; gives what could not be set, in words."""
+
+    @abstractmethod
+    def join(self, addresses: Sequence[str], rank: int, warn: Callable[[str], None]) -> None:
+        """From here on share each batch with the workers at `addresses` (host:port by rank), as worker `rank`."""
+
+    @abstractmethod
+    def share_devices(self, addresses: Sequence[str], rank: int) -> None:
+        """Divide this machine's devices among its workers, before `set_up`. Raises `UsageError` with too few."""
+
+    @abstractmethod
+    def mixed_precision_pays(self) -> bool:
+        """Whether this machine's devices compute faster in bfloat16."""
+
+    @abstractmethod
+    def learner(self, spec: LearnerSpec, warn: Callable[[str], None]) -> Learner:
+        """A new learner; equal specs after equal `set_up` give equal weights. Raises `UsageError` for an unfit one."""
+
+    @abstractmethod
+    def predictor(self, file: Path, shape: Sequence[int], scores: int, batch_size: int) -> Predictor:
+        """Load a model from the file that `Learner.save` wrote, running no code from it.
+
+        It takes volumes of `shape` and gives `scores` figures. Raises `DataError` when it cannot be loaded or differs.
+        """
+
+    def lost_workers(self, exc: BaseException) -> bool:
+        """Whether the error means that another worker is gone."""
+        return False
+
+    def device_memory(self) -> int:
+        """The most bytes that this process had on one of its devices; 0 without one."""
+        return 0
+
+    def device(self) -> str:
+        """What computes: the accelerator's name, "CPU" without one."""
+        return "CPU"
+
+
+def framework_named(name: str) -> Framework:
+    """A framework by its name in `FRAMEWORKS`. Raises `DataError` for another name."""
+    if name not in FRAMEWORKS:
+        raise DataError(f"the framework {name} is not known", hint="Update Voxelflow.")
+    found: Framework = resolve_name(FRAMEWORKS[name])()
+    return found
+
+
+def starting(framework: Framework, ranks: int = 1) -> str:
+    """The name of a training's first phase."""
+    return f"Starting {framework.title}" + (f" in {ranks} processes" if ranks > 1 else "")
+
+
+class LostWorkers(VoxelflowError):
+    """The framework in a worker cannot reach another one, whose end may be the cause."""
+
+    code = "lost-others"

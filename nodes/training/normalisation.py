@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.declare.progress import enter_phase, track
 from engine.errors import DataError
-from engine.progress import track
 from nodes.loaders.interface import Reading, Source
-from nodes.loaders.order import shuffled
-from nodes.loaders.rows import RowNumbers
-from nodes.training.model_ends import volume_shape
+from nodes.loaders.rows import RowNumbers, shuffled
+from nodes.training.architecture import volume_shape
 
 SAMPLE_BYTES = 256 << 20
 """At most this much is read, as float32: 745 volumes of 360 kB, millions of voxels a channel."""
@@ -21,7 +20,7 @@ _BATCH_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Normalisation:
-    """One mean and variance a channel, over `rows` volumes. `constant` lists the channels without any spread."""
+    """One mean and variance per channel, over `rows` volumes. `constant` lists the channels without any spread."""
 
     mean: tuple[float, ...]
     variance: tuple[float, ...]
@@ -41,11 +40,11 @@ def measure(source: Source, chosen: RowNumbers) -> Normalisation:
     sample = np.sort(chosen[shuffled(len(chosen), _SAMPLE_KEY)[:count]])
     loader = source.loader(sample, Reading(max(1, min(count, _BATCH_BYTES // volume_bytes)), training=False))
     mean, spread, seen = np.zeros(channels), np.zeros(channels), 0
+    enter_phase("Measuring the input")
     batches = track(
         loader.batches(),
         total=count,
         unit="volumes",
-        label="measuring the input",
         amount=lambda batch: len(batch.rows),
     )
     for batch in batches:
@@ -54,7 +53,7 @@ def measure(source: Source, chosen: RowNumbers) -> Normalisation:
             names = source.ids(batch.rows[~finite][:3])
             raise DataError(
                 f"{', '.join(names)}: holds values that are not finite",
-                hint="Convert the volumes again with not_finite set to quarantine, or mend them.",
+                hint="Convert the volumes again with not_finite set to quarantine, or correct them.",
             )
         voxels = batch.volumes.reshape(-1, channels).astype(np.float64)
         # Joining means and squared deviations part by part keeps the digits that a sum of squares loses

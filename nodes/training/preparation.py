@@ -1,4 +1,4 @@
-"""What is known before the first step, without TensorFlow: the rows, their classes, and where to begin."""
+"""What is known before the first step, without a framework: the rows, their classes, and where to begin."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.context import TaskContext
-from engine.datasets import Dataset
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset
 from engine.errors import UsageError
 from nodes.loaders.interface import Loader, LoaderState, Reading
 from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
-from nodes.training.class_labels import NO_CLASSES, Classes, find_classes
 from nodes.training.history import best_epoch
-from nodes.training.model_ends import Target
+from nodes.training.labels import NO_CLASSES, Classes, Target, find_classes, find_target
+from nodes.training.leakage import Part
+from nodes.training.learner import ALONE, Team
 from nodes.training.normalisation import measure
-from nodes.training.number_labels import find_target
-from nodes.training.objective import CLASSIFICATION, Objective, Regression
-from nodes.training.settings import Manner, Settings
-from nodes.training.team import ALONE, Team
+from nodes.training.rows import open_parts
+from nodes.training.settings import Settings
 from nodes.training.trained_model import BEST, STATE
-from nodes.training.training_rows import Part, open_parts
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Prepared:
     settings: Settings
     team: Team
     rows: Part
-    held_back: Part | None
+    held_out: Part | None
     classes: Classes
     target: Target | None
     loader: Loader
@@ -51,34 +49,51 @@ class Prepared:
     test: Loader | None = None
 
     @property
-    def objective(self) -> Objective:
-        return Regression(self.target) if self.target is not None else CLASSIFICATION
-
-    @property
     def identity(self) -> str:
         """Hash of all that must be equal for a training state to be gone on from. Workers do not enter it."""
-        fixed = {name: value for name, value in asdict(self.settings).items() if name != "epochs"}
+        fixed = {name: value for name, value in self.settings.deciding().items() if name != "epochs"}
         text = json.dumps([fixed, len(self.classes), self.rows.source.order_identity])
         digest = hashlib.blake2b(text.encode(), digest_size=16)
         digest.update(self.rows.rows.tobytes())
-        if self.held_back is not None:
-            digest.update(self.held_back.source.rows.identity().encode() + self.held_back.rows.tobytes())
+        if self.held_out is not None:
+            digest.update(self.held_out.source.rows.identity().encode() + self.held_out.rows.tobytes())
         return digest.hexdigest()
 
-    def checkpoints(self, ctx: TaskContext, manner: Manner) -> Checkpoints:
+    def checkpoints(self, ctx: TaskContext) -> Checkpoints:
         return Checkpoints(
             ctx.scratch,
             self.identity,
-            every_s=manner.checkpoint_every_s,
-            every_steps=manner.checkpoint_every_steps,
-            kept=manner.keep_checkpoints,
+            every_s=self.settings.checkpoint_every_s,
+            every_steps=self.settings.checkpoint_every_steps,
+            kept=self.settings.keep_checkpoints,
             best_by=self.settings.best_by,
             commit_point=ctx.commit_point,
         )
 
     def begin(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint:
-        """The newest checkpoint, the state of a finished training of fewer epochs, or the very start."""
-        return checkpoints.newest() or self._shorter(checkpoints, ctx) or self._first(ctx)
+        """The newest checkpoint, the state of a finished training, or the very start.
+
+        A training that was finished and has lost some of its files needs no step again, while its state is whole.
+        """
+        return (
+            checkpoints.newest(ctx.warn)
+            or self._finished(checkpoints, ctx)
+            or self._shorter(checkpoints, ctx)
+            or self._first(ctx)
+        )
+
+    def _finished(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint | None:
+        if not (ctx.out / STATE).is_file():
+            return None
+        try:
+            state = read(ctx.out / STATE, self.identity)
+            if self.settings.keep == "best" and best_epoch(state.history, self.settings.best_by):
+                checkpoints.take_over_best(ctx.out / BEST, state)
+        except Torn as exc:
+            ctx.info(f"the model that was here is trained again ({exc})")
+            return None
+        checkpoints.take_over(ctx.out / STATE, state)
+        return state
 
     def _shorter(self, checkpoints: Checkpoints, ctx: TaskContext) -> Checkpoint | None:
         result = ctx.extends.get("out")
@@ -112,16 +127,26 @@ def prepare(
 ) -> Iterator[Prepared]:
     """Open the data; it is closed at the end. Raises `DataError` for data that cannot be trained on."""
     share = settings.validation_share
-    with open_parts(data, validation, test, loader=settings.loader, share=share, ctx=ctx) as parts:
-        rows, held_back = parts.training, parts.validation
+    opening = open_parts(
+        data,
+        validation,
+        test,
+        loader=settings.loader,
+        share=share,
+        group=settings.validation_group,
+        ctx=ctx,
+        verify=settings.verify,
+    )
+    with opening as parts:
+        rows, held_out = parts.training, parts.validation
         wanted = settings.judged_by_validation
-        if held_back is None and wanted:
+        if held_out is None and wanted:
             raise UsageError(
                 f"{wanted} is decided by validation volumes, and there are none",
                 hint="Raise validation_share, or wire labelled volumes to validation.",
                 parameter=wanted,
             )
-        others = [part.labels for part in (held_back, parts.test) if part is not None]
+        others = [part.labels for part in (held_out, parts.test) if part is not None]
         labels = np.concatenate([np.empty(0, np.float32), *others])
         classes, target = _answers(rows, labels, settings, data.uri)
         for remark in classes.remarks():
@@ -135,11 +160,11 @@ def prepare(
             settings,
             team,
             rows,
-            held_back,
+            held_out,
             classes,
             target,
             loader,
-            held_back.source.loader(held_back.rows, _reading(settings, team, training=False)) if held_back else None,
+            held_out.source.loader(held_out.rows, _reading(settings, team, training=False)) if held_out else None,
             test,
             parts.test.source.loader(parts.test.rows, Reading(team.share(settings.batch_size), training=False))
             if parts.test
@@ -148,7 +173,7 @@ def prepare(
 
 
 def _answers(rows: Part, others: NDArray[np.float32], settings: Settings, where: str) -> tuple[Classes, Target | None]:
-    """What the labels mean: the classes, or what a regression tells. `others` are those not trained on."""
+    """What the labels mean: the classes, or the numbers that a regression learns. `others` are those not trained on."""
     if settings.task == "regression":
         if settings.for_classes_only:
             raise UsageError(

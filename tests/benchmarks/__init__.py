@@ -1,9 +1,12 @@
-"""Side by side: Voxelflow, what people would use instead, and the limit of the machine, on the same data.
-
-    python -m tests.benchmarks NAME [options]        (`--help` lists the names)
+"""Benchmarks: `python -m tests.benchmarks NAME`. README.md beside this file says what each measures.
 
 A name is a module here with a docstring whose first line says what is measured, `add_options(parser)`, and
-`run(options, folder) -> Report`. Most of them are a race (`race`): contenders in processes of their own take turns, in
-another order every round, and all must have delivered the same bytes. A figure without its neighbours of the same
-round says little about anything but the machine.
+`run(options, folder) -> Report`. `race` runs contenders, `data` makes what they read and compares what they deliver,
+`pipelines` runs our nodes, `readers` are the loaders and their peers, `reports` prints and keeps what was found.
 """
+
+import sys
+from pathlib import Path
+
+# As for pytest: the tests' helpers.
+sys.path.append(str(Path(__file__).parents[1] / "support"))

@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = ("ingest", "compact", "load", "feed", "train", "scale", "storage", "editor", "spark_backend")
+_DATA = ("ingest", "cut", "compact", "load", "feed", "chain", "train", "scale", "storage", "experiment")
+NAMES = (*_DATA, "advisor", "editor", "spark_backend", "gpu")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,11 +22,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 0 if given in (["-h"], ["--help"]) else 2
     name, *rest = given
     module = importlib.import_module(f"tests.benchmarks.{name}")
-    if not hasattr(module, "add_options"):
-        # A script that has its own command line and prints its own tables.
-        sys.argv = [f"python -m tests.benchmarks {name}", *rest]
-        module.main()
-        return 0
     parser = argparse.ArgumentParser(
         prog=f"python -m tests.benchmarks {name}",
         description=module.__doc__,

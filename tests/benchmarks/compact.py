@@ -9,13 +9,20 @@ stops. The limit is copying the bytes.
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.race import Entry, race
+import numpy as np
+
+from tests.benchmarks.data import SourceFiles, add_data_options, digest_of_table, make, shape_of
+from tests.benchmarks.race import Contender, Entry, race, sync, timed
 from tests.benchmarks.reports import Aim, Report, aim_of
-from tests.benchmarks.source_files import add_data_options, make, shape_of
 
-_HOME = "tests.benchmarks.compact_contenders"
+TARGET_MB = 78
 LIMIT = "copy the bytes; fsync"
 DEFAULTS = "delta-rs, defaults"
 
@@ -27,27 +34,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
-    from tests.benchmarks.compact_contenders import make_table
-
     source = make(folder / "volumes", options.volumes, shape_of(options.shape), options.seed)
     small = folder / "small"
     make_table(small, source, options.per_file)
     for path in source.folder.iterdir():
         path.unlink()
 
-    def entry(name: str, kind: str, program: str, **more: object) -> Entry:
+    def entry(name: str, kind: str, program: type[Contender], **more: object) -> Entry:
         home = folder / "".join(c if c.isalnum() else "-" for c in name)
         arguments = {"table": str(small), "home": str(home), **more}
-        return Entry(name, kind, f"{_HOME}:{program}", arguments)  # type: ignore[arg-type]
+        return Entry(name, kind, program, arguments)  # type: ignore[arg-type]
 
     races = []
     for cold in (False,) if options.no_cold else (False, True):
         entries = [
-            entry(LIMIT, "limit", "Copy", sync=True),
-            entry("copy the bytes", "limit", "Copy", sync=False),
-            entry("ours", "ours", "Ours", cold=cold),
-            entry(DEFAULTS, "peer", "DeltaRs", tuned=False),
-            entry("delta-rs, tuned", "peer", "DeltaRs", tuned=True),
+            entry(LIMIT, "limit", Copy, sync=True),
+            entry("copy the bytes", "limit", Copy, sync=False),
+            entry("ours", "ours", Ours, cold=cold),
+            entry(DEFAULTS, "peer", DeltaRs, tuned=False),
+            entry("delta-rs, tuned", "peer", DeltaRs, tuned=True),
         ]
         title = f"compact, {'from the disk' if cold else 'files in the page cache'}"
         settings = {"rounds": options.rounds, "seed": options.seed, "folder": folder, "cold": cold}
@@ -59,3 +64,145 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         Aim("compact: peak memory of the task, MB", warm["ours"].peak / 1e6, 500, at_most=True),
     ]
     return Report("compact", races, aims=aims)
+
+
+def make_table(folder: Path, source: SourceFiles, per_file: int) -> None:
+    """A Delta table in the volume layout with `per_file` volumes in each file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from deltalake import DeltaTable, convert_to_deltalake
+
+    from engine.declare.datasets import VolumeSpec
+    from nodes.volume_file.layout import properties, schema, writer_options
+
+    spec = VolumeSpec(shape=source.shape, dtype="float32", classes=("0", "1"))
+    columns = schema(spec)
+    folder.mkdir()
+    for first in range(0, len(source.paths), per_file):
+        paths = source.paths[first : first + per_file]
+        row = {
+            "id": [path.name for path in paths],
+            "label": pa.array([int(path.stem) % 2 for path in paths], pa.float32()),
+            "volume": [np.load(path).tobytes() for path in paths],
+        }
+        with pq.ParquetWriter(folder / f"{first:07d}.parquet", columns, **writer_options()) as writer:
+            writer.write_table(pa.table(row, schema=columns), row_group_size=64)
+    convert_to_deltalake(str(folder))
+    DeltaTable(str(folder)).alter.set_table_properties(properties(spec), raise_if_not_exists=False)
+
+
+class _Compaction(Contender):
+    """Each round compacts a table of its own: the same data files by hard links, and a copy of the log."""
+
+    def __init__(self, table: str, home: str) -> None:
+        self._source, self.home = Path(table), Path(home)
+        self.small = sorted(self._source.glob("*.parquet"))
+        self.amount = sum(path.stat().st_size for path in self.small) / 1e6
+
+    @property
+    def table(self) -> Path:
+        return self.home / "table"
+
+    def files(self) -> Iterable[str | Path]:
+        return self.small
+
+    def round(self, number: int) -> dict[str, Any]:
+        self.table.mkdir(parents=True)
+        for path in self.small:
+            os.link(path, self.table / path.name)
+        shutil.copytree(self._source / "_delta_log", self.table / "_delta_log")
+        return {"amount": self.amount} | self.compact()
+
+    def compact(self) -> dict[str, Any]:
+        """What the round answers; `seconds` among it."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        from deltalake import DeltaTable
+
+        if len(self.small) > 1 and len(DeltaTable(self.table).file_uris()) >= len(self.small):
+            raise ValueError(f"{self.table} was not compacted")
+        return digest_of_table(str(self.table))
+
+    def tidy(self) -> None:
+        shutil.rmtree(self.table)
+
+
+class Copy(_Compaction):
+    """All bytes of the small files into one, in one stream."""
+
+    def __init__(self, table: str, home: str, sync: bool) -> None:
+        super().__init__(table, home)
+        self._sync = sync
+
+    def compact(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {"peak": 0}  # another program's
+        names = b"\0".join(bytes(path) for path in self.small)
+        with timed(answer), (self.table / "all").open("wb") as sink:
+            subprocess.run(["xargs", "-0", "cat"], input=names, stdout=sink, check=True)
+            if self._sync:
+                os.fsync(sink.fileno())
+        return answer
+
+    def digest(self) -> str:
+        """The table is as it was; what was copied must be its files' bytes."""
+        with (self.table / "all").open("rb") as copied:
+            for path in self.small:
+                data = path.read_bytes()
+                if copied.read(len(data)) != data:
+                    raise ValueError(f"the copy of {path} differs")
+        return digest_of_table(str(self.table))
+
+
+class Ours(_Compaction):
+    """`voxelflow run` of OptimizeDelta."""
+
+    reads_itself = False
+
+    def __init__(self, table: str, home: str, cold: bool = False) -> None:
+        from engine.document.pipeline import Node
+        from tests.benchmarks.pipelines import Benchwork, chain
+
+        super().__init__(table, home)
+        self._work = Benchwork(self.home / "workspace")
+        boxes = [
+            Node(id="there", type="TableAt", params={"folder": str(self.table)}),
+            Node(id="settle", type="SettleDelta", params={"drop": str(self.table) if cold else ""}),
+            Node(id="optimize", type="OptimizeDelta", params={"target_file_mb": TARGET_MB}),
+        ]
+        self._document = chain("compact", boxes)
+
+    def compact(self) -> dict[str, Any]:
+        # The table is another one every time, at the same place.
+        self._work.clean()
+        span = self._work.run(self._document).tasks["optimize"]
+        return {"seconds": span.seconds, "peak": span.peak}
+
+    def close(self) -> None:
+        self._work.close()
+
+
+class DeltaRs(_Compaction):
+    """`DeltaTable.optimize.compact`: with its defaults, or `tuned` to keep the layout and to use small row groups."""
+
+    def __init__(self, table: str, home: str, tuned: bool) -> None:
+        super().__init__(table, home)
+        self._tuned = tuned
+
+    def compact(self) -> dict[str, Any]:
+        from deltalake import ColumnProperties, DeltaTable, WriterProperties
+
+        table = DeltaTable(self.table)
+        options: dict[str, Any] = {}
+        if self._tuned:
+            plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+            properties = WriterProperties(
+                compression="UNCOMPRESSED", max_row_group_size=64, default_column_properties=plain
+            )
+            options = {"writer_properties": properties, "target_size": TARGET_MB * 1_000_000}
+        before = set(self.table.glob("*.parquet"))
+        answer: dict[str, Any] = {}
+        with timed(answer):
+            table.optimize.compact(**options)
+            sync(set(self.table.glob("*.parquet")) - before)
+        return answer

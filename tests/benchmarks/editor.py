@@ -1,7 +1,5 @@
 """How the editor feels, measured in a real Chromium against a real studio, each figure beside its peer.
 
-    python -m tests.benchmarks editor [--rounds 5] [--seconds 5] [--only ready frames run traffic]
-
 ready    from navigation to a canvas with its nodes, beside a Streamlit page that shows one word
 frames   frames a second while a node is dragged and while the canvas is moved, with 50, 200 and 500
          nodes, beside an empty page under the same mouse
@@ -30,16 +28,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
 from browser import FLAGS, SIZE, chromium
 from building import box, pipeline
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from studio import StudioServer
 
-from engine.events import Progress
-from engine.pipeline import Pipeline, Position, dump, write_pipeline
-from engine.runs import RunStore
+from engine.declare.events import Progress
+from engine.document.pipeline import Pipeline, Position, dump, write_pipeline
+from engine.store.runs import RunStore
 from tests.benchmarks.reports import Report, Table
 
 PROMISE_S = 1.0
@@ -147,7 +143,7 @@ def measure_ready(browser: Browser, folder: Path, rounds: int) -> None:
                 page.context.close()
     for what, pick in (("first visit of the server", lambda t: t[0]), ("later", lambda t: statistics.median(t[1:]))):
         ours, peer = pick(taken["editor"]), pick(taken["bare Streamlit page"])
-        tell(f"editor ready, {what}", f"{ours:.2f} s", f"bare Streamlit page {peer:.2f} s", f"{ours / peer:.2f}")
+        report(f"editor ready, {what}", f"{ours:.2f} s", f"bare Streamlit page {peer:.2f} s", f"{ours / peer:.2f}")
 
 
 @contextmanager
@@ -188,7 +184,7 @@ def measure_frames(browser: Browser, folder: Path, seconds: float) -> None:
                 rate, slow = circle(page, middle if what == "node dragged" else empty_point, seconds)
                 if moved.evaluate("e => e.style.transform") == before:
                     raise SystemExit(f"{what}: nothing moved, so nothing was measured")
-                tell(
+                report(
                     f"{what}, {count} nodes",
                     f"{rate:.0f} frames/s (95% of frames within {slow:.0f} ms)",
                     f"empty page {peer:.0f} frames/s",
@@ -242,7 +238,7 @@ def measure_run(browser: Browser, folder: Path, rounds: int) -> None:
                 shown = [at for state, done, at in seen if state == "running" and done >= event.done]
                 lags += [shown[0] - event.time] if shown else []
             store.close()
-    tell(
+    report(
         "Run pressed to first node running",
         f"{statistics.median(pressed_to_pixel):.2f} s",
         f"engine alone {statistics.median(engine):.2f} s",
@@ -250,7 +246,7 @@ def measure_run(browser: Browser, folder: Path, rounds: int) -> None:
     )
     lags.sort()
     usual, late = statistics.median(lags), lags[int(len(lags) * 0.95)]
-    tell(
+    report(
         "progress event to pixel", f"{usual:.2f} s (95% within {late:.2f} s, {len(lags)} events)",
         f"promised {PROMISE_S:.0f} s", f"{usual / PROMISE_S:.2f}",
     )  # fmt: skip
@@ -312,18 +308,18 @@ def measure_traffic(browser: Browser, folder: Path, seconds: float) -> None:
             live = traffic.during(2 * seconds)
             page.context.close()
         for what, (received, sent) in (("idle", idle), ("run live", live)):
-            tell(
+            report(
                 f"websocket, {what}, {count} nodes", f"{received:,.0f} bytes/s in, {sent:,.0f} out",
                 f"pipeline sent twice a second {again:,}", f"{received / again:.3f}",
             )  # fmt: skip
-        tell(f"websocket, opening {count} nodes", f"{opening:,} bytes in", "", "")
+        report(f"websocket, opening {count} nodes", f"{opening:,} bytes in", "", "")
 
 
-_told: list[tuple[str, str, str, str]] = []
+_rows: list[tuple[str, str, str, str]] = []
 
 
-def tell(figure: str, measured: str, peer: str, ratio: str) -> None:
-    _told.append((figure, measured, peer, ratio))
+def report(figure: str, measured: str, peer: str, ratio: str) -> None:
+    _rows.append((figure, measured, peer, ratio))
     print(f"{figure}: {measured}, {peer}, {ratio}", file=sys.stderr, flush=True)
 
 
@@ -349,4 +345,4 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
             measure_traffic(browser, folder, options.seconds)
         title = f"Chromium {browser.version}, {os.cpu_count()} cores"
         browser.close()
-    return Report("editor", tables=[Table(title, ["figure", "measured", "beside", "ratio"], _told)])
+    return Report("editor", tables=[Table(title, ["figure", "measured", "beside", "ratio"], _rows)])

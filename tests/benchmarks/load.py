@@ -10,11 +10,21 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tests.benchmarks.data import ReadingData, add_reading_options, prepare
 from tests.benchmarks.race import Entry, Race, race
-from tests.benchmarks.reading_data import ReadingData, add_reading_options, prepare
+from tests.benchmarks.readers import (
+    ArrowDataset,
+    Memcpy,
+    Memmap,
+    NpLoad,
+    OurLoader,
+    Petastorm,
+    Polars,
+    Reader,
+    TFRecord,
+)
 from tests.benchmarks.reports import Aim, Report, aim_of
 
-_HOME = "tests.benchmarks.readers"
 LIMIT = "memcpy, one thread"
 
 
@@ -45,28 +55,29 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 def _race(options: argparse.Namespace, folder: Path, data: ReadingData, to: str, *, cold: bool) -> Race:
     seconds = 0.0 if cold else options.seconds
 
-    def entry(name: str, kind: str, program: str, **more: object) -> Entry:
+    def entry(name: str, kind: str, program: type[Reader], **more: object) -> Entry:
         arguments = {"data": data.as_json(), "to": to, "seconds": seconds, **more}
-        return Entry(name, kind, f"{_HOME}:{program}", arguments)  # type: ignore[arg-type]
+        return Entry(name, kind, program, arguments)  # type: ignore[arg-type]
 
     entries = [
-        entry(LIMIT, "limit", "Memcpy"),
-        entry("ours, arrow", "ours", "OurLoader", loader="arrow"),
-        entry("ours, npy", "ours", "OurLoader", loader="npy"),
-        entry("petastorm", "peer", "Petastorm"),
-        entry("TFRecord, shuffled", "peer", "TFRecord", shuffled=True),
-        entry("TFRecord, sequential", "peer", "TFRecord", shuffled=False),
-        entry("np.load + stack", "peer", "NpLoad"),
+        entry(LIMIT, "limit", Memcpy),
+        entry("ours, arrow", "ours", OurLoader, loader="arrow"),
+        entry("ours, arrow, unverified", "ours", OurLoader, loader="arrow", verify=False),
+        entry("ours, npy", "ours", OurLoader, loader="npy"),
+        entry("petastorm", "peer", Petastorm),
+        entry("TFRecord, shuffled", "peer", TFRecord, shuffled=True),
+        entry("TFRecord, sequential", "peer", TFRecord, shuffled=False),
+        entry("np.load + stack", "peer", NpLoad),
     ]
     if to == "tensorflow":
-        entries.append(entry("ours, arrow, eager tensors", "ours", "OurLoader", loader="arrow", eager=True))
+        entries.append(entry("ours, arrow, eager tensors", "ours", OurLoader, loader="arrow", eager=True))
     else:
         entries += [
-            entry("memcpy into new buffers", "limit", "Memcpy", fresh=True),
-            entry("np.memmap, random", "limit", "Memmap"),
-            entry("ours, petastorm", "ours", "OurLoader", loader="petastorm"),
-            entry("polars scan_delta, in order", "peer", "Polars"),
-            entry("pyarrow dataset, in order", "peer", "ArrowDataset"),
+            entry("memcpy into new buffers", "limit", Memcpy, fresh=True),
+            entry("np.memmap, random", "limit", Memmap),
+            entry("ours, petastorm", "ours", OurLoader, loader="petastorm"),
+            entry("polars scan_delta, in order", "peer", Polars),
+            entry("pyarrow dataset, in order", "peer", ArrowDataset),
         ]
     if cold:  # what is in memory already has nothing to fetch, and stays for comparison
         entries = [e for e in entries if e.name != "memcpy into new buffers"]

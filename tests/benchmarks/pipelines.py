@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks.race import ROOT
 
 if TYPE_CHECKING:
-    from engine.datasets import Dataset
-    from engine.events import Event
-    from engine.pipeline import Pipeline
-    from engine.runs import RunStore
+    from engine.declare.datasets import Dataset
+    from engine.declare.events import Event
+    from engine.document.pipeline import Pipeline
+    from engine.store.runs import RunStore
 
 _OWN_NODES = '''
 import os
@@ -53,10 +53,13 @@ def settle_delta(data: VolumeDelta, *, drop: str = "") -> VolumeDelta:
 
 
 def _settle(data, drop):
+    me = psutil.Process()
+    # A worker's arguments: the workspace, and a number of its own.
+    run = me.cmdline()[:-1]
     busy, since = -1.0, time.monotonic()
     while time.monotonic() < since + 0.5:
         time.sleep(0.05)
-        others = [p for p in psutil.Process().parent().children() if p.pid != os.getpid()]
+        others = [p for p in me.parent().children() if p != me and p.cmdline()[:-1] == run]
         now = sum(sum(p.cpu_times()[:2]) for p in others)
         if now > busy + 0.02:
             busy, since = now, time.monotonic()
@@ -70,7 +73,7 @@ def _settle(data, drop):
 @node("TableAt", version=1, category="Benchmarks")
 def table_at(*, folder: str) -> VolumeDelta:
     """Name a Delta table."""
-    from nodes.delta.delta_table import open_table
+    from nodes.table.snapshot import open_table
 
     return open_table(folder).reference(folder)
 '''
@@ -100,21 +103,23 @@ class Ran:
 
 
 class Benchwork:
-    """A workspace in `folder` with our two nodes, trusted."""
+    """A workspace in `folder` with the nodes above, and `more_nodes` as the text of a module, trusted."""
 
-    def __init__(self, folder: Path) -> None:
-        from engine.runs import RunStore
+    def __init__(self, folder: Path, more_nodes: str = "") -> None:
+        from engine.store.runs import RunStore
         from engine.workspace import open_workspace, trust
 
         self.workspace = open_workspace(folder)
         (self.workspace.my_nodes / "benchmark_nodes.py").write_text(_OWN_NODES)
+        if more_nodes:
+            (self.workspace.my_nodes / "more_nodes.py").write_text(more_nodes)
         trust(self.workspace)
         self.store: RunStore = RunStore(self.workspace)
 
     def run(self, document: Pipeline, *, profile: str = "local", fresh: bool = False) -> Ran:
         """`voxelflow run` to its end. Raises `RuntimeError` with what it said when it fails."""
-        from engine.events import Facts
-        from engine.pipeline import write_pipeline
+        from engine.declare.events import Facts
+        from engine.document.pipeline import write_pipeline
 
         path = self.workspace.pipelines / f"{document.name}.json"
         write_pipeline(document, path)
@@ -156,7 +161,7 @@ class Benchwork:
 
 def etl(source: Path, *, settle: bool = False, drop: str = "", target_file_mb: int = 78) -> Pipeline:
     """A folder through the three storage nodes. `settle` puts `Settle` between them; `drop`: see there."""
-    from engine.pipeline import Node
+    from engine.document.pipeline import Node
 
     boxes = [Node(id="volumes", type="VolumeFolder", params={"folder": str(source)})]
     storage = [
@@ -175,13 +180,13 @@ def etl(source: Path, *, settle: bool = False, drop: str = "", target_file_mb: i
 def chain(name: str, boxes: list[Any]) -> Pipeline:
     """Nodes wired one after the other: the output `out` of each goes to the first port of the next."""
     import voxelflow
-    from engine.pipeline import Edge, Pipeline
+    from engine.document.pipeline import Edge, Pipeline
 
-    ports = {"SettleFiles": "data", "SettleParquet": "data", "SettleDelta": "data"}
+    ports = {"SettleFiles": "data", "SettleParquet": "data", "SettleDelta": "data", "FilePerVolume": "files"}
     catalog = voxelflow.catalog()
     edges = []
     for one, other in pairwise(boxes):
         node_type = catalog.find(other.type)
         port = ports.get(other.type) or (node_type.inputs[0].name if node_type else "")
         edges.append(Edge.model_validate({"from": f"{one.id}.out", "to": f"{other.id}.{port}"}))
-    return Pipeline(name=name, nodes=boxes, edges=edges)
+    return Pipeline(name=name, nodes=tuple(boxes), edges=tuple(edges))

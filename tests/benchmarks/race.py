@@ -1,7 +1,14 @@
-"""Contenders take turns, in another order every round; what counts is the ratio within a round."""
+"""A race: contenders in processes of their own take turns, in another order every round; what counts are ratios.
+
+    python -m tests.benchmarks.race MODULE:CLASS '{"argument": ...}'
+
+is a contender's process: it reads orders as JSON lines and answers each with one. What libraries print goes to the
+standard error.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -9,8 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,16 +26,100 @@ from typing import Any, Literal
 ROOT = Path(__file__).parents[2]
 
 
+# --- what takes part ---------------------------------------------------------------------------
+
+
+class Contender:
+    """What takes part in a race. Subclasses do their preparations in `__init__`, which nobody times."""
+
+    reads_itself = True
+    """Whether this process, or one that it waits for, reads the files: then what came from the disk is known."""
+
+    def round(self, number: int) -> dict[str, Any]:
+        """Do the work once. `amount` and `seconds` of the answer make the rate; the rest is reported beside it."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Of what the last round delivered, or of what any round delivers, if that is the same."""
+        raise NotImplementedError
+
+    def files(self) -> Iterable[str | Path]:
+        """The files that the work reads: what a cold round must not find in the page cache."""
+        return ()
+
+    def tidy(self) -> None:
+        """After a round and its digest: remove what it has written."""
+
+    def close(self) -> None:
+        """Nothing follows."""
+
+
+# --- measuring ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def timed(answer: dict[str, Any]) -> Iterator[None]:
+    """Put the seconds that the block takes into `answer`."""
+    began = time.perf_counter()
+    yield
+    answer["seconds"] = time.perf_counter() - began
+
+
+def peak_bytes(process: int | str = "self") -> int:
+    """The most resident memory the process ever had (since `forget_peak`); 0 when it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def forget_peak() -> None:
+    """Let `peak_bytes` of this process count from now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def disk_reads() -> int:
+    """Bytes that this process and its ended children have fetched from the disk: none for what was cached."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
+
+
+def drop(paths: Iterable[str | Path]) -> None:
+    """Take the files out of the page cache. Pages that some process has mapped stay."""
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # dirty pages would stay
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+def sync(paths: Iterable[str | Path]) -> None:
+    """Make files and the folders they lie in durable."""
+    files = [Path(path) for path in paths]
+    for path in (*files, *{path.parent for path in files}):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# --- the race ----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One contender of a race: the class `program` ("module:Class") made with `arguments`.
+    """One contender of a race: the class `program`, made with `arguments` in a process of its own.
 
     `delivers` names what its digest must be equal among; "" for a limit that delivers nothing to be compared.
     """
 
     name: str
     kind: Literal["ours", "peer", "limit"]
-    program: str
+    program: type[Contender]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     delivers: str = "all"
     rounds: int = 1_000
@@ -35,8 +127,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One contender's rounds: `rates` in the race's unit by round; `answers` all else it told."""
+class Result:
+    """One contender's rounds: `rates` in the race's unit by round; `answers` all else it reported."""
 
     name: str
     kind: str
@@ -72,10 +164,10 @@ class Race:
     title: str
     unit: str
     limit: str
-    standings: tuple[Standing, ...]
+    results: tuple[Result, ...]
 
-    def __getitem__(self, name: str) -> Standing:
-        return next(standing for standing in self.standings if standing.name == name)
+    def __getitem__(self, name: str) -> Result:
+        return next(result for result in self.results if result.name == name)
 
     def ratio(self, one: str, other: str) -> Ratio:
         """How many times the rate of `other` that of `one` is, in the rounds that both ran."""
@@ -85,8 +177,8 @@ class Race:
 
     @property
     def ours(self) -> str:
-        """The contender that the others' shortfall is told against: ours that stands first."""
-        return next(standing.name for standing in self.standings if standing.kind == "ours")
+        """The contender that the others are compared with: the first of ours."""
+        return next(result.name for result in self.results if result.kind == "ours")
 
 
 def race(
@@ -111,56 +203,65 @@ def race(
     found: dict[str, list[dict[str, Any]]] = {entry.name: [] for entry in entries}
     rates: dict[str, dict[int, float]] = {entry.name: {} for entry in entries}
     with ExitStack() as stack:
-        seats = [stack.enter_context(Seat(entry, folder)) for entry in entries]
+        processes = [stack.enter_context(Process(entry, folder)) for entry in entries]
         if warm_up:
-            _check_digests(title, seats)
+            _check_digests(title, processes)
         for number in range(1, rounds + 1):
-            for seat in order.sample(seats, len(seats)):
-                if number > seat.entry.rounds:
+            for process in order.sample(processes, len(processes)):
+                if number > process.entry.rounds:
                     continue
                 # Nobody pays for what others left to be written.
                 os.sync()
-                answer = seat.ask("round", round=number, cold=cold)
-                seat.ask("tidy")
-                found[seat.entry.name].append(answer)
-                rates[seat.entry.name][number] = answer.get("rate") or answer["amount"] / answer["seconds"]
+                answer = process.ask("round", round=number, cold=cold)
+                process.ask("tidy")
+                found[process.entry.name].append(answer)
+                rates[process.entry.name][number] = answer.get("rate") or answer["amount"] / answer["seconds"]
             print(f"{title}: round {number} of {rounds}", file=sys.stderr, flush=True)
-    standings = tuple(Standing(e.name, e.kind, rates[e.name], found[e.name]) for e in entries)
-    return Race(title, unit, limit, standings)
+    results = tuple(Result(e.name, e.kind, rates[e.name], found[e.name]) for e in entries)
+    return Race(title, unit, limit, results)
 
 
-def _check_digests(title: str, seats: Sequence[Seat]) -> None:
+def _check_digests(title: str, processes: Sequence[Process]) -> None:
     digests: dict[str, dict[str, str]] = {}
-    for seat in seats:
+    for process in processes:
         began = time.perf_counter()
-        seat.ask("round", round=0, cold=False)
-        if seat.entry.delivers:
-            digests.setdefault(seat.entry.delivers, {})[seat.entry.name] = seat.ask("digest")["digest"]
-        seat.ask("tidy")
-        print(f"{title}: {seat.entry.name} took {time.perf_counter() - began:.1f} s to warm up", file=sys.stderr)
+        process.ask("round", round=0, cold=False)
+        if process.entry.delivers:
+            digests.setdefault(process.entry.delivers, {})[process.entry.name] = process.ask("digest")["digest"]
+        process.ask("tidy")
+        print(f"{title}: {process.entry.name} took {time.perf_counter() - began:.1f} s to warm up", file=sys.stderr)
     for what, delivered in digests.items():
         if len(set(delivered.values())) != 1:
             lines = "\n".join(f"  {name}: {digest}" for name, digest in delivered.items())
             raise SystemExit(f"{title}: not everybody delivered the same ({what}):\n{lines}")
 
 
-class Seat:
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+class Process:
     """The parent's end of a contender's process."""
 
     def __init__(self, entry: Entry, folder: Path) -> None:
         self.entry = entry
         log = folder / "logs" / ("".join(c if c.isalnum() else "-" for c in entry.name) + ".log")
         log.parent.mkdir(exist_ok=True)
+        program = f"{entry.program.__module__}:{entry.program.__qualname__}"
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.benchmarks.contender", entry.program, json.dumps(entry.arguments)],
+                [sys.executable, "-m", "tests.benchmarks.race", program, json.dumps(entry.arguments)],
                 cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def ask(self, what: str, **order: Any) -> dict[str, Any]:
-        """Give an order and wait for its answer. Raises `SystemExit` with what the contender said of its end."""
+        """Give an order and wait for its answer. Raises `SystemExit` with what the contender reported."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": what, **order}) + "\n")
         self._process.stdin.flush()
@@ -174,7 +275,7 @@ class Seat:
             raise SystemExit(f"{self.entry.name} failed:\n{answer['error']}\n{self._log.read_text()[-2000:]}")
         return answer
 
-    def __enter__(self) -> Seat:
+    def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -189,5 +290,49 @@ class Seat:
         self._process.stdout.close()
 
 
-def _short(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+# --- a contender's process ---------------------------------------------------------------------
+
+
+def _turn(contender: Contender, order: dict[str, Any]) -> dict[str, Any]:
+    if order["cold"]:
+        drop(contender.files())
+    forget_peak()
+    reads = disk_reads()
+    answer = contender.round(order["round"])
+    # A contender whose work is done by processes of its own reports their peak itself.
+    answer = {"peak": peak_bytes()} | answer
+    if order["cold"] and contender.reads_itself:
+        answer["beside"] = {"MB from disk": (disk_reads() - reads) / 1e6} | answer.get("beside", {})
+    return answer
+
+
+def _serve(name: str, arguments: dict[str, Any]) -> None:
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(**answer: Any) -> None:
+        print(json.dumps(answer), file=channel, flush=True)
+
+    try:
+        module, _, kind = name.partition(":")
+        contender: Contender = getattr(importlib.import_module(module), kind)(**arguments)
+        say(ready=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            if order["do"] == "round":
+                say(**_turn(contender, order))
+            elif order["do"] == "digest":
+                say(digest=contender.digest())
+            else:
+                contender.tidy()
+                say(tidy=True)
+        contender.close()
+    except BaseException:
+        say(error=traceback.format_exc())
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], json.loads(sys.argv[2]))
+    # Whatever threads a library left behind, nothing is waited for.
+    sys.stderr.flush()
+    os._exit(0)

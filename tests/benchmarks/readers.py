@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.contender import Contender
-from tests.benchmarks.digests import Digest
-from tests.benchmarks.reading_data import ReadingData
+from tests.benchmarks.data import Digest, ReadingData
+from tests.benchmarks.race import Contender
 
 Batches = Iterator[tuple[Any, np.ndarray]]
 SHUFFLE_ROWS = 512
@@ -98,11 +97,14 @@ def tensorflow() -> Any:
 class OurLoader(Reader):
     """A loader of ours through the interface that TrainResNet3D uses, on what our nodes have made.
 
-    Into TensorFlow it goes as `tf.data`, or with `eager` as the training step takes its batches.
+    Into TensorFlow it goes as `tf.data`, or with `eager` as the training step takes its batches. `verify` as in
+    `voxelflow.load`.
     """
 
-    def __init__(self, data: dict[str, Any], loader: str, eager: bool = False, **more: Any) -> None:
-        self._name, self._eager = loader, eager
+    def __init__(
+        self, data: dict[str, Any], loader: str, eager: bool = False, verify: bool = True, **more: Any
+    ) -> None:
+        self._name, self._eager, self._verify = loader, eager, verify
         super().__init__(data, **more)
 
     def open(self) -> None:
@@ -110,7 +112,8 @@ class OurLoader(Reader):
         from nodes.loaders.interface import Reading
 
         dataset = self.data.npy if self._name == "npy" else self.data.delta
-        self._source = open_source(self._name, dataset, cores=len(os.sched_getaffinity(0)))  # type: ignore[arg-type]
+        cores = len(os.sched_getaffinity(0))
+        self._source = open_source(self._name, dataset, cores=cores, verify=self._verify)  # type: ignore[arg-type]
         self._loader = self._source.loader(self._source.rows_in(), Reading(self.data.batch, seed=0, training=True))
 
     def files(self) -> Iterable[str | Path]:
@@ -132,7 +135,7 @@ class OurLoader(Reader):
 
     def tensors(self, number: int) -> Any:
         from nodes.loaders.into_tensorflow import tensor_of
-        from nodes.loaders.order import shuffled
+        from nodes.loaders.rows import shuffled
 
         self._begin()
         if self._eager:
@@ -222,7 +225,7 @@ class Petastorm(Reader):
                 schema_fields=["id", "volume"],
                 shuffle_row_groups=True,
                 seed=number,
-                filesystem=petastorm_bridge._LocalFiles(),
+                filesystem=petastorm_bridge._Files(),
             )
 
     def epoch(self, number: int) -> Batches:

@@ -60,7 +60,7 @@ class Report:
 
 def show(report: Report) -> None:
     """Print the tables."""
-    for table in (*map(_standings, report.races), *report.tables):
+    for table in (*map(_results, report.races), *report.tables):
         print(f"\n{table.title}\n")
         _print(table)
     if report.aims:
@@ -76,19 +76,19 @@ def _wanted(aim: Aim) -> str:
     return f"{'<=' if aim.at_most else '>='} {aim.least:g}"
 
 
-def _standings(race: Race) -> Table:
+def _results(race: Race) -> Table:
     """Ratios are the median over the rounds, with the least and the most."""
     ours, rows = race.ours, []
-    extras = sorted({key for s in race.standings for a in s.answers for key in a.get("beside", {})})
-    for standing in sorted(race.standings, key=lambda s: -s.rate):
-        row = [standing.name, f"{standing.rate:,.0f}" if standing.rate >= 10 else f"{standing.rate:.3f}"]
-        row += [str(race.ratio(standing.name, race.limit)), str(race.ratio(ours, standing.name))]
-        row += [f"{standing.peak / 1e6:,.0f}" if standing.peak else ""]
+    extras = sorted({key for s in race.results for a in s.answers for key in a.get("beside", {})})
+    for result in sorted(race.results, key=lambda s: -s.rate):
+        row = [result.name, f"{result.rate:,.0f}" if result.rate >= 10 else f"{result.rate:.3f}"]
+        row += [str(race.ratio(result.name, race.limit)), str(race.ratio(ours, result.name))]
+        row += [f"{result.peak / 1e6:,.0f}" if result.peak else ""]
         for key in extras:
-            values = [a["beside"][key] for a in standing.answers if key in a.get("beside", {})]
+            values = [a["beside"][key] for a in result.answers if key in a.get("beside", {})]
             row += [f"{sorted(values)[len(values) // 2]:,.2f}" if values else ""]
         rows.append(row)
-    title = f"{race.title} ({race.unit}; {len(race.standings[0].rates)} rounds)"
+    title = f"{race.title} ({race.unit}; {len(race.results[0].rates)} rounds)"
     return Table(title, ["", race.unit, f"of {race.limit}", f"{ours} is x times", "peak MB", *extras], rows)
 
 
@@ -147,7 +147,7 @@ def _race_json(race: Race) -> dict[str, Any]:
                 "peak_bytes": s.peak,
                 "answers": list(s.answers),
             }
-            for s in race.standings
+            for s in race.results
         ],
     }
 
@@ -177,17 +177,17 @@ def _draw(report: Report, path: Path) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [len(race.standings) for race in report.races]
+    heights = [len(race.results) for race in report.races]
     figure = Figure(figsize=(9, 1.2 + 0.34 * sum(heights) + 0.7 * len(heights)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, race in zip(axes, report.races, strict=True):
-        standings = sorted(race.standings, key=lambda s: s.rate)
-        ratios = [race.ratio(s.name, race.limit) for s in standings]
+        results = sorted(race.results, key=lambda s: s.rate)
+        ratios = [race.ratio(s.name, race.limit) for s in results]
         middle = [r.median for r in ratios]
         spread = [[r.median - r.least for r in ratios], [r.most - r.median for r in ratios]]
-        axis.barh(range(len(middle)), middle, xerr=spread, color=[_COLOURS[s.kind] for s in standings], ecolor="#888")
-        axis.set_yticks(range(len(middle)), [s.name for s in standings])
+        axis.barh(range(len(middle)), middle, xerr=spread, color=[_COLOURS[s.kind] for s in results], ecolor="#888")
+        axis.set_yticks(range(len(middle)), [s.name for s in results])
         axis.set_xlabel(f"times the rate of: {race.limit}")
         axis.set_title(race.title, loc="left", fontsize=10)
     figure.savefig(path, dpi=120)

@@ -12,24 +12,25 @@ further file. `again` is the whole command when nothing is to be done: listing, 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.benchmarks.pipelines import Benchwork, Ran, etl
-from tests.benchmarks.race import ROOT
+from tests.benchmarks.data import shape_of
+from tests.benchmarks.pipelines import Benchwork, Ran, chain, etl
+from tests.benchmarks.race import ROOT, timed
 from tests.benchmarks.reports import Report, Table
-from tests.benchmarks.source_files import shape_of
 
 if TYPE_CHECKING:
-    from engine.datasets import VolumeDelta
+    from engine.declare.datasets import VolumeDelta
 
 _FOLDER_FILES = 10_000
 """Files in one sub-folder: more make some file systems slow, which is not the question."""
@@ -46,13 +47,13 @@ from voxelflow import TaskContext, VolumeFiles, VolumeParquet, node, track
 @node("FilePerVolume", version=1, category="Benchmarks")
 def file_per_volume(files: VolumeFiles, *, ctx: TaskContext) -> VolumeParquet:
     """Write each volume to a Parquet file of its own."""
-    from engine import manifest
+    from engine.storage import manifest
     from nodes.conversion.npy_files import VolumeReader
-    from nodes.conversion.plain_file import PlainFile
-    from nodes.delta.parquet_concat import template
-    from nodes.durable_files import flush_many
-    from nodes.volume_layout import schema, writer_options
-    from nodes.volume_parts import Part, Parts, write_parts
+    from nodes.volume_file.write import PlainFile
+    from nodes.volume_file.join import template
+    from engine.storage.files import flush_many
+    from nodes.volume_file.layout import schema, writer_options
+    from nodes.volume_file.parts import Part, Parts, write_parts
 
     spec = files.spec.model_copy(update={"classes": ("a", "b")})
     empty = template(schema(spec), writer_options())
@@ -65,7 +66,7 @@ def file_per_volume(files: VolumeFiles, *, ctx: TaskContext) -> VolumeParquet:
         out = PlainFile(folder / name, empty, spec.volume_bytes, 1)
         label = float(number % 2)
         out.expect([entry.path], [label])
-        reader.read(entry.path, entry.size, entry.mtime_ns, out.room())
+        reader.read(entry.path, entry.size, entry.mtime_ns, out.buffer())
         out.keep(entry.path, label)
         out.finish()
         found = os.stat(folder / name)
@@ -102,13 +103,15 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     try:
         for count in options.counts:
             source = folder / f"source-{count}"
-            made = _timed(lambda: make_files(source, count, shape_of(options.shape)))  # noqa: B023 - called at once
-            rows.append(["source", count, "write the .npy files", *_figures(count, made, 0)])
+            made: dict[str, Any] = {}
+            with timed(made):
+                make_files(source, count, shape_of(options.shape))
+            rows.append(["source", count, "write the .npy files", *_figures(count, made["seconds"], 0)])
             for name, way in ways.items():
                 if options.only in (None, name):
                     rows += [[name, count, *row] for row in way(work, source, count)]
                     work.clean()
-            _remove(source)
+            shutil.rmtree(source)
     finally:
         work.close()
     columns = ["way", "files", "step", "seconds", "files/s", "peak MB", "note"]
@@ -117,8 +120,6 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 
 def make_files(folder: Path, count: int, shape: Sequence[int]) -> None:
     """`count` small volumes in two classes, in sub-folders."""
-    import io
-
     rng = np.random.default_rng(0)
     blobs = []
     for _ in range(_DIFFERENT):
@@ -145,7 +146,7 @@ def _by_folder(work: Benchwork, source: Path, count: int) -> list[list[Any]]:
 
 
 def _by_files(work: Benchwork, source: Path, count: int) -> list[list[Any]]:
-    from engine.pipeline import Edge, Node, Pipeline
+    from engine.document.pipeline import Node
 
     boxes = [
         Node(id="volumes", type="VolumeFolder", params={"folder": str(source)}),
@@ -155,12 +156,7 @@ def _by_files(work: Benchwork, source: Path, count: int) -> list[list[Any]]:
         Node(id="before-optimize", type="SettleDelta"),
         Node(id="optimize", type="OptimizeDelta", params={"target_file_mb": 1}),
     ]
-    ports = ("files", "data", "parquet", "data", "table")
-    wires = [
-        Edge.model_validate({"from": f"{one.id}.out", "to": f"{other.id}.{port}"})
-        for (one, other), port in zip(pairwise(boxes), ports, strict=True)
-    ]
-    document = Pipeline(name="files", nodes=boxes, edges=wires)
+    document = chain("files", boxes)
     ran = work.run(document)
     out: list[list[Any]] = [[n, *_task(ran, n, count)] for n in ("table", "optimize")]
     again = work.run(document)
@@ -215,18 +211,6 @@ def _further(rows: Sequence[Sequence[Any]]) -> Table:
     return Table("a further file", ["way", "step", "files", "microseconds", "bytes of memory"], out)
 
 
-def _timed(work: Any) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _child(what: str, argument: str) -> dict[str, Any]:
     """Something done in a process of its own, so that its memory is its own."""
     command = [sys.executable, "-m", "tests.benchmarks.scale", what, argument]
@@ -238,7 +222,7 @@ def _child(what: str, argument: str) -> dict[str, Any]:
 def _main(what: str, argument: str) -> dict[str, Any]:
     import resource
 
-    from engine import manifest
+    from engine.storage import manifest
 
     answer: dict[str, Any] = {}
     if what == "listing":
@@ -246,7 +230,7 @@ def _main(what: str, argument: str) -> dict[str, Any]:
         manifest.digest(manifest.list_folder(Path(argument), ("**/*.npy", "labels.csv", "labels.parquet")))
         answer["seconds"] = time.perf_counter() - began
     else:
-        from engine.datasets import dataset_from_json
+        from engine.declare.datasets import dataset_from_json
         from nodes.loaders import open_source
         from nodes.loaders.interface import Reading
 

@@ -1,15 +1,13 @@
 """The same pipeline embedded and on Spark, beside what people write for Spark themselves.
 
-    python -m tests.benchmarks spark_backend [--volumes 2000] [--shape 30,30,10,10] [--rounds 3] [--folder DIR]
-    python -m tests.benchmarks spark_backend --driver 2000 20000
-
-embedded        VolumeFolder, NumpyToParquet, ParquetToDelta, OptimizeDelta by `voxelflow run` with the profile `local`
-spark           the same run with the profile `spark-local`
-the usual way   `binaryFile` and a Python UDF into a Delta table, then OPTIMIZE; Spark's own settings
+* `embedded`: VolumeFolder, NumpyToParquet, ParquetToDelta, OptimizeDelta by `voxelflow run` with the profile `local`;
+* `spark`: the same run with the profile `spark-local`, which starts its Java;
+* `spark again`: the same with the Java that the run before has left;
+* `the usual way`: `binaryFile` and a Python UDF into a Delta table, then OPTIMIZE; Spark's own settings.
 
 The start of the session, until it takes jobs, is told apart from the work behind it. Every contender's table is read
-by delta-rs and must hold the same volumes. `--driver` tells instead what the driver's processes hold in memory for two
-numbers of tiny files, and so what 650,000 would take.
+by delta-rs and must hold the same volumes. `--driver` reports instead what the driver's processes hold in memory for
+two numbers of tiny files, and so what 650,000 would take.
 """
 
 from __future__ import annotations
@@ -24,27 +22,26 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import psutil
 
-from engine.datasets import VolumeDelta, VolumeParquet
-from engine.events import SparkSession as SessionEvent
-from engine.pipeline import write_pipeline
-from engine.runs import RunStore
-from engine.workspace import open_workspace
-from nodes.volume_parts import read_parts
-from tests.benchmarks.pipelines import etl
+from tests.benchmarks.data import add_data_options, make, shape_of
+from tests.benchmarks.pipelines import Benchwork, Ran, etl
+from tests.benchmarks.race import Contender, Entry, Race, race
+from tests.benchmarks.reports import Aim, Report, Table, aim_of
+
+if TYPE_CHECKING:
+    from engine.store.runs import RunStore
 
 MANY = 650_000
 EXECUTORS, CORES_EACH = 10, 4
 NODES = ("convert", "table", "optimize")
-USUAL = """
+EMBEDDED, SPARK, AGAIN, USUAL = "embedded", "spark", "spark again", "the usual way"
+_USUAL_SCRIPT = """
 import io, json, sys, time
 import numpy as np
 from delta import configure_spark_with_delta_pip
@@ -73,67 +70,136 @@ spark.stop()
 """
 
 
-@dataclass
-class Took:
-    """Seconds of one contender until it can work and at work, and what was measured of ours besides."""
-
-    start: float
-    work: float
-    table: Path
-    nodes: dict[str, float] = field(default_factory=dict)
-    parts: int = 0
-    manifest_bytes: int = 0
-    peaks: dict[str, int] = field(default_factory=dict)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_data_options(parser, 2000)
+    parser.add_argument("--target-mb", type=int, default=78, help="size of the table's files (default: 78)")
+    parser.add_argument("--driver", type=int, nargs=2, metavar="FILES", help="measure the driver's memory")
+    parser.set_defaults(rounds=3)
 
 
-def make_files(folder: Path, count: int, shape: tuple[int, ...]) -> None:
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for number in range(count):
-        np.save(folder / f"v{number:06d}.npy", rng.random(shape, np.float32))
-    lines = "".join(f"v{number:06d}.npy,{number % 2}\n" for number in range(count))
-    (folder / "labels.csv").write_text("file,label\n" + lines)
+def run(options: argparse.Namespace, folder: Path) -> Report:
+    if options.driver:
+        return Report("spark_backend", tables=_driver(folder, options.driver))
+    source = make(folder / "volumes", options.volumes, shape_of(options.shape), options.seed)
+    place: dict[str, Any] = {"source": str(source.folder)}
+    ours = place | {"target_mb": options.target_mb}
+    entries = [
+        Entry(SPARK, "ours", Ours, ours | {"home": str(folder / "spark"), "profile": "spark-local"}),
+        Entry(AGAIN, "ours", Ours, ours | {"home": str(folder / "again"), "profile": "spark-local", "again": True}),
+        Entry(EMBEDDED, "limit", Ours, ours | {"home": str(folder / "embedded"), "profile": "local"}),
+        Entry(USUAL, "peer", Usual, place | {"home": str(folder / "usual")}),
+    ]
+    found = race(
+        "the storage nodes on Spark", entries, unit="MB/s", limit=EMBEDDED, rounds=options.rounds, seed=options.seed,
+        folder=folder,
+    )  # fmt: skip
+    aims = [aim_of(found, SPARK, USUAL, 20)]
+    for name in (SPARK, AGAIN):
+        times = 1 / found.ratio(name, EMBEDDED).median
+        aims.append(Aim(f"{name}: seconds of work, times those of {EMBEDDED}", times, 1.5, True))
+    tables = [_by_node(found, SPARK), _by_node(found, AGAIN)]
+    return Report("spark_backend", [found], tables, aims, [_extrapolated(found, options.volumes)])
 
 
-def ours(profile: str, source: Path, folder: Path, target_mb: int) -> Took:
-    """`voxelflow run` in a new workspace."""
-    workspace = open_workspace(folder)
-    document = workspace.pipelines / "etl.json"
-    write_pipeline(etl(source, target_file_mb=target_mb), document)
-    options = ["--profile", profile, "--workspace", str(folder)]
-    command = [sys.executable, "-m", "voxelflow", "run", str(document), *options]
-    environment = os.environ | {"VOXELFLOW_DATA_ROOTS": str(source), "VOXELFLOW_TRACKING": "off"}
-    store = RunStore(workspace)
-    with (
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run,
-        Peaks(store) as peaks,
-    ):
-        said, _ = run.communicate()
-    if run.returncode:
-        raise SystemExit(said)
-    run_id = store.runs()[0].run_id
-    tasks = {t.node: t for t in store.tasks(run_id)}
-    live = [e.time for _, e in store.events(run_id) if isinstance(e, SessionEvent) and e.state == "live"]
-    spans, start = {}, 0.0
+class _Backend(Contender):
+    """Makes a Delta table of the files of `source` in `home`."""
+
+    reads_itself = False
+
+    def __init__(self, source: str, home: str) -> None:
+        self.source, self.home = Path(source), Path(home)
+        self.amount = sum(path.stat().st_size for path in self.source.iterdir()) / 1e6
+        self.table = self.home / "table"
+
+    def digest(self) -> str:
+        """Of all rows with their labels, whatever their order."""
+        from deltalake import DeltaTable
+
+        total = 0
+        dataset = DeltaTable(self.table).to_pyarrow_dataset()
+        for batch in dataset.to_batches(columns=["id", "label", "volume"], batch_size=64):
+            for row_id, label, volume in zip(batch["id"], batch["label"], batch["volume"], strict=True):
+                row = hashlib.blake2b(f"{row_id.as_py()} {label.as_py()} ".encode(), digest_size=16)
+                row.update(volume.as_buffer())
+                total += int.from_bytes(row.digest(), "big")
+        return f"{total % 2**128:032x}"
+
+
+class Ours(_Backend):
+    """`voxelflow run` with the profile `profile`; `again`: after a run with the same."""
+
+    def __init__(self, source: str, home: str, profile: str, target_mb: int, again: bool = False) -> None:
+        super().__init__(source, home)
+        self._profile, self._again = profile, again
+        self._work = Benchwork(self.home)
+        self._document = etl(self.source, target_file_mb=target_mb)
+
+    def round(self, number: int) -> dict[str, Any]:
+        from engine.spark.warm_jvm import end_idle
+
+        end_idle()
+        if self._again:
+            self._work.run(self._document, profile=self._profile)
+            self._work.clean()
+        with Peaks(self._work.store) as peaks:
+            ran = self._work.run(self._document, profile=self._profile)
+        self.table = Path(ran.out("optimize").uri)
+        start, spans = _session_apart(self._work, ran)
+        return {
+            "amount": self.amount,
+            "seconds": sum(spans.values()),
+            "peak": sum(peaks.bytes.values()),
+            "beside": {"s start": start, **{f"s {node}": seconds for node, seconds in spans.items()}},
+            "peaks": peaks.bytes,
+            **_parts(ran),
+        }
+
+    def tidy(self) -> None:
+        self._work.clean()
+
+    def close(self) -> None:
+        self._work.close()
+
+
+class Usual(_Backend):
+    """What people write: a script of their own, its session begun anew each time."""
+
+    def round(self, number: int) -> dict[str, Any]:
+        self.home.mkdir()
+        script = self.home / "usual.py"
+        script.write_text(_USUAL_SCRIPT)
+        command = [sys.executable, str(script), str(self.source), str(self.source / "labels.csv"), str(self.table)]
+        environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        took = json.loads(done.stdout.splitlines()[-1])
+        return {"amount": self.amount, "seconds": took["work"], "peak": 0, "beside": {"s start": took["start"]}}
+
+    def tidy(self) -> None:
+        shutil.rmtree(self.home)
+
+
+def _session_apart(work: Benchwork, ran: Ran) -> tuple[float, dict[str, float]]:
+    """Seconds until Spark's session took jobs (0 without one), and those of each node's work after it."""
+    from engine.declare.events import SparkSession
+
+    events = work.events(ran.run_id, "spark-session")
+    live = [event.time for event in events if isinstance(event, SparkSession) and event.state == "live"]
+    start, spans = 0.0, {}
     for name in NODES:
-        began, ended = tasks[name].started, tasks[name].ended
-        assert began is not None
-        assert ended is not None
+        began = ran.tasks[name].started
         if live and began < live[0]:  # the first task waited for the session
             start, began = live[0] - began, live[0]
-        spans[name] = ended - began
-    parquet, table = tasks["convert"].outputs["out"], tasks["optimize"].outputs["out"]
-    assert isinstance(parquet, VolumeParquet)
-    assert isinstance(table, VolumeDelta)
-    return Took(
-        start=start,
-        work=sum(spans.values()),
-        table=Path(table.uri),
-        nodes=spans,
-        parts=len(read_parts(parquet).parts),
-        manifest_bytes=Path(parquet.manifest).stat().st_size,
-        peaks=peaks.bytes,
-    )
+        spans[name] = ran.tasks[name].ended - began
+    return start, spans
+
+
+def _parts(ran: Ran) -> dict[str, int]:
+    from nodes.volume_file.parts import read_parts
+
+    parquet: Any = ran.out("convert")
+    return {"parts": len(read_parts(parquet).parts), "manifest_bytes": Path(parquet.manifest).stat().st_size}
 
 
 class Peaks:
@@ -158,7 +224,9 @@ class Peaks:
                 for pid in {t.pid for t in self._store.tasks(run.run_id) if t.pid and t.node in NODES}:
                     with contextlib.suppress(psutil.Error):
                         self._note("python", psutil.Process(pid).memory_info().rss)
-                        for child in psutil.Process(pid).children():
+                for _, event in self._store.events(run.run_id, kinds=["spark-session"]):
+                    with contextlib.suppress(psutil.Error):
+                        for child in psutil.Process(getattr(event, "java", 0)).children():
                             if child.name() == "java":
                                 self._note("java", child.memory_info().rss)
 
@@ -166,121 +234,50 @@ class Peaks:
         self.bytes[name] = max(seen, self.bytes.get(name, 0))
 
 
-def usual(source: Path, folder: Path) -> Took:
-    folder.mkdir()
-    table = folder / "table"
-    script = folder / "usual.py"
-    script.write_text(USUAL)
-    command = [sys.executable, str(script), str(source), str(source / "labels.csv"), str(table)]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Took(told["start"], told["work"], table)
-
-
-def digest(table: Path) -> str:
-    """Of all rows, whatever their order."""
-    from deltalake import DeltaTable
-
-    total = 0
-    dataset = DeltaTable(table).to_pyarrow_dataset()
-    for batch in dataset.to_batches(columns=["id", "label", "volume"], batch_size=64):
-        for row_id, label, volume in zip(batch["id"], batch["label"], batch["volume"], strict=True):
-            row = hashlib.blake2b(f"{row_id.as_py()} {label.as_py()} ".encode(), digest_size=16)
-            row.update(volume.as_buffer())
-            total += int.from_bytes(row.digest(), "big")
-    return f"{total % 2**128:032x}"
-
-
-def compare(folder: Path, volumes: int, shape: tuple[int, ...], rounds: int, target_mb: int) -> None:
-    source = folder / "volumes"
-    make_files(source, volumes, shape)
-    megabytes = sum(p.stat().st_size for p in source.iterdir()) / 1e6
-    print(f"{volumes} files, {megabytes:.0f} MB; seconds by contender, the start of the session apart")
-    contenders: dict[str, Callable[[Path], Took]] = {
-        "embedded": lambda place: ours("local", source, place, target_mb),
-        "spark": lambda place: ours("spark-local", source, place, target_mb),
-        "the usual way": lambda place: usual(source, place),
-    }
-    found: dict[str, list[Took]] = {name: [] for name in contenders}
-    digests = set()
-    print(f"{'round':>5} {'contender':>14} {'start':>7} {'work':>7}  nodes")
-    for number in range(rounds):
-        for name, run in contenders.items():
-            place = folder / "place"
-            took = run(place)
-            digests.add(digest(took.table))
-            found[name].append(took)
-            nodes = ", ".join(f"{node} {seconds:.2f}" for node, seconds in took.nodes.items())
-            print(f"{number:>5} {name:>14} {took.start:7.2f} {took.work:7.2f}  {nodes}", flush=True)
-            shutil.rmtree(place)
-    if len(digests) != 1:
-        raise SystemExit("the contenders' tables differ")
-    print("all tables hold the same volumes")
-    ratios = [(u.work / s.work, s.work / e.work) for e, s, u in zip(*found.values(), strict=True)]
-    _tell("the usual way / spark (aim: 20 or more)", [r[0] for r in ratios])
-    _tell("spark / embedded (aim: 1.5 or less)", [r[1] for r in ratios])
+def _by_node(found: Race, name: str) -> Table:
+    """How many times as long a node's work takes on Spark, round by round."""
+    rows = []
     for node in NODES:
-        both = zip(found["spark"], found["embedded"], strict=True)
-        _tell(f"  spark / embedded, {node}", [s.nodes[node] / e.nodes[node] for s, e in both])
-    _extrapolate(found["spark"], volumes, megabytes)
+        both = zip(found[name].answers, found[EMBEDDED].answers, strict=True)
+        ratios = [a["beside"][f"s {node}"] / b["beside"][f"s {node}"] for a, b in both]
+        rows.append([node, statistics.median(ratios), min(ratios), max(ratios)])
+    return Table(f"{name} / {EMBEDDED}, seconds", ["node", "median", "least", "most"], rows)
 
 
-def _tell(what: str, ratios: list[float]) -> None:
-    print(f"{what}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-
-
-def _extrapolate(runs: list[Took], volumes: int, megabytes: float) -> None:
-    cores = os.cpu_count() or 1
-    took = sorted(runs, key=lambda t: t.work)[len(runs) // 2]
-    each = took.nodes["convert"] * cores / took.parts
-    parts = MANY / volumes * took.parts
-    print(f"a part: {volumes / took.parts:.0f} volumes, {megabytes / took.parts:.0f} MB, {each:.2f} core-seconds")
+def _extrapolated(found: Race, volumes: int) -> str:
+    runs: Sequence[Mapping[str, Any]] = found[SPARK].answers
+    took = sorted(runs, key=lambda answer: answer["seconds"])[len(runs) // 2]
+    each = took["beside"]["s convert"] * (os.cpu_count() or 1) / took["parts"]
+    parts = MANY / volumes * took["parts"]
     waves = math.ceil(parts / (EXECUTORS * CORES_EACH))
-    print(
+    return (
+        f"a part: {volumes / took['parts']:.0f} volumes, {took['amount'] / took['parts']:.0f} MB,"
+        f" {each:.2f} core-seconds\n"
         f"{MANY} volumes on {EXECUTORS} executors of {CORES_EACH} cores: {parts:.0f} parts, {waves} a core,"
         f" {waves * each:.0f} s of conversion where the storage keeps up"
-        f" ({MANY / volumes * megabytes / max(1e-9, waves * each) / 1e3:.1f} GB/s)"
+        f" ({MANY / volumes * took['amount'] / max(1e-9, waves * each) / 1e3:.1f} GB/s)"
     )
 
 
-def driver(folder: Path, counts: list[int]) -> None:
+def _driver(folder: Path, counts: Sequence[int]) -> list[Table]:
+    """The driver's memory for two numbers of files, and what a further file costs."""
     seen = []
     for count in counts:
-        source = folder / f"volumes-{count}"
-        make_files(source, count, (16, 16, 4, 1))
-        took = ours("spark-local", source, folder / f"run-{count}", 1)
-        seen.append(took)
-        told = ", ".join(f"{name} {peak / 1e6:.0f} MB" for name, peak in took.peaks.items())
-        print(
-            f"{count} files, {took.parts} parts: {told}; manifest {took.manifest_bytes / took.parts:.0f} bytes a part"
-        )
+        source = make(folder / f"volumes-{count}", count, (16, 16, 4, 1), 0).folder
+        contender = Ours(str(source), str(folder / f"run-{count}"), "spark-local", 1)
+        seen.append(contender.round(0))
+        contender.close()
         shutil.rmtree(source)
-    more = counts[-1] - counts[0]
-    for name, peak in seen[-1].peaks.items():
-        each = (peak - seen[0].peaks[name]) / more
-        all_of_them = (peak + each * (MANY - counts[-1])) / 1e9
-        print(f"{name}: {each:.0f} bytes a further file; {MANY} files: {all_of_them:.2f} GB")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--volumes", type=int, default=2000)
-    parser.add_argument("--shape", default="30,30,10,10")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--target-mb", type=int, default=78, help="size of the table's files")
-    parser.add_argument("--driver", type=int, nargs=2, metavar="FILES", help="measure the driver's memory")
-    parser.add_argument("--folder", type=Path, help="where to put the data (default: a temporary folder)")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        if args.driver:
-            driver(Path(name), args.driver)
-        else:
-            shape = tuple(int(n) for n in args.shape.split(","))
-            compare(Path(name), args.volumes, shape, args.rounds, args.target_mb)
-
-
-if __name__ == "__main__":
-    main()
+    rows = [
+        [count, a["parts"], *(round(a["peaks"].get(name, 0) / 1e6) for name in ("python", "java")),
+         round(a["manifest_bytes"] / a["parts"])]
+        for count, a in zip(counts, seen, strict=True)
+    ]  # fmt: skip
+    further = []
+    for name, peak in seen[-1]["peaks"].items():
+        each = (peak - seen[0]["peaks"][name]) / (counts[-1] - counts[0])
+        further.append([name, round(each), (peak + each * (MANY - counts[-1])) / 1e9])
+    return [
+        Table("the driver's memory", ["files", "parts", "python MB", "java MB", "manifest bytes a part"], rows),
+        Table("a further file", ["process", "bytes", f"GB for {MANY} files"], further),
+    ]

@@ -2,28 +2,35 @@
 
 The volumes lie in Azurite as `.npy` objects and as the Delta table that our nodes make of them there. Ours is the
 loader that TrainResNet3D uses, as it is and with its local cache (whose first epoch is the warm-up's). The limit is how
-fast the server hands out the table's files in large pieces. In the delayed race a proxy holds back each request.
+fast the server hands out the table's files in large pieces. In the delayed race a proxy holds back each request
+(`tests/support/slow_network.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.race import ROOT, Entry, Race, race
-from tests.benchmarks.reading_data import ReadingData
+import numpy as np
+
+from tests.benchmarks.data import ReadingData, SourceFiles, add_data_options, make, shape_of
+from tests.benchmarks.race import Contender, Entry, Race, race
+from tests.benchmarks.readers import ArrowDataset, Batches, OurLoader, Reader
 from tests.benchmarks.reports import Aim, Report, aim_of
-from tests.benchmarks.source_files import SourceFiles, add_data_options, make, shape_of
-from tests.support.object_stores import ObjectStore, azurite
 
-_HOME = "tests.benchmarks.storage_readers"
+if TYPE_CHECKING:
+    from object_stores import ObjectStore
+
 LIMIT, ONE_BY_ONE = "the table's files, whole", "objects one by one"
+_PIECE = 8 << 20
+_STREAMS = 8
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +40,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
+    from object_stores import azurite
+    from slow_network import delayed
+
     count = -(-options.volumes // options.batch) * options.batch
     source = make(folder / "volumes", count, shape_of(options.shape), options.seed)
     races, aims = [], list[Aim]()
     with azurite() as store:
         table = _fill(store, source, folder)
         for delay in options.delay_ms:
-            with _delayed(store, delay) as endpoint:
+            with delayed(store, delay) as endpoint:
                 data = ReadingData(str(source.folder), table, "", "", (), source.shape, options.batch, count)
                 found = _race(options, folder, data, delay, endpoint)
             races.append(found)
@@ -49,7 +59,7 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 
 def _fill(store: ObjectStore, source: SourceFiles, folder: Path) -> str:
     """Put the volumes into the store and let our nodes make the table; gives its reference."""
-    from engine.pipeline import Node
+    from engine.document.pipeline import Node
     from engine.storage.objects import RemotePath
     from tests.benchmarks.pipelines import Benchwork, chain
 
@@ -71,34 +81,20 @@ def _fill(store: ObjectStore, source: SourceFiles, folder: Path) -> str:
     return ran.out("optimize").model_dump_json()
 
 
-@contextmanager
-def _delayed(store: ObjectStore, delay_ms: float) -> Iterator[ObjectStore]:
-    if not delay_ms:
-        yield store
-        return
-    command = [sys.executable, "-m", "tests.benchmarks.slow_proxy", store.address, str(delay_ms)]
-    with ExitStack() as stack:
-        proxy = stack.enter_context(
-            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        )
-        assert proxy.stdout is not None
-        yield store.through(f"http://{proxy.stdout.readline().strip()}")
-
-
 def _race(options: argparse.Namespace, folder: Path, data: ReadingData, delay: float, store: ObjectStore) -> Race:
-    def entry(name: str, kind: str, program: str, **more: object) -> Entry:
+    def entry(name: str, kind: str, program: type[Contender], **more: object) -> Entry:
         arguments = {"data": data.as_json(), "environment": dict(store.environment)}
         keep = {key: more.pop(key) for key in ("delivers", "rounds") if key in more}
-        return Entry(name, kind, f"{_HOME}:{program}", arguments | more, **keep)  # type: ignore[arg-type]
+        return Entry(name, kind, program, arguments | more, **keep)  # type: ignore[arg-type]
 
     cache = str(folder / f"cache-{delay:g}")
     entries = [
-        entry(LIMIT, "limit", "WholeFiles", delivers=""),
-        entry("ours, arrow", "ours", "RemoteTable"),
-        entry("ours, arrow, cached", "ours", "RemoteTable", cache=cache),
-        entry(ONE_BY_ONE, "peer", "Objects", threads=1, rounds=2 if delay else 1_000),
-        entry("objects, 16 threads", "peer", "Objects", threads=16),
-        entry("delta-rs and pyarrow dataset, in order", "peer", "DeltaRs"),
+        entry(LIMIT, "limit", WholeFiles, delivers=""),
+        entry("ours, arrow", "ours", RemoteTable),
+        entry("ours, arrow, cached", "ours", RemoteTable, cache=cache),
+        entry(ONE_BY_ONE, "peer", Objects, threads=1, rounds=2 if delay else 1_000),
+        entry("objects, 16 threads", "peer", Objects, threads=16),
+        entry("delta-rs and pyarrow dataset, in order", "peer", DeltaRs),
     ]
     return race(
         f"an epoch from Azurite, {delay:g} ms added" if delay else "an epoch from Azurite on loopback",
@@ -109,3 +105,82 @@ def _race(options: argparse.Namespace, folder: Path, data: ReadingData, delay: f
         seed=options.seed,
         folder=folder,
     )
+
+
+# --- the contenders ----------------------------------------------------------------------------
+
+
+class RemoteTable(OurLoader):
+    """Our loader over the table, with a cache in the folder `cache` if one is named."""
+
+    def __init__(self, data: dict[str, Any], environment: dict[str, str], cache: str = "") -> None:
+        os.environ |= environment
+        if cache:
+            os.environ |= {"VOXELFLOW_CACHE": cache, "VOXELFLOW_CACHE_GB": "8"}
+        super().__init__(data, "arrow")
+
+
+class _Remote(Reader):
+    def __init__(self, data: dict[str, Any], environment: dict[str, str]) -> None:
+        os.environ |= environment
+        super().__init__(data)
+
+    @property
+    def container(self) -> Any:
+        from obstore.store import AzureStore
+
+        return AzureStore("benchmark")
+
+
+class Objects(_Remote):
+    """Each volume is an object of its own, fetched with a request of its own."""
+
+    def __init__(self, data: dict[str, Any], environment: dict[str, str], threads: int) -> None:
+        self._threads = threads
+        super().__init__(data, environment)
+
+    def open(self) -> None:
+        self._store = self.container
+        self._names = [f"volumes/{path.name}" for path in self.data.npy_paths]
+        self._pool = ThreadPoolExecutor(self._threads)
+
+    def _get(self, number: int) -> np.ndarray:
+        import obstore
+
+        return np.load(io.BytesIO(obstore.get(self._store, self._names[number]).bytes()))  # type: ignore[no-any-return]
+
+    def epoch(self, number: int) -> Batches:
+        # All are asked for at once: of those that wait, the pool takes the next.
+        volumes: Iterator[np.ndarray] = (
+            map(self._get, self.order(number)) if self._threads == 1 else self._pool.map(self._get, self.order(number))
+        )
+        for rows in self.steps(number):
+            yield rows, np.stack([next(volumes) for _ in rows])
+
+
+class DeltaRs(_Remote, ArrowDataset):
+    """What delta-rs offers for its tables, in the table's order."""
+
+
+class WholeFiles(_Remote):
+    """The table's files in large pieces, several under way, and nothing done with them."""
+
+    def open(self) -> None:
+        import obstore
+
+        self._store = self.container
+        found = [meta for chunk in obstore.list(self._store, "table/") for meta in chunk]
+        files = [(m["path"], m["size"]) for m in found if m["path"].endswith(".parquet") and "/_" not in m["path"]]
+        self._pieces = [(path, at) for path, size in files for at in range(0, size, _PIECE)]
+        self._pool = ThreadPoolExecutor(_STREAMS)
+
+    def round(self, number: int) -> dict[str, Any]:
+        import obstore
+
+        def get(piece: tuple[str, int]) -> int:
+            return len(obstore.get_range(self._store, piece[0], start=piece[1], length=_PIECE))
+
+        began = time.perf_counter()
+        read = sum(self._pool.map(get, self._pieces))
+        assert read >= self.data.count * 4 * int(np.prod(self.data.shape))
+        return {"amount": self.data.count, "seconds": time.perf_counter() - began}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import random
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import FLAGS, SIZE, TIMEOUT_MS, Troubles, chromium
+from browser import FLAGS, SIZE, TIMEOUT_MS, ColorScheme, Troubles, chromium
 from gated_nodes import Gate
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from outside_parts import require
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from studio import StudioServer
 
 _HERE = Path(__file__).parent
@@ -36,23 +38,61 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One Chromium for the whole session."""
-    program = chromium()
-    if program is None:
-        told = "there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
+def profile(tmp_path_factory: pytest.TempPathFactory, _port: int) -> Iterator[BrowserContext]:
+    """One Chromium for the whole session, with a profile on the disk, as a person's.
+
+    There it keeps the app's scripts and what it compiled of them, at an address that does not change (`_port`): to load
+    the app takes two thirds of the processor time that it takes without.
+    """
+    require("chromium")
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        running = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=chromium(), args=list(FLAGS), viewport=SIZE, base_url=f"http://127.0.0.1:{_port}",  # type: ignore[arg-type]
+        )  # fmt: skip
+        # Its first page stays open, empty: with the last one the browser ends.
+        running.set_default_timeout(TIMEOUT_MS)
         yield running
         running.close()
 
 
+@pytest.fixture(scope="session")
+def browser(profile: BrowserContext) -> Browser:
+    """The same Chromium, for contexts that keep nothing."""
+    assert profile.browser is not None
+    return profile.browser
+
+
+@pytest.fixture(scope="session")
+def _port() -> int:
+    """Where all the studios of these tests listen, one after the other."""
+    while True:
+        # Below those that the system gives to any connection.
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 @pytest.fixture
-def studio(tmp_path: Path) -> Iterator[StudioServer]:
-    """A running studio with the test nodes in its catalogue."""
-    with StudioServer(tmp_path) as server:
+def studio(
+    request: pytest.FixtureRequest,
+    forked_trainings: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    _port: int,
+) -> Iterator[StudioServer]:
+    """A running studio with the test nodes in its catalogue. It and its runs are forked.
+
+    In a module with `SHARED_STUDIO = True` its tests share one, each with pipelines of its own.
+    """
+    if getattr(request.module, "SHARED_STUDIO", False):
+        server = request.getfixturevalue("_module_studio")
+        _live_in(server.home, monkeypatch)
+        yield server
+        return
+    with StudioServer(tmp_path, port=_port) as server:
         server.install_probes()
         server.start()
         yield server
@@ -68,21 +108,14 @@ def _live_in(home: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def _module_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioServer]:
+def _module_studio(tmp_path_factory: pytest.TempPathFactory, _port: int) -> Iterator[StudioServer]:
     home = tmp_path_factory.mktemp("studio")
     with pytest.MonkeyPatch.context() as patch:
         _live_in(home, patch)
-        with StudioServer(home) as server:
+        with StudioServer(home, port=_port) as server:
             server.install_probes()
             server.start()
             yield server
-
-
-@pytest.fixture
-def shared_studio(_module_studio: StudioServer, monkeypatch: pytest.MonkeyPatch) -> StudioServer:
-    """One studio for the tests of a module, each with pipelines of its own. A module's `studio` gives it."""
-    _live_in(_module_studio.home, monkeypatch)
-    return _module_studio
 
 
 @pytest.fixture
@@ -98,20 +131,38 @@ def troubles() -> Troubles:
     return Troubles()
 
 
+@pytest.fixture(scope="session")
+def _people(profile: BrowserContext) -> list[BrowserContext]:
+    """The contexts of the people at the pages, the browser's profile first. What they have loaded stays."""
+    return [profile]
+
+
 @pytest.fixture
 def open_page(
-    request: pytest.FixtureRequest, browser: Browser, studio: StudioServer, troubles: Troubles, tmp_path: Path
+    request: pytest.FixtureRequest,
+    _people: list[BrowserContext],
+    studio: StudioServer,
+    troubles: Troubles,
+    tmp_path: Path,
 ) -> Iterator[OpenPage]:
-    """Opens further pages, each as another person's: a context of its own, with its `options`."""
+    """Opens pages: the first in the browser's profile, without what other tests left there, each other one as another
+    person's, in a context of its own."""
     pages: list[Page] = []
     before = len(studio.output)
 
-    def new(**options: Any) -> Page:
-        context = browser.new_context(viewport=SIZE, base_url=studio.url, **options)  # type: ignore[arg-type]
-        context.set_default_timeout(TIMEOUT_MS)
-        troubles.watch(context, studio.url)
-        pages.append(context.new_page())
-        return pages[-1]
+    def new(color_scheme: ColorScheme = "light") -> Page:
+        if len(pages) == len(_people):
+            browser: Browser = request.getfixturevalue("browser")
+            context = browser.new_context(viewport=SIZE, base_url=studio.url)
+            context.set_default_timeout(TIMEOUT_MS)
+            # As in the profile, where the first page stays open and empty.
+            context.new_page()
+            _people.append(context)
+        page = _cleared(_people[len(pages)], studio.url)
+        page.emulate_media(color_scheme=color_scheme)
+        troubles.watch(page.context, studio.url)
+        pages.append(page)
+        return page
 
     yield new
     report = request.node.stash.get(_REPORT, None)
@@ -121,11 +172,46 @@ def open_page(
         for number, page in enumerate(pages):
             if not page.is_closed():
                 page.screenshot(path=tmp_path / f"page-{number}.png")
+                request.node.add_report_section("teardown", f"page {number}", page.locator("body").aria_snapshot())
         request.node.add_report_section("teardown", "pages", f"screenshots: {tmp_path}/page-*.png")
         request.node.add_report_section("teardown", "studio", studio.output)
-    for page in pages:
-        page.context.close()
+    troubles.leave()
+    for person in _people:
+        # After a failure nobody knows what its page still holds.
+        for page in person.pages[1 if failed or found else 2 :]:
+            page.close()
+        if person.pages[1:]:
+            person.set_offline(False)
+            page = person.pages[1]
+            # By the page itself: it then stays in its process, and at its origin.
+            with page.expect_navigation(url="about:blank"):
+                page.evaluate("() => { setTimeout(() => location.replace('about:blank')) }")
+            page.mouse.move(0, 0)
+            # What the browser itself shows in the place of a server that is away is of no origin.
+            if page.evaluate("origin === 'null'"):
+                page.close()
     assert not found, "\n".join(found)
+
+
+def _cleared(person: BrowserContext, address: str) -> Page:
+    """A page at no address yet, of a person who has not been at `address` before.
+
+    It is the one of the test before: with what its process has compiled of the app's scripts, to load the app takes
+    half of the processor time.
+    """
+    person.set_offline(False)
+    person.clear_permissions()
+    if person.pages[1:]:
+        page = person.pages[1]
+        page.set_viewport_size(SIZE)  # type: ignore[arg-type]
+        page.evaluate("sessionStorage.clear()")
+    else:
+        page = person.new_page()
+    tools = person.new_cdp_session(page)
+    kept = "cookies,local_storage,indexeddb,service_workers,cache_storage"
+    tools.send("Storage.clearDataForOrigin", {"origin": address, "storageTypes": kept})
+    tools.detach()
+    return page
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from canvas_page import CanvasPage, box, eventually
 from playwright.sync_api import Page, expect
 from studio import StudioServer
 
-from engine.pipeline import dump, load
-from engine.runs import RunStore
-from engine.worker_process import PROGRAM
+from engine.document.pipeline import dump, load
+from engine.run.worker_process import PROGRAM
+from engine.store.runs import RunStore
 
 NODES = ("synthetic_volumes", "numpy_to_parquet", "parquet_to_delta", "optimize_delta", "train_res_net3d")
 TYPES = ("SyntheticVolumes", "NumpyToParquet", "ParquetToDelta", "OptimizeDelta", "TrainResNet3D")
@@ -60,7 +60,7 @@ def test_from_an_empty_canvas_to_a_trained_model_and_again(page: Page, studio: S
     expect(page.get_by_test_id("unsaved")).to_have_count(0)
     saved = studio.workspace.pipelines / "my-first-model.json"
     eventually(saved.exists)
-    assert canvas.document == "my-first-model"
+    canvas.expect_document("my-first-model")
     text = saved.read_text()
     assert dump(load(text)) == text
     assert [n.id for n in load(text).nodes] == list(NODES)
@@ -82,7 +82,7 @@ def test_from_an_empty_canvas_to_a_trained_model_and_again(page: Page, studio: S
     expect(last).to_have_attribute("data-state", "queued")
     expect(first).to_have_attribute("data-state", "done")
     expect(last).to_have_attribute("data-state", "running", timeout=90_000)
-    expect(page.get_by_test_id("run-tasks")).to_have_text("4/5 tasks")
+    expect(page.get_by_test_id("run-tasks")).to_have_text("4/5 nodes")
     expect(last).to_have_attribute("data-state", "done", timeout=150_000)
     expect(canvas.button("Run")).to_be_visible()
     expect(first).to_contain_text("64 volumes")

@@ -12,10 +12,9 @@ from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from studio import StudioServer
 from studio_page import AWAY, StudioPage, in_rows
 
+from ui.protocol.link import CANVAS_PATH
 
-@pytest.fixture
-def studio(shared_studio: StudioServer) -> StudioServer:
-    return shared_studio
+SHARED_STUDIO = True
 
 
 def lost(page: Page) -> Locator:
@@ -80,16 +79,17 @@ def test_edits_made_offline_arrive_later(
     assert canvas.text != before, "the other one's edit stays"
 
 
-def test_a_socket_that_drops_disturbs_no_hand(page: Page, studio: StudioServer, troubles: Troubles) -> None:
+@pytest.mark.parametrize("path", ["_stcore/stream", CANVAS_PATH])
+def test_a_socket_that_drops_disturbs_no_hand(page: Page, studio: StudioServer, troubles: Troubles, path: str) -> None:
     troubles.allow(AWAY)
-    document = seeded(studio, "dropped")
+    document = seeded(studio, f"dropped {path.rpartition('/')[2]}")
     sockets: list[WebSocketRoute] = []
 
     def through(socket: WebSocketRoute) -> None:
         socket.connect_to_server()
         sockets.append(socket)
 
-    page.route_web_socket("**/_stcore/stream", through)
+    page.route_web_socket(f"**/{path}", through)
     canvas = StudioPage(page, studio).open(document)
     canvas.select("a")
     field = canvas.field("Text")
@@ -109,6 +109,7 @@ def test_a_socket_that_drops_disturbs_no_hand(page: Page, studio: StudioServer, 
     for _ in range(3):
         canvas.frame_keys("Control+z")
     eventually(lambda: canvas.params("a")["text"] == "one")
+    page.close()  # what is routed stays so, and the next test is to have no part in it
 
 
 def test_one_types_on_while_the_server_is_away(page: Page, studio: StudioServer, troubles: Troubles) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from studio import StudioServer
 from studio_page import AWAY, StudioPage, in_rows
 
-from engine.pipeline import dump, load, read_pipeline
+from engine.document.pipeline import dump, load, read_pipeline
 
 TWO_NODES = in_rows(pipeline(box("a", "Make", text="first"), box("b", "Join"), wires="a.out>b.first", name="first one"))
 
@@ -103,13 +103,15 @@ def test_a_new_pipeline_from_a_template_asks_for_its_name_when_saved(page: Page,
     name = template.locator(".library-name").inner_text()
     template.click()
     canvas.shows(name)
-    expect(page.get_by_text("no file yet")).to_be_visible()
+    # Nothing was done with it: it has nothing to lose, and no mistake in it.
+    expect(canvas.unsaved).to_have_count(0)
+    expect(page.get_by_text("not saved", exact=True)).to_have_count(0)
     assert list(studio.workspace.pipelines.glob("*.json")) == []
 
     page.keyboard.press("Control+s")
     canvas.name_it("my own", "Save")
     canvas.shows("my own")
-    expect(page.get_by_text("no file yet")).to_have_count(0)
+    expect(page.get_by_text("not saved", exact=True)).to_have_count(0)
     shipped = read_pipeline(Path(__file__).parents[2] / "pipelines" / f"{name}.json")
     assert file_of(studio, "my-own").read_text() == dump(shipped.model_copy(update={"name": "my own"}))
 
@@ -157,7 +159,6 @@ def test_json_is_imported_and_exported(page: Page, studio: StudioServer, tmp_pat
     brought.write_text(exported)
     chooser.set_input_files(brought)
     canvas.shows("first one 2")
-    expect(page.get_by_text("no file yet")).to_be_visible()
     canvas.select("a")
     expect(canvas.field("Text")).to_have_value("only here")
     expect(page.locator(".react-flow__edge")).to_have_count(1)

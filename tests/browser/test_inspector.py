@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 from studio import StudioServer
 from volumes import write_volumes
 
+SHARED_STUDIO = True
+
 
 def test_the_form_checks_what_is_typed(page: Page, studio: StudioServer) -> None:
     made = pipeline(box("volumes", "SyntheticVolumes"), box("pack", "NumpyToParquet"), wires="volumes.out>pack.files")
@@ -19,7 +21,7 @@ def test_the_form_checks_what_is_typed(page: Page, studio: StudioServer) -> None
 
     # A number out of its range is refused under the field, and kept as it was typed.
     count = canvas.field("Count")
-    expect(count).to_have_attribute("placeholder", "2000")
+    expect(count).to_have_value("2000")
     expect(canvas.inspector.locator('.field[data-field="count"]')).to_contain_text("volumes")
     count.fill("0")
     expect(canvas.notes("count")).to_have_text("Must be at least 1 volume.")
@@ -56,7 +58,7 @@ def test_the_form_checks_what_is_typed(page: Page, studio: StudioServer) -> None
     page.keyboard.type("12")
     eventually(lambda: canvas.params("volumes") == {"count": 12})
     page.keyboard.press("Control+z")
-    expect(count).to_have_value("")
+    expect(count).to_have_value("2000")
     eventually(lambda: canvas.params("volumes") == {})
 
     # A list, a choice of many, a choice of few, an optional path, a switch, a number with limits shown.
@@ -79,6 +81,25 @@ def test_the_form_checks_what_is_typed(page: Page, studio: StudioServer) -> None
     vacuum.click()
     expect(vacuum).to_be_checked()
     eventually(lambda: canvas.params("optimize_delta") == {"vacuum": True})
+
+
+def test_a_field_type_of_ones_own_is_drawn_and_checked(page: Page, studio: StudioServer) -> None:
+    """Its declaration in a Python file of the person's is all there is of it (tests/support/own_field_types.py)."""
+    studio.install_probes("own_field_types")
+    canvas = CanvasPage(page, studio).open(seed(studio, pipeline(box("since", "SinceThen"))))
+    canvas.select("since")
+    day = canvas.field("Day")
+    expect(day).to_have_value("2026-01-31")
+    expect(canvas.inspector.locator('.field[data-field="day"]')).to_contain_text("A date like 2026-01-31.")
+    day.fill("31 Jan")
+    expect(canvas.notes("day")).to_have_text("Must be a date like 2026-01-31.")
+    expect(canvas.card("since").get_by_role("img", name="1 error")).to_be_visible()
+    day.fill("2026-02-28")
+    expect(canvas.notes("day")).to_have_count(0)
+    eventually(lambda: canvas.params("since") == {"day": "2026-02-28"})
+    canvas.field("Share").press("ArrowUp")
+    eventually(lambda: canvas.params("since") == {"day": "2026-02-28", "share": 25})
+    expect(canvas.card("since").get_by_role("img", name="1 error")).to_have_count(0)
 
 
 def test_a_problem_stands_at_its_port_and_one_is_led_there(page: Page, studio: StudioServer) -> None:
@@ -108,11 +129,12 @@ def test_a_folder_is_found_in_the_file_browser(page: Page, studio: StudioServer)
     browser = page.get_by_role("dialog", name="Choose a folder: folder")
     rows = browser.get_by_role("list", name="Files and folders").get_by_role("button")
 
-    # It begins with the folders that the workspace may use; a link does not lead out of them.
+    # It begins with the folders that the workspace may use; where a link leads out of them, it says so.
     expect(rows).to_have_text([str(studio.home), str(studio.workspace.root)])
     rows.first.click()
     rows.filter(has_text="outside").click()
-    expect(browser.get_by_role("alert")).to_contain_text("outside the folders that this workspace may use")
+    expect(browser.get_by_role("note")).to_contain_text("lets the pipelines of this workspace read and write")
+    expect(browser.get_by_role("button", name="Allow and choose")).to_be_visible()
     browser.get_by_role("navigation", name="Folder").get_by_role("button", name="Folders").click()
     expect(rows).to_have_count(2)
     rows.first.click()
@@ -194,7 +216,7 @@ def test_the_inspector_tells_what_a_node_is_and_made(page: Page, studio: StudioS
     canvas.inspector.get_by_role("tab", name="Result").click()
     result = canvas.inspector.get_by_role("tabpanel", name="Result")
     expect(result.get_by_role("region", name="In the next run")).to_contain_text("Never ran before.")
-    expect(result).to_contain_text("It has made nothing yet.")
+    expect(result).to_contain_text("No result of it is kept.")
 
     canvas.button("Run").click()
     expect(canvas.card("volumes")).to_have_attribute("data-state", "done", timeout=60_000)

@@ -14,12 +14,14 @@ from canvas_page import CanvasPage, eventually, middle, seed
 from canvas_page import box as place_of
 from gated_nodes import Gate
 from playwright.sync_api import Page, expect
+from runs_page import RunsPage
 from studio import StudioServer
 from studio_page import AWAY, StudioPage, in_rows
 
-from engine.events import RunState
-from engine.runs import RunStore
-from engine.worker_process import PROGRAM
+from engine.declare.events import RunState
+from engine.run.worker_process import PROGRAM
+from engine.store.runs import RunStore
+from engine.text import duration
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_a_run_from_the_first_click_to_its_repetition(
     canvas.run()
     canvas.expect_state("after", "queued")
     canvas.expect_state("slow", "running")
-    expect(canvas.run_bar.get_by_test_id("run-tasks")).to_have_text("0/3 tasks")
+    expect(canvas.run_bar.get_by_test_id("run-tasks")).to_have_text("0/3 nodes")
     foot = canvas.card("slow").locator(".card-foot")
     gate.let(5)
     expect(foot).to_contain_text("5 / 30 epochs")
@@ -74,8 +76,8 @@ def test_a_run_from_the_first_click_to_its_repetition(
     task = next(t for t in store.tasks(canvas.run_id) if t.node == "slow")
     assert task.started
     assert task.ended
-    took = f"{task.ended - task.started:.1f}".removesuffix(".0")
-    expect(foot).to_contain_text(re.compile(rf"Done\s*{re.escape(took)} s"))
+    took = duration(task.ended - task.started)
+    expect(foot).to_contain_text(re.compile(rf"Done\s*{re.escape(took)}"))
     expect(canvas.log).to_contain_text("wrote some text")
     canvas.expect_run("Failed")
     canvas.expect_state("bad", "failed")
@@ -115,8 +117,68 @@ def test_a_run_from_the_first_click_to_its_repetition(
     run = store.run(canvas.run_id)
     assert '"other words"' in run.document
     assert canvas.doc["parameters"]["words"] == {"value": "some text"}, "the values were for that run alone"
+    expect(canvas.run_bar.get_by_text("own values")).to_have_attribute(
+        "title", "Values for this run alone: words = other words"
+    )
     canvas.select("slow")
     expect(canvas.log).to_contain_text("wrote other words")
+
+
+def test_a_live_training_is_watched_on_its_card_in_the_dock_and_by_the_monitor(
+    page: Page, studio: StudioServer, store: RunStore, gate: Gate
+) -> None:
+    seed(studio, pipeline(box("l", "Learn", epochs=12, gate=gate.path, phases=True), name="watched"), "watched")
+    canvas = StudioPage(page, studio).open("watched")
+    canvas.select("l")
+    page.get_by_role("tab", name="Log").click()
+    dock = page.get_by_role("tabpanel", name="Log")
+    canvas.run()
+    foot = canvas.card("l").locator(".card-foot")
+    for place in (foot, dock):
+        expect(place).to_contain_text("Measuring the input")
+    line = canvas.card("l").locator(".sparkline polyline")
+    bar = canvas.card("l").get_by_role("progressbar")
+
+    def points() -> int:
+        return len((line.get_attribute("points") or "").split()) if line.count() else 0
+
+    seen = (0, 0)
+    for epochs in (3, 6, 9):  # longer while the training goes on, and never shorter
+        gate.let(epochs)
+        for place in (foot, dock):
+            expect(place).to_contain_text(f"Epoch {epochs + 1} of 12")
+        eventually(lambda epochs=epochs: points() == epochs, "the loss does not grow")  # type: ignore[misc]
+        now = points(), int(bar.get_attribute("aria-valuenow") or 0)
+        assert now > seen
+        assert now[1] > seen[1]
+        seen = now
+    for place in (foot, dock):
+        expect(place).to_contain_text(re.compile(r"\d.* left"))
+    expect(dock).to_contain_text(re.compile(r"7[5-9]%"))
+
+    # Edited meanwhile: the run goes on with what it began with, and says so.
+    canvas.field("Rate").fill("0.25")
+    page.keyboard.press("Enter")
+    expect(canvas.run_bar.get_by_text("older version")).to_have_attribute(
+        "title", re.compile("Since then: Learn changed")
+    )
+
+    run_id = canvas.run_id
+    pages = RunsPage(page).open(run_id)
+    monitor = pages.tab("Monitor")
+    picture = monitor.get_by_role("img").first
+
+    def moments() -> int:
+        found = re.search(r"Learn: (\d+) moments", picture.get_attribute("alt") or "") if picture.count() else None
+        return int(found[1]) if found else 0
+
+    eventually(lambda: moments() >= 2, "there is no picture")
+    before = moments()
+    eventually(lambda: moments() > before + 1, "the picture does not grow")
+    assert "Not measured: GPU" in (picture.get_attribute("alt") or "")
+    gate.open()
+    pages.shows("watched", "done")
+    eventually(lambda: moments() > before, "the picture of a run that has ended is gone")
 
 
 def test_cancel_and_resume(page: Page, studio: StudioServer, store: RunStore, gate: Gate) -> None:
@@ -201,7 +263,7 @@ def test_a_run_outlives_its_tab_and_its_server(
     canvas.run()
     canvas.expect_state("slow", "running")
     run_id = canvas.run_id
-    page.context.close()
+    page.close()
 
     other = StudioPage(open_page(), studio).open("long")
     other.expect_run("Running")

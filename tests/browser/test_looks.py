@@ -13,6 +13,7 @@ from runs_page import RunsPage, rgb
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
+from ui.shell.fonts import FAMILY
 from ui.shell.theme import STATE_COLOURS, SURFACE, Mode
 
 NODES = in_rows(
@@ -27,9 +28,7 @@ NODES = in_rows(
 )
 
 
-@pytest.fixture
-def studio(shared_studio: StudioServer) -> StudioServer:
-    return shared_studio
+SHARED_STUDIO = True
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -71,12 +70,12 @@ def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
     eventually(lambda: len(pages.rows()) >= 2, "the runs are not listed")
     assert findings(page) == []
     assert contrast(page.get_by_role("link", name="Runs")) >= 4.5
-    pages.open(first)
+    pages.open(first, "Graph")
     pages.shows(name, "failed")
-    expect(page.get_by_role("table", name="Parameters")).to_be_visible()
-    for tab in ("", "Timeline", "Metrics", "System", "Logs", "Pipeline"):
-        if tab:
-            pages.tab(tab)
+    expect(page.get_by_role("table", name="Parameters", exact=True)).to_be_visible()
+    assert findings(page) == []
+    for tab in ("Overview", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline"):
+        pages.tab(tab)
         assert findings(page) == [], tab
     heading = page.get_by_role("heading", level=1)
     assert colours(heading) == (surface["text"], surface["background"])
@@ -90,6 +89,11 @@ def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
         surface["text"],
         surface["background"],
     )
+
+    page.goto("/compute")
+    expect(page.locator(".vf-fact").filter(has_text="CPU")).to_be_visible()
+    assert findings(page) == []
+    assert contrast(page.locator(".vf-profile-line").first) >= 4.5
 
 
 def test_the_pages_turn_dark_with_the_system(open_page: Callable[..., Page], studio: StudioServer) -> None:
@@ -112,6 +116,46 @@ def test_the_pages_turn_dark_with_the_system(open_page: Callable[..., Page], stu
     eventually(lambda: colours(heading) == dark, "the page stays light")
     expect(bar).to_have_attribute("fill", STATE_COLOURS["dark"]["failed"])
     assert contrast(page.locator(".vf-title .vf-chip").first) >= 4.5
+
+
+def test_a_narrow_window_leaves_the_canvas_its_width(open_page: Callable[..., Page], studio: StudioServer) -> None:
+    page: Page = open_page()
+    page.set_viewport_size({"width": 800, "height": 600})
+    document = seed(studio, NODES.model_copy(update={"name": "a pipeline with a name"}))
+    page.goto(f"/?pipeline={document}")
+    canvas = StudioPage(page, studio)
+    canvas.expect_state("a", "stale", "fresh")
+
+    def width() -> int:
+        return int(canvas.frame.evaluate("element => element.clientWidth"))
+
+    whole = width()
+    assert whole >= 700
+    assert canvas.title.evaluate("e => { const t = e.querySelector('.pipeline-title'); return t.clientWidth }") >= 80
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    # The palette lies over the canvas, and gives way to the inspector.
+    page.get_by_role("button", name="Show nodes").click()
+    search = page.get_by_role("searchbox", name="Search nodes")
+    expect(search).to_be_visible()
+    assert width() >= whole
+    page.get_by_role("button", name="Show the inspector").click()
+    expect(search).to_have_count(0)
+    expect(page.get_by_role("button", name="Hide the inspector")).to_be_visible()
+    assert width() >= whole
+    assert findings(page) == []
+
+
+def test_the_apps_own_font_and_logo_are_shown(open_page: Callable[..., Page], studio: StudioServer) -> None:
+    page: Page = open_page()
+    canvas = StudioPage(page, studio).open(seed(studio, NODES.model_copy(update={"name": "set in Inter"})))
+    loaded = f"""async () => {{ await document.fonts.ready;
+        return [...document.fonts].some((face) => face.family.includes('{FAMILY}') && face.status === 'loaded') }}"""
+    eventually(lambda: page.evaluate(loaded), "the font is not loaded")
+    for item in (canvas.head("a"), page.get_by_role("link", name="Runs")):
+        assert FAMILY in item.evaluate("element => getComputedStyle(element).fontFamily")
+    logo = page.get_by_test_id("stHeaderLogo")
+    expect(logo).to_be_visible()
+    assert logo.evaluate("element => element.naturalWidth") > 0
 
 
 def _is_dark(colour: list[int]) -> bool:

@@ -9,11 +9,15 @@ from playwright.sync_api import Browser, Page, expect
 from studio import StudioServer
 
 
-def test_the_app_opens_with_the_quickstart_pipeline(page: Page) -> None:
+def test_the_app_opens_with_the_templates_and_the_quickstart_is_a_click_away(page: Page) -> None:
     """That nothing was asked of another host, and that nothing went wrong unseen, is checked at every test's end."""
     page.goto("/")
+    expect(page.get_by_role("heading", name="From volumes to a trained network")).to_be_visible()
     expect(page.get_by_role("link", name="Build")).to_be_visible()
     expect(page.get_by_role("link", name="Runs")).to_be_visible()
+    for picture in page.locator("img.vf-card-picture").all():
+        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 640
+    page.get_by_role("button", name="Use this").first.click()
     for node in ("make", "convert", "table", "optimize", "train"):
         expect(page.locator(f'.react-flow__node[data-id="{node}"]')).to_be_visible()
     expect(page.get_by_test_id("stMainMenu")).to_have_count(0)

@@ -12,6 +12,8 @@ from playwright.sync_api import Page, expect
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
+SHARED_STUDIO = True
+
 NODES = in_rows(
     pipeline(
         box("a", "Make", text="one", steps=1),
@@ -29,8 +31,8 @@ STEP = 8
 @pytest.fixture
 def tabs(studio: StudioServer, open_page: Callable[[], Page]) -> tuple[StudioPage, StudioPage]:
     """Two people's tabs with the same pipeline."""
-    seed(studio, NODES)
-    one, two = (StudioPage(open_page(), studio).open("shared") for _ in range(2))
+    document = seed(studio, NODES)
+    one, two = (StudioPage(open_page(), studio).open(document) for _ in range(2))
     expect(one.toolbar).to_contain_text("1 other here")
     expect(two.toolbar).to_contain_text("1 other here")
     return one, two
@@ -100,7 +102,7 @@ def test_a_save_is_everyones(tabs: tuple[StudioPage, StudioPage]) -> None:
     eventually(lambda: two.document == "renamed")
     two.set("c", "Text", "after the renaming")
     eventually(lambda: one.params("c") == {"text": "after the renaming"})
-    two.page.context.close()
+    two.page.close()
     expect(one.toolbar.get_by_text("other here")).to_have_count(0)
 
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.context import TaskContext
-from engine.datasets import (
-    DATASET_KINDS,
+from engine.declare.context import TaskContext
+from engine.declare.datasets import (
+    BUILT_IN_TYPES,
     DTYPES,
     Predictions,
     Preview,
@@ -30,8 +30,7 @@ from engine.datasets import (
     dataset_from_json,
     id_fraction,
 )
-from engine.errors import Cancelled
-from engine.events import (
+from engine.declare.events import (
     Artifact,
     Event,
     Facts,
@@ -46,7 +45,8 @@ from engine.events import (
     TaskStateChanged,
     event_from_json,
 )
-from engine.progress import Meter, current_reporter, track
+from engine.declare.progress import Meter, current_reporter, track
+from engine.errors import Cancelled
 
 SPEC = VolumeSpec(shape=(30, 30, 10, 10), dtype="float32", classes=("no", "yes"))
 DATASETS = [
@@ -81,7 +81,7 @@ def test_a_reference_survives_json_and_cannot_be_changed(dataset) -> None:
 
 
 def test_every_kind_is_covered_here() -> None:
-    assert {d.kind for d in DATASETS} == set(DATASET_KINDS)
+    assert {d.kind for d in DATASETS} == {each.__name__ for each in BUILT_IN_TYPES}
 
 
 def test_a_spec_knows_its_bytes_and_refuses_other_types() -> None:

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import Catalog
-from engine.environment import differences, environment_of, keep_environment, kept_environment, read_environment
-from engine.environment.git import git_state
-from engine.environment.packages import installed_packages
-from engine.identity import Identity
-from engine.plan import Plan, PlannedTask
+from engine.document.identity import Identity
+from engine.document.plan import Plan, PlannedTask
+from engine.environment import (
+    differences,
+    environment_of,
+    git_state,
+    installed_packages,
+    keep_environment,
+    kept_environment,
+    read_environment,
+)
 from engine.profiles import Profile
 from engine.workspace import Workspace
 
@@ -83,10 +89,9 @@ def test_a_run_keeps_its_first_environment_and_no_secrets(
     workspace = Workspace(checkout)
     folder = workspace.run_folder("r")
     folder.mkdir(parents=True)
-    assert kept_environment(folder) is None
+    assert kept_environment(workspace, "r") is None
     keep_environment(workspace, "r", _plan(text="x", shape=(1, 2)), Catalog())
-    kept = kept_environment(folder)
-    assert kept is not None
+    kept = kept_environment(workspace, "r")
     assert kept.nodes["a"].params == {"text": "x", "shape": [1, 2]}
     assert kept.nodes["a"].seed == 10
     assert kept.git.branch == "trunk"
@@ -96,7 +101,7 @@ def test_a_run_keeps_its_first_environment_and_no_secrets(
     assert "hunter2" not in (folder / "environment.json").read_text()
     assert sorted(p.name for p in folder.iterdir()) == ["environment.json"]
     keep_environment(workspace, "r", _plan(text="y"), Catalog())
-    assert kept_environment(folder) == kept
+    assert kept_environment(workspace, "r") == kept
     assert read_environment("{") is None
 
 

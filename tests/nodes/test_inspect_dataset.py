@@ -4,6 +4,7 @@ import json
 import struct
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,23 @@ import pytest
 from delta_tables import SPEC, context, dataset_of, ids, label_of, shards, volume_of, write_shard
 from numpy.typing import NDArray
 
-from engine.datasets import Selection, VolumeSpec
+from engine.declare.datasets import Selection, VolumeSpec
 from engine.errors import DataError
 from nodes.inspect_dataset import inspect_dataset
 from nodes.inspection.dataset_report import middle_plane, png
 from nodes.inspection.dataset_statistics import measure
 from nodes.parquet_to_delta import parquet_to_delta
-from nodes.volume_layout import schema, writer_options
-from nodes.volume_parts import read_parts
+from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.parts import Part, read_parts
 
 
 def _volumes(volume_ids: list[str], spec: VolumeSpec = SPEC) -> NDArray[Any]:
     return np.stack([np.frombuffer(volume_of(i, spec), spec.dtype).reshape(spec.shape) for i in volume_ids])
+
+
+def _sized(part: Part, folder: Path) -> Part:
+    """The part of a file that was written again."""
+    return replace(part, bytes=(folder / part.path).stat().st_size)
 
 
 def test_labels_are_counted_and_values_measured(tmp_path: Path) -> None:
@@ -92,7 +98,7 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> 
     part = write_shard(tmp_path / "p", ids(0, 3))
     with pq.ParquetWriter(tmp_path / "p" / part.path, schema(SPEC), **writer_options()) as writer:
         writer.write_table(table)
-    found = measure(dataset_of(tmp_path / "p", [part]), 10, context(tmp_path))
+    found = measure(dataset_of(tmp_path / "p", [_sized(part, tmp_path / "p")]), 10, context(tmp_path))
     assert found.values.not_finite == 1 + 12
     assert found.values.most.max() <= 100
     assert [found.label_name(label) for label in found.labels] == ["a", "5", "no label"]
@@ -118,7 +124,7 @@ def test_the_page_is_safe_and_the_figures_are_json(tmp_path: Path) -> None:
     assert [Path(e.path).name for e in events if e.event == "artifact"] == ["dataset.html", "figures.json"]
 
 
-def test_a_channel_without_a_finite_value_is_told_as_such(tmp_path: Path) -> None:
+def test_a_channel_without_a_finite_value_is_reported_as_such(tmp_path: Path) -> None:
     table = pa.table(
         {
             "id": ["a"],
@@ -131,7 +137,7 @@ def test_a_channel_without_a_finite_value_is_told_as_such(tmp_path: Path) -> Non
     with pq.ParquetWriter(tmp_path / "p" / part.path, schema(SPEC), **writer_options()) as writer:
         writer.write_table(table)
     ctx = context(tmp_path)
-    report = inspect_dataset(dataset_of(tmp_path / "p", [part]), ctx=ctx)
+    report = inspect_dataset(dataset_of(tmp_path / "p", [_sized(part, tmp_path / "p")]), ctx=ctx)
     assert "minimum" not in report.figures
     assert json.loads((ctx.out / "figures.json").read_text())["channels"][0]["minimum"] is None
 
@@ -163,15 +169,37 @@ def test_pictures_are_real_png() -> None:
     assert png(np.zeros((2, 2)))[:4] == b"\x89PNG"
 
 
-def test_an_empty_or_broken_dataset_is_told(tmp_path: Path) -> None:
+def test_an_empty_or_broken_dataset_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no volumes"):
         measure(dataset_of(tmp_path / "p", []), 10, context(tmp_path))
     dataset = shards(tmp_path / "p", 3)
     (part,) = read_parts(dataset).parts
     (tmp_path / "p" / part.path).write_bytes(b"PAR1")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"every file of .* has 4 bytes, not"):
         measure(dataset, 10, context(tmp_path))
     wrong = SPEC.model_copy(update={"shape": (4, 3, 3)})
     other = shards(tmp_path / "q", 3).model_copy(update={"spec": wrong})
     with pytest.raises(DataError, match="96 bytes, not 144"):
         measure(other, 10, context(tmp_path))
+
+
+def test_damaged_files_are_reported_and_left_out(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 30, 40, 5)
+    damaged = read_parts(dataset).parts[1]
+    path = tmp_path / "p" / damaged.path
+    data = bytearray(path.read_bytes())
+    at = data.find(volume_of(ids(33, 1)[0]))
+    data[at + 7] ^= 4
+    path.write_bytes(data)
+    ctx = context(tmp_path)
+    events: list[Any] = []
+    object.__setattr__(ctx, "emit", events.append)
+    report = inspect_dataset(dataset, ctx=ctx)
+    assert (report.figures["volumes"], report.figures["damaged_files"]) == (35, 1)
+    assert report.figures["without_checksum"] == 0
+    page = Path(report.uri).read_text()
+    assert damaged.path in page
+    assert ids(33, 1)[0] in page
+    (warning,) = [e.text for e in events if getattr(e, "level", "") == "warning"]
+    assert damaged.path in warning
+    assert f"`voxelflow verify {dataset.uri}`" in warning

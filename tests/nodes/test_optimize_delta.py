@@ -11,6 +11,7 @@ from delta_tables import (
     Interfering,
     context,
     dataset_of,
+    exactly,
     finish_node,
     ids,
     read_by_deltalake,
@@ -21,19 +22,19 @@ from delta_tables import (
     write_shard,
 )
 from deltalake import DeltaTable
-from volumes import rows_by_polars, rows_by_pyarrow
+from volumes import rows_by_pyarrow
 
-from engine.datasets import Preview, VolumeDelta
+from engine.declare.datasets import Preview, VolumeDelta
+from engine.declare.events import Progress
+from engine.declare.node import Look
+from engine.declare.progress import current_reporter
 from engine.errors import Cancelled, StaleInput, TableConflict
-from engine.events import Progress
-from engine.node import Look
-from engine.progress import current_reporter
-from engine.table_lock import INTERNALS
-from nodes.delta import compaction
-from nodes.delta.delta_table import open_table
-from nodes.delta.parquet_rewrite import compression_of, layout_problem, read_metadata
+from engine.storage.table_lock import INTERNALS
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
+from nodes.table import compaction
+from nodes.table.snapshot import open_table
+from nodes.volume_file.rewrite import compression_of, layout_problem, read_metadata
 
 
 @pytest.fixture
@@ -47,17 +48,12 @@ def _staged(table: VolumeDelta) -> list[str]:
     return sorted(p.name for p in folder.glob("*/*"))
 
 
-def _same_rows(table: VolumeDelta, volume_ids: list[str]) -> None:
-    for read in (read_by_deltalake, rows_by_pyarrow, rows_by_polars):
-        assert read(table.uri) == rows_of(volume_ids), read
-
-
 def test_small_files_become_one(small_files: VolumeDelta, tmp_path: Path) -> None:
     done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
     assert (done.files, done.count, done.version) == (1, 150, small_files.version + 1)
     assert done.data_version == small_files.data_version
     assert done.labelled == small_files.labelled
-    _same_rows(done, ids(0, 150))
+    exactly(done.uri, ids(0, 150))
     assert read_by_deltalake(small_files.uri, small_files.version) == rows_of(ids(0, 150))
     assert _staged(done) == []
 
@@ -80,7 +76,7 @@ def test_the_new_files_are_in_the_volume_layout(small_files: VolumeDelta, tmp_pa
 
 
 def test_a_volume_is_found_by_arithmetic(small_files: VolumeDelta, tmp_path: Path) -> None:
-    from nodes.loaders.page_index import index_pages
+    from nodes.volume_file.page_index import index_pages
 
     done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
     (file,) = open_table(done.uri).files
@@ -94,7 +90,7 @@ def test_optimizing_twice_from_one_version_doubles_nothing(small_files: VolumeDe
     first = optimize_delta(small_files, ctx=context(tmp_path, "one"))
     second = optimize_delta(small_files, ctx=context(tmp_path, "two"))
     assert second == first
-    _same_rows(second, ids(0, 150))
+    exactly(second.uri, ids(0, 150))
 
 
 def test_nothing_to_do_makes_no_version(tmp_path: Path) -> None:
@@ -102,6 +98,7 @@ def test_nothing_to_do_makes_no_version(tmp_path: Path) -> None:
     assert optimize_delta(table, ctx=context(tmp_path, "o")) == table
 
 
+@pytest.mark.slow
 def test_files_of_a_good_size_stay(tmp_path: Path) -> None:
     # About 100 bytes a row: 7,000 rows are 0.8 MB, more than three quarters of a target of 1 MB.
     table = parquet_to_delta(shards(tmp_path / "p", 7000, 20, 20), ctx=context(tmp_path))
@@ -112,7 +109,7 @@ def test_files_of_a_good_size_stay(tmp_path: Path) -> None:
     assert large.path in {f.path for f in open_table(done.uri).files}
     everything = optimize_delta(done, target_file_mb=1, min_fill=1.0, ctx=context(tmp_path, "o2"))
     assert everything.files == 1
-    _same_rows(everything, ids(0, 7040))
+    exactly(everything.uri, ids(0, 7040))
 
 
 def test_a_reference_to_other_rows_is_stale(small_files: VolumeDelta, tmp_path: Path) -> None:
@@ -133,7 +130,7 @@ def test_a_table_made_anew_is_stale(small_files: VolumeDelta, tmp_path: Path) ->
 
 
 def test_selections_are_handed_on(small_files: VolumeDelta, tmp_path: Path) -> None:
-    from engine.datasets import Selection
+    from engine.declare.datasets import Selection
 
     part = small_files.select(Selection(salt="s", low=0, high=0.5))
     assert optimize_delta(part, ctx=context(tmp_path, "o")).selections == part.selections
@@ -148,7 +145,7 @@ def test_a_commit_without_rows_meanwhile_makes_it_plan_again(small_files: Volume
     done = optimize_delta(small_files, ctx=ctx)
     assert any("planning again" in text for text in ctx.said)
     assert (done.files, done.version) == (1, small_files.version + 2)
-    _same_rows(done, ids(0, 150))
+    exactly(done.uri, ids(0, 150))
 
 
 def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDelta, tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDe
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", lambda: _set_property(small_files, 5))
     done = optimize_delta(small_files, ctx=ctx)
     assert any("planning again" in text for text in ctx.said)
-    _same_rows(done, ids(0, 150))
+    exactly(done.uri, ids(0, 150))
 
 
 def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDelta, tmp_path: Path) -> None:
@@ -165,7 +162,7 @@ def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDe
         ctx: Any = Interfering(context(tmp_path, point), point, other)
         done = optimize_delta(small_files, ctx=ctx)
         assert done.files == 1
-        _same_rows(done, ids(0, 150))
+        exactly(done.uri, ids(0, 150))
 
 
 def test_rows_added_meanwhile_make_the_reference_stale(small_files: VolumeDelta, tmp_path: Path) -> None:
@@ -184,7 +181,7 @@ def test_it_gives_up_on_a_table_that_never_rests(small_files: VolumeDelta, tmp_p
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", *changes)
     with pytest.raises(TableConflict, match=f"{compaction.TRIES} times"):
         optimize_delta(small_files, ctx=ctx)
-    _same_rows(small_files, ids(0, 150))
+    exactly(small_files.uri, ids(0, 150))
 
 
 def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_path: Path) -> None:
@@ -197,7 +194,7 @@ def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_p
     plain = optimize_delta(done, rewrite_layout=True, ctx=context(tmp_path, "o2"))
     (file,) = open_table(plain.uri).files
     assert layout_problem(read_metadata(Path(plain.uri) / file.path, file.bytes)) == ""
-    _same_rows(plain, ids(0, 20))
+    exactly(plain.uri, ids(0, 20))
     assert optimize_delta(plain, rewrite_layout=True, ctx=context(tmp_path, "o3")) == plain
 
 
@@ -215,10 +212,10 @@ def test_files_in_another_layout_are_mended(tmp_path: Path) -> None:
     assert [layout_problem(read_metadata(Path(done.uri) / f.path, f.bytes)) for f in open_table(done.uri).files] == [
         ""
     ] * done.files
-    _same_rows(done, ids(0, 800))
+    exactly(done.uri, ids(0, 800))
     # The ledger followed: a shard comes out again.
     less = parquet_to_delta(dataset_of(folder, [parts[0], parts[2]]), ctx=context(tmp_path))
-    _same_rows(less, ids(0, 300) + ids(700, 100))
+    exactly(less.uri, ids(0, 300) + ids(700, 100))
 
 
 def test_a_huge_file_in_another_layout_becomes_several(tmp_path: Path) -> None:
@@ -239,6 +236,7 @@ def test_a_huge_file_in_another_layout_becomes_several(tmp_path: Path) -> None:
     assert rows_by_pyarrow(less.uri) == rows_of(ids(50, 5), spec)
 
 
+@pytest.mark.slow
 def test_large_volumes_get_small_row_groups(tmp_path: Path) -> None:
     spec = SPEC.model_copy(update={"shape": (128, 128, 128), "dtype": "float64"})
     folder = tmp_path / "p"
@@ -271,7 +269,7 @@ def test_it_tells_its_progress_and_can_be_cancelled(small_files: VolumeDelta, tm
     assert (watcher.events[0].total, watcher.events[0].unit) == (150, "volumes")
     assert open_table(small_files.uri).version == small_files.version
     done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
-    _same_rows(done, ids(0, 150))
+    exactly(done.uri, ids(0, 150))
     assert _staged(done) == []
 
 
@@ -287,7 +285,7 @@ def test_two_processes_optimize_one_table(small_files: VolumeDelta, tmp_path: Pa
     both = [start_node(tmp_path, "OptimizeDelta", small_files, name) for name in ("one", "two")]
     results = [finish_node(p) for p in both]
     assert [r.files for r in results] == [1, 1]
-    _same_rows(small_files, ids(0, 150))
+    exactly(small_files.uri, ids(0, 150))
     assert open_table(small_files.uri).version == small_files.version + 1
     names = {f.path for f in open_table(small_files.uri).files}
     assert names <= set(os.listdir(small_files.uri))

@@ -14,6 +14,7 @@ from delta_tables import (
     Interfering,
     context,
     dataset_of,
+    exactly,
     ids,
     multiset,
     read_by_deltalake,
@@ -22,24 +23,23 @@ from delta_tables import (
     write_shard,
 )
 from deltalake import DeltaTable, write_deltalake
-from volumes import rows_by_polars, rows_by_pyarrow
+from volumes import rows_by_pyarrow
 
-from engine.datasets import Preview, VolumeDelta, VolumeParquet
-from engine.errors import DataError, StaleInput, TableConflict, UsageError
-from engine.node import Look
-from engine.table_lock import INTERNALS
-from nodes.delta.delta_table import open_table
+from engine.declare.datasets import Preview, VolumeDelta, VolumeParquet
+from engine.declare.node import Look
+from engine.errors import DataError, UsageError
+from nodes.loaders import open_source
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
-from nodes.volume_layout import schema, writer_options
-from nodes.volume_parts import Part, read_parts
+from nodes.table.snapshot import open_table
+from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.parts import Part, read_parts
 
 
 def _holds(table: VolumeDelta, volume_ids: list[str]) -> None:
-    """The version pinned, and the newest one, hold exactly these volumes, through every reader."""
-    for read in (read_by_deltalake, rows_by_pyarrow, rows_by_polars):
-        for version in (table.version, None):
-            assert read(table.uri, version) == rows_of(volume_ids), (read, version)
+    """The version pinned, and the newest one, hold exactly these volumes."""
+    for version in (table.version, None):
+        exactly(table.uri, volume_ids, version)
     assert table.count == len(volume_ids)
 
 
@@ -123,6 +123,7 @@ def test_twenty_new_shards_cost_twenty_files(tmp_path: Path) -> None:
     _holds(after, ids(0, 50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimized", [False, True])
 def test_shards_vanish_and_change(tmp_path: Path, optimized: bool) -> None:
     dataset = shards(tmp_path / "p", 3, 4, 5)
@@ -178,18 +179,6 @@ def test_a_parquet_folder_may_move(tmp_path: Path) -> None:
     assert again.version == table.version
 
 
-def test_two_sources_share_a_table(tmp_path: Path) -> None:
-    place = str(tmp_path / "t")
-    one, two = shards(tmp_path / "one", 3, 4), shards(tmp_path / "two", 5, first=100)
-    parquet_to_delta(one, table=place, ctx=context(tmp_path, "one"))
-    both = parquet_to_delta(two, table=place, ctx=context(tmp_path, "two"))
-    _holds(both, ids(0, 7) + ids(100, 5))
-    optimize_delta(both, ctx=context(tmp_path, "o"))
-    # What vanished from one source says nothing of the other.
-    less = parquet_to_delta(_without(one, 0), table=place, ctx=context(tmp_path, "one"))
-    _holds(less, ids(3, 4) + ids(100, 5))
-
-
 @pytest.mark.parametrize("optimized", [False, True])
 def test_the_same_volumes_from_two_sources_are_refused(tmp_path: Path, optimized: bool) -> None:
     place = str(tmp_path / "t")
@@ -215,33 +204,6 @@ def test_replace_makes_the_table_hold_this_dataset_alone(tmp_path: Path) -> None
     assert read_by_deltalake(place, one.version) == rows_of(ids(0, 7))
 
 
-def test_rows_that_another_program_moved_stay_and_are_not_added_again(tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", 3, 4)
-    table = parquet_to_delta(dataset, ctx=context(tmp_path))
-    DeltaTable(table.uri).optimize.compact()
-    same = parquet_to_delta(dataset, ctx=context(tmp_path))
-    _holds(same, ids(0, 7))
-    assert same.data_version == table.version
-    # New shards still go in ...
-    grown = shards(tmp_path / "p", 3, 4, 5)
-    _holds(parquet_to_delta(grown, ctx=context(tmp_path)), ids(0, 12))
-    # ... but nothing comes out, not even after our own compaction.
-    optimize_delta(parquet_to_delta(grown, ctx=context(tmp_path)), ctx=context(tmp_path, "o"))
-    with pytest.raises(StaleInput, match="another program has rewritten") as caught:
-        parquet_to_delta(_without(grown, 0), ctx=context(tmp_path))
-    assert "replace" in caught.value.hint
-    less = parquet_to_delta(_without(grown, 0), existing="replace", ctx=context(tmp_path))
-    _holds(less, ids(3, 9))
-
-
-def test_a_shard_of_which_rows_were_deleted_by_others_is_put_right_only_if_known(tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", 3, 4)
-    table = parquet_to_delta(dataset, ctx=context(tmp_path))
-    DeltaTable(table.uri).delete("id >= 'vol-00003'")
-    # Its file is gone and nothing came instead: the shard is simply missing.
-    _holds(parquet_to_delta(dataset, ctx=context(tmp_path)), ids(0, 7))
-
-
 def test_a_commit_by_another_program_meanwhile_makes_it_plan_again(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3, 4), ctx=context(tmp_path))
     rows = DeltaTable(table.uri).to_pyarrow_table().slice(0, 1)
@@ -255,38 +217,6 @@ def test_a_commit_by_another_program_meanwhile_makes_it_plan_again(tmp_path: Pat
     found = [row[0] for row in read_by_deltalake(done.uri)]
     assert found == ["another's", *ids(0, 3), *ids(7, 5)]
     assert done.count == 9
-
-
-def test_it_gives_up_on_a_table_that_never_rests(tmp_path: Path) -> None:
-    table = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
-
-    def disturb(days: int) -> None:
-        DeltaTable(table.uri).alter.set_table_properties({"delta.logRetentionDuration": f"interval {days} days"})
-
-    changes = [lambda n=n: disturb(n) for n in range(2, 9)]
-    with pytest.raises(TableConflict, match="another program committed"):
-        parquet_to_delta(
-            shards(tmp_path / "p", 3, 4), ctx=Interfering(context(tmp_path), "delta:before-commit", *changes)
-        )
-    assert read_by_deltalake(table.uri) == rows_of(ids(0, 3))
-
-
-def test_a_lost_ledger_is_mended_where_names_tell(tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", 3, 4)
-    table = parquet_to_delta(dataset, ctx=context(tmp_path))
-    shutil.rmtree(Path(table.uri) / INTERNALS)
-    assert parquet_to_delta(dataset, ctx=context(tmp_path)).version == table.version
-    _holds(parquet_to_delta(_without(dataset, 0), ctx=context(tmp_path)), ids(3, 4))
-
-
-def test_a_lost_ledger_never_doubles_rows(tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", 3, 4)
-    table = parquet_to_delta(dataset, ctx=context(tmp_path))
-    optimize_delta(table, ctx=context(tmp_path, "o"))
-    shutil.rmtree(Path(table.uri) / INTERNALS)
-    with pytest.raises(DataError, match="already holds"):
-        parquet_to_delta(dataset, ctx=context(tmp_path))
-    _holds(parquet_to_delta(dataset, existing="replace", ctx=context(tmp_path)), ids(0, 7))
 
 
 def test_other_volumes_do_not_fit(tmp_path: Path) -> None:
@@ -311,37 +241,105 @@ def test_a_managed_table_of_other_volumes_is_a_new_one(tmp_path: Path) -> None:
     assert parquet_to_delta(shards(tmp_path / "q", 4, spec=more), ctx=context(tmp_path)) == second
 
 
-def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "thesis.doc").touch()
-    with pytest.raises(UsageError, match=r"thesis\.doc"):
-        parquet_to_delta(shards(tmp_path / "p", 3), table=str(tmp_path / "t"), ctx=context(tmp_path))
-
-
-def test_a_changed_or_missing_parquet_file_is_told(tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", 3, 4)
-    (part, _) = read_parts(dataset).parts
-    path = Path(dataset.uri) / part.path
-    path.unlink()
-    with pytest.raises(DataError, match="cannot be read"):
-        parquet_to_delta(dataset, ctx=context(tmp_path))
-    write_shard(Path(dataset.uri), ids(0, 2), name=part.path)
-    with pytest.raises(StaleInput, match="not the file it was"):
-        parquet_to_delta(dataset, ctx=context(tmp_path))
-
-
-def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
-    first = shards(tmp_path / "p", 3)
-    table = parquet_to_delta(first, ctx=context(tmp_path))
-    columns = schema(SPEC).append(pa.field("site", pa.string()))
-    rows = pq.read_table(Path(first.uri) / read_parts(first).parts[0].path)
-    path = tmp_path / "p" / ("f" * 32 + ".parquet")
+def _with_column(dataset: VolumeParquet, name: str, values: pa.Array, digit: str = "f") -> VolumeParquet:
+    """The dataset with one more part: the rows of its first, under other ids, with a column more."""
+    first = read_parts(dataset).parts[0]
+    rows = pq.read_table(Path(dataset.uri) / first.path)
+    columns = schema(SPEC, [pa.field(name, values.type)])
+    path = Path(dataset.uri) / (digit * 32 + ".parquet")
+    named = pa.array([f"{digit}{i}" for i in rows["id"].to_pylist()])
     with pq.ParquetWriter(path, columns, **writer_options()) as writer:
-        writer.write_table(rows.append_column("site", pa.array(["x"] * 3)).cast(columns))
-    part = replace(read_parts(first).parts[0], path=path.name, bytes=path.stat().st_size)
-    with pytest.raises(DataError, match="column site"):
-        parquet_to_delta(dataset_of(tmp_path / "p", [*read_parts(first).parts, part]), ctx=context(tmp_path))
+        writer.write_table(rows.set_column(0, "id", named).append_column(name, values).cast(columns))
+    part = replace(
+        first, path=path.name, bytes=path.stat().st_size, id_min=digit + first.id_min, id_max=digit + first.id_max
+    )
+    return dataset_of(Path(dataset.uri), [*read_parts(dataset).parts, part])
+
+
+def test_a_new_column_joins_the_table_and_is_null_in_older_rows(tmp_path: Path) -> None:
+    first = shards(tmp_path / "p", 3)
+    before = parquet_to_delta(first, ctx=context(tmp_path))
+    second = _with_column(first, "site", pa.array(["x", None, "y"]))
+    table = parquet_to_delta(second, ctx=context(tmp_path))
+    assert table.uri == before.uri
+    assert table.count == 6
+    rows = DeltaTable(table.uri).to_pyarrow_table(columns=["id", "site"]).sort_by("id").to_pylist()
+    assert [row["site"] for row in rows] == ["x", None, "y", None, None, None]
+    # Its log is as other writers leave it, and doing it again changes nothing.
+    changes = [commit["operation"] for commit in DeltaTable(table.uri).history()]
+    assert changes == ["WRITE", "ADD COLUMNS", "WRITE", "CREATE TABLE"]
+    assert parquet_to_delta(second, ctx=context(tmp_path)) == table
+    # Rows whose files lack the column are compacted with those that have it.
+    compacted = optimize_delta(table, ctx=context(tmp_path, "o"))
+    again = DeltaTable(compacted.uri).to_pyarrow_table(columns=["id", "site"]).sort_by("id").to_pylist()
+    assert again == rows
+
+
+class _Killed(BaseException):
+    """Not even `except Exception` sees it."""
+
+
+def test_a_kill_after_a_column_joined_loses_nothing(tmp_path: Path) -> None:
+    def killed() -> None:
+        raise _Killed
+
+    first = shards(tmp_path / "p", 3)
+    before = parquet_to_delta(first, ctx=context(tmp_path))
+    second = _with_column(first, "site", pa.array(["x", None, "y"]))
+    with pytest.raises(_Killed):
+        parquet_to_delta(second, ctx=Interfering(context(tmp_path), "delta:columns-added", killed))
+    exactly(before.uri, ids(0, 3))
+    assert open_table(before.uri).reference(before.uri).data_version == before.data_version
+    table = parquet_to_delta(second, ctx=context(tmp_path))
+    found = DeltaTable(table.uri).to_pyarrow_table(columns=["id", "site"]).sort_by("id")
+    assert found["site"].to_pylist() == ["x", None, "y", None, None, None]
+    assert [commit["operation"] for commit in DeltaTable(table.uri).history()].count("ADD COLUMNS") == 1
+
+
+def test_a_column_joins_also_where_another_program_commits_meanwhile(tmp_path: Path) -> None:
+    first = shards(tmp_path / "p", 3)
+    place = parquet_to_delta(first, ctx=context(tmp_path)).uri
+
+    def other() -> None:
+        DeltaTable(place).alter.set_table_properties({"note": "x"}, raise_if_not_exists=False)
+
+    second = _with_column(first, "site", pa.array(["x", None, "y"]))
+    table = parquet_to_delta(second, ctx=Interfering(context(tmp_path), "delta:columns-added", other))
+    assert table.count == 6
+    assert DeltaTable(place).metadata().configuration["note"] == "x"
+    assert DeltaTable(place).to_pyarrow_table(columns=["site"])["site"].null_count == 4
+
+
+def test_a_column_joins_a_table_in_any_place(home: str, tmp_path: Path) -> None:
+    first = shards(tmp_path / "p", 3)
+    parquet_to_delta(first, table=f"{home}/t", ctx=context(tmp_path))
+    table = parquet_to_delta(
+        _with_column(first, "site", pa.array(["x", None, "y"])), table=f"{home}/t", ctx=context(tmp_path)
+    )
+    assert table.count == 6
+    assert [field.name for field in open_table(f"{home}/t").columns.fields] == ["id", "label", "volume", "site"]
+    source = open_source("arrow", table, cores=1)
+    try:
+        assert source.rows.columns(["site"])["site"].to_pylist() == ["x", None, "y", None, None, None]
+    finally:
+        source.close()
+
+
+def test_a_column_of_another_type_is_refused_by_name_and_a_managed_table_is_made_anew(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    first = shards(tmp_path / "p", 3)
+    text = _with_column(first, "age", pa.array(["1", "2", "3"]))
+    table = parquet_to_delta(text, table=place, ctx=context(tmp_path))
+    numbers = _with_column(first, "age", pa.array([1, 2, 3]), "e")
+    with pytest.raises(DataError, match=r"column age of e+\.parquet is .*long.*, in the table .* it is .*string"):
+        parquet_to_delta(numbers, table=place, ctx=context(tmp_path))
+    with pytest.raises(DataError, match=r"column Age of d+\.parquet is .*, in the table .* age is"):
+        parquet_to_delta(_with_column(first, "Age", pa.array(["1"] * 3), "d"), table=place, ctx=context(tmp_path))
     assert open_table(table.uri).version == table.version
+    own = parquet_to_delta(text, ctx=context(tmp_path, "own"))
+    other = parquet_to_delta(numbers, ctx=context(tmp_path, "own"))
+    assert other.uri != own.uri
+    assert parquet_to_delta(numbers, ctx=context(tmp_path, "own")) == other
 
 
 def test_nothing_to_make_a_table_of(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from delta_tables import context
 
-from engine.datasets import Report, TrainedModel, VolumeSpec
+from engine.declare.datasets import Report, TrainedModel, VolumeSpec
+from engine.declare.node import Look
 from engine.errors import DataError, UsageError
-from engine.node import Look
-from engine.tracking import registry
-from engine.tracking.registry import Candidate, Registered
+from engine.tracking import models as registry
+from engine.tracking.models import Candidate, Registered
 from nodes.register_model import register_model
 
 

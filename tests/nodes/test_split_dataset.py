@@ -8,9 +8,9 @@ from delta_tables import SPEC, context, ids, shards
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.datasets import Preview, VolumeDelta
+from engine.declare.datasets import Preview, VolumeDelta
+from engine.declare.node import Look
 from engine.errors import UsageError
-from engine.node import Look
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
 

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from npy_folders import context, convert, rows
+from npy_folders import Listener, context, convert, rows
 
-from engine import manifest
-from engine.datasets import DTYPES, VolumeFiles
+from engine.declare.datasets import DTYPES, VolumeFiles
+from engine.declare.node import Look
+from engine.declare.progress import current_reporter
 from engine.errors import Cancelled
-from engine.events import Progress
-from engine.node import Look
-from engine.progress import current_reporter
+from engine.storage import manifest
+from nodes.synthetic import MAX_CLASSES, class_names
 from nodes.synthetic.seismic import SeismicMaker, class_of
-from nodes.synthetic.seismic_classes import MAX_CLASSES, class_names
 from nodes.synthetic_volumes import synthetic_volumes
 
 SHAPE = (8, 6, 5, 4)
@@ -128,19 +127,6 @@ def test_only_missing_and_torn_files_are_made_again(tmp_path: Path) -> None:
     assert changed == {"0000003.npy", "0000017.npy"}
 
 
-class Listener:
-    def __init__(self, cancel_after: int) -> None:
-        self.events: list[Progress] = []
-        self._left = cancel_after
-
-    def emit(self, event: Progress, /) -> None:
-        self.events.append(event)
-
-    def cancelled(self) -> bool:
-        self._left -= 1
-        return self._left < 0
-
-
 def test_it_can_be_cancelled_and_goes_on_from_what_is_there(tmp_path: Path) -> None:
     token = current_reporter.set(Listener(cancel_after=0))
     with pytest.raises(Cancelled):
@@ -148,7 +134,7 @@ def test_it_can_be_cancelled_and_goes_on_from_what_is_there(tmp_path: Path) -> N
     current_reporter.reset(token)
     made = sum(1 for p in tmp_path.rglob("*.npy") if not p.name.startswith("."))
     assert 0 < made < 600
-    listener = Listener(cancel_after=1000)
+    listener = Listener()
     token = current_reporter.set(listener)
     files = make(tmp_path, 600)
     current_reporter.reset(token)
@@ -197,6 +183,6 @@ def test_the_preview_is_what_comes_out(tmp_path: Path) -> None:
     assert seen.labelled == 12
 
 
-def test_problems_are_told_beforehand() -> None:
+def test_problems_are_reported_beforehand() -> None:
     assert preview(shape=(30,))[1] == ["VF421"]
     assert preview(count=3, classes=4)[1] == ["VF422"]

@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
-from engine.datasets import Preview, VolumeSpec
-from engine.node import Look
+from engine.declare.datasets import Preview, Transform, VolumeSpec
+from engine.declare.node import Look
+from engine.declare.workload import TrainingWork
 from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
-from nodes.training.resnet3d import parameter_count
+from nodes.training.architecture import parameter_count
 
 SPEC = VolumeSpec(shape=(30, 30, 10, 10), dtype="float32")
+CHANGED = SPEC.model_copy(update={"transforms": (Transform(name="clip", version=1, words="clip 0 to 1"),)})
+FILES = Preview(kind="VolumeFiles", count=2000, labelled=2000, spec=CHANGED)
+NAMED = SPEC.model_copy(update={"classes": ("a", "b")})
 TABLE = Preview(kind="VolumeDelta", count=2000, labelled=2000, spec=SPEC)
 
 
@@ -31,6 +35,10 @@ def spec(*shape: int) -> VolumeSpec:
     return VolumeSpec(shape=shape, dtype="int16")
 
 
+def but(**update: Any) -> Preview:
+    return TABLE.model_copy(update=update)
+
+
 def test_nothing_to_say_about_a_good_table() -> None:
     out, problems = look()
     assert problems == []
@@ -38,6 +46,11 @@ def test_nothing_to_say_about_a_good_table() -> None:
     assert out.spec == SPEC
     # The model, and weights with Adam's two moments to go on from.
     assert out.bytes == 4 * parameter_count(SPEC.shape) * 4
+
+
+def test_what_is_transformed_once_is_no_matter() -> None:
+    assert look({"data": FILES}, loader="npy", epochs=1)[1] == []
+    assert look({"data": but(spec=CHANGED)}, epochs=50)[1] == []
 
 
 def test_nothing_to_say_while_nothing_is_known() -> None:
@@ -48,52 +61,38 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("inputs", "params", "expected"),
     [
-        ({"data": TABLE.model_copy(update={"spec": spec(8, 8)})}, {}, ("VF501", "error", "data")),
-        ({"data": TABLE.model_copy(update={"spec": spec(8, 8, 8, 1, 1)})}, {}, ("VF501", "error", "data")),
+        ({"data": but(spec=spec(8, 8))}, {}, ("VF501", "error", "data")),
+        ({"data": but(spec=spec(8, 8, 8, 1, 1))}, {}, ("VF501", "error", "data")),
         ({"data": TABLE}, {"loader": "npy"}, ("VF502", "error", "loader")),
-        ({"data": TABLE.model_copy(update={"kind": "VolumeFiles"})}, {}, ("VF502", "error", "loader")),
+        ({"data": but(kind="VolumeFiles")}, {}, ("VF502", "error", "loader")),
         ({"data": TABLE}, {"batch_size": 2001}, ("VF503", "error", "batch_size")),
-        ({"data": TABLE}, {"batch_size": 1700}, ("VF503", "warning", "batch_size")),
-        ({"data": TABLE.model_copy(update={"labelled": 20})}, {}, ("VF503", "error", "batch_size")),
-        ({"data": TABLE.model_copy(update={"labelled": 0})}, {}, ("VF504", "error", "data")),
+        ({"data": TABLE}, {"batch_size": 1700}, ("VF511", "warning", "batch_size")),
+        ({"data": but(labelled=20)}, {}, ("VF503", "error", "batch_size")),
+        ({"data": but(labelled=0)}, {}, ("VF504", "error", "data")),
+        ({"data": but(labels=(0.5, 1.0))}, {}, ("VF512", "error", "data")),
+        ({"validation": but(labels=(-1.0,))}, {}, ("VF512", "error", "validation")),
+        ({"data": but(labels=(1.0,), labels_complete=True)}, {}, ("VF513", "error", "data")),
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
+        ({"data": but(spec=spec(8, 9, 9))}, {"quarter_turns": True}, ("VF520", "error", "quarter_turns")),
         (
-            {"data": TABLE.model_copy(update={"spec": spec(8, 9, 9)})},
-            {"quarter_turns": True},
-            ("VF520", "error", "quarter_turns"),
-        ),
-        (
-            {"data": TABLE.model_copy(update={"spec": SPEC.model_copy(update={"classes": ("a", "b")})})},
+            {"data": but(spec=SPEC.model_copy(update={"classes": ("a", "b")}))},
             {"task": "regression"},
             ("VF521", "warning", "task"),
         ),
-        (
-            {"data": TABLE},
-            {"task": "regression", "class_weights": "balanced"},
-            ("VF523", "error", "class_weights"),
-        ),
-        (
-            {"data": TABLE},
-            {"task": "regression", "keep": "best", "best_by": "val_auc"},
-            ("VF523", "error", "best_by"),
-        ),
+        ({"data": TABLE}, {"task": "regression", "class_weights": "balanced"}, ("VF523", "error", "class_weights")),
+        ({"data": TABLE}, {"task": "regression", "keep": "best", "best_by": "val_auc"}, ("VF523", "error", "best_by")),
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
-        (
-            {"data": TABLE, "test": TABLE.model_copy(update={"spec": spec(30, 30, 10)})},
-            {},
-            ("VF507", "error", "test"),
-        ),
-        (
-            {"data": TABLE, "validation": TABLE.model_copy(update={"spec": spec(30, 30, 10, 10)})},
-            {},
-            ("VF507", "error", "validation"),
-        ),
+        ({"data": FILES}, {"loader": "npy", "epochs": 2}, ("VF515", "warning", "data")),
+        ({"data": but(kind="VolumeFiles", refused=3)}, {"loader": "npy"}, ("VF516", "warning", "data")),
+        ({"data": TABLE, "validation": but(spec=CHANGED)}, {}, ("VF514", "warning", "validation")),
+        ({"data": TABLE, "test": but(spec=spec(30, 30, 10))}, {}, ("VF507", "error", "test")),
+        ({"data": TABLE, "validation": but(spec=spec(30, 30, 10, 10))}, {}, ("VF507", "error", "validation")),
     ],
 )
-def test_problems_are_told_before_anything_runs(
+def test_problems_are_reported_before_anything_runs(
     inputs: dict[str, Preview], params: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert look(inputs, **params)[1] == [expected]
@@ -106,7 +105,7 @@ def test_the_size_of_other_models_is_foreseen() -> None:
     assert look(model_file="/w/my_models/net.py")[0] == Preview(kind="TrainedModel", spec=SPEC)
 
 
-def test_an_own_model_that_may_not_run_is_told_beforehand(workspace: Workspace) -> None:
+def test_an_own_model_that_may_not_run_is_reported_beforehand(workspace: Workspace) -> None:
     """The file's text is read; that nothing of it runs, `test_own_model` shows."""
     file = workspace.root / "my_models" / "net.py"
     file.parent.mkdir()
@@ -137,11 +136,11 @@ def test_what_needs_volumes_to_validate_on(params: dict[str, Any]) -> None:
 
 
 def test_other_inputs_with_their_loader() -> None:
-    files = TABLE.model_copy(update={"kind": "VolumeFiles", "labelled": None})
+    files = but(kind="VolumeFiles", labelled=None)
     assert look({"data": files}, loader="npy")[1] == []
-    parquet = TABLE.model_copy(update={"kind": "VolumeParquet"})
+    parquet = but(kind="VolumeParquet")
     assert look({"data": parquet, "validation": TABLE}, loader="petastorm")[1] == []
-    assert look({"data": TABLE.model_copy(update={"spec": spec(9, 9, 9)})})[1] == []
+    assert look({"data": but(spec=spec(9, 9, 9))})[1] == []
 
 
 def test_workers_that_share_a_batch_evenly() -> None:
@@ -152,7 +151,37 @@ def test_workers_that_share_a_batch_evenly() -> None:
 def test_what_enters_the_fingerprint() -> None:
     by_name = {p.name: p for p in train_resnet3d.parameters}
     assert [n for n, p in by_name.items() if p.extendable] == ["epochs"]
-    policies = ["workers", "jit", "deterministic", "checkpoint_every_s", "checkpoint_every_steps", "keep_checkpoints"]
-    assert [n for n, p in by_name.items() if p.policy] == policies
+    saving = ["checkpoint_every_s", "checkpoint_every_steps", "keep_checkpoints"]
+    assert [n for n, p in by_name.items() if p.policy] == ["verify", "workers", "jit", "deterministic", *saving]
     assert by_name["depth"].choices == (18, 34, 50, 101, 152)
     assert train_resnet3d.inputs[1].required is False
+
+
+def work(data: Preview | None = TABLE, **params: Any) -> TrainingWork | None:
+    hook = train_resnet3d.workload_hook
+    assert hook is not None
+    defaults = {p.name: p.default for p in train_resnet3d.parameters}
+    return hook(Look(params=defaults | params, inputs={} if data is None else {"data": data}))
+
+
+def test_what_a_training_has_to_do() -> None:
+    found = work(epochs=7, workers=2)
+    assert found is not None
+    assert (found.volumes, found.validation, found.steps, found.epochs, found.workers) == (1600, 400, 50, 7, 2)
+    assert found.network.parameters == parameter_count(SPEC.shape) - 513
+    assert (found.volume_bytes, found.kind, found.exact_network) == (360_000, "VolumeDelta", True)
+    # Two threads read where there is one core, and four at most; an object store gets eight requests at a time.
+    assert [found.access["files"].on(cores) for cores in (1, 3, 16)] == [2, 3, 4]
+    assert found.access["remote table"].on(1) == 8
+    assert found.access["files"].on(4, workers=2) == 4
+
+    limited, own = work(steps_per_epoch=10), work(model_file="my_models/net.py")
+    assert limited is not None
+    assert (limited.volumes, limited.steps) == (320, 10)
+    assert own is not None
+    assert not own.exact_network
+
+
+@pytest.mark.parametrize("data", [None, but(spec=None), but(count=None, labelled=None), but(spec=spec(4, 4))])
+def test_of_unknown_volumes_nothing_is_known(data: Preview | None) -> None:
+    assert work(data) is None

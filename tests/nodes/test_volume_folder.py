@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from npy_folders import PATTERNS, context, make_volumes, numbered, take, write_labels
 
-from engine import manifest
-from engine.datasets import VolumeSpec
+from engine.declare.datasets import VolumeSpec
+from engine.declare.node import Look, PathFound
 from engine.errors import DataError
-from engine.node import Look, PathFound
-from nodes.conversion.volume_listing import label_table_of
+from engine.storage import manifest
+from nodes.conversion.volume_sources import label_table
 from nodes.volume_folder import volume_folder
 
 
@@ -50,7 +50,7 @@ def test_the_label_table_is_no_volume(tmp_path: Path) -> None:
     assert files.count == 2
     assert files.bytes == sum((root / p).stat().st_size for p in ("b.npy", "x/a.npy"))
     assert files.spec == VolumeSpec(shape=volumes["b.npy"].shape, dtype="float32")
-    assert label_table_of(listing, root) == root / "labels.csv"
+    assert label_table(listing, str(root), root) == root / "labels.csv"
 
 
 def test_a_label_table_that_changed_after_the_listing_is_not_used(tmp_path: Path) -> None:
@@ -59,28 +59,28 @@ def test_a_label_table_that_changed_after_the_listing_is_not_used(tmp_path: Path
     write_labels(root / "labels.parquet", [("a", 1)])
     listing = manifest.read(take(root, tmp_path / "work").manifest)
     write_labels(root / "labels.csv", [("a", 1)])
-    assert label_table_of(listing, root) == root / "labels.parquet", "a table that was not listed is not there"
+    assert label_table(listing, str(root), root) == root / "labels.parquet", "a table that was not listed is not there"
     write_labels(root / "labels.parquet", [("a", 2), ("b", 3)])
     with pytest.raises(DataError, match="has changed since"):
-        label_table_of(listing, root)
+        label_table(listing, str(root), root)
     (root / "labels.parquet").unlink()
-    with pytest.raises(DataError, match="cannot be read"):
-        label_table_of(listing, root)
+    with pytest.raises(DataError, match="is gone since"):
+        label_table(listing, str(root), root)
 
 
 def test_a_manifest_made_elsewhere_finds_the_table_in_the_folder(tmp_path: Path) -> None:
     make_volumes(tmp_path, ["a.npy"])
     listing = manifest.list_folder(tmp_path, ("**/*.npy",))
-    assert label_table_of(listing, tmp_path) is None
+    assert label_table(listing, str(tmp_path), tmp_path) is None
     write_labels(tmp_path / "labels.csv", [("a", 1)])
-    assert label_table_of(listing, tmp_path) == tmp_path / "labels.csv"
+    assert label_table(listing, str(tmp_path), tmp_path) == tmp_path / "labels.csv"
 
 
 def test_a_folder_without_volumes(tmp_path: Path) -> None:
     root = tmp_path / "in"
     root.mkdir()
     write_labels(root / "labels.csv", [("a", 1)])
-    with pytest.raises(DataError, match=r"no \.npy file"):
+    with pytest.raises(DataError, match=r"no volumes"):
         take(root, tmp_path / "work")
     look = look_at(root, tmp_path)
     assert preview(look).count == 0
@@ -106,7 +106,7 @@ def test_a_few_bad_files_are_a_warning_and_all_bad_an_error(tmp_path: Path) -> N
     np.save(root / "v0002.npy", np.zeros((2, 2)))
     look = look_at(root, tmp_path)
     preview(look)
-    assert [(d.code, d.severity) for d in look.problems] == [("VF403", "warning"), ("VF404", "warning")]
+    assert [(d.code, d.severity) for d in look.problems] == [("VF403", "warning"), ("VF404", "info")]
     assert "v0001.npy is empty" in look.problems[0].message
     for name in numbered(5):
         (root / name).write_bytes(b"junk")

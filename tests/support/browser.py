@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
 
+ColorScheme = Literal["light", "dark"]
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -41,13 +44,27 @@ class Troubles:
         # Opened below its root, Streamlit first looks whether it is served below that path.
         self._allowed = [re.compile(r"404 .*/\w+/_stcore/(health|host-config)\)$")]
         self._pages: list[Page] = []
+        self._watched: list[tuple[BrowserContext, str, Callable[[Any], None]]] = []
 
     def watch(self, context: BrowserContext, home: str) -> None:
         """Note what goes wrong in any page of `context`. `home` is the only place it may ask."""
-        context.on("console", self._console)
-        context.on("weberror", lambda error: self._found.append(f"uncaught: {error.error}"))
-        context.on("request", lambda request: self._request(request, urlsplit(home).netloc))
-        context.on("page", lambda page: self._pages.append(page))
+        handlers: dict[str, Callable[[Any], None]] = {
+            "console": self._console,
+            "weberror": lambda error: self._found.append(f"uncaught: {error.error}"),
+            "request": lambda request: self._request(request, urlsplit(home).netloc),
+            "page": lambda page: self._pages.append(page),
+        }
+        self._pages += context.pages
+        for event, handler in handlers.items():
+            context.on(event, handler)  # type: ignore[call-overload]
+            self._watched.append((context, event, handler))
+
+    def leave(self) -> None:
+        """Watch no longer."""
+        for watched in self._watched:
+            context, event, handler = watched
+            context.remove_listener(event, handler)
+        self._watched.clear()
 
     def allow(self, pattern: str) -> None:
         """Errors that match are meant: a lost connection while the server is away."""

@@ -1,10 +1,12 @@
-"""Short ways to write pipelines in tests."""
+"""Short ways to write pipelines, runs and tasks in tests."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from engine.pipeline import Edge, Node, Pipeline, PipelineParameter
+from engine.document.pipeline import Edge, Node, Pipeline, PipelineParameter
+from engine.store.runs import Run, Task
 
 
 def pipeline(*nodes: Node, wires: str = "", name: str = "test", **parameters: Any) -> Pipeline:
@@ -17,3 +19,15 @@ def pipeline(*nodes: Node, wires: str = "", name: str = "test", **parameters: An
 def box(node_id: str, node_type: str, *, retries: int = 0, timeout_s: float | None = None, **params: Any) -> Node:
     """A node with parameters."""
     return Node(id=node_id, type=node_type, params=params, retries=retries, timeout_s=timeout_s)
+
+
+def some_run(run_id: str = "1-aaa", **more: Any) -> Run:
+    """A run of the pipeline "p" that is done, from second 10 to 22."""
+    run = Run(run_id, "p", "{}", {}, "local", "done", "", 1, 10, 22, 2, None, None, 1, False)
+    return replace(run, **more)
+
+
+def some_task(node: str, **more: Any) -> Task:
+    """Its task of this node, done and without outputs, from second 10 to 15."""
+    task = Task("r", node, 0, "T", node, "done", "", "", 1, 10.0, 15.0, None, None, {}, None)
+    return replace(task, **more)

@@ -14,7 +14,7 @@ from browser import TIMEOUT_MS
 from playwright.sync_api import FloatRect, Locator, Page, expect
 from studio import StudioServer
 
-from engine.pipeline import Pipeline, Position, write_pipeline
+from engine.document.pipeline import Pipeline, Position, write_pipeline
 
 T = TypeVar("T")
 Side = Literal["input", "output"]
@@ -25,12 +25,18 @@ _STEPS = 8
 
 
 def seed(studio: StudioServer, pipeline: Pipeline, document: str = "") -> str:
-    """Write a pipeline into the workspace, its nodes in a row unless they have places. Gives the document's id."""
+    """Write a pipeline into the workspace, its nodes in a row unless they have places. Gives the document's id.
+
+    Without a `document` it is the pipeline's name, with a number where another test's has it.
+    """
     nodes = pipeline.nodes
     if all(node.position == Position() for node in nodes):
         nodes = tuple(n.model_copy(update={"position": Position(x=320 * i, y=80)}) for i, n in enumerate(nodes))
-    document = document or pipeline.name
-    write_pipeline(pipeline.model_copy(update={"nodes": nodes}), studio.workspace.pipelines / f"{document}.json")
+    folder = studio.workspace.pipelines
+    if not document:
+        names = (pipeline.name, *(f"{pipeline.name}-{number}" for number in range(2, 100)))
+        document = next(name for name in names if not (folder / f"{name}.json").exists())
+    write_pipeline(pipeline.model_copy(update={"nodes": nodes}), folder / f"{document}.json")
     return document
 
 
@@ -54,8 +60,12 @@ class CanvasPage:
     # --- opening ----------------------------------------------------------------------------
 
     def open(self, document: str | None = None) -> CanvasPage:
-        """Go to the Build page and wait until it can be used."""
-        self.page.goto("/" if document is None else f"/?pipeline={document}")
+        """Go to the Build page and wait until it can be used. Without a `document` it shows what was open last, or
+        a copy of the quickstart."""
+        workspace = self.studio.workspace
+        empty = not [*workspace.pipelines.glob("*.json"), *(workspace.root / "drafts").glob("*.json")]
+        named = "quickstart" if document is None and empty else document
+        self.page.goto("/" if named is None else f"/?pipeline={named}")
         return self.ready()
 
     def ready(self) -> CanvasPage:
@@ -88,6 +98,10 @@ class CanvasPage:
         # `page.url` stands still while nothing waits for the page.
         found = parse_qs(urlsplit(self.page.evaluate("location.href")).query).get("pipeline")
         return found[0] if found else ""
+
+    def expect_document(self, name: str) -> None:
+        """The page's address follows the canvas, a moment later."""
+        eventually(lambda: self.document == name, f"the page's address does not become that of {name}")
 
     @property
     def frame(self) -> Locator:
@@ -127,6 +141,17 @@ class CanvasPage:
     def zoom(self) -> str:
         """In per cent, as the canvas shows it."""
         return self.page.get_by_role("button", name=re.compile("^Zoom .* %")).inner_text()
+
+    def wait_until_still(self, node: str) -> None:
+        """Wait until the view has come to rest: a card that moves away from under the pointer is not clicked."""
+        places = [box(self.card(node))]
+
+        def is_still() -> bool:
+            self.page.wait_for_timeout(100)
+            places.append(box(self.card(node)))
+            return places[-1] == places[-2]
+
+        eventually(is_still, "the view still moves")
 
     def selected(self) -> list[str]:
         """Ids of the chosen nodes."""

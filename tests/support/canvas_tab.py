@@ -1,4 +1,4 @@
-"""A browser tab without a browser: the canvas's end of the link, which edits and remembers what it was told."""
+"""A browser tab without a browser: the canvas's end of the link, which edits and remembers what it was sent."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from engine.pipeline import Pipeline
+from engine.document.pipeline import Pipeline
 from ui.build.documents import apply, doc_to_pipeline
 from ui.build.editor import Editor
 from ui.protocol.commands import Hello, MakeEdit
 from ui.protocol.document import Doc, Op
 from ui.protocol.link import Inbox, Sent
-from ui.protocol.notices import Edited, Notice, Opened, RunShown, StatusChanged, Told
+from ui.protocol.notices import Edited, Message, Notice, Opened, RunShown, StatusChanged
 from ui.protocol.status import NodeStatus
 
 N = TypeVar("N")
@@ -94,7 +94,7 @@ class Tab:
         assert self.doc is not None
         return doc_to_pipeline(self.doc)
 
-    # --- what it was told -------------------------------------------------------------------
+    # --- what it was sent -------------------------------------------------------------------
 
     def all(self, kind: type[N]) -> list[N]:
         return [n for n in self.notices if isinstance(n, kind)]
@@ -105,8 +105,8 @@ class Tab:
         return found[-1]
 
     @property
-    def told(self) -> list[str]:
-        return [f"{t.level}: {t.text} {t.hint}".strip() for t in self.all(Told)]
+    def messages(self) -> list[str]:
+        return [f"{t.level}: {t.text} {t.hint}".strip() for t in self.all(Message)]
 
     def wait(self, until: Callable[[], Any], what: str = "", timeout_s: float = 20.0) -> Any:
         """Poll as the page does until `until` is true."""
@@ -116,7 +116,9 @@ class Tab:
             if found := until():
                 return found
             time.sleep(0.03)
-        raise AssertionError(f"never: {what or until}; told {self.told}; {[n.type for n in self.notices][-20:]}")
+        raise AssertionError(
+            f"never: {what or until}; messages {self.messages}; {[n.type for n in self.notices][-20:]}"
+        )
 
     def wait_for(self, kind: type[N], holds: Callable[[N], Any] = lambda _: True, timeout_s: float = 20.0) -> N:
         def found() -> N | None:
@@ -140,4 +142,4 @@ class Tab:
 
 
 OpenTab = Callable[..., Tab]
-"""Opens a tab: `open_tab(pipeline, client=, server=)`, with a document of its own if one is given."""
+"""Opens a tab: `open_tab(pipeline, client=, server=, address=)`, with a document of its own if a pipeline is given."""

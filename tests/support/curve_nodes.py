@@ -17,7 +17,7 @@ def study(
     files: VolumeFiles, *, epochs: Annotated[int, Extendable()] = 4, rate: float = 0.5, ctx: TaskContext
 ) -> Report:
     """Learn how long the files are, and tell how."""
-    from engine import manifest
+    from engine.storage import manifest
 
     total = manifest.total_bytes(manifest.read(Path(files.manifest)))
     drift = float(os.environ.get("VOXELFLOW_TEST_DRIFT", "0"))

@@ -8,20 +8,21 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from volumes import rows_by_polars, rows_by_pyarrow
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, VolumeDelta, VolumeParquet, VolumeSpec, dataset_from_json
-from nodes.volume_layout import schema, writer_options
-from nodes.volume_parts import Part, Parts, write_parts
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, VolumeDelta, VolumeParquet, VolumeSpec, dataset_from_json
+from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.parts import Part, Parts, write_parts
 
 STARTED = "started"
 """What a node's process says when its work begins."""
@@ -143,7 +144,7 @@ class Interfering:
         self.__dict__.update(ctx.__dict__)
         self._point, self._actions, self.said = point, list(actions), list[str]()
         self.transaction, self.warn, self.facts = ctx.transaction, ctx.warn, ctx.facts
-        self.check_cancelled = ctx.check_cancelled
+        self.check_cancelled, self.earlier_places = ctx.check_cancelled, ctx.earlier_places
 
     def info(self, text: str) -> None:
         self.said.append(text)
@@ -159,6 +160,13 @@ def read_by_deltalake(uri: str, version: int | None = None) -> list[tuple[str, f
 
     table = pa.table(DeltaTable(uri, version=version).scan().read_all())
     return sorted(zip(*(table[c].to_pylist() for c in ("id", "label", "volume")), strict=True))
+
+
+def exactly(uri: str, volume_ids: Iterable[str], version: int | None = None, spec: VolumeSpec = SPEC) -> None:
+    """The table holds these volumes and no others, through every reader that reads such a place."""
+    readers = [read_by_deltalake] if "://" in uri else [read_by_deltalake, rows_by_pyarrow, rows_by_polars]
+    for read in readers:
+        assert read(uri, version) == rows_of(volume_ids, spec), read
 
 
 def multiset(rows: Iterable[tuple[str, float | None, bytes]]) -> Counter[str]:
@@ -177,7 +185,7 @@ def start_node(
     increment: int | None = None,
     **params: Any,
 ) -> subprocess.Popen[str]:
-    """Run a node in its own process, under the context `name`, killed at the commit point `kill_at`.
+    """Run a node in its own process, forked, under the context `name`, killed at the commit point `kill_at`.
 
     With `increment` a compaction commits whenever it added and removed so many files.
     """
@@ -189,14 +197,12 @@ def start_node(
         "params": params,
         "input": dataset.model_dump(mode="json"),
     }
-    environment = os.environ | {"VOXELFLOW_KILL_AT": kill_at}
-    return subprocess.Popen(
-        [sys.executable, __file__, json.dumps(order)],
-        env=environment,
+    return forked_programs.start(
+        f"import delta_tables; delta_tables.run_node({order!r})",
+        {"VOXELFLOW_KILL_AT": kill_at},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
     )
 
 
@@ -214,20 +220,17 @@ def was_killed(process: subprocess.Popen[str]) -> bool:
     return process.returncode == -signal.SIGKILL
 
 
-def _main(order: dict[str, Any]) -> None:
+def run_node(order: dict[str, Any]) -> None:
+    """What such a process does."""
     from nodes.optimize_delta import optimize_delta
     from nodes.parquet_to_delta import parquet_to_delta
 
     # Heavy modules before the word that it begins: whoever kills it then hits its work, not its imports.
-    for module in ("nodes.delta.table_ingest", "nodes.delta.compaction", "nodes.delta.delta_vacuum"):
+    for module in ("nodes.table.ingest", "nodes.table.compaction", "nodes.table.vacuum"):
         importlib.import_module(module)
     if order["increment"]:
-        importlib.import_module("nodes.delta.compaction").INCREMENT_ACTIONS = order["increment"]  # type: ignore[attr-defined]
+        importlib.import_module("nodes.table.compaction").INCREMENT_ACTIONS = order["increment"]  # type: ignore[attr-defined]
     print(STARTED, flush=True)
     node: Any = {"ParquetToDelta": parquet_to_delta, "OptimizeDelta": optimize_delta}[order["node"]]
     made = node(dataset_from_json(order["input"]), **order["params"], ctx=context(Path(order["tmp"]), order["name"]))
     print(made.model_dump_json())
-
-
-if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]))

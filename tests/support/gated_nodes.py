@@ -32,24 +32,50 @@ def learn(
     epochs: int = 4,
     rate: float = 0.5,
     gate: Annotated[str, Policy()] = "",
+    phases: Annotated[bool, Policy()] = False,
+    epoch_s: Annotated[float, Policy()] = 0.0,
     ctx: TaskContext,
 ) -> Report:
-    """Learn nothing, but tell how: a loss, an accuracy and a line of log for each epoch."""
-    from engine.progress import Meter
+    """Learn nothing, but tell how: a loss, an accuracy and a line of log for each epoch.
 
+    With `phases` as a training tells it: what it measures first, then each epoch, and the time left of them all. An
+    epoch lasts `epoch_s` seconds at least.
+    """
+    from engine.declare.progress import Meter, PlannedWork, current_phases, enter_phase
+
+    if phases:
+        enter_phase("Measuring the input")
+        _wait(gate, 0)
+        current_phases().plan({"training": PlannedWork(32 * epochs)})
     meter = Meter(epochs, "epochs", "")
     for epoch in range(epochs):
+        if phases:
+            current_phases().enter(f"Epoch {epoch + 1} of {epochs}", "training", 32 * epoch)
+            batch = Meter(32, "volumes", "")
+            batch.add(16)
+            _wait(gate, epoch)
+            batch.add(16)
+            batch.finish()
         while gate and not _lets(gate, epoch):
             time.sleep(0.02)
             meter.add(0)  # it can be cancelled meanwhile
+        time.sleep(epoch_s)
+        ctx.check_cancelled()
         ctx.metrics(epoch + 1, loss=1.0 / (1 + epoch * rate), accuracy=epoch * rate / (1 + epoch))
         ctx.info(f"epoch {epoch + 1} is over")
-        meter.add(1)
-    meter.finish()
+        if not phases:
+            meter.add(1)
+    if not phases:
+        meter.finish()
     ctx.info(f"wrote {text}")
     path = ctx.out / "report.txt"
     path.write_text(text)
     return Report(uri=str(path), figures={"epochs": epochs})
+
+
+def _wait(gate: str, epoch: int) -> None:
+    while gate and not _lets(gate, epoch):
+        time.sleep(0.02)
 
 
 def _lets(gate: str, done: int) -> bool:

@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine import manifest
-from engine.context import Resources, TaskContext
-from engine.datasets import Dataset, VolumeFiles, VolumeParquet
-from engine.events import Event, Message
+from engine.declare.context import Resources, TaskContext
+from engine.declare.datasets import Dataset, VolumeFiles, VolumeParquet
+from engine.declare.events import Event, Message, Progress
+from engine.declare.node import PathFound
+from engine.observe.paths import find_path
+from engine.storage import manifest
 from nodes.numpy_to_parquet import numpy_to_parquet
-from nodes.volume_folder import volume_folder
-from nodes.volume_parts import Parts, read_parts
+from nodes.volume_file.parts import Parts, read_parts
+from nodes.volume_folder import VOLUME_FILES, volume_folder
 
-PATTERNS = ("**/*.npy", "labels.csv", "labels.parquet")
+PATTERNS = (*VOLUME_FILES, "labels.csv", "labels.parquet")
 
 
 def make_volumes(
@@ -58,26 +60,54 @@ def context(base: Path, node: str, fingerprint: str = "0" * 32, **fields: Any) -
     return out
 
 
-def take(root: Path, base: Path) -> VolumeFiles:
+class Listener:
+    """Stands for the worker while a node runs here: keeps its progress, and cancels it at its n-th look."""
+
+    def __init__(self, cancel_after: float = float("inf")) -> None:
+        self.events: list[Progress] = []
+        self._left = cancel_after
+
+    def emit(self, event: Progress, /) -> None:
+        self.events.append(event)
+
+    def cancelled(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def take(root: Path | str, base: Path, **params: Any) -> VolumeFiles:
     """List `root` now and run VolumeFolder on it."""
-    listing = manifest.list_folder(root, PATTERNS)
-    digest = manifest.digest(listing)
     base.mkdir(parents=True, exist_ok=True)
-    path = base / f"{digest}.arrow"
-    manifest.write(listing, path)
-    ctx = context(base, "folder", digest, inputs_found={"folder": path})
-    return volume_folder(folder=str(root), ctx=ctx)
+    found = look(root, base, **params)
+    ctx = context(base, "folder", found.digest, inputs_found={"folder": Path(found.manifest)})
+    return volume_folder(folder=str(root), **params, ctx=ctx)
+
+
+def look(root: Path | str, base: Path, **params: Any) -> PathFound:
+    """What the engine finds in `root`; its listing goes into `base`."""
+    wanted = next(p.path_in for p in volume_folder.parameters if p.name == "folder")
+    assert wanted is not None
+    return find_path(str(root), wanted, base, params=params)
 
 
 def convert(
-    root: Path, base: Path, *, previous: Dataset | None = None, told: list[str] | None = None, **params: Any
+    root: Path | str,
+    base: Path,
+    *,
+    previous: Dataset | None = None,
+    messages: list[str] | None = None,
+    source: Mapping[str, Any] | None = None,
+    **params: Any,
 ) -> VolumeParquet:
-    """List `root` and run NumpyToParquet on it; messages go to `told`."""
-    files = take(root, base)
+    """List `root` and run NumpyToParquet on it; what it reports goes to `messages`.
+
+    `source` are parameters of VolumeFolder.
+    """
+    files = take(root, base, **source or {})
 
     def hear(event: Event) -> None:
-        if isinstance(event, Message) and told is not None:
-            told.append(event.text)
+        if isinstance(event, Message) and messages is not None:
+            messages.append(event.text)
 
     fingerprint = Path(files.manifest).parent.name.ljust(32, "0")
     ctx = context(base, "parquet", fingerprint, previous={"out": previous} if previous else {}, emit=hear)
@@ -93,6 +123,14 @@ def rows(dataset: VolumeParquet) -> dict[str, tuple[float | None, bytes]]:
             assert row["id"] not in out, f"{row['id']} is there twice"
             out[row["id"]] = (row["label"], row["volume"])
     return out
+
+
+def contents(dataset: VolumeParquet) -> dict[str, bytes]:
+    return {volume_id: data for volume_id, (_, data) in rows(dataset).items()}
+
+
+def labels_in(dataset: VolumeParquet) -> dict[str, float | None]:
+    return {volume_id: label for volume_id, (label, _) in rows(dataset).items()}
 
 
 def parts_of(dataset: VolumeParquet) -> Parts:

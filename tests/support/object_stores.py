@@ -1,4 +1,4 @@
-"""Object stores on loopback for tests: Azurite (Azure's own blob server) and moto (a stand-in for S3).
+"""Object stores on loopback for tests: Azurite (Azure's own blob server), moto (for S3), a stand-in for Google's.
 
 Each is a process of its own that ends with its standard input, so none outlives the tests. Nothing leaves the
 machine, and the credentials are the public ones of the emulators.
@@ -10,6 +10,7 @@ machine, and the credentials are the public ones of the emulators.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -20,8 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-AZURITE = Path(__file__).parent / "azurite"
+from outside_parts import AZURITE
+
 MOTO = Path(__file__).parent / "moto_process.py"
+GCS = Path(__file__).parent / "gcs_process.py"
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Azurite's own, printed in its documentation."""
@@ -42,7 +45,7 @@ class ObjectStore:
 
     def make_container(self, name: str) -> str:
         """Make a container or bucket; gives its URL."""
-        if self.scheme == "s3":
+        if self.scheme != "az":
             request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
             with urllib.request.urlopen(request, timeout=30):
                 pass
@@ -85,6 +88,14 @@ def s3_server() -> Iterator[ObjectStore]:
             "AWS_REGION": "us-east-1",
         }
         yield ObjectStore("s3", endpoint, environment)
+
+
+@contextmanager
+def gcs_server() -> Iterator[ObjectStore]:
+    with _server([sys.executable, str(GCS)], r"^(http://\S+)") as endpoint:
+        account = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
+        key = json.dumps(account | {"private_key_id": "testing-google-key"})
+        yield ObjectStore("gs", endpoint, {"GOOGLE_SERVICE_ACCOUNT_KEY": key})
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from node_tools import tool_file
+from outside_parts import CANVAS, require
 from playwright.sync_api import Locator, Page
 
 
@@ -58,7 +58,8 @@ _COLOURS = """element => {
 def findings(page: Page) -> list[str]:
     """What axe-core finds that is serious or critical, and not listed as Streamlit's own."""
     if not page.evaluate("'axe' in window"):
-        page.add_script_tag(path=tool_file("axe-core/axe.min.js"))
+        require("canvas")
+        page.add_script_tag(path=CANVAS / "node_modules" / "axe-core" / "axe.min.js")
     found: list[str] = page.evaluate(_FIND, [[e.rule, e.selector] for e in STREAMLITS])
     return found
 

@@ -10,11 +10,9 @@ from delta_tables import context
 from numpy.typing import NDArray
 from volume_sets import Labels, Volumes, make_delta
 
-from engine.datasets import Predictions
-from nodes.prediction.ledger import Ledger
-from nodes.prediction.model_card import ModelCard
-from nodes.prediction.opened_rows import open_rows
-from nodes.prediction.part_work import Division, PartWork
+from engine.declare.datasets import Predictions
+from nodes.prediction.inputs import ModelCard, open_rows
+from nodes.prediction.parts import Division, Ledger, PartWork
 from nodes.prediction.predictions_table import commit
 
 
@@ -46,4 +44,4 @@ def make_predictions(tmp_path: Path, volumes: Volumes, labels: Labels) -> Predic
     ledger = Ledger(ctx.scratch / "prediction")
     ledger.begin("one", lambda: -1)
     work(tmp_path, make_delta(tmp_path, volumes, labels), ledger)
-    return commit(ctx.out / "predictions", ledger, -1, card(tmp_path), "digest", ctx)
+    return commit(ctx.out / "predictions", ledger, [*ledger.done().values()], -1, card(tmp_path), "digest", ctx)

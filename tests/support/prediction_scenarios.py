@@ -10,7 +10,7 @@ from typing import Any
 
 from training_scenarios import PROCESSES, Place
 
-from engine.datasets import Dataset, TrainedModel, dataset_from_json
+from engine.declare.datasets import Dataset, TrainedModel, dataset_from_json
 
 
 def run_prediction(place: Place, model: TrainedModel, data: Dataset, *, kill_at: str = "", **params: Any) -> int:
@@ -24,7 +24,7 @@ def run_prediction(place: Place, model: TrainedModel, data: Dataset, *, kill_at:
 
 def _child(root: str, model: str, data: str, kill_at: str, params: dict[str, Any]) -> None:
     os.environ["VOXELFLOW_KILL_AT"] = kill_at
-    from engine.context import Resources, TaskContext
+    from engine.declare.context import Resources, TaskContext
     from engine.errors import VoxelflowError
     from nodes.batch_predict import batch_predict
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from voxelflow import (
     Preview,
     Range,
     Report,
+    Rule,
     Secret,
     TaskContext,
     Unit,
@@ -24,6 +26,17 @@ from voxelflow import (
     node,
     track,
 )
+
+
+class TooManyFiles(Rule):
+    """The folder has more files than a probe likes.
+
+    What to do: give it fewer.
+    """
+
+    code = "PR001"
+    severity = "warning"
+    title = "too many files for a probe"
 
 
 def _report(ctx: TaskContext, text: str, **figures: int | str) -> Report:
@@ -57,7 +70,7 @@ def make(
 
 @make.on("spark")
 def _(*, text="made", steps=1, step_s=0.0, ctx: TaskContext) -> Report:
-    from engine.progress import Meter
+    from engine.declare.progress import Meter
     from engine.spark.spread import spread
 
     meter = Meter(steps, "steps", "on executors")
@@ -130,7 +143,7 @@ def fail(
 def _(first=None, *, how="error", marker="", times=1_000_000, ctx: TaskContext) -> Report:
     from pathlib import Path
 
-    from engine.progress import Meter
+    from engine.declare.progress import Meter
     from engine.spark.progress import following
     from engine.spark.spread import spread
 
@@ -146,7 +159,7 @@ def _(first=None, *, how="error", marker="", times=1_000_000, ctx: TaskContext) 
     if how == "hang":
         time.sleep(600)
     if how == "java":
-        context._gateway.proc.kill()
+        os.kill(int(context._jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)
     if how == "memory":
         context._jvm.java.util.ArrayList(1 << 30)
     if how == "sql":
@@ -158,6 +171,47 @@ def _(first=None, *, how="error", marker="", times=1_000_000, ctx: TaskContext) 
     for _ in spread(ctx, [0, 1], _Failing(how, str(ctx.scratch)), meter=Meter(2, "items", ""), amount=lambda _: 1):
         pass
     return _report(ctx, "after all")
+
+
+@node("Traces", version=1, category="Probes")
+def traces(*, number: int = 0, ctx: TaskContext) -> Report:
+    """Report what an earlier run has left in Spark, and leave as much as can be left."""
+    raise VoxelflowError("only on Spark")
+
+
+@traces.on("spark")
+def _(*, number=0, ctx: TaskContext) -> Report:
+    session = ctx.spark
+    context, java = session.sparkContext, session.sparkContext._jvm
+    users = java.org.apache.hadoop.security.UserGroupInformation
+    seen = {
+        "views": sorted(t.name for t in session.catalog.listTables()),
+        "setting": session.conf.get("spark.sql.ansi.enabled"),
+        "hadoop": context._jsc.hadoopConfiguration().get("voxelflow.test"),
+        "secret": context._jsc.hadoopConfiguration().get("fs.s3a.secret.key"),
+        "property": java.System.getProperty("spark.voxelflow.test"),
+        "persistent": len(context._jsc.getPersistentRDDs()),
+        "local": context.getLocalProperty("voxelflow.test"),
+        "user": users.getLoginUser().getShortUserName(),
+        "shown": [name for name, _ in context.getConf().getAll() if "VOXELFLOW" in name],
+        "python": context.parallelize([0], 1).map(_trace).collect()[0],
+    }
+    users.setLoginUser(users.createRemoteUser("left"))
+    session.range(3).createOrReplaceTempView(f"view{number}")
+    session.conf.set("spark.sql.ansi.enabled", "false" if seen["setting"] == "true" else "true")
+    context._jsc.hadoopConfiguration().set("voxelflow.test", "left")
+    java.System.setProperty("spark.voxelflow.test", "left")
+    session.range(3).cache().count()
+    context.setLocalProperty("voxelflow.test", "left")
+    print(json.dumps(seen), flush=True)
+    return _report(ctx, json.dumps(seen))
+
+
+def _trace(_: int) -> list[str | None]:
+    """Of a Python process below Java: one of our variables, and whether another task was in it before."""
+    before = os.environ.get("VOXELFLOW_TEST_TRACE"), os.environ.get("LEFT")
+    os.environ["LEFT"] = "left"
+    return list(before)
 
 
 def _slowly(item: int) -> int:
@@ -196,7 +250,7 @@ def count(
 ) -> VolumeFiles:
     """Count the files of a folder."""
     listing = ctx.inputs_found["folder"]
-    from engine import manifest
+    from engine.storage import manifest
 
     files = manifest.read(listing)
     with (ctx.shared / "log").open("a") as log:
@@ -208,7 +262,7 @@ def count(
 def _(look):
     found = look.paths.get("folder")
     if found is not None and found.count > 100:
-        look.problem("VF499", "too many files for a probe", parameter="folder", severity="warning")
+        look.report(TooManyFiles, "too many files for a probe", parameter="folder")
     return Preview(kind="VolumeFiles", count=found.count if found else None, bytes=found.bytes if found else None)
 
 

@@ -1,24 +1,25 @@
-"""The pages about runs as a person uses them. The table and the graph are drawn on canvases: found by their colours."""
+"""The pages about runs as a person uses them. Charts are drawn on canvases: found by their colours."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
 from canvas_page import box as place_of
 from canvas_page import eventually
+from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from ui.shell.theme import SERIES, STATE_COLOURS
+from ui.shell.theme import SERIES
 
 Place = tuple[int, int]
-_CONTENT = "iframe, [data-testid^=stVegaLite], [data-testid=stHtml], [data-testid=stCode]"
+_CONTENT = ".stBidiComponent, [data-testid^=stVegaLite], [data-testid=stHtml], [data-testid=stCode]"
 _ROW, _TICK_X, _RUN_X = 34, 17, 70
-_FACE = 0.14
-"""How much of its state's colour a box of the graph has."""
-_LEAST_PIXELS, _LEAST_OF_A_LINE = 1_000, 20
+_LEAST_OF_A_LINE = 20
 
 
 class Row(NamedTuple):
@@ -76,8 +77,8 @@ class RunsPage:
 
     # --- a run ------------------------------------------------------------------------------
 
-    def open(self, run_id: str) -> RunsPage:
-        self.page.goto(f"/run?run={run_id}")
+    def open(self, run_id: str, view: str = "") -> RunsPage:
+        self.page.goto(f"/run?run={run_id}{f'&view={view}' if view else ''}")
         return self
 
     def shows(self, pipeline: str, state: str) -> None:
@@ -95,8 +96,23 @@ class RunsPage:
         panel = self.page.get_by_role("tabpanel", name=name, exact=True)
         # Streamlit forgets a second click that comes while the first one's part is on its way.
         expect(panel.locator(_CONTENT).first).to_be_visible()
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        self.settled()
         return panel
+
+    def settled(self) -> None:
+        """Wait until the page is drawn."""
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+
+    def open_list(self, name: str) -> None:
+        """Open a list. One that is drawn anew while it is clicked stays closed."""
+        options = self.page.get_by_role("option")
+        for _ in range(5):
+            self.settled()
+            self.page.get_by_role("combobox", name=name).click()
+            with suppress(AssertionError):
+                expect(options.first).to_be_visible(timeout=3000)
+                return
+        raise AssertionError(f"the list {name} does not open")
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
@@ -105,44 +121,48 @@ class RunsPage:
 
     @property
     def graph(self) -> Locator:
-        return self.page.frame_locator("iframe").locator("canvas")
+        return self.page.get_by_role("region", name="Graph")
+
+    def card(self, node: str) -> Locator:
+        return self.graph.get_by_test_id(f"node-{node}")
 
     def expect_in_graph(self, *states: str) -> None:
-        """Wait until boxes in the colours of these states are drawn, and of no other."""
-        drawn = ("done", "failed", "running", "cached", "cancelled", "waiting")
-        eventually(lambda: {s for s in drawn if self._box(s)} == set(states), f"the graph does not show {states}")
+        """Wait until there are cards in these states, and in no other but those that the run left out."""
+        cards = self.graph.locator(".node-card")
+        expect(cards.first).to_be_visible()
+        eventually(
+            lambda: (
+                {card.get_attribute("data-state") for card in cards.all()} - {"left-out", "queued", "skipped"}
+                == set(states)
+            ),
+            f"the graph does not show {states}",
+        )
 
     def click_in_graph(self, state: str) -> None:
-        """Click the box in a state's colour, of which there is one."""
-        # After a choice in the list there are two graphs for a moment, the one before and the one to come.
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-        expect(self.page.locator("iframe")).to_have_count(1)
-        found = eventually(lambda: self._box(state), f"the graph shows no box that is {state}")
-        x = sum(at[0] for at in found) / len(found)
-        y = sum(at[1] for at in found) / len(found)
-        self.graph.click(position={"x": x, "y": y})
-
-    def _box(self, state: str) -> list[Place]:
-        """Where the face of a box is drawn: a little of its state's colour."""
-        colour = [round(255 * (1 - _FACE) + channel * _FACE) for channel in rgb(STATE_COLOURS["light"][state])]
-        found = pixels(self.graph, colour, near=1)
-        return found if len(found) > _LEAST_PIXELS else []
+        """Click the card in a state, of which there is one."""
+        self.graph.locator(f".node-card[data-state={state}]").click()
 
 
 def curves(chart: Locator, most: int = 4) -> int:
     """How many lines a chart draws, each in a colour of its own."""
-    return sum(len(pixels(chart, rgb(colour), near=24)) > _LEAST_OF_A_LINE for colour in SERIES["light"][:most])
+    picture = _picture(chart)
+    drawn = (_near(picture, rgb(colour), 24).sum() for colour in SERIES["light"][:most])
+    return sum(int(count) > _LEAST_OF_A_LINE for count in drawn)
 
 
 def pixels(item: Locator, colour: Sequence[int], *, near: int) -> list[Place]:
     """Where something is drawn in a colour."""
-    image = Image.open(io.BytesIO(item.screenshot())).convert("RGB")
-    data, width = image.tobytes(), image.width
-    return [
-        ((at // 3) % width, (at // 3) // width)
-        for at in range(0, len(data), 3)
-        if all(abs(data[at + channel] - colour[channel]) <= near for channel in range(3))
-    ]
+    rows, columns = np.nonzero(_near(_picture(item), colour, near))
+    return [(int(x), int(y)) for x, y in zip(columns, rows, strict=True)]
+
+
+def _picture(item: Locator) -> NDArray[np.int16]:
+    return np.asarray(Image.open(io.BytesIO(item.screenshot())).convert("RGB"), np.int16)
+
+
+def _near(picture: NDArray[np.int16], colour: Sequence[int], near: int) -> NDArray[np.bool_]:
+    """Which points are in a colour."""
+    return (np.abs(picture - np.array(colour, np.int16)) <= near).all(axis=2)
 
 
 def rgb(colour: str) -> list[int]:

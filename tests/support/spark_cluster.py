@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -24,8 +23,12 @@ from typing import Any
 import psutil
 import pyspark
 
+from engine.spark import class_data
+from engine.spark.jars import delta_jars
+from engine.spark.java import find_java
+
 _SPARK = Path(pyspark.__file__).parent
-_START_S = 120.0
+_START_S = 300.0
 """A JVM starts in two seconds; on a machine that does much else in many more."""
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _PAGE = re.compile(r"Successfully started service 'MasterUI' on port (\d+)")
@@ -41,10 +44,10 @@ class SparkCluster:
 
     def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
         self._folder, self._count, self._cores, self._memory = folder, workers, cores, memory
-        self._daemons: list[_Daemon] = []
+        self._daemons: list[Daemon] = []
         self.url = ""
         """What a session gives as its master: spark://127.0.0.1:PORT."""
-        self._page = 0
+        self._page, self._started = 0, 0
 
     def __enter__(self) -> SparkCluster:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +59,7 @@ class SparkCluster:
             self._page = int(master.wait_for(_PAGE)[1])
             self.url = master.wait_for(_MASTER)[1]
             workers = [self._start_worker(number) for number in range(self._count)]
+            self._started = self._count
             for worker in workers:
                 worker.wait_for(_REGISTERED)
         except BaseException:
@@ -74,6 +78,7 @@ class SparkCluster:
             "spark.driver.memory": "512m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            **_class_data("spark.executor.extraClassPath", "spark.executor.extraJavaOptions"),
         } | {key.replace("_", "."): value for key, value in settings.items()}
         lines = [f"[{name}]", 'backend = "spark"', f'master = "{self.url}"']
         lines += [f"cores = {self._cores * self._count}", 'memory = "1 GB"', "", f"[{name}.spark]"]
@@ -82,7 +87,11 @@ class SparkCluster:
 
     def executor_pids(self) -> list[int]:
         """The executors that live now, of all workers."""
-        return [p.pid for daemon in self._daemons for p in _below(daemon.pid) if _is_executor(p)]
+        return [p.pid for daemon in self._daemons for p in below(daemon.pid) if _is_executor(p)]
+
+    def launched(self) -> set[str]:
+        """All executors that the master has ever started, as `APPLICATION/NUMBER`."""
+        return set(re.findall(r"Launching executor (\S+/\d+) on worker", (self._folder / "master.log").read_text()))
 
     def kill_an_executor(self) -> int:
         """End an executor with SIGKILL and wait until it is gone; gives its process id. There must be one."""
@@ -94,13 +103,24 @@ class SparkCluster:
         psutil.wait_procs([victim], timeout=30)
         return pids[0]
 
+    def lose_a_worker(self) -> None:
+        """Kill a worker that has an executor, and all that runs below it, as when a machine is switched off."""
+        worker = next(d for d in self._daemons[1:] if any(_is_executor(p) for p in below(d.pid)))
+        worker.end()
+        self._daemons.remove(worker)
+
+    def add_a_worker(self) -> None:
+        """Start another worker, and wait until the master has it."""
+        self._started += 1
+        self._start_worker(self._started).wait_for(_REGISTERED)
+
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
         """Stop all executors and their Python processes where they are, and let them go on afterwards.
 
         So a test that waited for a moment can look at it, and strike, before it is over.
         """
-        stopped = [p for daemon in self._daemons for p in _below(daemon.pid)]
+        stopped = [p for daemon in self._daemons for p in below(daemon.pid)]
         for process in stopped:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
@@ -124,7 +144,7 @@ class SparkCluster:
             for path in sorted([*self._folder.glob("*.log"), *self._folder.glob("worker-*/app-*/*/std*")])
         )
 
-    def _start_worker(self, number: int) -> _Daemon:
+    def _start_worker(self, number: int) -> Daemon:
         folder = self._folder / f"worker-{number}"
         return self._start(
             f"worker-{number}", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", "0",
@@ -132,7 +152,7 @@ class SparkCluster:
             self.url,
         )  # fmt: skip
 
-    def _start(self, name: str, main: str, *arguments: str) -> _Daemon:
+    def _start(self, name: str, main: str, *arguments: str) -> Daemon:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH"))}
         environment |= {
             "SPARK_HOME": str(_SPARK),
@@ -141,23 +161,19 @@ class SparkCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
+            **_class_data("SPARK_DAEMON_CLASSPATH", "SPARK_DAEMON_JAVA_OPTS"),
         }
-        daemon = _Daemon([str(_SPARK / "bin" / "spark-class"), main, *arguments], environment, self._folder, name)
+        daemon = Daemon([str(_SPARK / "bin" / "spark-class"), main, *arguments], environment, self._folder, name)
         self._daemons.append(daemon)
         return daemon
 
     def _end(self) -> None:
-        everything = [p for daemon in self._daemons for p in _below(daemon.pid)]
         for daemon in reversed(self._daemons):
             daemon.end()
         self._daemons.clear()
-        _, left = psutil.wait_procs(everything, timeout=10)
-        for process in left:
-            process.kill()
-        psutil.wait_procs(left, timeout=10)
 
 
-class _Daemon:
+class Daemon:
     """One process whose log is read as it comes, so that waiting for a line needs no polling."""
 
     def __init__(self, command: list[str], environment: dict[str, str], folder: Path, name: str) -> None:
@@ -198,13 +214,13 @@ class _Daemon:
         return found[0]
 
     def end(self) -> None:
-        """Ask it to end, then insist."""
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """Kill it and all that it has started: a node manager that is asked to end takes 17 s."""
+        everything = [psutil.Process(self.pid), *below(self.pid)] if self._process.poll() is None else []
+        for process in everything:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._process.wait()
+        psutil.wait_procs(everything[1:], timeout=30)
         self._reader.join(10)
 
     def _read(self) -> None:
@@ -222,7 +238,17 @@ class _Daemon:
             self._news.notify_all()
 
 
-def _below(pid: int) -> list[psutil.Process]:
+def _class_data(class_path: str, options: str) -> dict[str, str]:
+    """The archive of Java's classes that our drivers map, for other processes of Spark, under these names."""
+    settings = class_data.settings_with({}, delta_jars({}), find_java())
+    return {
+        to: settings[name]
+        for name, to in ((class_data.CLASS_PATH, class_path), ("spark.driver.extraJavaOptions", options))
+        if name in settings
+    }
+
+
+def below(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:

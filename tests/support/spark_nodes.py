@@ -13,15 +13,16 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from delta_tables import context
 from pyspark.sql import SparkSession
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, dataset_from_json
-from engine.node import NodeType
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, dataset_from_json
+from engine.declare.node import NodeType
 
 Rows = list[tuple[str, float | None, bytes]]
 NODES = {
@@ -54,14 +55,21 @@ def rows_by_spark(session: SparkSession, uri: str, version: int | None = None) -
 
 def rows_by_duckdb(uri: str) -> Rows:
     """The newest version through DuckDB's Delta extension, which is a third implementation (delta-kernel)."""
+    with _duckdb().cursor() as connection:
+        found = connection.execute("SELECT id, label, volume FROM delta_scan(?)", [uri]).fetchall()
+    return sorted(found)
+
+
+@cache
+def _duckdb() -> Any:
+    """A database in memory with the extension, which takes longer to load than a small table to read."""
     import duckdb
     import duckdb_ext
 
     extension = next(Path(next(iter(duckdb_ext.__path__))).rglob("delta.duckdb_extension"))
-    with duckdb.connect() as connection:
-        connection.execute(f"LOAD '{extension}'")
-        found = connection.execute("SELECT id, label, volume FROM delta_scan(?)", [uri]).fetchall()
-    return sorted(found)
+    connection = duckdb.connect(config={"enable_external_file_cache": False, "threads": 1})
+    connection.execute(f"LOAD '{extension}'")
+    return connection
 
 
 # --- drivers in processes of their own --------------------------------------------------------

@@ -15,11 +15,25 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from outside_parts import require
 from pyspark.sql import SparkSession
 
 _HERE = Path(__file__).resolve().parent
 WORKER_PATH = os.pathsep.join([str(_HERE.parents[1]), str(_HERE)])
 """For Python workers: functions of test modules are pickled by name."""
+
+_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS = "-XX:ReservedCodeCacheSize=160m"
+"""All that these tests compile, 60 MB: Java's 48 would be full, and swept again and again."""
+_FOR_SMALL_TABLES = {
+    # Code that is generated, compiled and loaded for each query would handle a dozen rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Nor is there anything to spread; a run's session has two partitions.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 
 _folders: list[str] = []
 
@@ -27,6 +41,7 @@ _folders: list[str] = []
 @pytest.fixture(scope="module")
 def spark_local() -> SparkSession:
     """The `local[2]` session. Two slots; a task that fails is not tried again, as in every local Spark."""
+    require("java")
     return local_session()
 
 
@@ -59,11 +74,8 @@ def settings(folder: Path | str) -> dict[str, str]:
         "spark.driver.memory": "1g",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.voxelflow.convertToDelta": "always",  # the tests' tables are too small for its own choice
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": WORKER_PATH,
@@ -71,7 +83,9 @@ def settings(folder: Path | str) -> dict[str, str]:
 
 
 def _start() -> SparkSession:
+    from engine.spark import class_data
     from engine.spark.jars import delta_jars
+    from engine.spark.java import find_java
 
     folder = tempfile.mkdtemp(prefix="spark-")
     _folders.append(folder)
@@ -79,9 +93,11 @@ def _start() -> SparkSession:
     # The settings count for spark-submit alone; a session of this process looks here.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Not Delta's own helper: it lets Spark ask Ivy at each start, which two processes must not do at once.
-    jars = ",".join(map(str, delta_jars({})))
-    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", jars)
-    for name, value in settings(folder).items():
+    jars = delta_jars({})
+    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", ",".join(map(str, jars)))
+    kept = class_data.settings_with({}, jars, find_java())
+    options = " ".join(filter(None, (_JAVA_OPTIONS, kept.pop(_OPTIONS, ""))))
+    for name, value in {**settings(folder), **_FOR_SMALL_TABLES, **kept, _OPTIONS: options}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from object_stores import AZURITE, ObjectStore, azurite, s3_server
+from object_stores import ObjectStore, azurite, gcs_server, s3_server
+from outside_parts import require
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[ObjectStore]:
-    if not (AZURITE / "node_modules").exists():
-        told = "Azurite is not installed: `npm ci` in tests/support/azurite"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
+    require("azurite")
     with azurite() as started:
         yield started
 
@@ -28,7 +26,14 @@ def s3_stand_in() -> Iterator[ObjectStore]:
         yield started
 
 
-def _container(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="session")
+def gcs_stand_in() -> Iterator[ObjectStore]:
+    with gcs_server() as started:
+        yield started
+
+
+def container_in(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have this process use the store; gives the URL of an empty container."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     url = store.make_container(f"box{next(_numbers)}")
@@ -39,13 +44,13 @@ def _container(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def azure(azure_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty container in Azurite, which this process may use and documents may name."""
-    return _container(azure_server, monkeypatch)
+    return container_in(azure_server, monkeypatch)
 
 
-@pytest.fixture(params=["azure_server", "s3_stand_in"])
+@pytest.fixture(params=["azure_server", "s3_stand_in", "gcs_stand_in"])
 def container(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The same in each kind of store."""
-    return _container(request.getfixturevalue(request.param), monkeypatch)
+    return container_in(request.getfixturevalue(request.param), monkeypatch)
 
 
 def upload_folder(folder: Path, url: str) -> str:

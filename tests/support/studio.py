@@ -14,20 +14,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.runs import RunStore
-from engine.worker_process import PROGRAM
+from engine.run.worker_process import PROGRAM
+from engine.store.runs import RunStore
 from engine.workspace import Workspace, open_workspace, trust
 
 _START_S = 60.0
 
 
 class StudioServer:
-    """Start it with `start()`; `url` is where it answers. `home` is its current directory."""
+    """Start it with `start()`; `url` is where it answers: at `port`, or any. `home` is its current directory."""
 
-    def __init__(self, home: Path, *, program: tuple[str, ...] = PROGRAM, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *, port: int = 0, program: tuple[str, ...] = PROGRAM, env: Mapping[str, str] | None = None
+    ) -> None:
         self.home = home
         self.workspace: Workspace = open_workspace(home / "workspace")
         self.url = ""
+        self._port = str(port)
         self._program = program
         # Streamlit reads the person's settings from the home folder.
         self._env = {**os.environ, "HOME": str(home), "NO_COLOR": "1", **(env or {})}
@@ -42,7 +45,7 @@ class StudioServer:
 
     def start(self, *arguments: str) -> StudioServer:
         """Start it and wait until it answers. After a stop it takes the same port again, so pages find it."""
-        port = self.url.rpartition(":")[2] or "0"
+        port = self.url.rpartition(":")[2] or self._port
         before = len(self.output)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -9,7 +9,7 @@ from canvas_page import CanvasPage, eventually
 from playwright.sync_api import Locator, Page, expect
 from studio import StudioServer
 
-from engine.pipeline import Pipeline, Position
+from engine.document.pipeline import Pipeline, Position
 
 COLUMN, ROW = 290, 190
 AWAY = (

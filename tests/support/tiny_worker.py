@@ -1,8 +1,8 @@
 """A worker of a group with the tiny network, forked from a process that has TensorFlow already.
 
-    python tiny_worker.py serve SOCKET           the process that forks; ends when its input closes
-    python tiny_worker.py SOCKET FOLDER RANK     takes the place of nodes.training.workers.worker
-    python tiny_worker.py SOCKET profile ...     takes that of nodes.profiling.measuring_worker
+    python tiny_worker.py serve SOCKET              the process that forks; ends when its input closes
+    python tiny_worker.py SOCKET FOLDER RANK PIPE   takes the place of nodes.training.workers.worker
+    python tiny_worker.py SOCKET profile ... PIPE   takes that of nodes.profiling.worker
 
 The second hands its input and outputs to the first and ends as the forked process does; when it is killed,
 so is that one.
@@ -25,12 +25,12 @@ WAIT_S = 60.0
 def serve(address: str) -> None:
     from training_scenarios import tiny_network
 
-    import nodes.training.mlflow_model  # noqa: F401
-    from nodes.profiling import measuring_worker
-    from nodes.training import session
+    import nodes.tensorflow_keras.mlflow_model  # noqa: F401
+    from nodes.profiling import worker as measuring_worker
+    from nodes.tensorflow_keras import learner, models  # noqa: F401 - TensorFlow, once for all workers
     from nodes.training.workers import worker
 
-    session.build_resnet3d = tiny_network  # type: ignore[assignment]
+    models.build_resnet3d = tiny_network
     keep_in_step()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
@@ -52,10 +52,11 @@ def serve(address: str) -> None:
                 client.close()
         if listener in ready:
             client, _ = listener.accept()
-            data, handles, _, _ = socket.recv_fds(client, 65536, 3)
+            data, handles, _, _ = socket.recv_fds(client, 65536, 4)
             pid = os.fork()
             if pid == 0:
-                for number, handle in enumerate(handles):
+                *standard, pipe = handles
+                for number, handle in enumerate(standard):
                     os.dup2(handle, number)
                     os.close(handle)
                 for other in (listener, client, *clients.values()):
@@ -64,9 +65,9 @@ def serve(address: str) -> None:
                 os.environ.update(told["environment"])
                 kind, *arguments = told["arguments"]
                 if kind == "profile":
-                    measuring_worker.main(*arguments)
+                    measuring_worker.main(*arguments, str(pipe))
                 else:
-                    worker.main(kind, *arguments)
+                    worker.main(kind, *arguments, str(pipe))
             for handle in handles:
                 os.close(handle)
             clients[pid] = client
@@ -78,8 +79,8 @@ def keep_in_step() -> None:
     The tiny network does a step in a millisecond: it would be done before a test that strikes at the fourth has
     seen it.
     """
-    from engine.events import Event, Metrics
-    from nodes.training.workers.told_events import EventWriter
+    from engine.declare.events import Event, Metrics
+    from nodes.training.workers.events import EventWriter
 
     tell = EventWriter.emit
 
@@ -96,13 +97,14 @@ def keep_in_step() -> None:
     EventWriter.emit = tell_and_wait  # type: ignore[method-assign]
 
 
-def stand_in(address: str, *arguments: str) -> None:
+def stand_in(address: str, *given: str) -> None:
+    *arguments, pipe = given
     server = socket.socket(socket.AF_UNIX)
     server.connect(address)
     told = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
-    socket.send_fds(server, [told], [0, 1, 2])
+    socket.send_fds(server, [told], [0, 1, 2, int(pipe)])
     server.recv(1)
-    # Killed or not, it has ended; what it said stands in the group's folder.
+    # Killed or not, it has ended; what it reported is in the pipe.
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -8,14 +8,23 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from training_scenarios import PROCESSES
 
-from engine.datasets import Dataset, Selection, VolumeDelta, VolumeSpec
-from engine.events import Event, Facts, Metrics, Outputs, RunState, RunStateChanged, SystemSample, TaskStateChanged
-from engine.run_lock import ProcessLock
-from engine.runs import RunStore
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeSpec
+from engine.declare.events import (
+    Event,
+    Facts,
+    Metrics,
+    Outputs,
+    RunState,
+    RunStateChanged,
+    SystemSample,
+    TaskStateChanged,
+)
+from engine.storage.process_lock import ProcessLock
+from engine.store.runs import RunStore
 from engine.tracking import Patience
 from engine.workspace import Workspace, open_workspace
 
@@ -60,11 +69,12 @@ class FakeRun:
     workspace: Workspace
     document: dict[str, Any] = field(default_factory=lambda: DOCUMENT)
     clock: float = T0
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = RunStore(self.workspace)
         self.text = json.dumps(self.document, indent=2)
-        self.id = self.store.create_run(self.document["name"], self.text, {}, "local")
+        self.id = self.store.create_run(self.document["name"], self.text, self.options, "local")
         nodes = [(n["id"], n["type"], n["id"]) for n in self.document["nodes"]]
         self.store.set_tasks(self.id, nodes)
         self._lock = ProcessLock(self.workspace.run_folder(self.id) / "lock")
@@ -112,6 +122,17 @@ class FakeRun:
                 Metrics(node=node, step=step, values={"loss": 1 / (step + 1) + shift, "accuracy": step / 100}),
                 SystemSample(values={"cpu_utilization_percentage": 10 + step}),
             )
+
+    def training(self, *steps: int, attempt: int = 1, shift: float = 0) -> FakeRun:
+        """The training has started and done these steps."""
+        self.emit(TaskStateChanged(node="train", state="running", attempt=attempt))
+        self.step(*steps, shift=shift)
+        return self
+
+    def finish(self, state: Literal["done", "failed", "cancelled"] = "done", error: str = "", attempt: int = 1) -> None:
+        """The training has ended, and the run with it."""
+        self.emit(TaskStateChanged(node="train", state=state, attempt=attempt))
+        self.end(state, error)
 
     def end(self, state: RunState, error: str = "") -> None:
         self.emit(RunStateChanged(state=state, error=error))
@@ -198,6 +219,7 @@ class TrackerProcess:
         return self
 
     def wait(self) -> int:
+        """Its exit status."""
         self.process.join(120)
         assert self.process.exitcode is not None, "the tracker did not end"
         return self.process.exitcode

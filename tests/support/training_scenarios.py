@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.util
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import pytest
 
-from engine.context import Resources, TaskContext
-from engine.datasets import Dataset, dataset_from_json
-from engine.events import Event
+from engine.declare.context import Resources, TaskContext
+from engine.declare.datasets import Dataset, dataset_from_json
+from engine.declare.events import Event
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # TensorFlow and MLflow are imported once, in the fork server, and not for each of the processes.
-PROCESSES.set_forkserver_preload(
-    [
-        "nodes.training.session",
-        "nodes.training.mlflow_model",
-        "matplotlib.figure",
-        "mlflow.store.tracking.sqlalchemy_store",
-    ]
-)
+PROCESSES.set_forkserver_preload([*forked_programs.IMPORTED_TO_TRAIN])
+_SERVER = multiprocessing.forkserver._forkserver  # type: ignore[attr-defined]
+_start_server = _SERVER.ensure_running
+
+
+def _fork_server() -> None:
+    """In pytest the fork server is itself forked, from the process that has imported all that for all workers."""
+    if forked_programs.shared is None:
+        _start_server()
+    elif _SERVER._forkserver_pid is None:  # else Python would ask for the end of a process that is no child of ours
+        forks = forked_programs.shared()["import_training"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                multiprocessing.util,
+                "spawnv_passfds",
+                lambda _, command, handles: forks.start(command[-1], pass_fds=handles).pid,
+            )
+            _start_server()
+
+
+_SERVER.ensure_running = _fork_server
 
 TINY_WORKERS = "VOXELFLOW_TEST_WORKERS"
 DROPOUT = {"VOXELFLOW_TEST_DROPOUT": "1"}
@@ -39,17 +56,27 @@ _WORKER = Path(__file__).with_name("tiny_worker.py")
 
 
 @pytest.fixture(scope="module")
-def tiny_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def tiny_workers() -> Iterator[str]:
     """Workers of groups are forked from one process that has TensorFlow, and train the tiny network."""
+    with forking_workers() as address:
+        yield address
+
+
+@contextmanager
+def forking_workers() -> Iterator[str]:
+    """The same without pytest: gives the address of that process."""
     with tempfile.TemporaryDirectory() as folder:
         address = f"{folder}/socket"
         path = os.pathsep.join([str(_WORKER.parent), str(_WORKER.parents[2])])
-        server = subprocess.Popen(
-            [sys.executable, "-P", str(_WORKER), "serve", address],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        if forked_programs.shared is None:
+            server = subprocess.Popen(
+                [sys.executable, "-P", str(_WORKER), "serve", address],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
+        else:
+            forks = forked_programs.shared()["import_training"]
+            code = f"import tiny_worker; tiny_worker.serve({address!r})"
+            server = forks.start(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
@@ -57,12 +84,12 @@ def tiny_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             patch.setenv(TINY_WORKERS, address)
             yield address
         server.stdin.close()
-        server.wait(20)
+        server.wait(120)  # TensorFlow takes its time to leave a busy machine
         server.stdout.close()
 
 
 def tiny_program() -> tuple[str, ...]:
-    """What to put in the place of `group.PROGRAM` where the fixture `tiny_workers` is."""
+    """What to put in the place of `worker.PROGRAM` where the fixture `tiny_workers` is."""
     return ("-P", str(_WORKER), os.environ[TINY_WORKERS])
 
 
@@ -155,17 +182,17 @@ def _child(
     params: dict[str, Any],
 ) -> None:
     os.environ.update(environment)
+    from engine.declare.progress import current_reporter
     from engine.errors import VoxelflowError
-    from engine.progress import current_reporter
-    from nodes.training import session as training
+    from nodes.tensorflow_keras import models
 
-    training.build_resnet3d = tiny_network  # type: ignore[assignment]
+    models.build_resnet3d = tiny_network
     if REPLICAS.items() <= os.environ.items():
         split_processor()
     if TINY_WORKERS in os.environ:
-        from nodes.training.workers import group
+        from nodes.training.workers import worker
 
-        group.PROGRAM = tiny_program()
+        worker.PROGRAM = tiny_program()
     place = Place(Path(root))
     steps = 0
     with (place.root / "events.jsonl").open("a") as sink:
@@ -217,12 +244,12 @@ def _child(
 
 def split_processor() -> None:
     """Two devices where there is one processor, used as a machine's GPUs are."""
-    from nodes.training import devices
-    from nodes.training.tensorflow_setup import tf
+    from nodes.tensorflow_keras import runtime
+    from nodes.tensorflow_keras.runtime import tf
 
     parts = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
-    devices.replica_devices = lambda: ["CPU:0", "CPU:1"]
+    runtime.replica_devices = lambda: ["CPU:0", "CPU:1"]
 
 
 def tiny_network(
@@ -238,7 +265,8 @@ def tiny_network(
     """Batch norm and convolutions between the real network's ends: everything that a state holds."""
     from keras import layers
 
-    from nodes.training.model_ends import LOGITS, answer, output_count, volume_input
+    from nodes.tensorflow_keras.models import LOGITS, answer, volume_input
+    from nodes.training.architecture import output_count
 
     inputs, x = volume_input(shape, mean, variance)
     for filters in (4, 8):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine import manifest
-from engine.datasets import VolumeDelta, VolumeFiles, VolumeParquet, VolumeSpec
-from nodes.volume_layout import properties, schema, writer_options
-from nodes.volume_parts import Part, Parts, write_parts
+from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet, VolumeSpec
+from engine.storage import manifest
+from nodes.testing.loader import Labels, LoaderConformance, Volumes, labels_for, some_volumes
+from nodes.volume_file.join import template
+from nodes.volume_file.layout import properties, schema, writer_options
+from nodes.volume_file.parts import Part, Parts, write_parts
+from nodes.volume_file.write import PlainFile
 
-Volumes = Mapping[str, NDArray[Any]]
-Labels = Mapping[str, float | None]
-
-
-def some_volumes(
-    count: int, shape: tuple[int, ...] = (3, 4, 2), dtype: str = "float32", *, seed: int = 0
-) -> dict[str, NDArray[Any]]:
-    """`count` different volumes. Their ids are spread so that file order is not id order."""
-    rng = np.random.default_rng(seed)
-    ids = [f"{(7 * i) % 10}/v{i:05d}.npy" for i in range(count)]
-    return {i: (100 * rng.standard_normal(shape)).astype(dtype) for i in ids}
-
-
-def labels_for(volumes: Volumes, classes: int = 2, unlabelled: int = 0) -> dict[str, float | None]:
-    """Labels 0, 1, ... in turn; the last `unlabelled` volumes have none."""
-    ids = list(volumes)
-    end = len(ids) - unlabelled
-    return {volume_id: float(i % classes) if i < end else None for i, volume_id in enumerate(ids)}
+__all__ = ["Labels", "Volumes", "labels_for", "some_volumes"]
 
 
 def spec_for(volumes: Volumes) -> VolumeSpec:
@@ -62,18 +47,31 @@ def write_file(
         writer.write_table(table, row_group_size=group)
 
 
+def write_own_file(path: Path, volumes: Volumes, labels: Labels, *, group: int = 4) -> None:
+    """The same by Voxelflow's own writer: each volume has a page of its own."""
+    spec = spec_for(volumes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    out = PlainFile(path, template(schema(spec), writer_options()), spec.volume_bytes, group)
+    for volume_id, volume in volumes.items():
+        out.buffer()[:] = np.frombuffer(np.ascontiguousarray(volume).tobytes(), np.uint8)
+        out.keep(volume_id, labels[volume_id])
+    out.finish()
+
+
 def parts_of(volumes: Volumes, size: int) -> list[dict[str, NDArray[Any]]]:
     ids = list(volumes)
     return [{i: volumes[i] for i in ids[at : at + size]} for at in range(0, len(ids), size)]
 
 
-def make_delta(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9, **options: Any) -> VolumeDelta:
+def make_delta(
+    folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9, own: bool = False, **options: Any
+) -> VolumeDelta:
     """A Delta table with files of `rows` rows; a folder name with a blank, as people have them."""
     from deltalake import DeltaTable, convert_to_deltalake
 
     root = folder / "a table"
     for number, part in enumerate(parts_of(volumes, rows)):
-        write_file(root / f"part {number}.parquet", part, labels, **options)
+        (write_own_file if own else write_file)(root / f"part {number}.parquet", part, labels, **options)
     convert_to_deltalake(str(root))
     DeltaTable(str(root)).alter.set_table_properties(properties(spec_for(volumes)), raise_if_not_exists=False)
     return reference(root, volumes)
@@ -149,3 +147,16 @@ def make_files(folder: Path, volumes: Volumes, labels: Labels) -> VolumeFiles:
     listing = folder / "files.arrow"
     manifest.write(manifest.list_folder(root, ("**/*.npy",)), listing)
     return VolumeFiles(uri=str(root), count=len(volumes), bytes=0, spec=spec_for(volumes), manifest=str(listing))
+
+
+class DeltaLoaderConformance(LoaderConformance):
+    """The laws of loaders on a Delta table in the volume layout."""
+
+    loader = "arrow"
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        return make_delta(folder, volumes, labels)
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        assert isinstance(dataset, VolumeDelta)
+        return compact(dataset, volumes)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from building import box, pipeline
+
+from engine.document.pipeline import Pipeline
 
 
 def write_volumes(
@@ -47,3 +51,21 @@ def rows_by_polars(uri: str, version: int | None = None) -> list[tuple[str, floa
 
     frame = polars.scan_delta(uri, version=version).select("id", "label", "volume").collect()
     return sorted(frame.rows())
+
+
+def expected_rows(volumes: dict[str, np.ndarray]) -> list[tuple[str, float, bytes]]:
+    """The rows of a table of these volumes, with the labels that `write_volumes` gives them."""
+    return sorted((name, float(int(Path(name).stem) % 2), volume.tobytes()) for name, volume in volumes.items())
+
+
+def etl(source: Path | str, *, table: str = "", name: str = "etl", **options: Any) -> Pipeline:
+    """From files to an optimised table; `options` are the converter's, but for `vacuum`."""
+    vacuum = {"vacuum": True} if options.pop("vacuum", False) else {}
+    return pipeline(
+        box("folder", "VolumeFolder", folder=str(source)),
+        box("convert", "NumpyToParquet", **{"target_file_mb": 1} | options),
+        box("table", "ParquetToDelta", **{"table": table} if table else {}),
+        box("optimize", "OptimizeDelta", target_file_mb=3, **vacuum),
+        wires="folder.out>convert.files convert.out>table.parquet table.out>optimize.table",
+        name=name,
+    )

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_tools import CANVAS, run_tool
+from node_tools import run_tool
+from outside_parts import CANVAS
 
+from ui.protocol.__main__ import schema
 from ui.protocol.commands import Command
 from ui.protocol.notices import Notice
-from ui.protocol.schema import schema
 
 TYPES = CANVAS / "src" / "protocol.ts"
 
@@ -38,6 +39,7 @@ def test_every_command_and_notice_is_in_its_union() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs(part="canvas")
 def test_the_types_are_up_to_date(tmp_path: Path) -> None:
     """Else: `npm run types` in ui/canvas."""
     run_tool("node", "protocol.mjs", str(tmp_path / "protocol.ts"))

@@ -31,10 +31,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_the_app_and_nothing_of_its_workshop(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-    for name in ("voxelflow.py", "ui/app.py", "ui/build/__init__.py", "ui/shell/style.css", "ui/canvas/pyproject.toml"):
+    data = ["ui/shell/style.css", "ui/shell/logo.svg", "ui/canvas/pyproject.toml", "engine/prices/machines.csv"]
+    data += ["pipelines/gallery.toml", "pipelines/pictures/quickstart.webp"]
+    given = ("ui/shell/inter/inter.woff2", "ui/shell/inter/LICENSE.txt", "engine/declare/icons-LICENSE.txt")
+    for name in ("voxelflow.py", "ui/app.py", "ui/build/__init__.py", *data, *given):
         assert name in names
     canvas = {re.sub(r"-[\w-]+\.", "-HASH.", name) for name in names if name.startswith("ui/canvas/")}
-    built = {"index-HASH.js", "index-HASH.css", "licenses.md"}
+    built = {"index-HASH.js", "index-HASH.css", "niivue-HASH.js", "licenses.md", "licenses-HASH.md"}
     assert canvas == {"ui/canvas/pyproject.toml", *(f"ui/canvas/build/{name}" for name in built)}
     packed = {p.relative_to(CHECKOUT).as_posix() for p in CANVAS.parent.rglob("*.py") if "canvas" not in p.parts}
     assert packed == {name for name in names if name.startswith("ui/") and name.endswith(".py")}

@@ -1,9 +1,9 @@
-"""The Build page's Python side: documents, the link to the canvas, and what is told about them.
+"""The Build page's Python side: documents, the link to the canvas, and the notices sent through it.
 
-    browser ──Outbox──> page ──> Editor ──> Rooms ──> Room (one a document): draft, revision, members
-       ^                           │                    ├── Outlook: problems, what a run would do
-       └──────────Inbox────────────┘ <────notices────── └── Following: the newest run, its logs
+    browser ──Outbox──> connection ──> Editor ──> OpenDocuments ──> SharedDocument: draft, revision, members
+       ^                                 │                            ├── DocumentAnalysis: problems, a run's forecast
+       └────────────Inbox────────────────┘ <────────notices────────── └── DocumentRuns: the newest run, its logs
 
-`documents`, `link`, `names`, `outbox`, `foresight`, `status` and `wording` are pure; the others touch disk or
-threads. Locks are taken in the order rooms, room, link; `Editor.handle` and `Editor.inbox` are all a page calls.
+`documents`, `forecast` and `status` are pure; the others touch disk or threads. Locks are taken in the order
+open documents, document, link; a connection calls `Editor.handle` and `Editor.inbox`.
 """

@@ -1,4 +1,4 @@
-"""Work beside the browser's requests: loops that sleep until they are needed, and single jobs."""
+"""Threads beside the browser's requests: loops that sleep until they are needed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable
 
 LOG = logging.getLogger("voxelflow.studio")
-_AFTER_A_FAULT_S = 5.0
-_PATIENCE_S = 5.0
+_RETRY_S = 5.0
+_CLOSE_TIMEOUT_S = 5.0
 
 
 class Loop:
     """Calls `step` in a daemon thread of its own, whenever poked and again after the seconds it gives.
 
     When `step` gives None there is nothing to do: the thread waits for a poke, and ends after
-    `linger_s` without one. `ended` is called in the thread as its last deed.
+    `linger_s` without one. `ended` is called in the thread at its end. A step that raises is logged and repeated
+    after 5 s.
     """
 
     def __init__(
@@ -47,10 +48,11 @@ class Loop:
             self._poked.set()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(_PATIENCE_S)
+            thread.join(_CLOSE_TIMEOUT_S)
 
     @property
     def alive(self) -> bool:
+        """Whether the thread exists and runs."""
         thread = self._thread
         return thread is not None and thread.is_alive()
 
@@ -60,9 +62,9 @@ class Loop:
                 self._poked.clear()
                 try:
                     pause = self._step()
-                except Exception:  # whatever went wrong, the next look may find it mended
+                except Exception:  # whatever went wrong, the next step may find it solved
                     LOG.exception("%s failed", self._name)
-                    pause = _AFTER_A_FAULT_S
+                    pause = _RETRY_S
                 if self._poked.wait(self._linger_s if pause is None else pause) or pause is not None:
                     continue
                 with self._lock:
@@ -72,10 +74,3 @@ class Loop:
                         return
         finally:
             self._ended()
-
-
-def once(name: str, job: Callable[[], None]) -> threading.Thread:
-    """Do one job in a daemon thread."""
-    thread = threading.Thread(target=job, name=name, daemon=True)
-    thread.start()
-    return thread

@@ -1,19 +1,20 @@
-"""The catalogue and the compute profiles as the canvas is told of them, kept up to date."""
+"""The catalogue and the compute profiles as the canvas shows them, kept up to date."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
-
-from pydantic import JsonValue
+from pathlib import Path
 
 from engine.catalog import AnyNodeType, Catalog
-from engine.cli.wording import number, plural, size
-from engine.diagnostics import Diagnostic
+from engine.declare.appearance import icon_path
+from engine.declare.dataset_type import Dataset
+from engine.diagnostics import rules
+from engine.diagnostics.rule import Diagnostic
 from engine.errors import UsageError
-from engine.parameters import Parameter
+from engine.prices import machines_file
 from engine.profiles import (
     Listed,
     Profile,
@@ -24,8 +25,9 @@ from engine.profiles import (
     profiles_file,
     unreadable,
 )
+from engine.text import hourly, plural, size
 from engine.workspace import Workspace, is_trusted
-from ui.protocol.catalogue import FieldInfo, NodeTypeInfo, PathInfo, PortInfo, ProfileInfo
+from ui.protocol.catalogue import DatasetTypeInfo, NodeTypeInfo, PortInfo, ProfileInfo, field_info
 from ui.protocol.notices import Welcome
 from ui.protocol.status import Problem
 
@@ -48,23 +50,23 @@ class Catalogue:
                 self._catalog, self._made_of = self._make(self._workspace), state
             return self._catalog
 
-    def welcome(self) -> Welcome:
+    def welcome(self, *, ran: bool = True) -> Welcome:
+        """Node types, dataset types and profiles, with what is wrong with any of them. `ran`: there are runs."""
         catalog, listed = self.catalog, list_profiles(self._workspace)
         return Welcome(
             types=[type_info(t) for t in catalog],
+            datasets=[dataset_info(each) for each in catalog.datasets],
             problems=[problem(d) for d in (*catalog.problems, *_profile_problems(listed, unreadable(self._workspace)))],
             profiles=[profile_info(item.profile) for item in listed if item.profile is not None],
             workspace=str(self._workspace.root),
             version=_version(),
+            ran=ran,
         )
 
     def profiles_state(self) -> object:
-        """Another one when the file with the profiles has changed."""
-        try:
-            found = profiles_file(self._workspace).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
+        """Another one when a file has changed that profiles come from: theirs, or that of machines and prices."""
+        files = (profiles_file(self._workspace), machines_file(self._workspace))
+        return [(found.st_mtime_ns, found.st_size) if (found := _stat(file)) else None for file in files]
 
     def profile(self, name: str | None) -> Profile:
         """The profile of that name; the usual one when there is none, or it cannot be used."""
@@ -87,68 +89,60 @@ class Catalogue:
         return (files, is_trusted(self._workspace) if files else False)
 
 
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
 def profile_info(profile: Profile) -> ProfileInfo:
+    """A compute profile, described in a sentence."""
     has = f"{plural(profile.cores, 'cores')} and {size(profile.memory_bytes)}"
     backend = "Spark" if profile.backend == "spark" else "Worker processes"
-    price = "" if profile.price_per_hour is None else f" {number(profile.price_per_hour)} an hour."
+    price = "" if profile.hourly_price is None else f" {hourly(profile.hourly_price, profile.currency)}."
     description = f"{backend} on {profile.where}; tasks that run here have {has}.{price}"
     return ProfileInfo(name=profile.name, backend=profile.backend, description=description)
 
 
 def _profile_problems(listed: Iterable[Listed], broken: UsageError | None) -> Iterator[Diagnostic]:
-    told = {item.problem.message: item.problem for item in listed if item.problem is not None}
+    problems = {item.problem.message: item.problem for item in listed if item.problem is not None}
     if broken is not None:
-        told[broken.message] = broken
-    for exc in told.values():
-        yield Diagnostic(code="VF155", severity="warning", message=exc.message, hint=exc.hint)
+        problems[broken.message] = broken
+    for exc in problems.values():
+        yield rules.ProfileNotReadable.found(exc.message, hint=exc.hint)
 
 
 def type_info(node_type: AnyNodeType) -> NodeTypeInfo:
-    told = node_type.describe()
+    """A node type with its ports and form fields."""
+    described, colour = node_type.describe(), node_type.category.colour
     return NodeTypeInfo(
         type=node_type.name,
         version=node_type.version,
-        category=node_type.category,
+        category=node_type.category.name,
+        light=colour.light,
+        dark=colour.dark or colour.light,
+        icon=icon_path(node_type.icon),
+        keywords=list(node_type.keywords),
         summary=node_type.summary,
         description=node_type.description,
         origin=node_type.origin,
-        backends=told["backends"],
-        inputs=[PortInfo(**port) for port in told["inputs"]],
-        outputs=[PortInfo(**port) for port in told["outputs"]],
+        backends=described["backends"],
+        inputs=[PortInfo(**port) for port in described["inputs"]],
+        outputs=[PortInfo(**port) for port in described["outputs"]],
         fields=[field_info(parameter) for parameter in node_type.parameters],
     )
 
 
-def field_info(parameter: Parameter) -> FieldInfo:
-    form = parameter.form()
-    low, high = form.get("range", (None, None))
-    path = form.get("path")
-    return FieldInfo(
-        name=parameter.name,
-        title=form["title"],
-        type=form["type"],
-        help=parameter.help,
-        required=parameter.required,
-        default=_plain(form.get("default")),
-        low=low,
-        high=high,
-        choices=[_plain(choice) for choice in parameter.choices],
-        unit=parameter.unit,
-        path=PathInfo(patterns=path.pop("patterns", []), **path) if path else None,
-        secret=parameter.secret,
-        policy=parameter.policy,
-        extendable=parameter.extendable,
-        advanced=parameter.advanced,
-        optional=parameter.optional,
-    )
+def dataset_info(dataset: type[Dataset]) -> DatasetTypeInfo:
+    """A dataset type: colour, what its previews count, what it converts to."""
+    described = dataset.describe_type()
+    return DatasetTypeInfo(**{name: described[name] for name in DatasetTypeInfo.model_fields})
 
 
 def problem(diagnostic: Diagnostic) -> Problem:
+    """A diagnostic as it crosses to the browser."""
     return Problem(**diagnostic.model_dump())
-
-
-def _plain(value: Any) -> JsonValue:
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _version() -> str:

@@ -1,26 +1,32 @@
-"""The document as the canvas edits it: from and to a pipeline, and changed by ops. Pure.
+"""The document as the canvas edits it: from and to a pipeline, changed by ops, and its id. Pure.
 
 A `Doc` that came from here can always be written as a pipeline: an op that would break that is
 refused, whatever the browser thinks of it.
+
+A pipeline may be called anything; its file is called by a short, safe form of that name, which is
+also the document's id and what `voxelflow run` takes.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from engine.document.pipeline import ID_PATTERN, MAX_NAME, Annotation, Edge, Node, Pipeline, PipelineParameter, Position
 from engine.errors import PipelineError
-from engine.pipeline import ID_PATTERN, Edge, Node, Pipeline, PipelineParameter, Position
-from ui.protocol.document import Doc, DocEdge, DocNode, DocParameter, DocPosition, Op
+from ui.protocol.document import Doc, DocAnnotation, DocEdge, DocNode, DocParameter, DocPosition, Op
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+MAX_STEM_BYTES = 80
 _DEEPEST = 100
 _FIELDS = frozenset(DocNode.model_fields)
+_ANNOTATION_FIELDS = frozenset(DocAnnotation.model_fields)
 
 
 def pipeline_to_doc(pipeline: Pipeline) -> Doc:
@@ -39,18 +45,20 @@ def pipeline_to_doc(pipeline: Pipeline) -> Doc:
         parameters={n: DocParameter(value=p.value, help=p.help) for n, p in pipeline.parameters.items()},
         nodes={n.id: _doc_node(n, place) for place, n in enumerate(pipeline.nodes)},
         edges=edges,
+        annotations={a.id: _doc_annotation(a, place) for place, a in enumerate(pipeline.annotations)},
         ui=pipeline.ui,
     )
 
 
 def doc_to_pipeline(doc: Doc) -> Pipeline:
-    """The pipeline to write. Nodes and edges stand by (`order`, key)."""
+    """The pipeline to write. Nodes, edges and annotations are sorted by (`order`, key)."""
     return Pipeline(
         name=doc.name,
         description=doc.description,
         parameters={n: PipelineParameter(value=p.value, help=p.help) for n, p in doc.parameters.items()},
         nodes=tuple(_node(node_id, node) for node_id, node in _in_order(doc.nodes)),
         edges=tuple(_edge(edge) for _, edge in _in_order(doc.edges)),
+        annotations=tuple(_annotation(key, item) for key, item in _in_order(doc.annotations)),
         ui=doc.ui,
     )
 
@@ -64,7 +72,7 @@ def apply(doc: Doc, ops: Iterable[Op]) -> Doc:
     """The document after `ops`, in order; `doc` stays as it is.
 
     An op inside a node that is not there does nothing: someone else removed it. Raises
-    `PipelineError` when an op would leave no valid pipeline, or has a path that is none.
+    `PipelineError` when an op would leave no valid pipeline, or its path is invalid.
     """
     for op in ops:
         doc = _apply(doc, op)
@@ -74,7 +82,7 @@ def apply(doc: Doc, ops: Iterable[Op]) -> Doc:
 def is_looks_only(op: Op) -> bool:
     """Whether the op changes how the drawing looks and nothing that a run would do: moving a node does not."""
     match op.path:
-        case ["ui", *_] | ["nodes", _, "position" | "ui", *_]:
+        case ["ui" | "annotations", *_] | ["nodes", _, "position" | "ui", *_]:
             return True
     return False
 
@@ -95,6 +103,14 @@ def _apply(doc: Doc, op: Op) -> Doc:
         case ["edges", key]:
             edge = None if op.remove else _checked_edge(key, op)
             return doc.model_copy(update={"edges": _changed(doc.edges, key, op, edge)})
+        case ["annotations", key]:
+            drawn = None if op.remove else _checked_annotation(key, op.value)
+            return doc.model_copy(update={"annotations": _changed(doc.annotations, key, op, drawn)})
+        case ["annotations", key, field] if field in _ANNOTATION_FIELDS and not op.remove:
+            if key not in doc.annotations:
+                return doc
+            drawn = _checked_annotation(key, {**doc.annotations[key].model_dump(), field: op.value})
+            return doc.model_copy(update={"annotations": {**doc.annotations, key: drawn}})
         case ["nodes", node_id]:
             node = None if op.remove else _checked_node(doc, node_id, op.value)
             return doc.model_copy(update={"nodes": _changed(doc.nodes, node_id, op, node)})
@@ -144,7 +160,7 @@ def _convertible(node_id: str, node: DocNode) -> None:
     try:
         _node(node_id, node)
     except ValidationError as exc:
-        raise _told(exc, node_id) from exc
+        raise _error(exc, node_id) from exc
 
 
 def _checked_edge(key: str, op: Op) -> DocEdge:
@@ -156,8 +172,18 @@ def _checked_edge(key: str, op: Op) -> DocEdge:
     try:
         _edge(edge)
     except ValidationError as exc:
-        raise _told(exc, "the wire") from exc
+        raise _error(exc, "the wire") from exc
     return edge
+
+
+def _checked_annotation(key: str, value: Any) -> DocAnnotation:
+    item = _read(DocAnnotation, value, key)
+    _refuse_unwritable([item.position.x, item.position.y, item.width, item.height, item.order])
+    try:
+        _annotation(key, item)
+    except ValidationError as exc:
+        raise _error(exc, key) from exc
+    return item
 
 
 def _parameter(name: str, op: Op) -> DocParameter:
@@ -177,12 +203,13 @@ def _text(value: Any) -> str:
 
 def _read(model: type[M], value: Any, what: str) -> M:
     try:
-        return model.model_validate(value)
+        # "3" and true are no numbers: the browser, which shows them as they are, would hold another document.
+        return model.model_validate(value, strict=True)
     except ValidationError as exc:
-        raise _told(exc, what) from exc
+        raise _error(exc, what) from exc
 
 
-def _told(exc: ValidationError, what: str) -> PipelineError:
+def _error(exc: ValidationError, what: str) -> PipelineError:
     first = exc.errors()[0]
     place = ".".join(str(p) for p in first["loc"])
     if first["type"] == "string_pattern_mismatch" and place == "id":
@@ -228,6 +255,7 @@ def _doc_node(node: Node, place: int) -> DocNode:
         position=DocPosition(x=node.position.x, y=node.position.y),
         retries=node.retries,
         timeout_s=node.timeout_s,
+        mode=node.mode,
         ui=node.ui,
         order=place,
     )
@@ -243,9 +271,84 @@ def _node(node_id: str, node: DocNode) -> Node:
         position=Position(x=node.position.x, y=node.position.y),
         retries=node.retries,
         timeout_s=node.timeout_s,
+        mode=node.mode,
         ui=node.ui,
+    )
+
+
+def _doc_annotation(item: Annotation, place: int) -> DocAnnotation:
+    return DocAnnotation(
+        kind=item.kind,
+        text=item.text,
+        colour=item.colour,
+        position=DocPosition(x=item.position.x, y=item.position.y),
+        width=item.width,
+        height=item.height,
+        order=place,
+    )
+
+
+def _annotation(key: str, item: DocAnnotation) -> Annotation:
+    return Annotation(
+        id=key,
+        kind=item.kind,
+        text=item.text,
+        colour=item.colour,
+        position=Position(x=item.position.x, y=item.position.y),
+        width=item.width,
+        height=item.height,
     )
 
 
 def _edge(edge: DocEdge) -> Edge:
     return Edge.model_validate({"from": edge.source, "to": edge.target})
+
+
+# --- names and ids ------------------------------------------------------------------------------
+
+
+def document_id(name: str, taken: Collection[str]) -> str:
+    """A file stem for `name`, unlike every one in `taken` also where case does not count."""
+    known = {t.casefold() for t in taken}
+    stem = slug(name)
+    number = 1
+    while (candidate := _numbered(stem, number)).casefold() in known:
+        number += 1
+    return candidate
+
+
+def slug(name: str) -> str:
+    """Letters, marks and digits of any script in lower case, all else as single hyphens; never empty."""
+    kept = "".join(c if unicodedata.category(c)[0] in "LMN" else "-" for c in unicodedata.normalize("NFC", name))
+    words = [w for w in kept.lower().split("-") if w]
+    return _cut("-".join(words), MAX_STEM_BYTES).strip("-") or "pipeline"
+
+
+def is_document_id(text: str) -> bool:
+    """Whether `text` can be the stem of a file in the pipelines' folder, and only there."""
+    return (
+        0 < len(text.encode("utf-8", "surrogatepass")) <= 250
+        and not text.startswith(".")
+        and not text.endswith(".schema")
+        and not any(c in "/\\\0" or "\ud800" <= c <= "\udfff" for c in text)
+    )
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, or `name 2`, `name 3` when there is one called so."""
+    number = 1
+    while (candidate := name if number == 1 else f"{name[: MAX_NAME - 6]} {number}") in taken:
+        number += 1
+    return candidate
+
+
+def _numbered(stem: str, number: int) -> str:
+    if number == 1:
+        return stem
+    end = f"-{number}"
+    return _cut(stem, MAX_STEM_BYTES - len(end)).rstrip("-") + end
+
+
+def _cut(text: str, limit: int) -> str:
+    # By whole characters: half of one is no text.
+    return text.encode()[:limit].decode(errors="ignore")

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.document.pipeline import Pipeline, dump, load
 from engine.errors import PipelineError, WorkspaceError
-from engine.pipeline import Pipeline, dump, load
+from engine.storage.files import write_whole
 from engine.workspace import Workspace
-from ui.build.names import is_document_id
+from ui.build.documents import is_document_id
 
 KEPT_EDITS = 400
 _FORMAT = 1
@@ -44,6 +44,7 @@ class Draft:
 
     @property
     def unsaved(self) -> bool:
+        """Whether it differs from the file that it is based on."""
         return self.base is None or self.base.text != digest(dump(self.pipeline))
 
 
@@ -58,7 +59,7 @@ class _Written(BaseModel):
 
 
 class Drafts:
-    """The drafts of one workspace. Each belongs to one room, which alone writes it."""
+    """The drafts of one workspace. Each belongs to one `SharedDocument`, which alone writes it."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.folder = workspace.root / "drafts"
@@ -73,6 +74,7 @@ class Drafts:
         return sorted(n for n in names if is_document_id(n))
 
     def has(self, document: str) -> bool:
+        """Whether the document has a draft."""
         return is_document_id(document) and self._path(document).exists()
 
     def read(self, document: str) -> Draft | None:
@@ -107,10 +109,10 @@ class Drafts:
     def write(self, document: str, text: str, base: Base | None, rev: int, edits: Sequence[str]) -> None:
         """Keep the draft; whole at any moment. Raises `WorkspaceError` when that is not possible."""
         written = _Written(format=_FORMAT, rev=rev, edits=list(edits)[-KEPT_EDITS:], base=base, pipeline=text)
-        self._replace(self._path(document), written.model_dump_json(indent=1))
+        self._replace(self._path(document), written.model_dump_json(indent=1), durable=True)
 
     def remove(self, document: str) -> None:
-        """Raises `WorkspaceError` when that is not possible."""
+        """Remove the draft, if there is one. Raises `WorkspaceError` when that is not possible."""
         self._read.pop(document, None)
         path = self._path(document)
         try:
@@ -125,6 +127,7 @@ class Drafts:
 
     @property
     def handled_file(self) -> Path:
+        """Where `HandledCommands` keeps what must not be done twice."""
         return self.folder / ".handled.json"
 
     def last_opened(self) -> str | None:
@@ -136,20 +139,18 @@ class Drafts:
         return found if isinstance(found, str) and is_document_id(found) else None
 
     def remember_opened(self, document: str) -> None:
-        self._replace(self.folder / ".last-opened.json", json.dumps(document))
+        """Keep the id for `last_opened`. Raises `WorkspaceError` when that is not possible."""
+        self._replace(self.folder / ".last-opened.json", json.dumps(document), durable=False)
 
     def _path(self, document: str) -> Path:
         if not is_document_id(document):
             raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
         return self.folder / f"{document}.json"
 
-    def _replace(self, path: Path, text: str) -> None:
-        temporary = self.folder / f".{os.getpid()}.tmp"
-        temporary = temporary.with_name(f"{temporary.name}-{digest(path.name)[:16]}")
+    def _replace(self, path: Path, text: str, *, durable: bool) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-            temporary.replace(path)
+            write_whole(path, text, durable=durable)
         except OSError as exc:
             raise WorkspaceError(
                 f"changes cannot be kept in {self.folder}: {exc.strerror or exc}",
@@ -165,5 +166,6 @@ class Drafts:
 
 
 def digest(text: str | bytes) -> str:
+    """Hash of a text, or of its UTF-8 bytes: 32 hexadecimal digits."""
     data = text.encode() if isinstance(text, str) else text
     return hashlib.blake2b(data, digest_size=16).hexdigest()

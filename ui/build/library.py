@@ -1,7 +1,7 @@
 """The workspace's pipelines as files, and the templates that come with Voxelflow.
 
 A document's id is the stem of its file. A file is written only over what the writer has seen: one that
-someone else changed, made or deleted meanwhile is left alone unless told otherwise.
+someone else changed, made or deleted meanwhile is left alone unless the caller says `overwrite`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.cli.documents import shipped_pipelines
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Pipeline, dump, load, read_pipeline, write_pipeline
 from engine.errors import PipelineError, WorkspaceError
-from engine.pipeline import Pipeline, dump, load, read_pipeline, write_pipeline
-from engine.run_lock import ProcessLock
+from engine.storage.files import read_document
+from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace
-from ui.build.drafts import Base, digest
-from ui.build.names import is_document_id
+from ui.build.documents import is_document_id
+from ui.build.drafts import Base, Draft, digest
+from ui.build.versions import Versions
+from ui.protocol import notices
+from ui.protocol.catalogue import PipelineInfo, TemplateInfo
 
-_LOCK_PATIENCE_S = 10.0
+_LOCK_TIMEOUT_S = 10.0
 
 
 class Conflict(PipelineError):
@@ -59,6 +63,7 @@ class Library:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        self.versions = Versions(workspace)
         self._lock = threading.RLock()
         self._held = False
         self._templates: dict[str, Pipeline] | None = None
@@ -67,7 +72,7 @@ class Library:
     # --- looking ----------------------------------------------------------------------------
 
     def path(self, document: str) -> Path:
-        """Where the document's file is or will be. Raises `PipelineError` for an id that is none."""
+        """Where the document's file is or will be. Raises `PipelineError` for an invalid id."""
         if not is_document_id(document):
             raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
         return self._workspace.pipelines / f"{document}.json"
@@ -84,7 +89,7 @@ class Library:
         """What the file holds; None when there is none. Raises `PipelineError` when it cannot be read."""
         path = self.path(document)
         try:
-            raw = path.read_bytes()
+            raw = read_document(path)
             modified = path.stat().st_mtime
         except FileNotFoundError:
             return None
@@ -96,7 +101,7 @@ class Library:
     def digest(self, document: str) -> str | None:
         """Hash of the file's bytes; None when there is no file."""
         try:
-            return digest(self.path(document).read_bytes())
+            return digest(read_document(self.path(document)))
         except OSError:
             return None
 
@@ -133,12 +138,15 @@ class Library:
             found = self.digest(document)
             if not overwrite and found not in (seen.file if seen else None, digest(text)):
                 raise Conflict(_conflict(path, found, seen), hint="Overwrite it, or take what the file holds.")
+            self._keep_what_is_there(document)
             try:
                 write_pipeline(pipeline, path)
             except OSError as exc:
                 raise WorkspaceError(
                     f"{path} cannot be written: {exc.strerror or exc}", hint="Your changes are kept as a draft."
                 ) from exc
+            with suppress(WorkspaceError):  # the file is written: that is what was asked for
+                self.versions.keep(document, text)
         return Base(file=digest(text), text=digest(text))
 
     def rename(self, document: str, to: str, name: str) -> Base:
@@ -149,6 +157,8 @@ class Library:
                 raise PipelineError(f"{self.path(document)} is gone", hint="Save the pipeline first.")
             if to != document and self.path(to).exists():
                 raise Conflict(f"{self.path(to)} exists already", hint="Choose another name.")
+            self._keep_what_is_there(document)
+            self.versions.move(document, to)
             base = self.write(to, stored.pipeline.model_copy(update={"name": name}), None, overwrite=True)
             if to != document:
                 self.path(document).unlink(missing_ok=True)
@@ -163,6 +173,7 @@ class Library:
                 trash.mkdir(exist_ok=True)
                 if path.exists():
                     path.replace(_free(trash, document))
+                self.versions.set_aside(document)
                 if unsaved is not None:
                     write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
             except OSError as exc:
@@ -177,11 +188,18 @@ class Library:
 
     # --- parts ------------------------------------------------------------------------------
 
+    def _keep_what_is_there(self, document: str) -> None:
+        """What is about to be overwritten, if no version holds it: a file from before, or one that others changed."""
+        path = self.path(document)
+        with suppress(OSError, PipelineError, WorkspaceError):
+            raw = read_document(path)
+            self.versions.keep(document, dump(read_text(raw, str(path))), saved=path.stat().st_mtime)
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One writer at a time, also among several apps on one workspace."""
         lock = ProcessLock(self._workspace.locks / "pipelines")
-        until = time.monotonic() + _LOCK_PATIENCE_S
+        until = time.monotonic() + _LOCK_TIMEOUT_S
         with self._lock:
             if self._held:
                 yield
@@ -239,7 +257,7 @@ def _conflict(path: Path, found: str | None, seen: Base | None) -> str:
     if found is None:
         return f"{path} was deleted since it was read"
     if seen is None:
-        return f"{path} was made by someone else meanwhile"
+        return f"{path} was created by someone else in the meantime"
     return f"{path} was changed by someone else since it was read"
 
 
@@ -250,3 +268,32 @@ def _free(folder: Path, stem: str) -> Path:
     while (path := folder / f"{stem}-{stamp}{f'-{number}' if number > 1 else ''}.json").exists():
         number += 1
     return path
+
+
+def list_library(files: Library, drafted: Iterable[str], draft_of: Callable[[str], Draft | None]) -> notices.Library:
+    """The list that the canvas shows: files and drafts by id, and the templates.
+
+    `drafted` have a draft, unless `draft_of` finds that it cannot be read.
+    """
+    listed = {item.document: item for item in files.listed()}
+    drafts = {document: draft for document in drafted if (draft := draft_of(document)) is not None}
+    return notices.Library(
+        pipelines=[_info(d, listed.get(d), drafts.get(d)) for d in sorted(listed.keys() | drafts.keys())],
+        templates=[
+            TemplateInfo(template=name, name=p.name, description=p.description, nodes=len(p.nodes))
+            for name, p in files.templates().items()
+        ],
+    )
+
+
+def _info(document: str, item: Listed | None, draft: Draft | None) -> PipelineInfo:
+    stored = item.stored if item is not None else None
+    pipeline = draft.pipeline if draft is not None else stored.pipeline if stored is not None else None
+    return PipelineInfo(
+        document=document,
+        name=pipeline.name if pipeline is not None else document,
+        description=pipeline.description if pipeline is not None else "",
+        modified=item.modified if item is not None else None,
+        unsaved=draft is not None and draft.unsaved,
+        problem=item.problem if item is not None and draft is None else "",
+    )

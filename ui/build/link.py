@@ -1,4 +1,4 @@
-"""Python's end of the link to one canvas: each command counts once, each notice arrives. Pure.
+"""Python's end of the link to one canvas: each command counts once, each notice arrives.
 
 Both directions are numbered and acknowledged. The browser sends again what was not acknowledged, so
 lost, repeated and coalesced values do no harm. What waits to be seen is bounded: notices that a newer
@@ -7,20 +7,30 @@ one replaces are dropped, and when too much waits all of it is, and `overflowed`
 
 from __future__ import annotations
 
+import json
+import threading
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
-from ui.build.handled import Handled
-from ui.protocol.link import Inbox, Outbox, Posted, Sent
+from pydantic import ValidationError
+
+from engine.storage.files import write_whole
+from ui.protocol.commands import Seen
+from ui.protocol.link import Inbox, Outbox, Posted, Sent, outbox_from_json
 from ui.protocol.notices import (
     Checked,
     Edited,
     FileState,
-    Foreseen,
     Library,
     LogLines,
     Notice,
     Opened,
     Others,
+    RunForecast,
     RunShown,
     StatusChanged,
     Welcome,
@@ -29,15 +39,17 @@ from ui.protocol.notices import (
 MAX_NOTICES = 200
 MAX_LOG_LINES = 4_000
 LINES_A_NOTICE = 500
-_REPLACED = (Welcome, Library, FileState, Checked, Foreseen, Others)
+_PAGES = 500
+"""Pages remembered. What an older one sends again is done again, except edits, which are known by their ids."""
+_REPLACED = (Welcome, Library, FileState, Checked, RunForecast, Others)
 """Of these only the newest counts."""
-_OF_A_DOCUMENT = (Opened, Edited, FileState, Checked, Foreseen, RunShown, StatusChanged, LogLines, Others)
+_OF_A_DOCUMENT = (Opened, Edited, FileState, Checked, RunForecast, RunShown, StatusChanged, LogLines, Others)
 
 
 class Link:
-    """One link, from the canvas's first word to the end of its session. Not for several threads at once."""
+    """One link, from the canvas's first word to the end of its session. Not safe for several threads."""
 
-    def __init__(self, handled: Handled, session: str = "") -> None:
+    def __init__(self, handled: HandledCommands, session: str = "") -> None:
         self.session = session or uuid.uuid4().hex
         self.client = ""
         self.overflowed = False
@@ -63,7 +75,7 @@ class Link:
         return [s for s in sorted(outbox.sent, key=lambda s: s.n) if self._handled.claim(outbox.client, s.n)]
 
     def post(self, notice: Notice) -> None:
-        """Say something to the canvas. Dropped while `overflowed`: what follows will say it all."""
+        """Queue a notice for the canvas. Dropped while `overflowed`: the whole state will follow."""
         if self.overflowed:
             return
         match notice:
@@ -84,14 +96,14 @@ class Link:
         self._posted.append(Posted(n=self._last, notice=notice))
         self._bound()
 
-    def inbox(self) -> Inbox:
-        """All that the browser has not said to have seen."""
+    def inbox(self, sent: int = 0) -> Inbox:
+        """All that the browser has not said to have seen, without notices up to number `sent`."""
         self._shown = self._last
         return Inbox(
             session=self.session,
             client=self.client,
             handled=self._handled.last(self.client),
-            posted=list(self._posted),
+            posted=[p for p in self._posted if p.n > sent],
         )
 
     def start_over(self) -> None:
@@ -135,3 +147,92 @@ class Link:
         if len(self._posted) > MAX_NOTICES:
             self._posted = []
             self.overflowed = True
+
+
+class HandledCommands:
+    """By browser page: the number of the last command that was handled. Safe for several threads.
+
+    It outlives links: a page whose connection was lost comes back with a new link and sends again what
+    was not acknowledged. Numbers of commands that must not be done twice (start a run, make a copy) are
+    also kept on disk *before* they are done, so a restart of the server forgets none of them.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.RLock] = {}
+        self._last: dict[str, int] = {}
+        self._kept: dict[str, tuple[int, float]] = _read(path) if path else {}
+        self._last.update({client: n for client, (n, _) in self._kept.items()})
+
+    @contextmanager
+    def turn(self, client: str) -> Iterator[None]:
+        """Commands of one page are handled one after the other, whichever link they come through."""
+        with self._lock:
+            turn = self._turns.pop(client, None) or threading.RLock()
+            self._turns[client] = turn
+            while len(self._turns) > _PAGES:
+                del self._turns[next(iter(self._turns))]
+        with turn:
+            yield
+
+    def last(self, client: str) -> int:
+        """Number of the page's last handled command; 0 before the first."""
+        return self._last.get(client, 0)
+
+    def claim(self, client: str, n: int) -> bool:
+        """Whether command `n` is still to be handled; from now on it counts as handled."""
+        with self._lock:
+            if n <= self._last.get(client, 0):
+                return False
+            self._last.pop(client, None)
+            self._last[client] = n
+            while len(self._last) > _PAGES:
+                del self._last[next(iter(self._last))]
+        return True
+
+    def keep(self, client: str, n: int) -> None:
+        """Remember command `n` beyond the end of this process. Raises `OSError` when that is not possible."""
+        if self._path is None:
+            return
+        with self._lock:
+            self._kept.pop(client, None)
+            self._kept[client] = (n, time.time())
+            while len(self._kept) > _PAGES:
+                del self._kept[next(iter(self._kept))]
+            text = json.dumps(self._kept)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._path, text, durable=True)
+
+
+def _read(path: Path) -> dict[str, tuple[int, float]]:
+    # A damaged file costs the memory of what was done before a restart, and nothing else.
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(client): (int(n), float(at)) for client, (n, at) in found.items()}
+    return {}
+
+
+def read_outbox(value: Any) -> tuple[Outbox, dict[int, str]]:
+    """The outbox, and by number what is wrong with commands that cannot be read.
+
+    They are replaced by `Seen`: unhandled, the browser would send them for ever and everything after
+    them would wait. Raises `pydantic.ValidationError` when it is no outbox at all.
+    """
+    try:
+        return outbox_from_json(value), {}
+    except ValidationError:
+        if not isinstance(value, dict) or not isinstance(value.get("sent"), list):
+            raise
+    unreadable: dict[int, str] = {}
+    sent: list[Sent] = []
+    for item in value["sent"]:
+        try:
+            sent.append(Sent.model_validate(item))
+        except ValidationError as exc:
+            number = item.get("n") if isinstance(item, dict) else None
+            if isinstance(number, int) and not isinstance(number, bool):
+                first = exc.errors()[0]
+                unreadable[number] = f"{'.'.join(str(p) for p in first['loc'][:6])}: {first['msg']}"
+                sent.append(Sent(n=number, command=Seen()))
+    return outbox_from_json({**value, "sent": [s.model_dump() for s in sent]}), unreadable

@@ -1,31 +1,30 @@
-"""The Build page: one component for everything, mounted once and fed twice a second.
+"""The Build page: one component for everything, mounted once. It gets a ticket and connects with it.
 
-Only the fragment runs again, so the canvas is never rebuilt: what crosses are the notices it has not
-seen and the commands that were not handled.
+What the canvas and its editor have to say goes through that connection (`ui.build.connection`), not through reruns.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+import atexit
+import threading
+from pathlib import Path
 
 import streamlit as st
-from streamlit.runtime import exists, get_instance
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from ui.build.connection import invite
 from ui.build.editor import Editor
-from ui.build.opening import WANTED
-from ui.build.shared import rooms_of
-from ui.studio_context import studio
+from ui.build.open_documents import OpenDocuments
+from ui.shell.canvas import canvas_component
+from ui.shell.navigation import PIPELINE
+from ui.studio_context import Studio, studio
 
-if TYPE_CHECKING:
-    from streamlit.components.v2.types import ComponentRenderer
-
-POLL_S = 0.5
 _KEY = "voxelflow-canvas"
 _EDITOR = "build.editor"
-_ADDRESS = "pipeline"
-"""Name in the page's address of the document that is shown."""
+_WANTED = "build.open_document"
+"""Key of the session state: the document that the page shows next."""
+
+_lock = threading.Lock()
+_documents: dict[Path, OpenDocuments] = {}
 
 
 def show() -> None:
@@ -33,51 +32,47 @@ def show() -> None:
     _canvas()
 
 
-@st.fragment(run_every=POLL_S)
+def documents_of(studio: Studio) -> OpenDocuments:
+    """The open documents of the workspace that this process serves, shared by all its tabs; made on first use."""
+    with _lock:
+        found = _documents.get(studio.workspace.root)
+        if found is None or found.studio is not studio:
+            found = _documents[studio.workspace.root] = OpenDocuments(studio)
+            # A thread that is amid a listing when the interpreter goes would take it down noisily.
+            atexit.register(found.close)
+        return found
+
+
+def open_document(document: str) -> None:
+    """Have the Build page of this tab show a document, now or when the person goes there."""
+    st.session_state[_WANTED] = document
+
+
+def import_document(text: str, name: str) -> str:
+    """Make a new, unsaved document of a pipeline's JSON text and have the Build page show it. Gives its id.
+
+    `name` says in errors where the text is from. Raises `PipelineError` when it is no pipeline.
+    """
+    document = documents_of(studio()).import_text(text, name).document.id
+    open_document(document)
+    return document
+
+
+@st.fragment
 def _canvas() -> None:
     editor = _editor()
-    if (wanted := st.session_state.pop(WANTED, None)) is not None:
+    if (wanted := st.session_state.pop(_WANTED, None)) is not None:
         editor.open(wanted)
-    value = _component()(key=_KEY, data=editor.inbox().model_dump(mode="json"), on_outbox_change=_heard)
-    # A value that was there before this session knew the component came without a call.
-    editor.handle(value.get("outbox"))
-    if editor.document is not None and st.query_params.get(_ADDRESS) != editor.document:
-        st.query_params[_ADDRESS] = editor.document
-
-
-def _heard() -> None:
-    value: Any = st.session_state.get(_KEY)
-    _editor().handle(value.get("outbox") if value else None)
+    # When the canvas shows another document it says so here, and the fragment runs again.
+    canvas_component()(key=_KEY, data={"ticket": invite(editor)}, on_document_change=lambda: None)
+    if editor.document is not None and st.query_params.get(PIPELINE) != editor.document:
+        st.query_params[PIPELINE] = editor.document
 
 
 def _editor() -> Editor:
     """This tab's session; it stays when the person goes to another page and back."""
     found: Editor | None = st.session_state.get(_EDITOR)
     if found is None:
-        found = Editor(
-            rooms_of(studio()), address=st.query_params.get(_ADDRESS), connected=_connection_of(_session_id())
-        )
+        found = Editor(documents_of(studio()), address=st.query_params.get(PIPELINE))
         st.session_state[_EDITOR] = found
     return found
-
-
-def _session_id() -> str:
-    context = get_script_run_ctx()
-    return context.session_id if context is not None else ""
-
-
-def _connection_of(session_id: str) -> Any:
-    """Whether the browser of this session is connected, as a question that can be asked from any thread."""
-    return lambda: not exists() or get_instance().is_active_session(session_id)
-
-
-@cache
-def _component() -> ComponentRenderer:
-    """The component's mounting function. Made on first use: without a running Streamlit its files cannot be found."""
-    return st.components.v2.component(
-        "voxelflow.canvas",
-        html='<div class="vf-root"></div>',
-        js="index-*.js",
-        css="index-*.css",
-        isolate_styles=True,
-    )

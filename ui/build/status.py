@@ -1,18 +1,32 @@
-"""Runs and their tasks as the canvas is told of them. Pure."""
+"""Runs, tasks, datasets and previews as the canvas shows them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from engine.cli.wording import made
-from engine.events import Progress
-from engine.runs import Run, Task
-from ui.build.wording import finite, outputs_in_words
-from ui.protocol.status import FailureInfo, NodeStatus, ProgressInfo, RunInfo
+from engine.declare.dataset_type import dataset_type, details_of, headline_of
+from engine.declare.datasets import Dataset, Preview
+from engine.declare.events import Progress
+from engine.store.runs import Run, Task
+from engine.text import plural, size
+from engine.wording import details_text, figure_name, made
+from ui.protocol.status import FailureInfo, Headline, NodeStatus, OutputInfo, ProgressInfo, RunFigure, RunInfo
+from ui.runs.summary import Tile
+
+ViewOf = Callable[[Dataset], str]
+"""Gives the key under which the browser may look at a dataset; "" when there is nothing to see."""
 
 
-def run_info(run: Run) -> RunInfo:
+def _no_view(_: Dataset) -> str:
+    return ""
+
+
+def run_info(
+    run: Run, changes: str = "", given: str = "", figures: Sequence[RunFigure] = (), against: str = ""
+) -> RunInfo:
+    """A run's state. `cancelling`: it was asked to stop and still runs; the others are as in `RunInfo`."""
     return RunInfo(
         run_id=run.run_id,
         state=run.state,
@@ -21,11 +35,26 @@ def run_info(run: Run) -> RunInfo:
         created=run.created,
         started=run.started,
         ended=run.ended,
-        cancelling=run.cancel and run.active,
+        cancelling=run.cancel and run.active and run.state != "stuck",
+        changes=changes,
+        given=given,
+        figures=list(figures),
+        against=against,
     )
 
 
-def node_status(task: Task) -> NodeStatus:
+def run_figures(found: Sequence[Tile]) -> list[RunFigure]:
+    """The figures of a run as the canvas shows them."""
+    return [
+        RunFigure(
+            node=tile.node, title=tile.title, name=tile.text, value=tile.value, before=tile.before, better=tile.better
+        )
+        for tile in found
+    ]
+
+
+def node_status(task: Task, view_of: ViewOf = _no_view, curve: Sequence[float] = ()) -> NodeStatus:
+    """A task's state, progress, outputs, loss and failure."""
     return NodeStatus(
         state=task.state,
         reason=task.reason,
@@ -34,7 +63,8 @@ def node_status(task: Task) -> NodeStatus:
         ended=task.ended,
         progress=_progress(task.progress) if task.progress else None,
         made=made(task.outputs),
-        outputs=outputs_in_words(task.outputs),
+        outputs=outputs_in_words(task.outputs, view_of),
+        curve=list(curve),
         failure=_failure(task.failure) if task.failure else None,
     )
 
@@ -47,6 +77,9 @@ def _progress(progress: Progress) -> ProgressInfo:
         label=progress.label,
         rate=finite(progress.rate),
         seconds_left=finite(progress.seconds_left),
+        phase=progress.phase,
+        share=finite(progress.whole),
+        counts=progress.counts,
     )
 
 
@@ -57,3 +90,57 @@ def _failure(failure: Mapping[str, Any]) -> FailureInfo:
         hint=str(failure.get("hint", "")),
         parameter=failure.get("parameter"),
     )
+
+
+def previews_in_words(previews: Mapping[tuple[str, str], Preview]) -> dict[str, str]:
+    """By `node.port`: what is known to come out. Ports of which nothing is known are left out."""
+    words = {f"{node}.{port}": preview_in_words(preview) for (node, port), preview in previews.items()}
+    return {place: text for place, text in words.items() if text}
+
+
+def preview_in_words(preview: Preview) -> str:
+    """`2,000 volumes, 30x30x10x10 float32, 720 MB`."""
+    parts: list[str] = []
+    if preview.count is not None:
+        made = dataset_type(preview.kind)
+        parts.append(plural(preview.count, made.counted if made is not None else "rows"))
+    if preview.spec is not None:
+        parts.append(preview.spec.describe())
+    if preview.bytes is not None:
+        parts.append(size(preview.bytes))
+    if preview.figures:
+        parts.append(details_text(preview.figures))
+    return ", ".join(parts)
+
+
+def views_of(previews: Mapping[tuple[str, str], Preview], view_of: ViewOf) -> dict[str, str]:
+    """By `node.port`: the keys of the data that is there before any run."""
+    there = {f"{node}.{port}": preview.dataset for (node, port), preview in previews.items()}
+    return {place: view_of(dataset) for place, dataset in there.items() if dataset is not None}
+
+
+def outputs_in_words(outputs: Mapping[str, Dataset], view_of: ViewOf = _no_view) -> list[OutputInfo]:
+    """One line for each output port: kind, place and figures of its dataset, and the key to look at it."""
+    return [
+        OutputInfo(
+            port=port,
+            kind=dataset.kind,
+            uri=dataset.uri,
+            figures=details_text(details_of(dataset)),
+            view=view_of(dataset),
+            headline=_headline(dataset),
+        )
+        for port, dataset in outputs.items()
+    ]
+
+
+def _headline(dataset: Dataset) -> Headline | None:
+    found = headline_of(dataset)
+    if found is None or not math.isfinite(found[1]):
+        return None
+    return Headline(name=figure_name(found[0]), value=found[1])
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if value is not None and math.isfinite(value) else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-from engine.cli.wording import safe_log_line
-from engine.events import Failure, Message
-from engine.runs import RunStore
+from engine.declare.events import Failure, Message
+from engine.store.runs import RunStore
+from engine.text import safe_log_line
 from engine.workspace import Workspace
 from ui.protocol.status import LogLine
 
@@ -35,7 +35,7 @@ class TaskLog:
         self._cut = False
         self._event = 0
         self._messages: deque[Message] = deque(maxlen=FIRST_LINES)
-        self._held: list[str] = []
+        self._waiting: list[str] = []
         self._failures: list[Failure] = []
 
     def lines(self, *, ended: bool) -> list[LogLine]:
@@ -46,7 +46,7 @@ class TaskLog:
         """
         first = self._offset is None
         before = self._left_out(first)
-        texts = [*self._held, *self._new_lines(ended)]
+        texts = [*self._waiting, *self._new_lines(ended)]
         self._read_events()
         out = [] if before is None else [before]
         limit = FIRST_LINES if first else LINES_A_TURN
@@ -54,15 +54,15 @@ class TaskLog:
             if not first:
                 out.append(_note(f"({len(texts) - limit:,} lines left out)"))
             texts = texts[-limit:]
-        held, self._held = self._held, []
+        waiting, self._waiting = self._waiting, []
         for place, text in enumerate(texts):
             line = self._line(text)
-            if line.time is None and line.level != "output" and text not in held and not ended:
+            if line.time is None and line.level != "output" and text not in waiting and not ended:
                 # Its event is on the way through the supervisor: the next turn will know the time.
-                self._held = texts[place:]
+                self._waiting = texts[place:]
                 break
             out.append(line)
-        if not self._held and not self._behind:
+        if not self._waiting and not self._behind:
             out += [_failure_line(f) for f in self._failures]
             self._failures = []
         return out

@@ -39,7 +39,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['src/main.tsx', '*.config.ts', '*.config.js'],
+    files: ['src/main.tsx', '*.config.mjs', '*.config.js'],
     rules: { 'no-restricted-syntax': 'off' },
   },
   {

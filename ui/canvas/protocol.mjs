@@ -1,4 +1,4 @@
-// Writes src/protocol.ts from the Python models, so that both sides of the link agree by construction.
+// Writes src/protocol.ts from the Python models and constants, so that both sides of the link agree by construction.
 //
 //     npm run types                  writes src/protocol.ts
 //     node protocol.mjs OTHER.ts     writes elsewhere, to be compared
@@ -18,7 +18,8 @@ const target = process.argv[2] ?? join(here, 'src', 'protocol.ts');
 
 const inVenv = join(checkout, '.venv', 'bin', 'python');
 const python = process.env.PYTHON ?? (existsSync(inVenv) ? inVenv : 'python3');
-const schema = JSON.parse(execFileSync(python, ['-m', 'ui.protocol'], { cwd: checkout, encoding: 'utf8' }));
+const printed = execFileSync(python, ['-m', 'ui.protocol'], { cwd: checkout, encoding: 'utf8' });
+const { schema, constants } = JSON.parse(printed);
 
 const definitions = schema.definitions;
 // A schema without constraints would become `unknown`, which hides that it is JSON.
@@ -57,4 +58,7 @@ const types = text
 if (types.includes('Protocol') || types.includes('interface'))
   throw new Error('json-schema-to-typescript writes otherwise now: adapt the replacements');
 const style = await resolveConfig(join(here, 'src', 'protocol.ts'));
-writeFileSync(target, await format(types, { ...style, parser: 'typescript' }));
+const values = constants.map(
+  ({ name, type, value, comment }) => `/** ${comment} */\nexport const ${name}: ${type} = ${JSON.stringify(value)};\n`,
+);
+writeFileSync(target, await format([types, ...values].join('\n'), { ...style, parser: 'typescript' }));

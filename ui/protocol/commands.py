@@ -1,41 +1,59 @@
-"""What the browser says to Python."""
+"""What the browser says to Python.
+
+What becomes of a command whose answer never came (a lost connection, a server started again) is declared here, once:
+Python reads it from the classes, the browser from `NOT_RESENT` in protocol.ts.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from ui.protocol.document import Op
-from ui.protocol.wire import Wire
+from ui.protocol.document import Op, Wire
+
+ExportTarget = Literal["python", "airflow", "databricks", "github", "kubernetes"]
 
 
-class Hello(Wire):
+class _Command(Wire):
+    once: ClassVar[bool] = False
+    """Must not be done twice: its number is kept on disk before it is done, so a server started again knows it."""
+    resent: ClassVar[bool] = True
+    """Sent again to a new session. Else it is dropped: a person would have pressed again by then, or the page asks
+    anew by itself."""
+
+
+class Hello(_Command):
     """The canvas is there, anew or again after the connection was lost; `document` is what it shows."""
 
+    resent: ClassVar[bool] = False
     type: Literal["hello"] = "hello"
     document: str | None
 
 
-class Seen(Wire):
+class Seen(_Command):
     """Nothing to say, but `Outbox.seen` has moved on."""
 
+    resent: ClassVar[bool] = False
     type: Literal["seen"] = "seen"
 
 
-class OpenDocument(Wire):
+class OpenDocument(_Command):
+    """Show another document in this tab."""
+
     type: Literal["open"] = "open"
     document: str
 
 
-class NewDocument(Wire):
+class NewDocument(_Command):
     """A new pipeline, empty or from a template."""
 
+    once: ClassVar[bool] = True
     type: Literal["new"] = "new"
     template: str | None
 
 
-class MakeEdit(Wire):
+class MakeEdit(_Command):
     """One step of the person's. `edit` names it, so that it is applied once however often it is sent."""
 
     type: Literal["edit"] = "edit"
@@ -44,58 +62,124 @@ class MakeEdit(Wire):
     ops: list[Op]
 
 
-class Save(Wire):
+class Save(_Command):
     """Write the draft to its file. Refused when the file was changed by someone else, unless `overwrite`."""
 
+    once: ClassVar[bool] = True
     type: Literal["save"] = "save"
     document: str
     overwrite: bool
 
 
-class SaveAs(Wire):
+class SaveAs(_Command):
+    """Write the draft to a new file under another name."""
+
+    once: ClassVar[bool] = True
     type: Literal["save-as"] = "save-as"
     document: str
     name: str
 
 
-class Rename(Wire):
+class Rename(_Command):
+    """Give the document another name; its file follows."""
+
+    once: ClassVar[bool] = True
     type: Literal["rename"] = "rename"
     document: str
     name: str
 
 
-class Duplicate(Wire):
+class Duplicate(_Command):
+    """Copy the draft into a new document."""
+
+    once: ClassVar[bool] = True
     type: Literal["duplicate"] = "duplicate"
     document: str
 
 
-class Delete(Wire):
+class Delete(_Command):
+    """Move the document and its draft to the trash."""
+
+    once: ClassVar[bool] = True
     type: Literal["delete"] = "delete"
     document: str
 
 
-class Revert(Wire):
+class Revert(_Command):
     """Drop the draft and take what the file holds."""
 
+    once: ClassVar[bool] = True
     type: Literal["revert"] = "revert"
     document: str
 
 
-class Import(Wire):
+class Import(_Command):
     """A pipeline's JSON text from the person's computer; `name` is its file's name."""
 
+    once: ClassVar[bool] = True
     type: Literal["import"] = "import"
     name: str
     text: str
 
 
-class Export(Wire):
+class Export(_Command):
+    """Ask for the draft's canonical text."""
+
+    resent: ClassVar[bool] = False
     type: Literal["export"] = "export"
     document: str
 
 
-class StartRun(Wire):
+class ExportCode(_Command):
+    """Ask for the draft as a program, or as what a platform takes: what `voxelflow export --to TARGET` writes."""
+
+    resent: ClassVar[bool] = False
+    type: Literal["export-code"] = "export-code"
+    document: str
+    profile: str
+    target: ExportTarget
+
+
+class ListVersions(_Command):
+    """List what each save of the document wrote."""
+
+    resent: ClassVar[bool] = False
+    type: Literal["list-versions"] = "list-versions"
+    request: int
+    document: str
+
+
+class ReadVersion(_Command):
+    """Ask for one of these versions."""
+
+    resent: ClassVar[bool] = False
+    type: Literal["read-version"] = "read-version"
+    request: int
+    document: str
+    version: str
+
+
+class KeepDraft(_Command):
+    """Keep the draft as a version: another one is about to take its place."""
+
+    once: ClassVar[bool] = True
+    type: Literal["keep-draft"] = "keep-draft"
+    document: str
+
+
+class AllowFolder(_Command):
+    """Let the workspace's pipelines use a folder or URL outside it: a path as a document has it, from now on."""
+
+    once: ClassVar[bool] = True
+    type: Literal["allow-folder"] = "allow-folder"
+    path: str
+
+
+class StartRun(_Command):
     """Run the draft: all of it, from or to a node; `values` set pipeline parameters for this run."""
+
+    once: ClassVar[bool] = True
+    resent: ClassVar[bool] = False
 
     type: Literal["run"] = "run"
     document: str
@@ -106,39 +190,76 @@ class StartRun(Wire):
     values: dict[str, JsonValue]
 
 
-class CancelRun(Wire):
+class Search(Wire):
+    """A search of a sweep's values: so many trials, for the highest or the lowest of a figure such as `val_auc`."""
+
+    trials: int
+    figure: str
+    maximise: bool
+
+
+class StartSweep(_Command):
+    """Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
+
+    With a `search` values may be ranges (`1e-5..1e-2:log`), and only its trials are run. Up to the node `end`; `jobs`
+    runs at a time.
+    """
+
+    once: ClassVar[bool] = True
+    resent: ClassVar[bool] = False
+
+    type: Literal["sweep"] = "sweep"
+    document: str
+    profile: str
+    end: str | None
+    values: dict[str, str]
+    jobs: int
+    search: Search | None = None
+
+
+class CancelRun(_Command):
+    """Cancel a run."""
+
+    resent: ClassVar[bool] = False
     type: Literal["cancel"] = "cancel"
     run_id: str
 
 
-class ResumeRun(Wire):
+class ResumeRun(_Command):
+    """Go on with a run that did not end well."""
+
+    once: ClassVar[bool] = True
+    resent: ClassVar[bool] = False
+
     type: Literal["resume"] = "resume"
     run_id: str
 
 
-class Watch(Wire):
+class Watch(_Command):
     """Stream the log of this node's task (None: of none)."""
 
+    resent: ClassVar[bool] = False
     type: Literal["watch"] = "watch"
     node: str | None
 
 
-class Browse(Wire):
-    """List a folder inside the allowed roots; None lists the roots."""
+class Browse(_Command):
+    """List a folder; None lists the folders that the workspace may use, and where else one may look."""
 
+    resent: ClassVar[bool] = False
     type: Literal["browse"] = "browse"
     request: int
     path: str | None
 
 
-class Choose(Wire):
-    """The compute profile that the tab's next run will take: problems and the outlook are told for it."""
+class Choose(_Command):
+    """The compute profile that the tab's next run will take: problems and forecasts are those for it."""
 
     type: Literal["choose"] = "choose"
     profile: str
 
 
-class Recheck(Wire):
+class Recheck(_Command):
     """Look again at folders, tables and the cache."""
 
     type: Literal["recheck"] = "recheck"
@@ -159,7 +280,13 @@ Command = Annotated[
     | Revert
     | Import
     | Export
+    | ExportCode
+    | ListVersions
+    | ReadVersion
+    | KeepDraft
+    | AllowFolder
     | StartRun
+    | StartSweep
     | CancelRun
     | ResumeRun
     | Watch

@@ -1,4 +1,4 @@
-"""A pipeline as the canvas edits it.
+"""A pipeline as the canvas edits it, and the base of all models that cross between the canvas and Python.
 
 The document with its lists as maps, so that a change is a small `Op` at a path and two people's
 changes to different fields never collide.
@@ -6,9 +6,17 @@ changes to different fields never collide.
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from typing import Literal
 
-from ui.protocol.wire import Wire
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from engine.document.pipeline import Colour, NodeMode
+
+
+class Wire(BaseModel):
+    """What crosses between the canvas and Python: frozen, and nothing in it that the other side does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DocPosition(Wire):
@@ -28,6 +36,7 @@ class DocNode(Wire):
     position: DocPosition
     retries: int
     timeout_s: float | None
+    mode: NodeMode = "run"
     ui: dict[str, JsonValue]
     order: float
 
@@ -41,27 +50,42 @@ class DocEdge(Wire):
 
 
 class DocParameter(Wire):
+    """A parameter of the pipeline."""
+
     value: JsonValue
     help: str
 
 
+class DocAnnotation(Wire):
+    """A frame or a note; its id is its key in `Doc.annotations`. `text` is the frame's title or the note's text."""
+
+    kind: Literal["frame", "note"]
+    text: str
+    colour: Colour
+    position: DocPosition
+    width: float
+    height: float
+    order: float
+
+
 class Doc(Wire):
-    """A pipeline as the canvas edits it. Same content as `engine.pipeline.Pipeline`."""
+    """A pipeline as the canvas edits it. Same content as `engine.document.pipeline.Pipeline`."""
 
     name: str
     description: str
     parameters: dict[str, DocParameter]
     nodes: dict[str, DocNode]
     edges: dict[str, DocEdge]
+    annotations: dict[str, DocAnnotation] = {}
     ui: dict[str, JsonValue]
 
 
 class Op(Wire):
-    """Set what lies at `path` to `value`, or take it away with `remove`.
+    """Set what lies at `path` to `value`, or delete it with `remove`.
 
     Paths: ["description"], ["ui", key], ["parameters", name], ["edges", key], ["nodes", id] (a whole
-    `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui", key]. An op inside a node
-    that is no longer there does nothing.
+    `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui", key], ["annotations", id] and
+    ["annotations", id, field]. An op inside a node or an annotation that is no longer there does nothing.
     """
 
     path: list[str]

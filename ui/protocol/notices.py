@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ui.protocol.catalogue import NodeTypeInfo, PipelineInfo, ProfileInfo, TemplateInfo
-from ui.protocol.document import Doc, Op
-from ui.protocol.status import LogLine, NodeStatus, Outlook, Problem, RunInfo
-from ui.protocol.wire import Wire
+from ui.protocol.catalogue import DatasetTypeInfo, NodeTypeInfo, PipelineInfo, ProfileInfo, TemplateInfo
+from ui.protocol.document import Doc, Op, Wire
+from ui.protocol.status import LogLine, NodeForecast, NodeStatus, Problem, RunInfo
 
 
 class Entry(Wire):
@@ -22,17 +21,22 @@ class Entry(Wire):
 
 
 class Welcome(Wire):
-    """First word of a session. `types` is the catalogue, `problems` what is wrong with it."""
+    """First word of a session. `types` and `datasets` are the catalogue, `problems` what is wrong with it; `ran` is
+    False in a workspace that has no runs."""
 
     type: Literal["welcome"] = "welcome"
     types: list[NodeTypeInfo]
+    datasets: list[DatasetTypeInfo]
     problems: list[Problem]
     profiles: list[ProfileInfo]
     workspace: str
     version: str
+    ran: bool
 
 
 class Library(Wire):
+    """The pipelines of the workspace, and the templates."""
+
     type: Literal["library"] = "library"
     pipelines: list[PipelineInfo]
     templates: list[TemplateInfo]
@@ -59,7 +63,7 @@ class Edited(Wire):
 
 
 class FileState(Wire):
-    """How the draft stands to its file. `disk`: "new" has no file yet, "changed" and "deleted" by someone else."""
+    """How the draft compares with its file. `disk`: "new" has no file yet, "changed" and "deleted" by someone else."""
 
     type: Literal["file"] = "file"
     document: str
@@ -69,22 +73,25 @@ class FileState(Wire):
 
 
 class Checked(Wire):
-    """The problems of revision `rev`. `previews` says by `node.port` what is known to come out, in words."""
+    """The problems of revision `rev`. By `node.port`: `previews` says in words what is known to come out, and `views`
+    has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so."""
 
     type: Literal["checked"] = "checked"
     document: str
     rev: int
     problems: list[Problem]
     previews: dict[str, str]
+    views: dict[str, str]
+    does: dict[str, str]
 
 
-class Foreseen(Wire):
+class RunForecast(Wire):
     """What a run of revision `rev` would do, by node."""
 
-    type: Literal["foreseen"] = "foreseen"
+    type: Literal["forecast"] = "forecast"
     document: str
     rev: int
-    nodes: dict[str, Outlook]
+    nodes: dict[str, NodeForecast]
 
 
 class RunShown(Wire):
@@ -115,7 +122,11 @@ class LogLines(Wire):
 
 
 class Listing(Wire):
-    """Answer to `Browse`. `parent` is None at a root; `problem` says why there is nothing."""
+    """Answer to `Browse`. `parent` is None at the top; `problem` says why there is nothing.
+
+    `allowed`: pipelines of this workspace may use the folder. `elsewhere` is where one may look outside of what they
+    may use; empty when the app shows nothing of that.
+    """
 
     type: Literal["listing"] = "listing"
     request: int
@@ -123,21 +134,51 @@ class Listing(Wire):
     parent: str | None
     entries: list[Entry]
     truncated: bool
+    allowed: bool
+    elsewhere: list[Entry]
     problem: str
 
 
 class Exported(Wire):
-    """The draft's canonical text, to be downloaded under `name`."""
+    """The draft's canonical text or code, to be downloaded under `name`; with `packed`, a zip file as base64."""
 
     type: Literal["exported"] = "exported"
     name: str
     text: str
+    packed: bool
 
 
-class Told(Wire):
+class VersionInfo(Wire):
+    """What a save wrote, `saved` in seconds since the epoch. `unsaved`: a draft that a restored version replaced."""
+
+    version: str
+    saved: float
+    unsaved: bool
+    nodes: int
+    problem: str
+
+
+class Versions(Wire):
+    """Answer to `ListVersions`, the newest first."""
+
+    type: Literal["versions"] = "versions"
+    request: int
+    versions: list[VersionInfo]
+
+
+class VersionRead(Wire):
+    """Answer to `ReadVersion`: the document, or the `problem` with it."""
+
+    type: Literal["version"] = "version"
+    request: int
+    doc: Doc | None
+    problem: str
+
+
+class Message(Wire):
     """Something a person should read: the outcome of a command, a refusal with its hint."""
 
-    type: Literal["told"] = "told"
+    type: Literal["message"] = "message"
     level: Literal["info", "success", "warning", "error"]
     text: str
     hint: str
@@ -160,13 +201,15 @@ Notice = Annotated[
     | Edited
     | FileState
     | Checked
-    | Foreseen
+    | RunForecast
     | RunShown
     | StatusChanged
     | LogLines
     | Listing
     | Exported
-    | Told
+    | Versions
+    | VersionRead
+    | Message
     | Others,
     Field(discriminator="type"),
 ]

@@ -1,18 +1,17 @@
 """The pages about runs: the history, one run, and runs side by side.
 
-Store rows and events become tables and points in modules without Streamlit, which the pages draw:
+history      the page of all runs
+run_page     the page of one run: `actions` and `results` (its buttons), and a tab in each of overview, graph (with
+             node_panel), timeline, metrics, monitor, logs, document
+comparison   the page of several runs, with graph_changes
+details      a run with its document, plan and tasks, and their values as text
+feed         a run's events, read once and followed
+charts       Vega-Lite specifications, curves
+summary      a run's figures beside those of the run before, and what was different; the editor shows it too
+outputs      the models and tables that a run made, and the code that goes on with them
+artifacts    files that a run has kept
 
-    history_page    history
-    run_page        actions (rerun, tracked), and a tab each:
-      graph_tab       graph, graph_view, node_panel, details
-      timeline_tab    timeline, charts
-      metrics_tab     metrics, series, charts
-      system_tab      system, series, charts
-      logs_tab        logs, log_view
-      pipeline_tab
-    compare_page    comparison, metrics, charts
-
-`feed` reads a run's events once and goes on from its place, `logs` its files; `watching` keeps both
-for a browser tab. While a run is active its page's fragments run every second; keys are constant and
-data goes beside the charts' specifications, so that nothing on the page is built anew.
+Functions that turn store rows and events into rows and points draw nothing; `show` and what it calls draw. While a run
+is active its page's fragments run every second; keys are constant and data goes beside the charts' specifications, so
+that nothing on the page is built anew.
 """

@@ -1,33 +1,37 @@
-"""What a person can do with a run: cancel, resume, run again, change and run, open as pipeline, find in MLflow."""
+"""What a person can do with a run: open its results, cancel, resume, run again, change and run, open as pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import streamlit as st
+from pydantic import JsonValue
 
-from engine import launch
-from engine.cli.following import is_tracked
+from engine.catalog import Catalog
+from engine.document.pipeline import Pipeline, load
+from engine.document.plan import Choice
+from engine.document.values import read_texts
 from engine.errors import VoxelflowError
-from engine.runs import Run
-from ui.runs import rerun
-from ui.runs.details import Details, saved_as
-from ui.runs.tracked import tracked
+from engine.history.details import Details, saved_as
+from engine.profiles import find_profile
+from engine.run import launch
+from engine.store.runs import Run
+from ui.runs import results
 from ui.shell import navigation
-from ui.shell.blocks import facts, notice, tag, text
-from ui.shell.telling import show_error
-from ui.shell.text import plain
-from ui.studio_context import studio
+from ui.shell.blocks import notice, plain, show_error
+from ui.studio_context import Studio, studio
 
 _DIALOG = "rerun_open"
 
 
 def show(details: Details) -> None:
-    """The buttons, and below them what became of one that was pressed."""
+    """Draw the buttons, and below them the error of one that was pressed."""
     run = details.run
     with st.container(key="run_actions", horizontal=True):
+        results.show(details)
         pressed = _buttons(details)
-        _mlflow(run)
         if st.button("Compare", key="run_compare", icon=":material/compare_arrows:", help="Put runs side by side."):
             navigation.go_to_comparison([run.run_id])
     if pressed is not None:
@@ -40,20 +44,22 @@ def show(details: Details) -> None:
 
 
 def _buttons(details: Details) -> Callable[[Run], None] | None:
-    """Draw those that change something; gives what the one that was pressed does."""
+    """Draw the buttons that change something; returns what the pressed one does."""
     run = details.run
     out: Callable[[Run], None] | None = None
     if run.active:
-        label = "Cancelling" if run.cancel else "Cancel"
-        if st.button(label, key="run_cancel", icon=":material/stop_circle:", disabled=run.cancel):
+        # A stuck run never reads the request; asked again, it is ended.
+        asked = run.cancel and run.state != "stuck"
+        label = "Cancelling" if asked else "Cancel"
+        if st.button(label, key="run_cancel", icon=":material/stop_circle:", disabled=asked):
             out = _cancel
     elif run.state != "done":
-        told = "Go on with this run. What is done stays."
-        if st.button("Resume", key="run_resume", icon=":material/resume:", type="primary", help=told):
-            out = _resume
+        help_text = "Go on with this run. What is done stays."
+        if st.button("Resume", key="run_resume", icon=":material/resume:", type="primary", help=help_text):
+            out = _resume_run
     if st.button("Re-run", key="run_again", icon=":material/replay:", help="A new run of the same pipeline."):
-        out = _again
-    if details.pipeline is None:  # it was told why
+        out = _run_again
+    if details.pipeline is None:  # the page says why
         return out
     if st.button("Re-run with changes", key="run_changed", icon=":material/tune:"):
         out = _change
@@ -67,15 +73,15 @@ def _cancel(run: Run) -> None:
     st.rerun()
 
 
-def _resume(run: Run) -> None:
+def _resume_run(run: Run) -> None:
     with st.spinner("Starting"):
-        rerun.resume(studio(), run)
+        resume(studio(), run)
     st.rerun()
 
 
-def _again(run: Run) -> None:
+def _run_again(run: Run) -> None:
     with st.spinner("Checking and planning"):
-        run_id = rerun.run_again(studio(), run)
+        run_id = run_again(studio(), run)
     navigation.go_to_run(run_id)
 
 
@@ -85,7 +91,7 @@ def _change(run: Run) -> None:
 
 def _open(run: Run) -> None:
     # Only now: the editor is much to load for a page that rarely needs it.
-    from ui.build.opening import import_document, open_document
+    from ui.build.page import import_document, open_document
 
     saved = saved_as(studio().workspace, run.document)
     if saved is not None:
@@ -93,26 +99,6 @@ def _open(run: Run) -> None:
     else:
         import_document(run.document, f"the document of run {run.run_id}")
     navigation.go_to_build()
-
-
-def _mlflow(run: Run) -> None:
-    found = tracked(studio().workspace, run.run_id)
-    # The app may keep no runs in MLflow where the terminal that started this one did.
-    if not found.run and not is_tracked():
-        return
-    if found.url:
-        st.link_button("MLflow", found.url, icon=":material/open_in_new:", key="run_mlflow")
-        return
-    with st.popover("MLflow", icon=":material/monitoring:", key="run_mlflow"):
-        if not found.run:
-            st.html(tag("p", "Nothing of this run is in MLflow yet. It will be kept at ", text(found.place, "vf-mono")))
-            return
-        sent = "yes" if found.sent else "not yet"
-        st.html(facts([("MLflow run", tag("span", found.run, class_="vf-mono")), ("All sent", sent)]))
-        st.html(tag("p", "It is kept at ", text(found.place, "vf-mono"), ". This command shows it in the browser:"))
-        st.code(found.command, language=None, wrap_lines=True)
-        for note in found.notes:
-            st.html(notice("warning", text(note)))
 
 
 def _closed() -> None:
@@ -130,7 +116,7 @@ def _dialog(details: Details) -> None:
         texts = {
             name: st.text_input(
                 plain(name),
-                value=rerun.shown_value(parameter.value),
+                value=shown_value(parameter.value),
                 key=f"rerun-{details.run.run_id}-{name}",
                 help=plain(parameter.help) or None,
             )
@@ -147,10 +133,71 @@ def _dialog(details: Details) -> None:
         return
     try:
         with st.spinner("Checking and planning"):
-            values = rerun.read_values(texts, pipeline, catalog, studio().base)
-            run_id = rerun.run_again(studio(), details.run, values, fresh=fresh)
+            values = read_values(texts, pipeline, catalog, studio().base)
+            run_id = run_again(studio(), details.run, values, fresh=fresh)
     except VoxelflowError as error:
         show_error(error)
         return
     _closed()
     navigation.go_to_run(run_id)
+
+
+# --- running again ------------------------------------------------------------------------------
+
+
+def shown_value(value: JsonValue) -> str:
+    """A parameter's value as a person edits it in a text field; nothing where there is none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def read_values(texts: Mapping[str, str], pipeline: Pipeline, catalog: Catalog, base: Path) -> dict[str, JsonValue]:
+    """Values by parameter from what the person wrote, read as the command line reads them; paths are made absolute.
+
+    A field left as it was keeps the document's value and type. An empty one where the document has no value stays
+    without.
+    """
+    held = {name: pipeline.parameters[name].value for name in texts}
+    # A text that was left as it was is that text, whatever it looks like.
+    typed = {name: json.dumps(held[name]) if text == shown_value(held[name]) else text for name, text in texts.items()}
+    return {name: value for name, value in read_texts(typed, pipeline, catalog, base).items() if value is not None}
+
+
+def run_again(
+    studio: Studio, run: Run, values: Mapping[str, JsonValue] | None = None, *, fresh: bool | None = None
+) -> str:
+    """Start a run of the same document with the same profile; gives its id.
+
+    It runs the same part of the pipeline. The values that the first run was given are still the person's own, so the
+    folders they name stay allowed. Raises as `launch.start` does, `PipelineError` when this Voxelflow cannot read the
+    document, and `UsageError` when the profile is gone.
+    """
+    pipeline = load(run.document, f"the document of run {run.run_id}")
+    kept = {name: p.value for name, p in pipeline.parameters.items() if p.value is not None}
+    options = run.options
+    choice = Choice(
+        start=options.get("start"),
+        end=options.get("end"),
+        fresh=bool(options.get("fresh")) if fresh is None else fresh,
+    )
+    run_id, _ = launch.start(
+        pipeline,
+        studio.make_catalog(studio.workspace),
+        studio.workspace,
+        studio.store,
+        values={**kept, **(values or {})},
+        profile=find_profile(run.profile, studio.workspace),
+        choice=choice,
+        base=studio.base,
+    )
+    return run_id
+
+
+def resume(studio: Studio, run: Run) -> None:
+    """Go on with a run, and wait until it does, so that the page does not show it as ended still.
+
+    Raises `UsageError` when there is nothing to go on with, `ExecutionError` when it does not start.
+    """
+    launch.resume(studio.workspace, studio.store, run.run_id)
+    launch.wait_started(studio.workspace, studio.store, run.run_id, run.attempt + 1, timeout_s=20)

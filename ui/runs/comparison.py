@@ -1,146 +1,49 @@
-"""What differs between runs: parameters, graph, figures, durations. Pure."""
+"""The page that puts runs side by side: what differs in parameters, graph, figures and durations."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from engine.cli.wording import duration, number, safe
-from engine.datasets import TrainedModel
-from engine.pipeline import Node
-from ui.runs.details import Details, parameters, value_text
-from ui.runs.feed import Feed
-from ui.runs.history import short_id
-from ui.runs.metrics import Line
+import pandas as pd
+import streamlit as st
 
-ABSENT = "-"
-PIPELINE = "pipeline"
+from engine.declare.dataset_type import scores_of
+from engine.errors import UsageError
+from engine.history.comparison import ABSENT, Curves, Row, duration_rows, final_rows, labels, node_title, parameter_rows
+from engine.history.details import Details, read_details, short_id
+from engine.store.runs import Run
+from engine.text import duration, moment
+from engine.wording import figure_name
+from ui.runs import graph_changes
+from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves
+from ui.runs.comparison_charts import (
+    Confusion,
+    axis_of_values,
+    confusion_cells,
+    confusion_chart,
+    confusions,
+    figure_in,
+    parallel_axes,
+    parallel_chart,
+    parallel_points,
+)
+from ui.runs.feed import Feed, feed_of
+from ui.runs.metrics import axis_of, chart_order, family_name, may_be_logarithmic
+from ui.runs.summary import lower_is_better
+from ui.runs.sweeps import MOST_COMPARED, objectives_of
+from ui.shell import navigation
+from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
+from ui.shell.theme import current_mode, follow_mode
+from ui.studio_context import studio
 
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: where, what, and a text for each run."""
-
-    where: str
-    name: str
-    values: tuple[str, ...]
-
-    @property
-    def differs(self) -> bool:
-        return len(set(self.values)) > 1
-
-
-@dataclass(frozen=True)
-class GraphChange:
-    """Something about the graph that a later run has otherwise than the first one."""
-
-    change: str
-    """ "added", "removed" or "changed"."""
-    what: str
-    """ "node" or "edge"."""
-    name: str
-    detail: str = ""
-
-
-def run_label(details: Details) -> str:
-    """`3a0f75 quickstart`: short, and different for every run."""
-    name = safe(details.run.pipeline)
-    return f"{short_id(details.run.run_id)} {name if len(name) <= 30 else name[:29] + '…'}"
-
-
-def labels(runs: Sequence[Details]) -> list[str]:
-    """Labels for runs that stand side by side; where two would be alike, their whole ids."""
-    short = [run_label(d) for d in runs]
-    return [d.run.run_id if short.count(label) > 1 else label for d, label in zip(runs, short, strict=True)]
-
-
-# --- parameters --------------------------------------------------------------------------------
-
-
-def parameter_rows(runs: Sequence[Details]) -> list[Row]:
-    """Parameters of the pipelines, then those of the nodes as they ran, in the order of the first run's graph.
-
-    A node that only one of the runs has differs as a whole: the graph's differences tell that.
-    """
-    out = []
-    names = sorted({name for d in runs if d.pipeline for name in d.pipeline.parameters})
-    for name in names:
-        out.append(Row(PIPELINE, name, tuple(_pipeline_value(d, name) for d in runs)))
-    for node in _nodes(runs):
-        held = [parameters(d, node) for d in runs]
-        if sum(node in d.titles for d in runs) < 2:
-            continue
-        title = _title(runs, node)
-        for name in sorted({n for values in held for n in values}):
-            out.append(Row(title, name, tuple(value_text(v[name]) if name in v else ABSENT for v in held)))
-    return out
-
-
-def _pipeline_value(details: Details, name: str) -> str:
-    found = details.pipeline.parameters.get(name) if details.pipeline else None
-    return value_text(found.value) if found else ABSENT
-
-
-def _nodes(runs: Sequence[Details]) -> list[str]:
-    drawn = [n.id for d in runs if d.pipeline for n in d.pipeline.nodes]
-    return list(dict.fromkeys([*drawn, *(t.node for d in runs for t in d.tasks)]))
-
-
-def _title(runs: Sequence[Details], node: str) -> str:
-    title = next((safe(d.titles[node]) for d in runs if node in d.titles), node)
-    others = {safe(d.titles[n]) for d in runs for n in d.titles if n != node}
-    return f"{title} ({node})" if title in others else title
-
-
-# --- the graph ---------------------------------------------------------------------------------
-
-
-def graph_changes(first: Details, other: Details) -> list[GraphChange]:
-    """What `other` has otherwise than `first`; where boxes lie on the canvas does not count."""
-    if first.pipeline is None or other.pipeline is None:
-        return []
-    before = {n.id: n for n in first.pipeline.nodes}
-    after = {n.id: n for n in other.pipeline.nodes}
-    out = [GraphChange("added", "node", _named(n), n.type) for i, n in after.items() if i not in before]
-    out += [GraphChange("removed", "node", _named(n), n.type) for i, n in before.items() if i not in after]
-    for node_id, node in after.items():
-        if node_id in before and (detail := _node_changes(before[node_id], node)):
-            out.append(GraphChange("changed", "node", _named(node), detail))
-    edges_before = dict.fromkeys((e.source, e.target) for e in first.pipeline.edges)
-    edges_after = dict.fromkeys((e.source, e.target) for e in other.pipeline.edges)
-    out += [GraphChange("added", "edge", f"{a} → {b}") for a, b in edges_after if (a, b) not in edges_before]
-    out += [GraphChange("removed", "edge", f"{a} → {b}") for a, b in edges_before if (a, b) not in edges_after]
-    return out
-
-
-def _named(node: Node) -> str:
-    return safe(node.label if node.label == node.id else f"{node.label} ({node.id})")
-
-
-def _node_changes(before: Node, after: Node) -> str:
-    out = []
-    for name in ("type", "version", "title", "retries", "timeout_s"):
-        old, new = getattr(before, name), getattr(after, name)
-        if old != new:
-            out.append(f"{name.replace('_s', '')} {_told(old)} → {_told(new)}")
-    for name in sorted({*before.params, *after.params}):
-        if before.params.get(name) != after.params.get(name):
-            old_text = _told(before.params[name]) if name in before.params else "default"
-            new_text = _told(after.params[name]) if name in after.params else "default"
-            out.append(f"{name} {old_text} → {new_text}")
-    return safe(", ".join(out))
-
-
-def _told(value: Any) -> str:
-    if value in (None, ""):
-        return "none"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:59] + "…"
-
-
-# --- figures -----------------------------------------------------------------------------------
+_MANY = 8
+"""With more runs the chart of all comes first: columns side by side are wide."""
+_CHOICES = 500
+_TICK_S = 2.0
+_HELD_OUT = ("val_", "validation_", "test_")
+_SCORES = (*_HELD_OUT, "loss", "accuracy", "auc", "f1", "mae", "rmse")
+"""How the names of figures begin that say how good a model is, and not how it was trained."""
+_KEY, _ADDRESS = "compare_runs", "compare_address"
 
 
 def metric_lines(runs: Sequence[Details], feeds: Sequence[Feed]) -> dict[str, list[Line]]:
@@ -152,47 +55,237 @@ def metric_lines(runs: Sequence[Details], feeds: Sequence[Feed]) -> dict[str, li
             nodes_of.setdefault(name, []).append(node)
         for (node, name), series in sorted(feed.metrics.items()):
             several = len(nodes_of[name]) > 1
-            full = f"{label}, {safe(details.titles.get(node, node))}" if several else label
+            full = f"{label}, {details.names.get(node, node)}" if several else label
             out.setdefault(name, []).append(Line(full, series))
     return dict(sorted(out.items()))
 
 
-def final_rows(runs: Sequence[Details], feeds: Sequence[Feed]) -> list[Row]:
-    """The last value of each metric, and the figures of the models that were made."""
-    held = [_finals(d, f) for d, f in zip(runs, feeds, strict=True)]
-    keys = list(dict.fromkeys(k for values in held for k in sorted(values)))
-    return [Row(where, name, tuple(v.get((where, name), ABSENT) for v in held)) for where, name in keys]
+# --- the page ----------------------------------------------------------------------------------
 
 
-def _finals(details: Details, feed: Feed) -> dict[tuple[str, str], str]:
-    out: dict[tuple[str, str], str] = {}
-    for task in details.tasks:
-        for output in task.outputs.values():
-            if isinstance(output, TrainedModel):
-                for name, value in output.metrics.items():
-                    out[safe(details.titles[task.node]), name] = number(value)
-                out[safe(details.titles[task.node]), "parameters of the model"] = number(output.parameters)
-    for (node, name), series in feed.metrics.items():
-        key = (safe(details.titles.get(node, node)), name)
-        if key not in out and series.last is not None:
-            out[key] = number(series.last)
+def show() -> None:
+    """Draw the page for the runs that the address names."""
+    chosen = _choose()
+    if len(chosen) < 2:
+        hint = "Choose one more run above." if chosen else "Choose two or more above, or tick them in the history."
+        st.html(notice("info", "Nothing to compare yet.", hint))
+        if st.button("Go to Runs", key="compare_to_history"):
+            navigation.go_to_runs()
+        return
+    follow_mode()
+    active = any(studio().store.run(run_id).active for run_id in chosen)
+    st.fragment(_comparison, run_every=_TICK_S if active else None)(chosen, active)
+
+
+def _choose() -> list[str]:
+    """The ids of the runs; the list on the page and the address say the same."""
+    recent = {run.run_id: run for run in studio().store.runs(_CHOICES)}
+    address = st.query_params.get("runs", "")
+    if st.session_state.get(_ADDRESS) != address:
+        st.session_state[_KEY] = _runs_named(address, recent)[:MOST_COMPARED]
+    known = {**recent, **{i: studio().store.run(i) for i in st.session_state.get(_KEY, []) if i not in recent}}
+    chosen = st.multiselect(
+        "Runs to compare",
+        list(known),
+        key=_KEY,
+        format_func=lambda run_id: _choice(known[run_id]),
+        max_selections=MOST_COMPARED,
+        placeholder="Choose runs to compare",
+        label_visibility="collapsed",
+    )
+    written = ",".join(chosen)
+    if written != address:
+        if written:
+            st.query_params["runs"] = written
+        else:
+            st.query_params.pop("runs", None)
+    st.session_state[_ADDRESS] = written
+    return list(chosen)
+
+
+def _runs_named(address: str, recent: dict[str, Run]) -> list[str]:
+    out = []
+    for name in dict.fromkeys(part.strip() for part in address.split(",") if part.strip()):
+        if name in recent:
+            out.append(name)
+            continue
+        try:
+            out.append(studio().store.run(name).run_id)
+        except UsageError as error:
+            st.html(notice("warning", text(error.message)))
+    return list(dict.fromkeys(out))
+
+
+def _choice(run: Run) -> str:
+    return f"{short_id(run.run_id)} {shortened(run.pipeline, 40)}, {run.state}, {moment(run.started or run.created)}"
+
+
+def _comparison(chosen: Sequence[str], was_active: bool) -> None:
+    runs = [read_details(studio().workspace, studio().store, run_id) for run_id in chosen]
+    if was_active and not any(d.run.active for d in runs):
+        st.rerun()
+    feeds = [feed_of(run_id) for run_id in chosen]
+    _heads(runs)
+    if len(runs) > _MANY:
+        _parallel(runs, feeds)
+    _parameters(runs)
+    _figures(final_rows(runs, _last_values(feeds)), runs)
+    graph_changes.show(runs, labels(runs))
+    _metrics(runs, feeds)
+    _confusions(runs)
+    if 2 < len(runs) <= _MANY:
+        _parallel(runs, feeds)
+    _durations(runs)
+
+
+def _last_values(feeds: Sequence[Feed]) -> list[Curves]:
+    return [{key: s.last for key, s in feed.metrics.items() if s.last is not None} for feed in feeds]
+
+
+def _heads(runs: Sequence[Details]) -> None:
+    rows: list[list[Content]] = [
+        ["state", *(chip(d.run.state) for d in runs)],
+        ["started", *(moment(d.run.started or d.run.created) for d in runs)],
+        ["duration", *(duration(d.run.seconds) if d.run.seconds is not None else "" for d in runs)],
+        ["profile", *(d.run.profile for d in runs)],
+    ]
+    st.html(table(["", *labels(runs)], rows, "Runs"))
+    with st.container(horizontal=True, key="compare_open"):
+        for d in runs:
+            run_id = d.run.run_id
+            if st.button(f"Open {short_id(run_id)}", key=f"compare-open-{run_id}", icon=":material/open_in_full:"):
+                navigation.go_to_run(run_id)
+
+
+def _parameters(runs: Sequence[Details]) -> None:
+    rows = parameter_rows(runs)
+    differing = [row for row in rows if row.differs]
+    with st.container(horizontal=True, vertical_alignment="center", key="compare_parameters"):
+        st.html(heading("Parameters"), width="content")
+        everything = st.toggle("Show equal ones too", key="compare_all", bind="query-params")
+    shown = rows if everything else differing
+    if not shown:
+        st.html(notice("info", "All parameters are equal." if rows else "These runs have no parameters."))
+        return
+    body = [[row.where, row.name, *_values(row)] for row in shown]
+    st.html(table(["node", "parameter", *labels(runs)], body, "Parameters"))
+
+
+def _values(row: Row) -> list[Html]:
+    """The values of a row; those that are not as in the first run stand out."""
+    first = row.values[0]
+    return [tag("span", text(v), class_="vf-differs" if v != first else None) for v in row.values]
+
+
+def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
+    found = metric_lines(runs, feeds)
+    st.html(heading("Metrics"))
+    if not found:
+        st.html(notice("info", "None of these runs has metrics."))
+        return
+    logarithmic = False
+    if any("loss" in name for name in found):
+        logarithmic = st.toggle("Logarithmic loss", key="compare_log_loss", bind="query-params")
+    with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="compare_charts") as grid:
+        for name in sorted(found, key=lambda n: chart_order(n, found)):
+            lines = found[name]
+            with grid.cell():
+                log = logarithmic and may_be_logarithmic(name, lines)
+                draw_curves(
+                    figure_name(name), lines, axis_of(family_name(name), found), key=f"compare-{name}", logarithmic=log
+                )
+
+
+def _confusions(runs: Sequence[Details]) -> None:
+    """Draw the confusion matrices of all runs beside one another, a row for each that some runs have in common."""
+    found = confusions_by_name(runs)
+    if not found:
+        return
+    st.html(heading("Confusion matrices"))
+    mode = current_mode()
+    for name, matrices in found.items():
+        st.html(tag("p", text(name), class_="vf-count"))
+        columns = st.columns(len(runs))
+        for column, label, (at, matrix) in zip(columns, labels(runs), enumerate(matrices), strict=True):
+            with column:
+                st.html(tag("p", text(label), class_="vf-muted"))
+                if matrix is None:
+                    st.html(tag("p", "This run has none.", class_="vf-muted"))
+                    continue
+                st.vega_lite_chart(
+                    pd.DataFrame(confusion_cells(matrix)),
+                    confusion_chart(matrix, mode),
+                    key=f"compare-confusion-{name}-{at}",
+                    width="content",
+                    alt=f"Confusion matrix of {label}, {name}: {100 * matrix.accuracy:.1f} % right",
+                )
+
+
+def confusions_by_name(runs: Sequence[Details]) -> dict[str, list[Confusion | None]]:
+    """By node and data (`Train: validation`): the matrix of each run; None where a run has none."""
+    out: dict[str, list[Confusion | None]] = {}
+    for at, details in enumerate(runs):
+        for task in details.tasks:
+            for output in task.outputs.values():
+                for matrix in confusions(output):
+                    name = f"{node_title(runs, task.node)}: {matrix.of}"
+                    out.setdefault(name, [None] * len(runs))[at] = matrix
     return out
 
 
-def duration_rows(runs: Sequence[Details]) -> list[Row]:
-    """How long the runs and each of their tasks took; "cached" where nothing had to be done."""
-    rows = [Row("", "whole run", tuple(duration(d.run.seconds) if d.run.seconds is not None else ABSENT for d in runs))]
-    for node in _nodes(runs):
-        rows.append(Row("", _title(runs, node), tuple(_spent(d, node) for d in runs)))
-    return rows
+def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
+    """Draw a line for each run through what was chosen and what came of it."""
+    outputs = [output for d in runs for task in d.tasks for output in task.outputs.values()]
+    scored = {name for output in outputs for name in scores_of(output) if name.startswith(_SCORES)}
+    scored |= objectives_of(d.run for d in runs)
+    finals = final_rows(runs, _last_values(feeds))
+    axes = parallel_axes(
+        [axis_of_values(row.name, row.values, ABSENT) for row in parameter_rows(runs)],
+        [axis_of_values(figure_name(row.name), row.values, ABSENT) for row in finals if row.name in scored],
+    )
+    if len(axes) < 2:
+        return
+    st.html(heading("Parameters and figures together"))
+    names = labels(runs)
+    st.vega_lite_chart(
+        pd.DataFrame(parallel_points(axes, names)),
+        parallel_chart(axes, names, current_mode()),
+        key="compare-parallel",
+        alt=f"A line for each run through {', '.join(axis.name for axis in axes)}",
+    )
 
 
-def _spent(details: Details, node: str) -> str:
-    task = details.task(node)
-    if task is None:
-        return ABSENT
-    if task.state == "done" and task.seconds is not None:
-        return duration(task.seconds)
-    if task.state in ("running", "failed", "cancelled") and task.seconds is not None:
-        return f"{task.state}, {duration(task.seconds)}"
-    return task.state
+def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:
+    """Draw the table of final figures: how good the models are first, the best of each in bold."""
+    st.html(heading("Final figures"))
+    if not rows:
+        st.html(notice("info", "None of these runs has figures."))
+        return
+    several = len({row.where for row in rows}) > 1
+    body: list[list[Content]] = []
+    for row in sorted(rows, key=lambda row: figure_order(row.name)):
+        best = best_of(row)
+        values = [tag("b", text(v), class_="vf-better") if i in best else text(v) for i, v in enumerate(row.values)]
+        name = text(figure_name(row.name))
+        body.append([Html(name + tag("span", text(f" {row.where}"), class_="vf-muted")) if several else name, *values])
+    st.html(table(["", *labels(runs)], body, "Final figures", numeric=range(1, len(runs) + 1)))
+
+
+def figure_order(name: str) -> tuple[bool, bool, bool, str]:
+    """Figures of volumes that were not trained on first, then those of the training, then how it went."""
+    return (not name.startswith(_HELD_OUT), not name.startswith(_SCORES), lower_is_better(name), name)
+
+
+def best_of(row: Row) -> set[int]:
+    """Places of the runs whose figure is the best; none where it says nothing of a model, or all are alike."""
+    values = {i: value for i, text in enumerate(row.values) if (value := figure_in(text)) is not None}
+    if not row.name.startswith(_SCORES) or len(set(values.values())) < 2:
+        return set()
+    best = (min if lower_is_better(row.name) else max)(values.values())
+    return {i for i, value in values.items() if value == best}
+
+
+def _durations(runs: Sequence[Details]) -> None:
+    st.html(heading("Durations"))
+    body = [[row.name, *row.values] for row in duration_rows(runs)]
+    st.html(table(["", *labels(runs)], body, "Durations", numeric=range(1, len(runs) + 1)))

@@ -1,174 +1,168 @@
-"""A run's pipeline as a graph coloured by state: what streamlit-agraph is given. Pure.
-
-The component puts a node's `title` into the page as HTML, and opens it as an address on a double
-click. So no title ever goes to it; labels are drawn on a canvas, as text.
-"""
+"""A run's pipeline as the person drew it, with the state of each node: the canvas, read-only, and its tab."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import partial
 
-from engine.cli.wording import duration, number, safe
-from engine.pipeline import Pipeline
-from engine.runs import Task
-from ui.shell.theme import STATE_COLOURS, SURFACE, Mode
+import streamlit as st
 
-_LONGEST_LABEL = 26
-_NODE_SPACING = 80
-_LOWEST, _TALLEST = 150, 460
-LEFT_OUT = "left out"
-_QUIET = ("queued", "skipped", LEFT_OUT)
+from engine.catalog import Catalog
+from engine.document.pipeline import Pipeline
+from engine.history.details import Details
+from engine.store.runs import Run, Task
+from ui.build.catalogue import dataset_info, type_info
+from ui.build.documents import pipeline_to_doc
+from ui.build.page import documents_of
+from ui.build.run_statuses import RunStatuses
+from ui.build.status import run_info
+from ui.protocol.catalogue import NodeTypeInfo
+from ui.protocol.document import Doc
+from ui.protocol.picture import Change, Picture
+from ui.protocol.status import NodeStatus
+from ui.runs import node_panel
+from ui.runs.feed import kept_by_tab
+from ui.shell.blocks import notice
+from ui.shell.canvas import draw_picture
+from ui.studio_context import studio
 
-
-@dataclass(frozen=True)
-class Box:
-    """One node of the graph."""
-
-    node: str
-    label: str
-    state: str
-    line: str
-    """Under the label: the state, with time or progress."""
-
-
-def boxes(pipeline: Pipeline, tasks: Iterable[Task]) -> list[Box]:
-    """The document's nodes, with what became of each. Nodes that the run was not asked for are "left out"."""
-    by_node = {task.node: task for task in tasks}
-    out = []
-    for node in pipeline.nodes:
-        task = by_node.get(node.id)
-        state = task.state if task else LEFT_OUT
-        out.append(Box(node.id, _short(node.label), state, _line(task) if task else LEFT_OUT))
-    return out
+_NODE, _GRAPH, _LIST = "run_node", "run_node_graph", "run_node_list"
+_MOST_FOLLOWED = 8
+_WIDTH, _MARGIN = 1180, 70
+"""Pixels: of the page at its usual size, and around the cards."""
+_LOWEST, _TALLEST = 260, 560
+_CARD_WIDTH, _HEAD_AND_FOOT, _PORT_ROW = 224, 88, 22
+"""Pixels of a card (`canvas/src/view/canvas/size.ts`)."""
 
 
-def edges(pipeline: Pipeline) -> list[tuple[str, str]]:
-    """Pairs of nodes with a wire between them, each once."""
-    known = {node.id for node in pipeline.nodes}
-    found = [(e.source_node, e.target_node) for e in pipeline.edges]
-    return list(dict.fromkeys((a, b) for a, b in found if a in known and b in known))
+def run_picture(
+    pipeline: Pipeline, catalog: Catalog, run: Run, status: Mapping[str, NodeStatus], chosen: str | None
+) -> Picture:
+    """The graph of a run."""
+    return _picture(pipeline_to_doc(pipeline), catalog, run=run, status=status, chosen=chosen)
 
 
-def vis_nodes(
-    found: Sequence[Box], pairs: Iterable[tuple[str, str]], selected: str | None, mode: Mode
-) -> list[dict[str, Any]]:
-    """The boxes as vis-network draws them."""
-    colours, surface = STATE_COLOURS[mode], SURFACE[mode]
-    levels = _levels([box.node for box in found], list(pairs))
-    out = []
-    for box in found:
-        colour = colours[box.state]
-        face = {"background": _tint(colour, surface["background"]), "border": colour}
-        out.append(
-            {
-                "id": box.node,
-                "label": f"{box.label}\n{box.line}",
-                "level": levels[box.node],
-                "shape": "box",
-                "borderWidth": 3 if box.node == selected else 1,
-                "borderWidthSelected": 3 if box.node == selected else 1,
-                "color": {**face, "highlight": face, "hover": face},
-                "font": {"color": surface["muted" if box.state in _QUIET else "text"]},
-                "shapeProperties": {"borderRadius": 5, "borderDashes": [4, 4] if box.state == LEFT_OUT else False},
-                # Read by the component on a double click: empty, so that it opens nothing.
-                "div": {"innerHTML": ""},
-            }
-        )
-    return out
+def changes_picture(doc: Doc, changes: Mapping[str, Change], names: tuple[str, str], catalog: Catalog) -> Picture:
+    """The graph of two documents in one; `changes` by node and by wire, `names` of what is compared."""
+    return _picture(doc, catalog, changes=changes, names=names)
 
 
-def vis_edges(pairs: Iterable[tuple[str, str]], mode: Mode) -> list[dict[str, Any]]:
-    """The wires as vis-network draws them."""
-    colour = dict.fromkeys(("color", "highlight", "hover"), SURFACE[mode]["muted"])
-    return [{"id": f"{a}>{b}", "from": a, "to": b, "color": colour} for a, b in pairs]
+def _picture(
+    doc: Doc,
+    catalog: Catalog,
+    *,
+    run: Run | None = None,
+    status: Mapping[str, NodeStatus] | None = None,
+    changes: Mapping[str, Change] | None = None,
+    names: tuple[str, ...] = (),
+    chosen: str | None = None,
+) -> Picture:
+    used = {node.type for node in doc.nodes.values()}
+    return Picture(
+        # What nobody sees in it stays away: it is sent every second while the run is active.
+        doc=doc.model_copy(update={"parameters": {}, "description": "", "ui": {}, "nodes": _bare(doc)}),
+        types=[_bare_type(type_info(found)) for found in catalog if found.name in used],
+        datasets=[dataset_info(found) for found in catalog.datasets],
+        run=run_info(run) if run is not None else None,
+        status=dict(status or {}),
+        changes=dict(changes) if changes is not None else None,
+        names=list(names),
+        chosen=chosen,
+    )
 
 
-def vis_options(mode: Mode, height: int) -> dict[str, Any]:
-    """How the graph is laid out and behaves: from left to right, nodes stay where they are."""
-    return {
-        "height": f"{height}px",
-        "width": "100%",
-        "autoResize": True,
-        "physics": {"enabled": False},
-        "layout": {
-            "hierarchical": {
-                "enabled": True,
-                "direction": "LR",
-                "sortMethod": "directed",
-                "levelSeparation": 230,
-                "nodeSpacing": _NODE_SPACING,
-                "treeSpacing": _NODE_SPACING,
-            }
-        },
-        "interaction": {"dragNodes": False, "hover": True, "selectConnectedEdges": False, "zoomSpeed": 0.6},
-        "nodes": {
-            "font": {"face": "system-ui, sans-serif", "size": 15, "color": SURFACE[mode]["text"], "multi": False},
-            "margin": 10,
-            "widthConstraint": {"minimum": 130},
-            "chosen": {"label": False},
-        },
-        "edges": {
-            "arrows": {"to": {"enabled": True, "scaleFactor": 0.6}},
-            "width": 1.2,
-            "hoverWidth": 0,
-            "smooth": {"type": "cubicBezier"},
-        },
-    }
+def _bare(doc: Doc) -> dict[str, object]:
+    return {key: node.model_copy(update={"params": {}, "ui": {}}) for key, node in doc.nodes.items()}
 
 
-def _short(text: str) -> str:
-    text = safe(text)
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1].rstrip() + "…"
+def _bare_type(found: NodeTypeInfo) -> NodeTypeInfo:
+    return found.model_copy(update={"fields": [], "description": ""})
 
 
-def _line(task: Task) -> str:
-    if task.state == "running":
-        if task.progress is not None and task.progress.total:
-            return f"running {number(round(100 * min(1.0, task.progress.done / task.progress.total)))} %"
-        return "running"
-    if task.state in ("done", "failed", "cancelled") and task.seconds is not None:
-        return f"{task.state}, {duration(task.seconds)}"
-    return task.state
+def picture_height(doc: Doc, width: int = _WIDTH) -> int:
+    """Pixels for a graph that is `width` wide: as much as its cards take there, within bounds."""
+    if not doc.nodes:
+        return _LOWEST
+    wires: dict[str, int] = {}
+    for edge in doc.edges.values():
+        for end in (edge.source, edge.target):
+            wires[end.partition(".")[0]] = wires.get(end.partition(".")[0], 0) + 1
+    left = min(node.position.x for node in doc.nodes.values())
+    right = max(node.position.x for node in doc.nodes.values()) + _CARD_WIDTH
+    top = min(node.position.y for node in doc.nodes.values())
+    bottom = max(
+        node.position.y + _HEAD_AND_FOOT + _PORT_ROW * max(1, wires.get(key, 1)) for key, node in doc.nodes.items()
+    )
+    zoom = min(1.0, (width - _MARGIN) / (right - left))
+    return round(min(_TALLEST, max(_LOWEST, zoom * (bottom - top) + 2 * _MARGIN)))
 
 
-def _tint(colour: str, background: str, share: float = 0.14) -> str:
-    """A little of `colour` on the background: vis-network's canvas takes no transparent borders."""
-    mixed = [
-        round(int(background[i : i + 2], 16) * (1 - share) + int(colour[i : i + 2], 16) * share) for i in (1, 3, 5)
-    ]
-    return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-def selected_node(found: Sequence[Box], wanted: str | None) -> str | None:
+def selected_node(pipeline: Pipeline, tasks: Iterable[Task], wanted: str | None) -> str | None:
     """The node to show: the one asked for, else one that failed, else one that runs, else the last that was planned."""
-    ids = [box.node for box in found]
+    ids = [node.id for node in pipeline.nodes]
     if wanted in ids:
         return wanted
+    states = {task.node: task.state for task in tasks if task.node in ids}
     for state in ("failed", "running"):
-        if at := next((box.node for box in found if box.state == state), None):
+        if at := next((node for node in ids if states.get(node) == state), None):
             return at
-    planned = [box.node for box in found if box.state != LEFT_OUT] or ids
+    planned = [node for node in ids if node in states] or ids
     return planned[-1] if planned else None
 
 
-def graph_height(nodes: Sequence[str], pairs: Iterable[tuple[str, str]]) -> int:
-    """Pixels for the graph: enough for the level with the most nodes."""
-    levels = _levels(nodes, list(pairs))
-    most = max((list(levels.values()).count(level) for level in set(levels.values())), default=1)
-    return min(_TALLEST, max(_LOWEST, 70 + _NODE_SPACING * most))
+def show(details: Details) -> None:
+    """Draw the tab. The graph and the list below it choose the same node."""
+    if details.pipeline is None:
+        st.html(notice("error", "This run's document cannot be read.", "It was written by another Voxelflow."))
+        return
+    ids = [node.id for node in details.pipeline.nodes]
+    if not ids:
+        st.html(notice("info", "This pipeline has no nodes."))
+        return
+    run, names = details.run, details.names
+    # Of this run alone: another one is looked at where it failed.
+    shown = f"{_NODE}-{run.run_id}"
+    selected = selected_node(details.pipeline, details.tasks, st.session_state.get(shown))
+    # It stays when another node begins to run: the list, once drawn, keeps it too.
+    st.session_state[shown] = selected
+    found = studio()
+    follow = kept_by_tab("run_statuses", run.run_id, lambda: RunStatuses(run, found.shown), _MOST_FOLLOWED)
+    picture = run_picture(
+        details.pipeline, documents_of(found).catalogue.catalog, run, follow.read(found.store, run), selected
+    )
+    with st.container(key="run_graph"):
+        draw_picture(
+            picture,
+            key=f"{_GRAPH}-{run.run_id}",
+            height=picture_height(picture.doc),
+            clicked=partial(_clicked, shown),
+        )
+    key = _turn(_LIST, run.run_id)
+    chosen = st.selectbox(
+        "Node",
+        ids,
+        index=ids.index(selected) if selected in ids else None,
+        key=key,
+        format_func=lambda node: names.get(node, str(node)),
+        on_change=_listed,
+        args=(shown, key),
+        label_visibility="collapsed",
+        width=360,
+    )
+    if chosen is not None:
+        node_panel.show(details, chosen)
 
 
-def _levels(nodes: Sequence[str], pairs: list[tuple[str, str]]) -> dict[str, int]:
-    """How many wires lie between a node and the beginning."""
-    levels = dict.fromkeys(nodes, 0)
-    # As often as there are nodes at most: a document with a cycle has no levels, but it has an end.
-    for _ in nodes:
-        changed = False
-        for source, target in pairs:
-            if levels[target] <= levels[source] < len(nodes):
-                levels[target], changed = levels[source] + 1, True
-        if not changed:
-            break
-    return levels
+def _turn(kind: str, run_id: str) -> str:
+    return f"{kind}-{run_id}-{st.session_state.get(kind, 0)}"
+
+
+def _clicked(shown: str, node: str) -> None:
+    st.session_state[shown] = node
+    # A new list, drawn with this node. Were the old one set to it, a timer's rerun that is already on its
+    # way with the list's former choice would look like a person's choice and take the click back.
+    st.session_state[_LIST] = st.session_state.get(_LIST, 0) + 1
+
+
+def _listed(shown: str, key: str) -> None:
+    st.session_state[shown] = st.session_state[key]

@@ -1,19 +1,37 @@
-"""The history as rows: what a run came to, which rows a person asked for, which of them are chosen. Pure."""
+"""The page of all runs: what each came to, search, filters, opening one, comparing several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from engine.cli.telling import failure_line
-from engine.cli.wording import made, number, plural, safe
-from engine.datasets import Dataset, TrainedModel
-from engine.runs import Run, Task
+import streamlit as st
 
-STATES = ("running", "done", "failed", "cancelled", "lost", "starting")
+from engine.declare.dataset_type import scores_of
+from engine.declare.datasets import Dataset
+from engine.history.details import document_of, named, short_id
+from engine.store.costs import costs_by_month
+from engine.store.runs import Run, Task
+from engine.text import duration, moment, money, number, plural, safe
+from engine.wording import failure_line, figure_name, made
+from ui.runs import sweeps
+from ui.shell import navigation
+from ui.shell.blocks import count_line, notice, search_box, shortened, table
+from ui.shell.theme import current_mode, tints
+from ui.studio_context import studio
+
+STATES = ("running", "stuck", "done", "failed", "cancelled", "lost", "starting")
 """In the order in which a person looks for them."""
 MAIN_METRICS = ("val_accuracy", "accuracy", "val_loss", "loss")
 _LONGEST_RESULT = 200
+PAGE = 200
+"""Rows that are shown at first, and that "Show more" adds."""
+_MOST_READ = 5_000
+_LIVE_S, _IDLE_S = 2.0, 10.0
+_TABLE, _OPEN, _SELECTED, _SHOWN = "runs_table", "runs_open", "runs_selected", "runs_shown"
+_MOST, _OPENED = "runs_most", "runs_opened"
+_ROW_HEIGHT, _TALLEST = 34, 18
 
 
 @dataclass(frozen=True)
@@ -26,12 +44,8 @@ class Filters:
 
     @property
     def any(self) -> bool:
+        """Whether something is asked for."""
         return bool(self.text.strip() or self.states or self.pipelines)
-
-
-def short_id(run_id: str) -> str:
-    """The end of a run's id, by which the command line finds it too."""
-    return run_id.rpartition("-")[2] or run_id
 
 
 def chosen(runs: Iterable[Run], filters: Filters) -> list[Run]:
@@ -44,10 +58,16 @@ def chosen(runs: Iterable[Run], filters: Filters) -> list[Run]:
             return False
         if pipelines and run.pipeline not in pipelines:
             return False
-        told = f"{run.run_id} {run.pipeline} {run.profile} {run.state} {run.error}".casefold()
-        return all(word in told for word in words)
+        searched = f"{run.run_id} {run.pipeline} {run.profile} {run.state} {run.error} {trial_of(run)}".casefold()
+        return all(word in searched for word in words)
 
     return [run for run in runs if matches(run)]
+
+
+def trial_of(run: Run) -> str:
+    """`4c7ecd, trial 3` of a run that a sweep made; else ""."""
+    sweep = run.options.get("sweep")
+    return f"{short_id(sweep)}, trial {run.options.get('trial')}" if isinstance(sweep, str) else ""
 
 
 def pipelines_of(runs: Iterable[Run]) -> list[str]:
@@ -60,33 +80,34 @@ def result_of(run: Run, tasks: Sequence[Task]) -> str:
     if run.state in ("failed", "lost"):
         failed = next((t for t in tasks if t.state == "failed"), None)
         if failed is not None:
-            return _cut(failure_line(failed.node, failed.failure or {"message": failed.reason}))
-        return _cut(run.error or ("the run's process ended without a word" if run.state == "lost" else ""))
+            return shortened(
+                failure_line(failed.title or failed.node, failed.failure or {"message": failed.reason}), _LONGEST_RESULT
+            )
+        lost = "the run's process died without reporting a result" if run.state == "lost" else ""
+        return shortened(run.error or lost, _LONGEST_RESULT)
+    if run.state == "stuck":
+        return "the run's process does nothing: cancel the run, then resume it"
     outputs = [output for task in tasks for output in task.outputs.values()]
-    model = next((o for o in reversed(outputs) if isinstance(o, TrainedModel) and o.metrics), None)
-    if model is not None:
-        return main_figures(model.metrics)
-    return _cut(_last_made(outputs, tasks))
+    scores = next((scores for o in reversed(outputs) if (scores := scores_of(o))), None)
+    if scores is not None:
+        return main_figures(scores)
+    return shortened(_last_made(outputs, tasks), _LONGEST_RESULT)
 
 
 def main_figures(metrics: Mapping[str, float]) -> str:
-    """`val_accuracy 0.93, val_loss 0.21`: the two figures that tell most."""
+    """`Validation accuracy 0.93, validation loss 0.21`: the two figures that say most."""
     names = [n for n in MAIN_METRICS if n in metrics] or sorted(metrics)
-    # A validation figure tells what its training one does, and more.
+    # A validation figure says what its training one does, and more.
     names = [n for n in names if f"val_{n}" not in names]
-    return safe(", ".join(f"{name} {number(metrics[name])}" for name in names[:2]))
+    words = [f"{figure_name(name)} {number(metrics[name])}" for name in names[:2]]
+    return ", ".join(words[:1] + [f"{word[:1].lower()}{word[1:]}" for word in words[1:]])
 
 
 def _last_made(outputs: Sequence[Dataset], tasks: Sequence[Task]) -> str:
     counted = next((o for o in reversed(outputs) if getattr(o, "count", None) is not None), None)
     if counted is not None:
-        return plural(getattr(counted, "count"), "volumes")  # noqa: B009
+        return plural(getattr(counted, "count"), counted.counted)  # noqa: B009
     return next((text for t in reversed(tasks) if t.outputs and (text := made(t.outputs))), "")
-
-
-def _cut(text: str) -> str:
-    text = safe(text)
-    return text if len(text) <= _LONGEST_RESULT else text[: _LONGEST_RESULT - 1] + "…"
 
 
 class Results:
@@ -97,9 +118,11 @@ class Results:
         self._known: dict[tuple[object, ...], str] = {}
 
     def known(self, run: Run) -> str | None:
+        """The result kept of the run as it is now; None when there is none."""
         return self._known.get(_version(run))
 
     def keep(self, run: Run, result: str) -> None:
+        """Keep a run's result; one that is active has none yet."""
         if run.active:
             return
         if len(self._known) >= self._capacity:
@@ -123,3 +146,221 @@ def reselected(shown: Sequence[str], rows: Iterable[int], before: Iterable[str])
     """The selection after the person marked `rows` of those shown; runs that are out of sight stay selected."""
     hidden = [run_id for run_id in before if run_id not in set(shown)]
     return hidden + [shown[i] for i in rows if 0 <= i < len(shown)]
+
+
+_results = Results()
+"""Shared by all who look: what a run came to is the same for everyone."""
+
+
+def show() -> None:
+    """Draw the page."""
+    st.session_state.setdefault(_SELECTED, [])
+    active = _is_active(studio().store.runs(_MOST_READ))
+    st.fragment(_list, run_every=_LIVE_S if active else _IDLE_S)(active)
+
+
+def _list(was_active: bool) -> None:
+    runs = studio().store.runs(_MOST_READ)
+    if _is_active(runs) != was_active:
+        st.rerun()  # the pace changes
+    if opened := st.session_state.pop(_OPENED, None):
+        navigation.go_to_run(opened)
+    if not runs:
+        _empty()
+        return
+    with st.container(key="runs_bar", horizontal=True, vertical_alignment="bottom"):
+        filters = _filters(runs)
+    found = chosen(runs, filters)
+    most = st.session_state.setdefault(_MOST, PAGE)
+    sweeps.show()
+    _selection_bar(runs, found, filters)
+    if not found:
+        st.html(notice("info", "No run matches.", "Search for less, or clear the filters."))
+        return
+    _table(found[:most])
+    _costs(found)
+    if len(found) > most:
+        left = len(found) - most
+        st.button(f"Show {min(PAGE, left):,} more", key="runs_more", on_click=_more, help=f"{left:,} older runs match")
+
+
+def _is_active(runs: Sequence[Run]) -> bool:
+    """Whether something on the page changes by itself. A sweep has moments between two of its runs."""
+    return any(run.active for run in runs) or any(sweep.active for sweep in studio().store.sweeps(10))
+
+
+def _empty() -> None:
+    st.html(
+        notice(
+            "info",
+            "There are no runs yet.",
+            "Draw a pipeline on the page Build and press Run, or type “voxelflow run quickstart” in a terminal.",
+        )
+    )
+    if st.button("Go to Build", key="runs_build", type="primary"):
+        navigation.go_to_build()
+
+
+def _filters(runs: Sequence[Run]) -> Filters:
+    text = search_box(
+        "Search", key="q", placeholder="Search by pipeline, run or message", width=320, bind="query-params"
+    )
+    states = st.multiselect(
+        "State",
+        STATES,
+        key="state",
+        placeholder="Any state",
+        label_visibility="collapsed",
+        width=230,
+        bind="query-params",
+    )
+    pipelines = st.multiselect(
+        "Pipeline",
+        pipelines_of(runs),
+        key="pipeline",
+        placeholder="Any pipeline",
+        label_visibility="collapsed",
+        width=300,
+        format_func=safe,
+    )
+    return Filters(text, states, pipelines)
+
+
+def _selection_bar(runs: Sequence[Run], found: Sequence[Run], filters: Filters) -> None:
+    known = {run.run_id for run in runs}
+    selected = [run_id for run_id in st.session_state[_SELECTED] if run_id in known]
+    with st.container(key="runs_actions", horizontal=True, vertical_alignment="center"):
+        total = f"{len(found):,} of {len(runs):,} runs" if filters.any else f"{len(runs):,} runs"
+        total = "1 run" if total == "1 runs" else total
+        running = sum(run.active for run in found)
+        if running:
+            total += f", {running} active"
+        count_line(total + (f", {len(selected)} selected" if selected else ""))
+        if len(selected) == 1 and st.button("Open", key="runs_open_selected", icon=":material/open_in_full:"):
+            navigation.go_to_run(selected[0])
+        if st.button(
+            "Compare",
+            key="runs_compare",
+            icon=":material/compare_arrows:",
+            disabled=len(selected) < 2,
+            help="Tick two or more runs to compare them.",
+        ):
+            navigation.go_to_comparison(selected)
+        if selected:
+            st.button("Clear selection", key="runs_clear", type="tertiary", on_click=_clear)
+
+
+def _table(runs: Sequence[Run]) -> None:
+    shown = [run.run_id for run in runs]
+    st.session_state[_SHOWN] = shown
+    rows = positions(shown, st.session_state[_SELECTED])
+    before = st.session_state.get(_TABLE)
+    if before is not None and sorted(before["selection"]["rows"]) != rows:
+        # New runs stand above those that were ticked: the ticks move down with them.
+        st.session_state[_TABLE] = {"selection": {"rows": rows}}
+    st.dataframe(
+        _frame(runs),
+        key=_TABLE,
+        hide_index=True,
+        on_select=_select,
+        selection_mode="multi-row",
+        selection_default=None if before is not None else {"selection": {"rows": rows}},
+        column_config=_columns(),
+        row_height=_ROW_HEIGHT,
+        height="content" if len(runs) <= _TALLEST else (_TALLEST + 1) * _ROW_HEIGHT,
+        placeholder="",
+        alt="Runs, newest first",
+    )
+
+
+def _costs(runs: Sequence[Run]) -> None:
+    """Below the table: what the runs that match have cost, by month and pipeline; nothing without a price."""
+    sums = costs_by_month(runs)
+    if not sums:
+        return
+    rows = [
+        (
+            each.month, each.pipeline, f"{each.runs:,}", duration(each.seconds), money(each.cost, each.currency),
+            "" if each.idle_cost is None else money(each.idle_cost, each.currency),
+        )
+        for each in sums
+    ]  # fmt: skip
+    with st.expander("Cost by month and pipeline", key="runs_costs", icon=":material/payments:"):
+        columns = ("month", "pipeline", "runs", "time", "cost", "of it idle")
+        st.html(table(columns, rows, "Cost by month and pipeline", numeric=range(2, 6)))
+        count_line(
+            "Idle is the time in which the machine's GPUs, or without any its cores, had nothing to do."
+            " Runs without a price are left out."
+        )
+
+
+def _select() -> None:
+    rows = st.session_state[_TABLE]["selection"]["rows"]
+    st.session_state[_SELECTED] = reselected(st.session_state[_SHOWN], rows, st.session_state[_SELECTED])
+
+
+def _clear() -> None:
+    st.session_state[_SELECTED] = []
+    st.session_state[_TABLE] = {"selection": {"rows": []}}
+
+
+def _more() -> None:
+    st.session_state[_MOST] += PAGE
+
+
+def _open() -> None:
+    click = st.session_state[_OPEN]
+    shown = st.session_state[_SHOWN]
+    # By its label: the row may have moved since the page was drawn.
+    at = click["row"] if click["row"] < len(shown) and short_id(shown[click["row"]]) == click["label"] else None
+    found = shown[at] if at is not None else next((r for r in shown if short_id(r) == click["label"]), None)
+    if found:
+        st.session_state[_OPENED] = found
+
+
+def _frame(runs: Sequence[Run]) -> Any:
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "run": [short_id(run.run_id) for run in runs],
+            "state": [[run.state] for run in runs],
+            "pipeline": [safe(run.pipeline) for run in runs],
+            "result": [_result(run) for run in runs],
+            "started": [moment(run.started or run.created) for run in runs],
+            "duration": [duration(run.seconds) if run.seconds is not None else "" for run in runs],
+            "profile": [safe(run.profile) for run in runs],
+            "attempt": [run.attempt for run in runs],
+        }
+    )
+    if any(trial_of(run) for run in runs):
+        frame.insert(3, "sweep", [trial_of(run) for run in runs])
+    if any(run.cost is not None for run in runs):
+        frame["cost"] = ["" if run.cost is None else money(run.cost, run.currency) for run in runs]
+    return frame
+
+
+def _result(run: Run) -> str:
+    known = _results.known(run)
+    if known is None:
+        tasks = studio().store.tasks(run.run_id)
+        known = result_of(run, named(tasks, document_of(run)) if run.state == "failed" else tasks)
+        _results.keep(run, known)
+    return known
+
+
+def _columns() -> dict[str, Any]:
+    config = st.column_config
+    colours = tints(current_mode())
+    return {
+        "run": config.ButtonColumn("Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=95),
+        "state": config.MultiselectColumn("State", options=list(STATES), color=[colours[s] for s in STATES], width=100),
+        "pipeline": config.TextColumn("Pipeline", width="medium"),
+        "sweep": config.TextColumn("Sweep", width=120),
+        "result": config.TextColumn("Result", width="large"),
+        "started": config.TextColumn("Started", width=150),
+        "duration": config.TextColumn("Duration", width=90, alignment="right"),
+        "profile": config.TextColumn("Profile", width=80),
+        "attempt": config.NumberColumn("Attempt", width=70),
+        "cost": config.TextColumn("Cost", width=90, alignment="right"),
+    }

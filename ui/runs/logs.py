@@ -1,14 +1,21 @@
-"""The logs of a run as lines with a level: read once, followed, searched. No Streamlit here."""
+"""The logs of a run as lines with a level: followed, searched, and the tab that shows them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine.cli.wording import safe_log_line
+import streamlit as st
+
+from engine.history.details import Details
+from engine.store.runs import Run, Task
+from engine.text import safe_log_line
+from ui.runs.feed import kept_by_tab
+from ui.shell.blocks import Html, count_line, notice, search_box, tag
+from ui.studio_context import studio
 
 Level = Literal["output", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("output", "info", "warning", "error")
@@ -19,6 +26,10 @@ _MOST_AT_ONCE = 8 << 20
 MOST_LINES = 50_000
 """Kept of all logs of a run together."""
 _LONGEST_LINE = 2_000
+_MOST_BOOKS = 3
+_SHOWN = 500
+_HEIGHT = 520
+_LEVELS: dict[str, Level] = {"All": "output", "Messages": "info", "Warnings": "warning", "Errors": "error"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,7 @@ class Tail:
         return [line.decode(errors="replace") for line in whole]
 
     def unfinished(self) -> str:
-        """What stands behind the last end of line."""
+        """The bytes after the last end of line, as text."""
         return self._rest.decode(errors="replace")
 
 
@@ -87,7 +98,7 @@ class LogBook:
         return found
 
     def finish(self) -> None:
-        """The run has ended: what stands without an end of line is a line too."""
+        """The run has ended: text without an end of line is a line too."""
         for node, tail in self._tails.items():
             if rest := tail.unfinished():
                 self.kept.append(parse(node, rest))
@@ -101,7 +112,7 @@ class LogBook:
 
 
 def parse(node: str, text: str) -> Line:
-    """A line as it stands in a node's log. Messages begin with their level, all else is output."""
+    """A line of a node's log. Messages begin with their level, all else is output."""
     shown = safe_log_line(text)
     if len(shown) > _LONGEST_LINE:
         shown = shown[: _LONGEST_LINE - 1] + "…"
@@ -140,3 +151,86 @@ def as_text(lines: Sequence[Line]) -> str:
         level = "" if line.level == "output" else f"{line.level}: "
         out.append(f"{line.node or 'run'} | {level}{line.text}\n")
     return "".join(out)
+
+
+def logs_of(run: Run, tasks: Sequence[Task]) -> LogBook:
+    """The run's logs, up to date; this browser tab keeps them."""
+    book = kept_by_tab("run_logs", run.run_id, LogBook, _MOST_BOOKS)
+    workspace = studio().workspace
+    begun = sorted(tasks, key=lambda t: (t.started is None, t.started or 0.0, t.position))
+    own = workspace.run_folder(run.run_id) / "supervisor.log"
+    book.read([*((t.node, workspace.log_file(run.run_id, t.node)) for t in begun), ("", own)])
+    if not run.active:
+        book.finish()
+    return book
+
+
+def show(details: Details) -> None:
+    """Draw the tab."""
+    book = logs_of(details.run, details.tasks)
+    names = details.names
+    with st.container(key="logs_bar", horizontal=True, vertical_alignment="center"):
+        nodes = ["", *(t.node for t in details.tasks)]
+        node = st.selectbox(
+            "Node",
+            nodes,
+            key="log_node",
+            format_func=lambda n: names.get(n, str(n)) if n else "All nodes",
+            label_visibility="collapsed",
+            width=240,
+            persist_state="page",
+        )
+        search = search_box("Search the log", key="log_search", placeholder="Search", width=260, persist_state="page")
+        level = st.segmented_control(
+            "Level",
+            list(_LEVELS),
+            default="All",
+            key="log_level",
+            required=True,
+            label_visibility="collapsed",
+            persist_state="page",
+        )
+        least = _LEVELS[level or "All"]
+
+        def wanted() -> Iterator[Line]:
+            return matching(book.kept, node=node or None, search=search, least=least)
+
+        lines, total = newest(wanted(), _SHOWN)
+        count = f"newest {len(lines):,} of {total:,} lines" if total > len(lines) else f"{total:,} lines"
+        count += ", the beginning is left out" if book.cut else ""
+        count_line(count)
+        st.download_button(
+            "Download",
+            data=lambda: as_text(list(wanted())),
+            file_name=f"{details.run.run_id}{'-' + node if node else ''}.log",
+            mime="text/plain",
+            key="log_download",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    if not lines:
+        st.html(notice("info", "No line matches." if book.kept else "Nothing was written yet."))
+        return
+    draw_lines(lines, key="log_lines", height=_HEIGHT, names=None if node else names)
+
+
+def draw_lines(lines: Sequence[Line], *, key: str, height: int, names: Mapping[str, str] | None = None) -> None:
+    """The lines in a frame of `height` pixels that stays at its end while lines come in.
+
+    With `names` of nodes, each line begins with its node's.
+    """
+    with st.container(key=key, height=height, autoscroll=True):
+        st.html(log_block(lines, names))
+
+
+def log_block(lines: Sequence[Line], names: Mapping[str, str] | None = None) -> Html:
+    """The lines as text, each in the colour of its level."""
+    written = [_line(line, names) for line in lines]
+    # With a place in the tab order, the frame around it can be scrolled by the keyboard.
+    return tag("div", *written, class_="vf-log", role="log", aria_label="Log", tabindex=0)
+
+
+def _line(line: Line, names: Mapping[str, str] | None) -> Html:
+    name = names.get(line.node, line.node) or "run" if names is not None else None
+    node = tag("span", name, class_="vf-log-node", title=name) if name is not None else None
+    return tag("div", node, tag("span", line.text, class_="vf-log-text"), class_=f"vf-log-{line.level}")

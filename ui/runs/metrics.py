@@ -1,24 +1,26 @@
-"""Training curves: which metrics share a chart, and their points. Pure."""
+"""Training curves of a run: which metrics share a chart, how they are drawn, and the tab with all of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from engine.cli.wording import safe
-from ui.runs.series import MOST_POINTS, Series, thinned
+import streamlit as st
 
-_PREFIXES = ("val_", "validation_", "train_", "test_")
-_PER_STEP = "step_"
+from engine.history.details import Details, short_id
+from engine.store.runs import Run
+from engine.text import moment, safe
+from engine.wording import PER_STEP, SECONDS, SECONDS_TITLE, figure_name
+from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves, draw_stack
+from ui.runs.feed import Series, feed_of
+from ui.shell.blocks import notice, plain, tag
+from ui.studio_context import studio
 
-
-@dataclass(frozen=True)
-class Line:
-    """One curve. `label` stands in the legend."""
-
-    label: str
-    series: Series
+_SETS = {"val_": "validation", "validation_": "validation", "test_": "test", "train_": "training"}
+_OTHERS = 50
+"""Earlier runs that can be laid over."""
+_MOST_OVER = 4
+_SMOOTHEST = 0.95
 
 
 @dataclass(frozen=True)
@@ -28,31 +30,81 @@ class Family:
     name: str
     axis: str
     lines: tuple[Line, ...]
+    stacked: bool = False
+    """Parts of a whole, one on top of the other."""
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return self.name if self.stacked else figure_name(self.name)
 
     @property
     def may_be_logarithmic(self) -> bool:
-        """Whether a logarithmic scale makes sense: a loss, with values above zero."""
-        return "loss" in self.name and any(v > 0 for line in self.lines for v in line.series.values)
+        """Whether a logarithmic scale makes sense for it."""
+        return may_be_logarithmic(self.name, self.lines)
+
+
+def may_be_logarithmic(name: str, lines: Iterable[Line]) -> bool:
+    """Whether a logarithmic scale makes sense for a metric: a loss, with values above zero."""
+    return "loss" in name and any(v > 0 for line in lines for v in line.series.values)
 
 
 def family_name(metric: str) -> str:
     """`val_loss` and `loss` belong to `loss`; `step_loss` counts other steps and is a family of its own."""
-    for prefix in _PREFIXES:
+    for prefix in _SETS:
         if metric.startswith(prefix) and len(metric) > len(prefix):
             return metric[len(prefix) :]
     return metric
 
 
+def measured_on(metric: str) -> str:
+    """On which volumes a metric was measured: "validation" of `val_loss`, "training" of `loss`."""
+    found = next((words for p, words in _SETS.items() if metric.startswith(p) and len(metric) > len(p)), "")
+    return found or "training"
+
+
 def families(metrics: Mapping[tuple[str, str], Series], titles: Mapping[str, str]) -> list[Family]:
-    """The charts of a run, from its metrics by node and name: epochs first, then steps, A to Z."""
-    names = {name for _, name in metrics}
+    """The charts of a run, from its metrics by node and name: epochs first, then steps, A to Z.
+
+    The parts of an epoch's time make one chart. A line is called by the volumes that it was measured on.
+    """
     several = len({node for node, _ in metrics}) > 1
-    grouped: dict[str, list[Line]] = {}
+    grouped: dict[str, list[tuple[str, str, Series]]] = {}
     for (node, name), series in sorted(metrics.items(), key=lambda item: (item[0][1], item[0][0])):
-        label = f"{titles.get(node, node)}: {name}" if several else name
-        grouped.setdefault(family_name(name), []).append(Line(safe(label), series))
-    out = [Family(name, axis_of(name, names), tuple(lines)) for name, lines in grouped.items()]
-    return sorted(out, key=lambda f: chart_order(f.name, names))
+        family = SECONDS_TITLE if name.startswith(SECONDS) else family_name(name)
+        grouped.setdefault(family, []).append((node, name, series))
+    out = []
+    for family, members in grouped.items():
+        stacked = family == SECONDS_TITLE
+        sets = {measured_on(name) for _, name, _ in members}
+        lines = []
+        for node, name, series in members:
+            if stacked:
+                label = name.removeprefix(SECONDS).replace("_", " ")
+            elif sets == {"training"} and not any(n == f"val_{family}" for _, n in metrics):
+                label = figure_name(name)  # nothing is held against it: a rate, a norm
+            else:
+                label = measured_on(name)
+            lines.append(Line(safe(f"{titles.get(node, node)}: {label}" if several else label), series))
+        axis = "epoch" if stacked or _counts_epochs(family, members, metrics) else "step"
+        out.append(Family(family, axis, tuple(lines), stacked))
+    return sorted(out, key=lambda f: (f.axis != "epoch", f.stacked, "loss" not in f.name, f.name))
+
+
+def _counts_epochs(
+    family: str, members: Sequence[tuple[str, str, Series]], metrics: Mapping[tuple[str, str], Series]
+) -> bool:
+    """Where figures of single steps are reported too, what has no more steps than an epoch's figure is of epochs."""
+    if axis_of(family, {name for _, name in metrics}) == "epoch":
+        return True
+    if family.startswith(PER_STEP):
+        return False
+    for node, _, series in members:
+        names = [name for other, name in metrics if other == node]
+        epochs = [metrics[node, name] for name in names if f"{PER_STEP}{name}" in names]
+        if not epochs or not set(series.steps) <= {step for each in epochs for step in each.steps}:
+            return False
+    return True
 
 
 def chart_order(metric: str, names: Iterable[str]) -> tuple[object, ...]:
@@ -62,22 +114,88 @@ def chart_order(metric: str, names: Iterable[str]) -> tuple[object, ...]:
 
 
 def axis_of(family: str, names: Iterable[str]) -> str:
-    """What a family's steps count: where figures of single steps are told too, the others are epochs'."""
+    """What a family's steps count, as far as names say: where figures of single steps are reported too, those of the
+    same name and those of a validation are epochs'."""
     known = set(names)
-    if family.startswith(_PER_STEP):
+    if family.startswith(PER_STEP):
         return "step"
-    return "epoch" if f"{_PER_STEP}{family}" in known else "step"
+    steps = any(name.startswith(PER_STEP) for name in known)
+    validated = steps and any(f"{prefix}{family}" in known for prefix in _SETS)
+    return "epoch" if validated or f"{PER_STEP}{family}" in known or family.startswith("epoch_") else "step"
 
 
-def points(lines: Iterable[Line], *, positive: bool = False, most: int = MOST_POINTS) -> list[dict[str, object]]:
-    """The points to draw as records of step, value and line.
-
-    A value that is not finite, or with `positive` (for a logarithmic scale) not above zero, is a gap.
-    """
-    out: list[dict[str, object]] = []
-    for line in lines:
-        steps, values = thinned(line.series.steps, line.series.values, most)
-        for step, value in zip(steps, values, strict=True):
-            drawn = math.isfinite(value) and (value > 0 or not positive)
-            out.append({"step": step, "value": value if drawn else None, "line": line.label})
+def laid_over(found: Sequence[Family], others: Mapping[str, Sequence[Family]]) -> list[Family]:
+    """The charts with the lines of other runs, which are dashed; `others` by the label of the run."""
+    out = []
+    for family in found:
+        lines = list(family.lines)
+        for label, theirs in others.items():
+            same = next((f for f in theirs if f.name == family.name), None)
+            lines += [Line(f"{label}: {line.label}", line.series, dashed=True) for line in same.lines] if same else []
+        out.append(family if family.stacked else replace(family, lines=tuple(lines)))
     return out
+
+
+def draw_family(family: Family, *, key: str, logarithmic: bool = False, smoothing: float = 0.0) -> None:
+    """Draw the chart of a family."""
+    if family.stacked:
+        draw_stack(family.title, family.lines, family.axis, key=key, unit="s")
+        return
+    log = logarithmic and family.may_be_logarithmic
+    sets = {line.label for line in family.lines}
+    # Without a legend, the title says on which volumes it was measured.
+    unit = next(iter(sets)) if len(sets) == 1 and sets <= set(_SETS.values()) else ""
+    # What one looks at by epochs is few points, each of which counts.
+    even = smoothing if family.axis == "step" or max(len(line.series) for line in family.lines) > 10 else 0.0
+    draw_curves(family.title, family.lines, family.axis, key=key, unit=unit, logarithmic=log, smoothing=even)
+
+
+def show(details: Details) -> None:
+    """Draw the tab."""
+    found = families(feed_of(details.run.run_id).metrics, details.titles)
+    if not found:
+        coming = "They appear here as soon as a node reports some."
+        st.html(notice("info", "This run has no metrics.", coming if details.run.active else None))
+        return
+    with st.container(key="metric_bar", horizontal=True, vertical_alignment="center", gap="medium"):
+        logarithmic = False
+        if any(family.may_be_logarithmic for family in found):
+            logarithmic = st.toggle("Logarithmic loss", key="log_loss", bind="query-params")
+        smoothing = st.slider(
+            "Smoothing",
+            0.0,
+            _SMOOTHEST,
+            0.0,
+            0.05,
+            key="smoothing",
+            width=220,
+            help="The values themselves stay faint.",
+        )
+        found = _with_others(details, found)
+    st.html(tag("p", "Shift and the wheel zoom, dragging moves, a double click goes back.", class_="vf-muted vf-small"))
+    with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="metric_charts") as grid:
+        for family in found:
+            with grid.cell():
+                draw_family(family, key=f"metric-{family.name}", logarithmic=logarithmic, smoothing=smoothing)
+
+
+def _with_others(details: Details, found: Sequence[Family]) -> list[Family]:
+    """Ask for runs to lay over these charts."""
+    runs = {r.run_id: r for r in studio().store.runs(_OTHERS, details.run.pipeline) if r.run_id != details.run.run_id}
+    if not runs:
+        return list(found)
+    chosen = st.multiselect(
+        "Compare with",
+        list(runs),
+        key=f"over-{details.run.run_id}",
+        format_func=lambda run_id: _label(runs[run_id]),
+        max_selections=_MOST_OVER,
+        placeholder="Lay other runs over these",
+        width=360,
+    )
+    others = {short_id(i): families(feed_of(i).metrics, details.titles) for i in chosen}
+    return laid_over(found, others)
+
+
+def _label(run: Run) -> str:
+    return plain(f"{short_id(run.run_id)}, {run.state}, {moment(run.started or run.created)}")

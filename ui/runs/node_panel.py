@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import streamlit as st
 
-from engine.cli.telling import advance, failure_line
-from engine.cli.wording import duration, moment
-from engine.runs import Task
-from ui.runs.details import Details, fact_text, output_rows, parameter_rows
-from ui.runs.graph import LEFT_OUT
-from ui.runs.log_view import draw_lines
-from ui.runs.logs import matching, newest
-from ui.runs.watching import feed_of, logs_of
+from engine.declare.events import Progress
+from engine.history.details import LEFT_OUT, Details, fact_text, failure_of, output_rows, parameter_rows
+from engine.store.runs import Task
+from engine.text import duration, moment, plural
+from engine.wording import advance
+from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture
+from ui.runs.feed import feed_of
+from ui.runs.logs import draw_lines, logs_of, matching, newest
 from ui.shell.blocks import Html, chip, facts, heading, notice, table, tag, text
+from ui.studio_context import Studio, studio
 
 _LOG_LINES = 200
+_defaults: dict[tuple[Path, str, int], dict[str, Any]] = {}
+"""By workspace, node type and version: collecting the catalogue takes too long for each second of a live run."""
 
 
 def show(details: Details, node: str) -> None:
@@ -27,7 +34,7 @@ def show(details: Details, node: str) -> None:
             "div",
             tag("h2", text(title), title=title),
             chip(state),
-            tag("span", task.node_type if task else "", class_="vf-id"),
+            tag("span", f"{task.node_type} · {node}" if task else node, class_="vf-id"),
             class_="vf-title",
         )
     )
@@ -35,11 +42,10 @@ def show(details: Details, node: str) -> None:
     if task is None:
         st.html(notice("info", "This run was not asked for this node."))
     elif task.state == "failed":
-        told = dict(task.failure or {"message": task.reason})
-        hint = str(told.pop("hint", ""))
-        st.html(notice("error", text(failure_line(node, told)), text(hint) if hint else None))
+        message, hint = failure_of(task, title)
+        st.html(notice("error", text(message), text(hint) if hint else None))
     if task is not None and task.progress is not None and task.state == "running":
-        st.html(_progress(task))
+        st.html(progress_block(task.progress))
     left, right = st.columns([3, 2], gap="medium")
     with left:
         _made(details, node, task)
@@ -51,26 +57,48 @@ def show(details: Details, node: str) -> None:
 def _made(details: Details, node: str, task: Task | None) -> None:
     if task is not None and task.outputs:
         st.html(heading("Outputs"))
-        st.html(table(("port", "kind", "figures", "lies at"), output_rows(task.outputs), "Outputs", narrow=(0, 1)))
-    if noted := feed_of(details.run.run_id).facts.get(node):
+        st.html(table(("port", "kind", "holds", "place"), output_rows(task.outputs), "Outputs", narrow=(0, 1)))
+    feed = feed_of(details.run.run_id)
+    if noted := feed.facts.get(node):
         st.html(heading("Figures"))
         st.html(table(("name", "value"), [(k, fact_text(v)) for k, v in sorted(noted.items())], "Figures", narrow=(0,)))
-    if kept := feed_of(details.run.run_id).artifacts.get(node):
+    if kept := each_once(feed.artifacts.get(node, ())):
         st.html(heading("Files"))
-        st.html(table(("name", "role", "lies at"), [(a.name, a.role, a.path) for a in kept], "Files", narrow=(0, 1)))
+        for artifact in kept:
+            if is_picture(artifact):
+                draw_picture(artifact, artifact.name, f"node-{node}")
+        for artifact in kept:
+            if not is_picture(artifact):
+                draw_file(artifact, "", f"node-{node}")
 
 
 def _parameters(details: Details, node: str) -> None:
-    drawn = details.drawn(node)
-    rows = parameter_rows(details, node)
+    rows = parameter_rows(details, node, defaults_of(studio(), details, node))
     st.html(heading("Parameters"))
     if not rows:
         st.html(tag("p", "This node has none.", class_="vf-muted"))
         return
-    own = set(drawn.params) if drawn else set()
-    quiet = tag("span", "default", class_="vf-muted")
-    marked = [(name, value, None if name in own else quiet) for name, value in rows]
-    st.html(table(("name", "value", ""), marked, "Parameters", narrow=(0,)))
+    own = [(row.name, row.value) for row in rows if not row.default]
+    usual = [(row.name, row.value) for row in rows if row.default]
+    if own:
+        st.html(table(("name", "value"), own, "Parameters", narrow=(0,)))
+    else:
+        st.html(tag("p", "All have their default values.", class_="vf-muted"))
+    if usual:
+        with st.expander(f"{plural(len(usual), 'parameters')} at the default", key=f"defaults-{node}"):
+            st.html(table(("name", "value"), usual, "Parameters at the default", narrow=(0,)))
+
+
+def defaults_of(studio: Studio, details: Details, node: str) -> Mapping[str, Any]:
+    """The default values that the node's type declares, by parameter; none of a type that is not known here."""
+    task, planned = details.task(node), details.planned(node)
+    if task is None:
+        return {}
+    key = studio.workspace.root, task.node_type, planned.version if planned is not None else 0
+    if key not in _defaults:
+        declared = studio.make_catalog(studio.workspace).find(task.node_type, key[2] or None)
+        _defaults[key] = {p.name: p.default for p in declared.parameters if not p.required} if declared else {}
+    return _defaults[key]
 
 
 def _facts(details: Details, node: str, task: Task | None) -> list[tuple[str, str | Html]]:
@@ -95,18 +123,28 @@ def _facts(details: Details, node: str, task: Task | None) -> list[tuple[str, st
     return out
 
 
-def _progress(task: Task) -> Html:
-    assert task.progress is not None
-    share = min(1.0, task.progress.done / task.progress.total) if task.progress.total else 0.0
-    bar = tag("div", tag("div", "", style=f"width: {100 * share:.1f}%"), class_="vf-progress")
-    return tag("div", bar if task.progress.total else None, tag("span", advance(task.progress), class_="vf-muted"))
+def progress_block(progress: Progress) -> Html:
+    """How far the whole of a task is, as on its card: a bar with the share, then phase, pace and the time left."""
+    share = progress.whole
+    words = tag("span", advance(progress), class_="vf-muted")
+    if share is None:
+        return tag("div", words)
+    percent = f"{100 * share:.0f}%"
+    bar = tag(
+        "div",
+        tag("div", "", style=f"width: {100 * share:.1f}%"),
+        class_="vf-progress",
+        role="progressbar",
+        aria_label="Progress",
+        aria_valuenow=f"{100 * share:.0f}",
+    )
+    return tag("div", bar, tag("span", f"{percent} of the whole, ", class_="vf-progress-share"), words)
 
 
 def _log(details: Details, node: str) -> None:
-    book = logs_of(details.run, list(details.tasks))
+    book = logs_of(details.run, details.tasks)
     lines, total = newest(matching(book.kept, node=node), _LOG_LINES)
-    told = f"Log, the newest {len(lines):,} of {total:,} lines" if total > len(lines) else "Log"
-    st.html(heading(told))
+    st.html(heading(f"Log, the newest {len(lines):,} of {total:,} lines" if total > len(lines) else "Log"))
     if lines:
         draw_lines(lines, key="node_log", height=240)
     else:

@@ -1,33 +1,25 @@
-"""The page of one run: what stands at its top, and which part of it is open."""
+"""The page of one run: its header, and the tab that is open."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 
 import streamlit as st
 
-from engine.cli.telling import summary
-from engine.cli.wording import duration, moment, money, number
 from engine.errors import UsageError
-from engine.runs import Run, Task
-from ui.runs import actions, graph_tab, logs_tab, metrics_tab, pipeline_tab, system_tab, timeline_tab
-from ui.runs.details import Details, failure_lines, read_details
-from ui.runs.history import short_id
+from engine.history.details import Details, document_of, failure_lines, named, read_details, short_id
+from engine.store.runs import Run, Task
+from engine.text import duration, moment
+from engine.wording import cost_text, summary
+from ui.runs import actions
 from ui.shell import navigation
-from ui.shell.blocks import chip, facts, notice, tag, text
-from ui.shell.style import follow_mode
-from ui.shell.text import shortened
+from ui.shell.blocks import chip, facts, notice, shortened, skeleton, tag, text
+from ui.shell.theme import follow_mode
 from ui.studio_context import studio
 
 TICK_S = 1.0
-TABS: dict[str, Callable[[Details], None]] = {
-    "Graph": graph_tab.show,
-    "Timeline": timeline_tab.show,
-    "Metrics": metrics_tab.show,
-    "System": system_tab.show,
-    "Logs": logs_tab.show,
-    "Pipeline": pipeline_tab.show,
-}
 
 
 def show() -> None:
@@ -53,13 +45,21 @@ def _parts(run_id: str, every: float | None) -> None:
     # A fragment, so that the answer to a click comes at once: Streamlit's tabs take the answer for the person's
     # newest choice, and a second click before it would be lost.
     tabs = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, TABS.values(), strict=True):
+    for tab, module in zip(tabs, TABS.values(), strict=True):
         with tab:
             if tab.open:
-                st.fragment(_part, run_every=every)(run_id, draw)
+                st.fragment(_part, run_every=every)(run_id, module)
 
 
-def _part(run_id: str, draw: Callable[[Details], None]) -> None:
+def _part(run_id: str, module: str) -> None:
+    name = f"ui.runs.{module}"
+    # Always there: what follows it must not move when it goes.
+    place = st.empty()
+    if name not in sys.modules:
+        place.html(skeleton())
+        importlib.import_module(name)
+        place.empty()
+    draw: Callable[[Details], None] = sys.modules[name].show
     draw(read_details(studio().workspace, studio().store, run_id))
 
 
@@ -84,13 +84,14 @@ def _header(run_id: str, version: tuple[object, ...]) -> None:
         tag(
             "div",
             tag("h1", text(run.pipeline), title=run.pipeline),
-            chip("cancelling" if run.cancel and run.active else run.state),
+            chip("cancelling" if run.cancel and run.active and run.state != "stuck" else run.state),
             tag("span", run.run_id, class_="vf-id"),
             class_="vf-title",
         )
     )
     st.html(facts(_facts(run, tasks)))
-    for message, hint in failure_lines(run, tasks):
+    failed = [task for task in tasks if task.state == "failed"]
+    for message, hint in failure_lines(run, named(failed, document_of(run)) if failed else []):
         st.html(notice("error", text(message), text(hint) if hint else None))
 
 
@@ -100,13 +101,25 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
         ("Duration", duration(run.seconds) if run.seconds is not None else ""),
         ("Profile", run.profile),
         ("Attempt", str(run.attempt)),
-        ("Tasks", summary(run, tasks).partition(": ")[2]),
+        ("Nodes", summary(run, tasks).partition(": ")[2]),
     ]
     if (backend := run.options.get("backend", "embedded")) != "embedded":
         out.insert(3, ("Backend", str(backend)))
-    if run.cost is not None:
-        out.append(("Cost", f"{money(run.cost)} at {number(run.options['price_per_hour'])} an hour"))
+    if cost := cost_text(run):
+        out.append(("Cost", cost))
     parts = [f"{name} {run.options[name]}" for name in ("start", "end") if run.options.get(name)]
     if parts:
         out.append(("Part", ", ".join(parts).replace("start", "from").replace("end", "to")))
     return out
+
+
+TABS: dict[str, str] = {
+    "Overview": "overview",
+    "Graph": "graph",
+    "Timeline": "timeline",
+    "Metrics": "metrics",
+    "Monitor": "monitor",
+    "Logs": "logs",
+    "Pipeline": "document",
+}
+"""The module in this folder that draws each tab. Imported when it is first opened: charts alone take a second."""

@@ -1,4 +1,4 @@
-"""The machine while a run was at work: charts of CPU, memory, disk, network and GPUs from its samples. Pure."""
+"""The machine while a run was at work: charts of CPU, memory, disk, network and GPUs from its samples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ui.runs.metrics import Line
-from ui.runs.series import Series
+import streamlit as st
+
+from engine.history.details import Details
+from ui.runs.charts import MIN_CHART_WIDTH, Bounds, Line, draw_curves
+from ui.runs.feed import Series, feed_of
+from ui.runs.timeline import time_unit
+from ui.shell.blocks import notice
 
 _GPU = re.compile(r"gpu_(\d+)_(\w+)")
 _GAP_S = 60.0
@@ -21,6 +26,12 @@ class Chart:
     title: str
     unit: str
     lines: tuple[Line, ...]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of the axis of values: from zero, so that a small change looks small; a share of the machine ends at 100."""
+        shares = self.unit == "%" and not any(value > 100 for line in self.lines for value in line.series.values)
+        return (0, 100 if shares else None)
 
 
 _PLAIN = (
@@ -101,3 +112,21 @@ def _with_gaps(series: Series, start: float) -> Series:
             out.add((time + series.steps[i - 1]) / 2 - start, float("nan"))
         out.add(time - start, value)
     return out
+
+
+def show(details: Details) -> None:
+    """Draw the tab."""
+    run = details.run
+    system, start = feed_of(run.run_id).system, run.started or run.created
+    unit, second = time_unit(lasted(system, start))
+    charts = system_charts(system, start, second)
+    if not charts:
+        coming = "The first one comes with the first node."
+        st.html(notice("info", "There are no samples of the machine.", coming if run.active else None))
+        return
+    with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="system_charts") as grid:
+        for chart in charts:
+            with grid.cell():
+                key = f"system-{chart.title}"
+                axis = f"{unit} since the run began"
+                draw_curves(chart.title, chart.lines, axis, key=key, unit=chart.unit, bounds=chart.bounds)

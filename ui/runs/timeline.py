@@ -1,13 +1,20 @@
-"""When each task waited and ran: the bars of the timeline. Pure."""
+"""When each task of a run waited and ran: the bars of the timeline, and its tab."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.cli.wording import duration, safe
-from engine.runs import Run, Task
-from ui.runs.feed import Move
+import streamlit as st
+
+from engine.history.details import Details
+from engine.store.runs import Run, Task
+from engine.text import duration
+from ui.runs.charts import timeline
+from ui.runs.feed import Move, feed_of
+from ui.shell.blocks import notice, shortened
+from ui.shell.theme import current_mode
 
 _OPEN = ("waiting", "running")
 _ENDS = ("done", "failed", "cancelled")
@@ -27,6 +34,7 @@ class Bar:
 
     @property
     def seconds(self) -> float:
+        """How long it took."""
         return self.end - self.start
 
 
@@ -48,9 +56,7 @@ def bars(run: Run, tasks: Sequence[Task], moves: Iterable[Move], now: float) -> 
 
 def row_title(row: int, task: Task) -> str:
     """The name of a row: short, and different from all others."""
-    title = safe(task.title or task.node)
-    title = title if len(title) <= 32 else title[:31] + "…"
-    return f"{row + 1}. {title}"
+    return f"{row + 1}. {shortened(task.title or task.node, 32)}"
 
 
 def _stretches(moves: Sequence[Move], until: float, *, active: bool) -> list[tuple[str, float, float, int]]:
@@ -80,7 +86,7 @@ def _outcome(since: Move, move: Move) -> tuple[str, float]:
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
-    """In what to tell a stretch of time on an axis, and how many seconds that is."""
+    """The unit for a stretch of time on an axis, and how many seconds it has."""
     for name, length in (("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 3 * length:
             return name, length
@@ -101,3 +107,19 @@ def records(found: Iterable[Bar], second: float = 1.0) -> list[dict[str, object]
         }
         for bar in found
     ]
+
+
+def show(details: Details) -> None:
+    """Draw the tab."""
+    import pandas as pd
+
+    tasks = list(details.tasks)
+    found = bars(details.run, tasks, feed_of(details.run.run_id).moves, time.time())
+    if not found:
+        st.html(notice("info", "No node has begun."))
+        return
+    rows = [row_title(i, task) for i, task in enumerate(tasks)]
+    unit, second = time_unit(max(bar.end for bar in found))
+    states = list(dict.fromkeys(bar.state for bar in found))
+    data = pd.DataFrame(records(found, second))
+    st.vega_lite_chart(data, timeline(rows, states, unit, current_mode()), key="timeline", alt="When each node ran")

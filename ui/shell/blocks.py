@@ -1,14 +1,24 @@
-"""Small pieces of HTML for `st.html`.
+"""Small pieces of a page: HTML for `st.html`, plain text where Streamlit would read Markdown, a search box, errors.
 
-Every text that is not `Html` already is escaped, so nothing that a person typed is markup.
+Every text that is not `Html` already is escaped, so nothing that a person typed is markup. Labels of widgets, captions
+and tooltips are Markdown to Streamlit: what a person, a file or a library wrote goes through `plain` on its way there.
 """
 
 from __future__ import annotations
 
+import base64
 import html
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from engine.cli.wording import safe
+import streamlit as st
+
+from engine.diagnostics.rule import CheckFailed
+from engine.errors import VoxelflowError
+from engine.text import safe
+
+_MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
 
 
 class Html(str):
@@ -37,7 +47,7 @@ def tag(name: str, *children: Content, **attributes: object) -> Html:
 
 
 def text(value: object, class_: str | None = None) -> Html:
-    """A text from elsewhere: right-to-left letters in it do not turn what stands around it."""
+    """A text from elsewhere: right-to-left letters in it do not turn what is around it."""
     return tag("bdi", str(value), class_=class_)
 
 
@@ -46,9 +56,9 @@ def chip(state: str) -> Html:
     return tag("span", state, class_=f"vf-chip vf-state-{state.replace(' ', '-')}")
 
 
-def heading(told: Content) -> Html:
+def heading(title: Content) -> Html:
     """A small heading above a table or a chart."""
-    return tag("h3", told, class_="vf-heading")
+    return tag("h3", title, class_="vf-heading")
 
 
 def facts(pairs: Iterable[tuple[str, Content]]) -> Html:
@@ -92,3 +102,71 @@ def notice(level: str, title: Content, *lines: Content) -> Html:
     """
     body = [tag("p", title, class_="vf-notice-title")] + [tag("p", line) for line in lines if line]
     return tag("div", *body, class_=f"vf-notice vf-{level}", role="alert" if level == "error" else "status")
+
+
+def svg_image(svg: str, ink: str, label: str, style: str) -> Html:
+    """A picture as an image, which does not take the colour of the page's text (`ink`) by itself; Streamlit lets no SVG
+    stand in HTML. It is decoded at once: one that is drawn anew each second would flicker."""
+    data = base64.b64encode(svg.replace("<svg ", f'<svg color="{ink}" ', 1).encode()).decode()
+    return tag("img", src=f"data:image/svg+xml;base64,{data}", alt=label, decoding="sync", style=style)
+
+
+def skeleton() -> Html:
+    """What stands in the place of what is on its way."""
+    return tag("div", tag("span", ""), tag("span", ""), class_="vf-skeleton", role="status", aria_label="Loading")
+
+
+def show_error(error: VoxelflowError) -> None:
+    """Draw the error with what to do about it; of failed checks, each problem."""
+    st.html(error_block(error))
+
+
+def error_block(error: VoxelflowError) -> Html:
+    """The error as `show_error` draws it."""
+    if not isinstance(error, CheckFailed):
+        where = f"{error.node}: " if error.node else ""
+        return notice("error", text(f"{where}{error.message}"), text(error.hint) if error.hint else None)
+    lines = []
+    for problem in error.diagnostics:
+        field = problem.parameter or problem.port
+        where = f"{problem.node}{'.' + field if field else ''}: " if problem.node else ""
+        message = f"{where}{problem.message}"
+        if problem.hint and not message.endswith((".", "!", "?")):
+            message += "."
+        code = tag("span", f"{problem.severity} {problem.code} ", class_="vf-muted")
+        lines.append(Html(f"{code}{text(message)} {tag('span', problem.hint, class_='vf-muted')}"))
+    return notice("error", text(error.message), *lines)
+
+
+def search_box(label: str, *, key: str, placeholder: str, width: int, **more: Any) -> str:
+    """Draw a search box `width` pixels wide; returns what is typed into it, letter by letter.
+
+    `more` goes to `st.text_input`: where the text is kept.
+    """
+    typed = st.text_input(
+        label,
+        key=key,
+        type="search",
+        live=True,
+        placeholder=placeholder,
+        label_visibility="collapsed",
+        width=width,
+        **more,
+    )
+    return typed or ""
+
+
+def count_line(count: str) -> None:
+    """Draw `12 of 40 runs`, beside what chooses them."""
+    st.html(tag("p", count, class_="vf-count"), width="content")
+
+
+def plain(text: object, limit: int = 0) -> str:
+    """`text` as Markdown that shows exactly it, on one line; with `limit`, at most so many characters."""
+    return _MARKDOWN.sub(r"\\\1", shortened(text, limit))
+
+
+def shortened(text: object, limit: int = 0) -> str:
+    """`text` on one line, control characters spelled out, cut to `limit` characters if it is longer."""
+    out = safe(str(text))
+    return out if not limit or len(out) <= limit else out[: limit - 1].rstrip() + "…"

@@ -1,90 +1,121 @@
-"""The pages, their addresses, and going from one to another.
+"""The addresses of the pages, and going from one to another.
 
-/                    Build
+/                    Build; Start on the first visit of a workspace without pipelines
+/?pipeline=ID        Build, with that pipeline, or with a copy of the template that is called so
+/start               what was worked on last, templates, volumes to try
 /runs                the history
-/run?run=ID          one run (not in the menu); `node` and `view` may be given too
+/run?run=ID          one run (not in the menu); `view` may be given too
 /compare?runs=A,B    runs side by side
+/lineage             where data comes from; `item` may be given
+/compute             where pipelines can run; `profile` may be given
 
 Addresses are all a page needs: a reload shows the same, and they can be sent to someone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import streamlit as st
 
-from ui.shell.style import apply_style
+from engine.errors import VoxelflowError
+from ui.shell import help
+from ui.shell.blocks import show_error
+from ui.shell.theme import apply_style
 
-_ICON = str(Path(__file__).with_name("icon.svg"))
-
-
-def _build() -> None:
-    from ui.build import page
-
-    page.show()
-
-
-def _runs() -> None:
-    from ui.runs import history_page
-
-    history_page.show()
+PIPELINE = "pipeline"
+"""What in the address of Build names the pipeline."""
+_ENTRY = "entry"
+_LOGO = str(Path(__file__).with_name("logo.svg"))
 
 
-def _run() -> None:
-    from ui.runs import run_page
+class Address(NamedTuple):
+    """A page as the browser knows it. `in_menu` is False for a page whose address says what to show."""
 
-    run_page.show()
-
-
-def _compare() -> None:
-    from ui.runs import compare_page
-
-    compare_page.show()
+    path: str
+    title: str
+    icon: str | None = None
+    in_menu: bool = True
 
 
-def build_page() -> st.Page:
-    return st.Page(_build, title="Build", icon=":material/account_tree:", url_path="build", default=True)
+START = Address("start", "Start", ":material/home:")
+BUILD = Address("build", "Build", ":material/account_tree:")
+RUNS = Address("runs", "Runs", ":material/history:")
+COMPARE = Address("compare", "Compare", ":material/compare_arrows:")
+LINEAGE = Address("lineage", "Lineage", ":material/family_history:")
+COMPUTE = Address("compute", "Compute", ":material/memory:")
+RUN = Address("run", "Run", in_menu=False)
 
 
-def runs_page() -> st.Page:
-    return st.Page(_runs, title="Runs", icon=":material/history:", url_path="runs")
+def _page(address: Address, draw: Callable[[], None] = lambda: None) -> st.Page:
+    # Streamlit identifies pages by their path, so going to one needs no function that draws it.
+    return st.Page(
+        draw,
+        title=address.title,
+        icon=address.icon,
+        url_path=address.path,
+        default=address is BUILD,
+        visibility="visible" if address.in_menu else "hidden",
+    )
 
 
-def run_page() -> st.Page:
-    return st.Page(_run, title="Run", url_path="run", visibility="hidden")
-
-
-def compare_page() -> st.Page:
-    return st.Page(_compare, title="Compare", icon=":material/compare_arrows:", url_path="compare")
+def go_to_start() -> NoReturn:
+    """Go to the page with templates; ends the script's run."""
+    st.switch_page(_page(START))
 
 
 def go_to_build() -> NoReturn:
-    st.switch_page(build_page())
+    """Go to the page with the canvas; ends the script's run."""
+    st.switch_page(_page(BUILD))
 
 
 def go_to_runs() -> NoReturn:
-    st.switch_page(runs_page())
+    """Go to the history; ends the script's run."""
+    st.switch_page(_page(RUNS))
 
 
 def go_to_run(run_id: str) -> NoReturn:
-    st.switch_page(run_page(), query_params={"run": run_id})
+    """Go to the page of one run; ends the script's run."""
+    st.switch_page(_page(RUN), query_params={"run": run_id})
+
+
+def link_to_run(run_id: str, label: str) -> None:
+    """Draw a link to the page of one run; `label` is Markdown."""
+    st.page_link(_page(RUN), label=label, icon=":material/history:", query_params={"run": run_id})
+
+
+def go_to_lineage(item: str) -> NoReturn:
+    """Go to the page of where data comes from, with one item chosen; ends the script's run."""
+    st.switch_page(_page(LINEAGE), query_params={"item": item})
 
 
 def go_to_comparison(run_ids: Sequence[str]) -> NoReturn:
-    st.switch_page(compare_page(), query_params={"runs": ",".join(run_ids)})
+    """Go to the page that puts runs side by side; ends the script's run."""
+    st.switch_page(_page(COMPARE), query_params={"runs": ",".join(run_ids)})
 
 
-def show() -> None:
-    """Draw the navigation and the page that the address names."""
+def show(pages: Mapping[Address, Callable[[], None]]) -> None:
+    """Draw the navigation, and the page that the browser's address names with its function."""
     # Before the navigation, which else takes a page's icon for the tab and fetches it from the internet.
-    st.set_page_config(page_icon=_ICON, layout="wide")
-    page = st.navigation([build_page(), runs_page(), compare_page(), run_page()], position="top")
+    st.set_page_config(page_icon=_LOGO, layout="wide")
+    st.logo(_LOGO, size="small")
+    page = st.navigation([_page(address, draw) for address, draw in pages.items()], position="top")
+    st.session_state.setdefault(_ENTRY, page.url_path)
     set_title(page.title)
     apply_style(full_bleed=page.url_path == "")
-    page.run()
+    try:
+        help.show()
+        page.run()
+    except VoxelflowError as error:  # such as a damaged run store: what to do instead of "Oh no"
+        show_error(error)
+
+
+def entry() -> Address | None:
+    """The page at which this visit began; None for the hidden ones."""
+    found: str = st.session_state[_ENTRY]
+    return next((a for a in (START, BUILD, RUNS, COMPARE, LINEAGE, COMPUTE) if found == _page(a).url_path), None)
 
 
 def set_title(title: str) -> None:

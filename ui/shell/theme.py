@@ -1,15 +1,21 @@
-"""The app's one visual language, as Streamlit options and as colours for what Streamlit does not draw.
+"""The app's theme: Streamlit's options, colours for what Streamlit does not draw, and the one style sheet.
 
 Light and dark follow the person's system. `OPTIONS` goes to Streamlit as options of its start.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Literal
+
+import streamlit as st
+
+from ui.shell.fonts import FAMILY, font_face
 
 Mode = Literal["light", "dark"]
 
-_SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif'
+_SANS = f'"{FAMILY}", system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif'
 _MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace'
 
 SERIES: dict[Mode, list[str]] = {
@@ -82,8 +88,10 @@ STATE_COLOURS: dict[Mode, dict[str, str]] = {
         "queued": "#68727f",
         "failed": "#c8323f",
         "lost": "#8f3a66",
+        "stuck": "#8f3a66",
         "cancelled": "#7d64a8",
         "cancelling": "#7d64a8",
+        "pruned": "#7d64a8",
         "skipped": "#68727f",
         "left out": "#727b87",
     },
@@ -96,8 +104,10 @@ STATE_COLOURS: dict[Mode, dict[str, str]] = {
         "queued": "#8590a0",
         "failed": "#f2777f",
         "lost": "#d987b3",
+        "stuck": "#d987b3",
         "cancelled": "#b49bdc",
         "cancelling": "#b49bdc",
+        "pruned": "#b49bdc",
         "skipped": "#8590a0",
         "left out": "#77818e",
     },
@@ -110,9 +120,61 @@ SURFACE: dict[Mode, dict[str, str]] = {
 }
 """The theme's own surfaces, for what draws itself on a canvas."""
 
+_TINT = 0.16
+_CHECK_S = 2.0
+_CHIPS = "".join(
+    f".vf-state-{name} {{ --vf-chip: var(--vf-state-{name}); }}"
+    for name in (state.replace(" ", "-") for state in STATE_COLOURS["light"])
+)
+
+
+def tints(mode: Mode) -> dict[str, str]:
+    """By state, the ground of its chip, for what draws its words itself: the state's colour, faint."""
+    return {state: _mixed(colour, SURFACE[mode]["background"], _TINT) for state, colour in STATE_COLOURS[mode].items()}
+
+
+def _mixed(colour: str, other: str, share: float) -> str:
+    pairs = [(int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
+
 
 def current_mode() -> Mode:
     """Whether this person's page is light or dark now."""
-    import streamlit as st
-
     return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def apply_style(*, full_bleed: bool = False) -> None:
+    """Put the style sheet into the page. With `full_bleed` the page's content fills the window below the navigation."""
+    st.html(f"<style>{style_sheet(full_bleed=full_bleed)}</style>")
+
+
+def follow_mode() -> None:
+    """Draw the page again once it has turned dark or light.
+
+    Style sheets follow by themselves; charts and graphs are painted in colours that Python chose.
+    """
+    st.fragment(_check_mode, run_every=_CHECK_S)(current_mode())
+
+
+def _check_mode(drawn: Mode) -> None:
+    if current_mode() != drawn:
+        st.rerun()
+
+
+@cache
+def style_sheet(*, full_bleed: bool) -> str:
+    """The sheet's text. Only files and colours of ours are in it."""
+    folder = Path(__file__).parent
+    names = ["style.css", "full_bleed.css"] if full_bleed else ["style.css"]
+    colours = (
+        f":root {{ {variables('light')} }} @media (prefers-color-scheme: dark) {{ :root {{ {variables('dark')} }} }}"
+    )
+    return f"{font_face()} {colours} {_CHIPS}\n" + "".join(
+        (folder / name).read_text(encoding="utf-8") for name in names
+    )
+
+
+def variables(mode: Mode) -> str:
+    """The colours as CSS variables: `--vf-text`, `--vf-state-done`, ..."""
+    colours = {**SURFACE[mode], **{f"state-{s.replace(' ', '-')}": c for s, c in STATE_COLOURS[mode].items()}}
+    return " ".join(f"--vf-{name}: {colour};" for name, colour in colours.items())

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import BarrierTaskContext, InheritableThread
 
-from engine.context import TaskContext
+from engine.declare.context import TaskContext
 from engine.errors import UsageError
 from nodes.training.workers.folder import GroupFolder
-from nodes.training.workers.watcher import watch
+from nodes.training.workers.local import watch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -139,8 +139,8 @@ def _failure_of(context: SparkContext, stage: int) -> str:
     with contextlib.suppress(Exception):  # Spark's own record, which may not be there yet
         java: Any = context._jsc.sc()
         tasks = java.statusStore().taskList(stage, 0, 1000)
-        told = [tasks.apply(i).errorMessage() for i in range(tasks.size())]
-        text = next((error.get() for error in told if error.isDefined() and "cancelled" not in error.get()), "")
+        errors = [tasks.apply(i).errorMessage() for i in range(tasks.size())]
+        text = next((error.get() for error in errors if error.isDefined() and "cancelled" not in error.get()), "")
     return _in_words(text) if text else "a task of the stage was lost"
 
 

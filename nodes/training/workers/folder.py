@@ -1,11 +1,11 @@
-"""A group's folder: how the driver, the watchers and the workers speak. All of them see it.
+"""The folder through which the driver, the watchers and the workers of a group communicate. All of them see it.
 
     job.json          what to do                      driver -> workers
-    cancel, end       wishes, by being there          driver -> worker 0, driver -> watchers
+    cancel, end       requests, by being there        driver -> worker 0, driver -> watchers
     events.jsonl      events of worker 0              worker 0 -> driver
     R.claimed         worker R is started             its Spark task
     R.seat.json       host and process of worker R    its watcher -> driver
-    R.word.json       what worker R came to           worker R -> driver
+    R.word.json       its result, or its failure      its watcher -> driver
     R.end.json        its process has ended           its watcher -> driver
     R.log             its standard output and error
 
@@ -14,20 +14,71 @@ Files but events.jsonl and the logs appear whole.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny
 
-from nodes.training.workers.job import Done, End, Failed, Job, Seat
+from engine.declare.datasets import Dataset, dataset_from_json
+from engine.declare.events import Failure
+from engine.processes.messages import Result, report_from_json
+from engine.storage.files import write_whole
+from nodes.training.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)
-_WORD: TypeAdapter[Done | Failed] = TypeAdapter(Done | Failed)
+
+
+def _dataset(value: Any) -> Any:
+    return dataset_from_json(value) if isinstance(value, dict) else value
+
+
+AnyData = Annotated[SerializeAsAny[Dataset], BeforeValidator(_dataset)]
+"""Any dataset, whole in JSON."""
+
+
+class Job(BaseModel):
+    """One training by a group. The folders and the checkpoint `begin` are seen by every worker."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    node_id: str
+    fingerprint: str
+    out: str
+    shared: str
+    scratch: str
+    data: AnyData
+    validation: AnyData | None
+    test: AnyData | None = None
+    settings: Settings
+    begin: str
+    framework: str = "keras"
+    """Its name in `nodes.training.learner.FRAMEWORKS`."""
+
+
+class Seat(BaseModel):
+    """Where a worker runs."""
+
+    host: str
+    pid: int
+
+
+class Cluster(BaseModel):
+    """What a worker needs to begin: the host:port of all by rank, its cores, and whether its devices are its own."""
+
+    addresses: tuple[str, ...]
+    cores: int
+    own_devices: bool
+
+
+class End(BaseModel):
+    """A worker's process has ended: `status` as of `Popen.returncode`."""
+
+    status: int
 
 
 class GroupFolder:
-    """One attempt's folder."""
+    """One attempt's folder: the only way in which driver, watchers and workers communicate beyond pipes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,33 +112,29 @@ class GroupFolder:
             return False
         return True
 
-    def sit(self, rank: int, seat: Seat) -> None:
+    def write_seat(self, rank: int, seat: Seat) -> None:
         self._write(f"{rank}.seat", seat)
 
     def seat(self, rank: int) -> Seat | None:
         return self._read(f"{rank}.seat", Seat)
 
-    def say(self, rank: int, word: Done | Failed) -> None:
-        self._write(f"{rank}.word", word)
+    def write_report(self, rank: int, report: Result | Failure) -> None:
+        self._write(f"{rank}.word", report)
 
-    def word(self, rank: int) -> Done | Failed | None:
-        """What a worker came to; None while it has not said."""
+    def report(self, rank: int) -> Result | Failure | None:
+        """How a worker's work ended; None while it has not reported."""
         data = self._bytes(f"{rank}.word")
-        return _WORD.validate_json(data) if data else None
+        return report_from_json(data) if data else None
 
-    def note_end(self, rank: int, end: End) -> None:
+    def write_end(self, rank: int, end: End) -> None:
         self._write(f"{rank}.end", end)
 
-    def ended(self, rank: int) -> End | None:
+    def end_of(self, rank: int) -> End | None:
         return self._read(f"{rank}.end", End)
 
     def _write(self, name: str, value: BaseModel) -> None:
-        partial = self.path / f".{name}.{os.getpid()}"
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(value.model_dump_json())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path / f"{name}.json")
+        # Another machine sees of shared storage only what was flushed.
+        write_whole(self.path / f"{name}.json", value.model_dump_json(), durable=True)
 
     def _read(self, name: str, kind: type[M]) -> M | None:
         data = self._bytes(name)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command_line import Command, Said, Save, no_model
+from command_line import NO_WORK, Command, Said, Save
 
 from engine.catalog import Catalog, build_catalog
 from engine.cli import main
-from engine.pipeline import Pipeline, write_pipeline
-from engine.worker_process import PROGRAM
+from engine.document.pipeline import Pipeline, write_pipeline
+from engine.run.worker_process import PROGRAM
 from engine.workspace import Workspace
 
 
@@ -35,7 +35,7 @@ def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command in this process, with no built-in nodes."""
 
     def run(*arguments: str) -> Said:
-        status = main(lambda workspace: build_catalog((), workspace), _no_studio, no_model, list(arguments))
+        status = main(lambda workspace: build_catalog((), workspace), _no_studio, NO_WORK, list(arguments))
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 
@@ -43,8 +43,8 @@ def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def process(home: Path) -> Command:
-    """Run the real command as a process, its output in pipes."""
+def process(home: Path, forked_runs: None) -> Command:
+    """Run the real command as a process, its output in pipes; it is forked, and so are its runs."""
 
     def run(*arguments: str, env: Mapping[str, str] | None = None) -> Said:
         done = subprocess.run(

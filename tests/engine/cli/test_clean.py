@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from command_line import Command
 
-from engine.clean import Place
 from engine.cli.clean import AGE, SIZE, choose
-from engine.runs import RunStore
+from engine.run.clean import Place
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 NOW = 1_000_000.0
@@ -76,8 +76,7 @@ def data(home: Path, workspace: Workspace, store: RunStore) -> list[Path]:
 
 
 def test_without_apply_nothing_is_freed(command: Command, data: list[Path]) -> None:
-    shown = command("clean")
-    assert shown.status == 0
+    shown = command("clean").done()
     assert "would be freed" not in shown.out
     assert "data/Make/one" in shown.out
     chosen = command("clean", "--all")
@@ -86,11 +85,9 @@ def test_without_apply_nothing_is_freed(command: Command, data: list[Path]) -> N
 
 
 def test_apply_frees_what_was_chosen(command: Command, data: list[Path]) -> None:
-    refused = command("clean", "--apply")
-    assert refused.status == 2
+    command("clean", "--apply").fails()
     assert all(p.exists() for p in data)
-    told = command("clean", "--keep", "150kB", "--apply", "--json")
-    assert told.status == 0
+    told = command("clean", "--keep", "150kB", "--apply", "--json").done()
     assert told.json["freed"] == [p["path"] for p in told.json["places"] if p["chosen"]]
     assert told.json["freed_bytes"] >= 100_000
     assert sum(p.exists() for p in data) == 1
@@ -99,7 +96,7 @@ def test_apply_frees_what_was_chosen(command: Command, data: list[Path]) -> None
 
 
 def test_what_a_run_holds_stays(command: Command, data: list[Path], workspace: Workspace) -> None:
-    from engine.run_lock import ProcessLock
+    from engine.storage.process_lock import ProcessLock
     from engine.workspace import place_lock
 
     lock = ProcessLock(place_lock(workspace, data[0]))
@@ -107,7 +104,7 @@ def test_what_a_run_holds_stays(command: Command, data: list[Path], workspace: W
     try:
         shown = command("clean", "--all")
         assert shown.out.count("in use") == 1
-        assert command("clean", "--all", "--apply").status == 0
+        command("clean", "--all", "--apply").done()
     finally:
         lock.release()
     assert [p.exists() for p in data] == [True, False]

@@ -10,9 +10,9 @@ import pytest
 
 from engine.cli import following
 from engine.cli.following import Interrupts, wait_for_tracking, watch
-from engine.events import Message, RunStateChanged
-from engine.run_lock import ProcessLock
-from engine.runs import RunStore
+from engine.declare.events import Message, RunStateChanged
+from engine.storage.process_lock import ProcessLock
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 

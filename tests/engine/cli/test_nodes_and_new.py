@@ -10,8 +10,8 @@ import pytest
 from command_line import Command
 
 from engine.catalog import Catalog
-from engine.cli.documents import shipped_pipelines
-from engine.pipeline import SCHEMA_FILE, json_schema, read_pipeline
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import SCHEMA_FILE, json_schema, read_pipeline
 from engine.workspace import Workspace, is_trusted
 
 NODE = '''
@@ -56,8 +56,7 @@ def own_node(workspace: Workspace) -> Path:
 
 
 def test_own_nodes_run_only_after_trust(command: Command, workspace: Workspace, own_node: Path) -> None:
-    said = command("nodes")
-    assert said.status == 0
+    said = command("nodes").done()
     assert "Show" not in said.out
     assert "VF150" in said.err
     assert not is_trusted(workspace)
@@ -77,7 +76,7 @@ def test_own_models_are_told_and_trusted_too(command: Command, workspace: Worksp
 
 
 def test_there_must_be_something_to_trust(command: Command, workspace: Workspace) -> None:
-    assert command("nodes", "--trust").status == 2
+    command("nodes", "--trust").fails()
     assert not is_trusted(workspace)
 
 
@@ -105,8 +104,7 @@ def test_a_broken_file_is_told_and_the_others_are_there(
     command: Command, probes: Catalog, workspace: Workspace
 ) -> None:
     (workspace.my_nodes / "broken.py").write_text("1 / 0\n")
-    said = command("nodes")
-    assert said.status == 0
+    said = command("nodes").done()
     assert "Make" in said.out
     assert "VF151" in said.err
     assert "line 1" in said.err
@@ -119,16 +117,13 @@ def test_new_writes_a_document_and_the_schema(command: Command, home: Path) -> N
     assert read_pipeline(path).name == "first"
     assert json.loads(path.with_name(SCHEMA_FILE).read_text()) == json_schema()
     before = path.read_bytes()
-    again = command("new", "first.json", "--template", "empty")
-    assert again.status == 2
-    assert "is there already" in again.err
+    command("new", "first.json", "--template", "empty").fails("is there already")
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("template", sorted(shipped_pipelines()))
 def test_every_shipped_pipeline_is_a_template(template: str, command: Command, home: Path) -> None:
-    said = command("new", "mine", "--template", template)
-    assert said.status == 0
+    said = command("new", "mine", "--template", template).done()
     made = read_pipeline(home / "workspace" / "pipelines" / "mine.json")
     shipped = read_pipeline(shipped_pipelines()[template])
     assert made == shipped.model_copy(update={"name": "mine"})
@@ -137,10 +132,8 @@ def test_every_shipped_pipeline_is_a_template(template: str, command: Command, h
 
 
 def test_an_unknown_template_tells_the_known_ones(command: Command, home: Path) -> None:
-    said = command("new", "mine", "--template", "nonsense")
-    assert said.status == 2
-    assert "empty" in said.err
-    assert command("new").status == 2
+    command("new", "mine", "--template", "nonsense").fails("empty")
+    command("new").fails()
     assert list(home.iterdir()) == []
 
 

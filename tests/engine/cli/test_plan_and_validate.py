@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from command_line import Command, Save
+from pretended_results import pretend
 
-from engine import launch
 from engine.catalog import Catalog
-from engine.datasets import Report
-from engine.pipeline import Pipeline
-from engine.plan import Plan
-from engine.runs import Result, RunStore
+from engine.declare.datasets import Report
+from engine.document.pipeline import Pipeline
+from engine.document.plan import Plan
+from engine.run import launch
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 GOLDEN = Path(__file__).with_name("golden") / "plan.txt"
@@ -34,27 +35,6 @@ def _document(text: str = "new words") -> Pipeline:
     )
 
 
-def _ran(document: Pipeline, values: dict[str, str], probes: Catalog, workspace: Workspace, store: RunStore) -> None:
-    """As if a run of `document` had made everything."""
-    made = launch.prepare(document, probes, workspace, store, values=dict(values)).plan
-    run_id = store.create_run(document.name, "", {}, "local")
-    store.set_tasks(run_id, [(t.node, t.node_type, t.title) for t in made.tasks])
-    for task in made.tasks:
-        out = workspace.data / task.out
-        out.mkdir(parents=True)
-        identity = task.identity
-        store.put_result(
-            Result(
-                fingerprint=identity.fingerprint, lineage=identity.lineage, base=identity.base,
-                node_type=task.node_type, identity=identity.parts, out=task.out, shared=task.shared,
-                outputs={"out": Report(uri=str(out), figures={"steps": 3})},
-                pipeline=document.name, node=task.node, run_id=run_id,
-            )
-        )  # fmt: skip
-        store.update_task(run_id, task.node, fingerprint=identity.fingerprint, state="done")
-    store.finish_run(run_id, "done")
-
-
 @pytest.fixture
 def files(home: Path) -> Path:
     folder = home / "files"
@@ -69,13 +49,13 @@ def test_the_plan_as_people_read_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("COLUMNS", "110")
-    _ran(_document("old words"), {"data": str(files)}, probes, workspace, store)
+    ran = launch.prepare(_document("old words"), probes, workspace, store, values={"data": str(files)}).plan
+    pretend(ran, workspace, store, lambda _, out: Report(uri=str(out), figures={"steps": 3}))
     (files / "another.txt").write_text("new")
     save(_document())
     parts = []
     for options in ([], ["--to", "both"], ["--from", "found"], ["--fresh"]):
-        said = command("plan", "test.json", "--set", "data=files", *options)
-        assert said.status == 0
+        said = command("plan", "test.json", "--set", "data=files", *options).done()
         parts.append(" ".join(["$ voxelflow plan", *options]) + "\n" + said.out)
     told = "\n".join(parts)
     if os.environ.get("UPDATE_GOLDEN"):
@@ -88,19 +68,19 @@ def test_the_plan_as_json_is_a_plan(command: Command, save: Save, files: Path) -
     made = Plan.model_validate_json(said.out)
     assert [t.node for t in made.to_run] == ["words", "others", "both", "found", "apart"]
     assert made.task("found").params == {"folder": str(files)}
-    assert [d.code for d in made.diagnostics] == ["VF499"]
+    assert [d.code for d in made.diagnostics] == ["PR001"]
 
 
 def test_a_plan_starts_nothing(command: Command, save: Save, files: Path, store: RunStore) -> None:
-    assert command("plan", save(_document()), "--set", "data=files").status == 0
+    command("plan", save(_document()), "--set", "data=files").done()
     assert store.runs() == []
 
 
 def test_choosing_what_is_not_there(command: Command, save: Save, files: Path) -> None:
-    said = command("plan", save(_document()), "--set", "data=files", "--to", "nowhere")
-    assert said.status == 2
-    assert "has no node nowhere. It has: words, others" in said.err
-    assert command("plan", "test.json", "--profile", "moon", "--set", "data=files").status == 2
+    command("plan", save(_document()), "--set", "data=files", "--to", "nowhere").fails(
+        "has no node nowhere. It has: words, others"
+    )
+    command("plan", "test.json", "--profile", "moon", "--set", "data=files").fails()
 
 
 def test_validate_tells_every_problem(command: Command, save: Save, files: Path) -> None:
@@ -113,14 +93,44 @@ def test_validate_tells_every_problem(command: Command, save: Save, files: Path)
             wires="a.out>b.second",
         )
     )
-    said = command("validate", name)
-    assert said.status == 2
+    said = command("validate", name).fails()
     assert said.err == ""
-    assert [line.split()[1] for line in said.out.splitlines()] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
-    told = command("validate", name, "--json")
-    assert told.status == 2
+    assert [line.split()[1] for line in said.out.splitlines()[:-1]] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
+    told = command("validate", name, "--json").fails()
     assert told.json["ok"] is False
     assert [d["code"] for d in told.json["diagnostics"]] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
+
+
+def test_control_characters_are_refused_before_anything_starts(command: Command, save: Save, files: Path) -> None:
+    name = save(
+        pipeline(
+            box("a", "Make", note="tab\tand\nline"),
+            box("d", "Count", folder="data\x00"),
+            box("e", "Count", folder="da\nta"),
+        )
+    )
+    for verb in ("validate", "plan", "run"):
+        said = command(verb, name).fails()
+        assert "must not hold the control character '\\x00'" in said.out + said.err
+        assert "must not hold the control character '\\n'" in said.out + said.err
+    assert "--set x holds the control character" in command("run", name, "--set", 'x="a\\u0000"').fails().err
+
+
+@pytest.mark.timeout(60)
+def test_what_is_no_regular_file_is_refused_at_once(command: Command, home: Path) -> None:
+    os.mkfifo(home / "pipe.json")
+    (home / "folder.json").mkdir()
+    with (home / "giant.json").open("wb") as giant:
+        giant.truncate(1 << 30)
+    for verb in ("validate", "plan", "run"):
+        for name, reason in (
+            ("/dev/zero", "a device"),
+            ("pipe.json", "a named pipe"),
+            ("folder.json", "a folder"),
+            ("giant.json", "larger than 64 MB"),
+        ):
+            assert f"{name} cannot be read: it is {reason}" in command(verb, name).fails().err
+    assert "/dev/zero" in command("runs", "reproduce", "/dev/zero").fails().err
 
 
 def test_validate_says_when_all_is_well(command: Command, save: Save, files: Path) -> None:
@@ -128,8 +138,7 @@ def test_validate_says_when_all_is_well(command: Command, save: Save, files: Pat
     said = command("validate", "test.json", "--set", "data=files", "--json")
     assert (said.status, said.json) == (0, {"ok": True, "pipeline": "test", "diagnostics": []})
     assert command("validate", "test.json", "--set", "data=files").out == "test: 5 nodes, no errors\n"
-    missing = command("validate", "test.json")
-    assert missing.status == 2
+    missing = command("validate", "test.json").fails()
     assert "VF205 found.folder" in missing.out
 
 
@@ -142,20 +151,30 @@ def test_a_folder_given_with_set_may_lie_anywhere(
     document = _document()
     save(document)
     for verb in ("validate", "plan"):
-        assert command(verb, "test.json", "--set", f"data={elsewhere}").status == 0
+        command(verb, "test.json", "--set", f"data={elsewhere}").done()
     settled = document.model_copy(
         update={"parameters": {**document.parameters, "data": document.parameters["text"].model_copy(
             update={"value": str(elsewhere)})}}
     )  # fmt: skip
     save(settled)
-    said = command("validate", "test.json")
-    assert said.status == 2
+    said = command("validate", "test.json").fails()
     assert "VF308" in said.out
 
 
 def test_looking_makes_no_workspace(command: Command, home: Path) -> None:
     (home / "p.json").write_text(json.dumps({"name": "p", "nodes": [{"id": "a", "type": "Make"}]}))
-    assert command("validate", "p.json").status == 2
-    assert command("nodes").status == 0
-    assert command("runs", "list").status == 2
+    command("validate", "p.json").fails()
+    command("nodes").done()
+    command("runs", "list").fails()
     assert [p.name for p in home.iterdir()] == ["p.json"]
+
+
+def test_a_nodes_parameter_is_set_by_its_name(command: Command, save: Save, files: Path) -> None:
+    save(_document())
+    given = ["--set", "found.folder=files", "--set", "words.steps=5"]
+    planned = command("plan", "test.json", *given, "--json").json
+    assert {t["node"]: t["params"].get("steps") for t in planned["tasks"]}["words"] == 5
+    assert command("validate", "test.json", *given).done().out == "test: 5 nodes, no errors\n"
+    said = command("validate", "test.json", *given, "--set", "words.stepz=5")
+    assert said.status == 2
+    assert "VF207: the node words (Make) has no parameter stepz. It has: text, steps, step_s." in said.out

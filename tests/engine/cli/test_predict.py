@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from command_line import Said
+from command_line import NO_WORK, Said
 
 from engine.catalog import build_catalog
 from engine.cli import main
-from engine.datasets import TrainedModel, VolumeSpec
-from engine.runs import RunStore
+from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 Ask = Callable[..., Said]
@@ -27,18 +27,29 @@ class _Answer:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class _Asked:
+    classes: tuple[str, ...]
+    answers: Iterator[_Answer]
+
+
 class _Model:
     """Says "yes" to all files but those called bad.npy."""
 
     def __init__(self) -> None:
         self.asked: list[Path] = []
 
-    def __call__(self, folder: Path, files: Sequence[Path]) -> list[_Answer]:
+    def __call__(self, folder: Path, files: Sequence[Path]) -> _Asked:
         self.asked.append(folder)
-        return [
-            _Answer(f, error="is \x1b[1mempty") if f.name == "bad.npy" else _Answer(f, "yes", {"no": 0.25, "yes": 0.75})
-            for f in files
-        ]
+        return _Asked(
+            ("no", "yes"),
+            (
+                _Answer(f, error="is \x1b[1mempty")
+                if f.name == "bad.npy"
+                else _Answer(f, "yes", {"no": 0.25, "yes": 0.75})
+                for f in files
+            ),
+        )
 
 
 @pytest.fixture
@@ -49,7 +60,8 @@ def model() -> _Model:
 @pytest.fixture
 def ask(home: Path, model: _Model, capsys: pytest.CaptureFixture[str]) -> Ask:
     def run(*arguments: str) -> Said:
-        status = main(lambda w: build_catalog((), w), lambda *_, **__: 0, model, ["predict", *arguments])
+        work = replace(NO_WORK, ask_model=model)
+        status = main(lambda w: build_catalog((), w), lambda *_, **__: 0, work, ["predict", *arguments])
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 
@@ -93,16 +105,48 @@ def test_a_bad_file_is_told_and_the_others_are_predicted(ask: Ask, home: Path) -
     assert ask("model", "bad.npy", "--json").json["files"] == [{"file": "bad.npy", "error": "is \x1b[1mempty"}]
 
 
+def test_answers_are_written_as_a_table(ask: Ask, home: Path) -> None:
+    (home / "model").mkdir()
+    said = ask("model", "a,1.npy", "bad.npy", "-o", "found/out.csv")
+    assert (said.status, said.out) == (1, "wrote found/out.csv: 2 files, 1 of them not predicted\n")
+    assert (home / "found/out.csv").read_text().splitlines() == [
+        "file,class,probability_no,probability_yes,error",
+        '"a,1.npy",yes,0.25,0.75,',
+        "bad.npy,,,,is \x1b[1mempty",
+    ]
+    assert [path.name for path in (home / "found").iterdir()] == ["out.csv"]
+    assert "choose one" in ask("model", "a.npy", "-o", "out.csv", "--json").err
+
+
+def test_the_newest_run_that_made_a_model_is_the_last(ask: Ask, store: RunStore, model: _Model) -> None:
+    trained(store, "old")
+    trained(store, "train")
+    trained(store)
+    ask("last", "a.npy").done()
+    ask("last", "a.npy", "--node", "old").done()
+    assert model.asked == [Path("/models/train"), Path("/models/old")]
+
+
 def test_the_model_of_a_run(ask: Ask, store: RunStore, model: _Model) -> None:
     first = trained(store, "train")
     trained(store, "small", "large")
-    assert ask(first, "a.npy").status == 0
-    assert ask("last", "a.npy", "--node", "large").status == 0
+    ask(first, "a.npy").done()
+    ask("last", "a.npy", "--node", "large").done()
     assert model.asked == [Path("/models/train"), Path("/models/large")]
-    said = ask("last", "a.npy")
-    assert said.status == 2
-    assert "made several models. Choose one with --node: small, large." in said.err
+    ask("last", "a.npy").fails("made several models. Choose one with --node: small, large.")
     assert "made no model in the node other" in ask("last", "a.npy", "--node", "other").err
+
+
+def test_the_model_of_a_run_in_a_workspace_that_was_moved(
+    ask: Ask, home: Path, store: RunStore, model: _Model, workspace: Workspace
+) -> None:
+    run_id = trained(store, "train")
+    made = TrainedModel(uri=str(workspace.data / "T/model"), spec=VolumeSpec(shape=(2, 2, 2), dtype="float32"))
+    store.update_task(run_id, "train", outputs={"out": made})
+    store.close()
+    workspace.root.rename(home / "elsewhere")
+    ask("last", "a.npy", "--workspace", "elsewhere").done()
+    assert model.asked == [home / "elsewhere/data/T/model"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +158,10 @@ def test_the_model_of_a_run(ask: Ask, store: RunStore, model: _Model) -> None:
     ],
 )
 def test_a_model_that_is_not_there(ask: Ask, model: _Model, named: str, text: str) -> None:
-    said = ask(named, "a.npy")
-    assert said.status == 2
+    said = ask(named, "a.npy").fails()
     assert text in said.err
     assert model.asked == []
 
 
 def test_files_are_wanted(ask: Ask, home: Path, workspace: Workspace) -> None:
-    assert ask("last").status == 2
+    ask("last").fails()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -11,8 +12,9 @@ import pytest
 from building import box, pipeline
 from command_line import Command, Save
 
+from engine.declare.events import SystemSample
 from engine.profiles import Check, Profile, find_profile
-from engine.runs import RunStore
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 CLUSTER = """\
@@ -46,8 +48,7 @@ def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command,
     ]
     assert said.out.splitlines()[3].split() == ["cluster", "spark", "spark://host:7077", "1", "1.0", "GB", "3.2"]
     file.write_text(CLUSTER + "[bad]\ncores = 0\n")
-    said = command("profiles", "list")
-    assert said.status == 0
+    said = command("profiles", "list").done()
     assert "bad          error" in said.out
     assert said.err == (
         f"error: {file}: profile bad, cores: must be a whole number of at least 1, not 0. For example cores = 4.\n"
@@ -62,16 +63,15 @@ def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command,
 
 def test_a_file_that_is_not_toml_is_told_once(command: Command, file: Path) -> None:
     file.write_text(CLUSTER + "x = [\n")
-    said = command("profiles")
-    assert said.status == 0
+    said = command("profiles").done()
     assert said.err.count("not valid TOML") == 1
     assert "local" in said.out
     assert "not valid TOML" in command("profiles", "list", "--json").json["problem"]
 
 
 def test_looking_at_profiles_makes_no_workspace(command: Command, home: Path) -> None:
-    assert command("profiles").status == 0
-    assert command("profiles", "show", "spark-local", "--workspace", str(home / "other")).status == 0
+    command("profiles").done()
+    command("profiles", "show", "spark-local", "--workspace", str(home / "other")).done()
     assert not (home / "other").exists()
 
 
@@ -79,8 +79,7 @@ def test_show_prints_a_table_that_gives_the_profile(
     command: Command, file: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTER_SECRET", "hunter2")
-    said = command("profiles", "show", "cluster")
-    assert said.status == 0
+    said = command("profiles", "show", "cluster").done()
     assert "hunter2" not in said.out
     before = find_profile("cluster", workspace)
     file.write_text(said.out.partition(f"# as it would stand in {file}\n")[2])
@@ -88,23 +87,18 @@ def test_show_prints_a_table_that_gives_the_profile(
     told = command("profiles", "show", "cluster", "--json").json
     assert (told["origin"], told["price_per_hour"]) == ("profiles.toml", 3.2)
     assert told["toml"] == file.read_text()
-    said = command("profiles", "show", "moon")
-    assert said.status == 2
-    assert "no compute profile moon" in said.err
+    command("profiles", "show", "moon").fails("no compute profile moon")
 
 
 def test_new_writes_an_example_that_can_be_used(command: Command, file: Path) -> None:
-    assert command("profiles", "new", "mine").status == 0
+    command("profiles", "new", "mine").done()
     assert file.read_text().startswith(CLUSTER)
-    assert command("profiles", "show", "mine").status == 0
-    said = command("profiles", "new", "mine")
-    assert said.status == 2
-    assert "there is a profile mine already" in said.err
+    command("profiles", "show", "mine").done()
+    command("profiles", "new", "mine").fails("there is a profile mine already")
 
 
 def test_test_tells_each_thing_and_what_to_do(command: Command, file: Path, workspace: Workspace) -> None:
-    said = command("profiles", "test", "local")
-    assert said.status == 0
+    said = command("profiles", "test", "local").done()
     assert [line.split()[:2] for line in said.out.splitlines()][:4] == [
         ["ok", "cores:"], ["ok", "memory:"], ["ok", "folder:"], ["ok", "disk:"],
     ]  # fmt: skip
@@ -142,27 +136,42 @@ def test_spark_is_asked_for_its_own_checks_one_after_another(
     ]
 
 
+def test_databricks_needs_its_command_line_an_account_and_a_machine(
+    command: Command, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('[cloud]\nbackend = "spark"\nmaster = "databricks"\n')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = command("profiles", "test", "cloud")
+    assert said.status == 1
+    assert "failed databricks: Databricks' command line is not installed" in said.out
+    assert "failed machine type: the profile names none" in said.out
+    program = tmp_path / "databricks"
+    program.write_text("#!/bin/sh\necho 'not configured' >&2; exit 1\n")
+    program.chmod(0o755)
+    assert "failed signed in: Databricks does not know who you are" in command("profiles", "test", "cloud").out
+    program.write_text('#!/bin/sh\necho \'{"userName": "ada@example.com"}\'\n')
+    file.write_text(file.read_text() + 'machine = "Standard_D8s_v5@eastus"\n')
+    out = command("profiles", "test", "cloud").done().out
+    assert "ok     signed in: as ada@example.com" in out
+    assert "`voxelflow export PIPELINE --to databricks --profile cloud`" in out
+
+
 def test_a_plan_says_where_each_node_works(command: Command, save: Save, file: Path) -> None:
     document = pipeline(box("a", "Make"), box("b", "Join"), box("c", "Join"), wires="a.out>b.first a.out>c.first")
-    said = command("plan", save(document), "--profile", "cluster")
-    assert said.status == 0
+    said = command("plan", save(document), "--profile", "cluster").done()
     assert "a: spark (profile cluster)\nb, c: embedded (a probe: runs on the driver's machine)\n" in said.out
     assert "(profile" not in command("plan", "test.json").out
     assert "under every profile (a probe)" in command("nodes", "Join").out
     refused = pipeline(box("g", "Grow"))
-    said = command("plan", save(refused), "--profile", "cluster")
-    assert said.status == 2
-    assert "error VF307 g: Grow cannot run on spark" in said.err
+    command("plan", save(refused), "--profile", "cluster").fails("error VF307 g: Grow cannot run on spark")
 
 
 def test_another_profiles_mistake_stops_no_other_verb(command: Command, save: Save, file: Path) -> None:
     name = save(pipeline(box("a", "Make")))
     file.write_text(CLUSTER + "[bad]\ncores = 0\n")
     for verb in ("validate", "plan"):
-        assert command(verb, name).status == 0
-    said = command("plan", name, "--profile", "bad")
-    assert said.status == 2
-    assert "profile bad, cores" in said.err
+        command(verb, name).done()
+    command("plan", name, "--profile", "bad").fails("profile bad, cores")
 
 
 def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: Workspace, store: RunStore) -> None:
@@ -177,3 +186,59 @@ def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: W
     assert "at 3,600 an hour" in said.out
     told = command("runs", "show", "--json").json
     assert (told["backend"], told["price_per_hour"], told["cost"]) == ("spark", 3600.0, run.cost)
+    assert (told["idle_share"], told["idle_cost"]) == (None, None)
+    assert command("runs", "list").out.split("\n")[0].split()[-1] == "cost"
+    store.add_sample(run_id, SystemSample(values={}), 1.0, 4.0)
+    run = store.run(run_id)
+    assert run.cost is not None
+    assert run.idle_cost == pytest.approx(run.cost / 4)
+    assert "idle (25%)" in command("runs", "show").out
+    (summed,) = command("runs", "costs", "--json").json
+    assert (summed["pipeline"], summed["runs"], summed["cost"]) == ("p", 1, run.cost)
+    assert summed["idle_cost"] == run.idle_cost
+    assert command("runs", "costs").done().out.splitlines()[1].split()[1:3] == ["p", "1"]
+
+
+def test_without_a_price_nothing_is_said_of_costs(command: Command, store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {"backend": "embedded"}, "local")
+    store.begin_attempt(run_id)
+    store.add_sample(run_id, SystemSample(values={}), 1.0, 4.0)
+    store.finish_run(run_id, "done")
+    assert "cost" not in command("runs", "list").out
+    assert "cost" not in command("runs", "show").out
+    assert command("runs", "costs", "--json").json == []
+    assert "no run has a price" in command("runs", "costs").done().out
+
+
+def test_a_profile_takes_its_price_from_its_machine(command: Command, file: Path) -> None:
+    file.write_text('[aws]\nmachine = "M5.2xlarge"\n[own]\nmachine = "m5.2xlarge"\nprice_per_hour = 0.1\n')
+    told = command("profiles", "show", "aws", "--json").json
+    assert (told["machine"], told["machine_price"], told["currency"]) == ("m5.2xlarge@us-east-1", 0.384, "USD")
+    assert told["price_per_hour"] is None
+    assert 'machine = "m5.2xlarge@us-east-1"' in told["toml"]
+    assert "0.384 USD" in command("profiles", "show", "aws").out
+    assert find_profile("own", Workspace(file.parent)).hourly_price == 0.1
+    file.write_text('[aws]\nmachine = "m5.2xlarg"\n[good]\ncores = 1\n')
+    assert command("profiles", "show", "good").status == 0
+    command("profiles", "show", "aws").fails(
+        "profile aws, machine: there is no machine m5.2xlarg in the table of prices. Did you mean m5.2xlarge"
+    )
+    file.write_text('[azure]\nmachine = "Standard_D8s_v5"\n')
+    command("profiles", "show", "azure").fails("is in 2 regions")
+
+
+def test_the_default_profile_is_used_where_none_is_named(command: Command, save: Save, file: Path) -> None:
+    name = save(pipeline(box("a", "Make")))
+    command("profiles", "default", "nobody").fails("there is no compute profile nobody")
+    command("profiles", "default", "cluster").done()
+    assert file.read_text() == f'default = "cluster"\n\n{CLUSTER}'
+    assert "a: spark (profile cluster)" in command("plan", name).out
+    assert "(profile" not in command("plan", name, "--profile", "local").out
+    assert command("profiles", "list", "--json").json["default"] == "cluster"
+    assert command("profiles").out.splitlines()[1].split()[0] == "cluster"
+
+
+def test_checks_come_as_lines_of_json(command: Command, file: Path) -> None:
+    lines = [json.loads(line) for line in command("profiles", "test", "local", "--json-lines").out.splitlines()]
+    assert [line["name"] for line in lines] == ["cores", "memory", "folder", "disk"]
+    assert all(line["ok"] for line in lines)

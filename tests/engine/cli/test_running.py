@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +19,13 @@ import pytest
 from building import box, pipeline
 from command_line import Command, Save
 
-from engine.pipeline import Node
-from engine.runs import Run, RunStore
-from engine.worker_process import PROGRAM
+from engine.document.pipeline import Node
+from engine.run.worker_process import PROGRAM
+from engine.store.runs import Run, RunStore
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
+Wait = Callable[[Callable[[Run], bool]], Run]
 
 
 def _slow(node: str) -> Node:
@@ -67,8 +69,7 @@ def test_a_run_in_a_pipe_and_again(process: Command, save: Save) -> None:
         "b: done in ",
         "done in : 2 ran",
     ]
-    again = process("run", name, "--set", "text=hello")
-    assert again.status == 0
+    again = process("run", name, "--set", "text=hello").done()
     assert "a: up to date: steps 1" in again.out
     assert again.out.splitlines()[-1].endswith("2 up to date")
 
@@ -85,63 +86,57 @@ def test_json_lines_end_with_the_outputs(process: Command, save: Save) -> None:
     assert Path(last["outputs"]["a"]["out"]["uri"]).read_text() == "made"
 
 
-def test_a_failure_is_told_with_its_hint_and_status_1(process: Command, save: Save) -> None:
+def test_a_failure_is_told_with_its_hint_and_status_1(process: Command, command: Command, save: Save) -> None:
     name = save(pipeline(box("bad", "Fail", how="told"), box("after", "Join"), wires="bad.out>after.first"))
     said = process("run", name)
     assert said.status == 1
     assert said.err == "error: bad.how: the probe was told to fail. Tell it otherwise.\n"
     assert "1 failed, 1 skipped" in said.out
     assert "`voxelflow runs resume " in said.out
-    shown = process("runs", "show")
-    assert shown.status == 0
+    shown = command("runs", "show").done()
     assert "error: bad.how: the probe was told to fail. Tell it otherwise." in shown.out
     assert "bad did not finish" in shown.out
-    told = process("runs", "show", "last", "--json").json
+    told = command("runs", "show", "last", "--json").json
     assert [t["state"] for t in told["tasks"]] == ["failed", "skipped"]
     assert told["tasks"][0]["failure"]["code"] == "error"
-    logs = process("runs", "logs", "last", "bad")
+    logs = command("runs", "logs", "last", "bad")
     assert "raise VoxelflowError" in logs.out
     assert process("run", name, "--json").events[-1]["state"] == "failed"
-    listed = process("runs", "list", "--json").json
+    listed = command("runs", "list", "--json").json
     assert [r["state"] for r in listed] == ["failed", "failed"]
 
 
-def test_logs_name_their_node_and_hold_what_the_task_said(process: Command, save: Save) -> None:
-    process("run", save(pipeline(box("first", "Make", text="one\x1b[2J"), box("b", "Make", text="two"))))
-    logs = process("runs", "logs")
-    assert sorted(logs.out.splitlines()) == ["b     | info: wrote two", "first | info: wrote one\\x1b[2J"]
-    alone = process("runs", "logs", "last", "b", "--follow")
+def test_logs_name_their_node_and_hold_what_the_task_said(process: Command, command: Command, save: Save) -> None:
+    process("run", save(pipeline(box("first", "Make", text="one\x9b2J"), box("b", "Make", text="two"))))
+    logs = command("runs", "logs")
+    assert sorted(logs.out.splitlines()) == ["b     | info: wrote two", "first | info: wrote one\\x9b2J"]
+    alone = command("runs", "logs", "last", "b", "--follow")
     assert alone.out == "info: wrote two\n"
-    wrong = process("runs", "logs", "last", "c")
-    assert wrong.status == 2
-    assert "It has: first, b." in wrong.err
+    command("runs", "logs", "last", "c").fails("It has: first, b.")
 
 
 def test_detached_shown_followed_and_cancelled(
-    process: Command, save: Save, store: RunStore, wait: Callable[[Callable[[Run], bool]], Run]
+    process: Command, command: Command, save: Save, store: RunStore, wait: Wait
 ) -> None:
-    said = process("run", save(pipeline(_slow("a"), box("b", "Join"), wires="a.out>b.first")), "--detach")
-    assert said.status == 0
+    said = process("run", save(pipeline(_slow("a"), box("b", "Join"), wires="a.out>b.first")), "--detach").done()
     run_id = said.out.split()[1]
     assert f"voxelflow runs show {run_id}" in said.out
     wait(_at_work(store))
-    assert "not finished" in process("runs", "show", run_id[-6:]).out
-    refused = process("runs", "resume", run_id)
-    assert refused.status == 2
-    assert "is still running" in refused.err
+    assert "not finished" in command("runs", "show", run_id[-6:]).out
+    command("runs", "resume", run_id).fails("is still running")
     with subprocess.Popen(
         [*PROGRAM, "runs", "logs", run_id, "--follow"], stdout=subprocess.PIPE, text=True
     ) as following:
-        assert f"asked a of run {run_id} to save" in process("runs", "checkpoint", run_id).out
-        assert process("runs", "cancel", run_id).status == 0
+        assert f"asked a of run {run_id} to save" in command("runs", "checkpoint", run_id).out
+        command("runs", "cancel", run_id).done()
         assert following.wait(60) == 0
     assert wait(lambda run: not run.active).state == "cancelled"
-    assert process("runs", "cancel", run_id).status == 2
-    assert process("runs", "checkpoint", run_id).status == 2
+    command("runs", "cancel", run_id).fails()
+    command("runs", "checkpoint", run_id).fails()
 
 
 def test_a_lost_run_is_told_and_resumed(
-    process: Command, save: Save, store: RunStore, home: Path, wait: Callable[[Callable[[Run], bool]], Run]
+    process: Command, command: Command, save: Save, store: RunStore, home: Path, wait: Wait
 ) -> None:
     marker = home / "marker"
     name = save(
@@ -154,27 +149,24 @@ def test_a_lost_run_is_told_and_resumed(
         out, _ = following.communicate(timeout=60)
     assert following.returncode == 3
     assert json.loads(out.splitlines()[-1])["state"] == "lost"
-    assert process("runs", "list", "--json").json[0]["state"] == "lost"
-    assert "ended without a word" in process("runs", "show").out
-    resumed = process("runs", "resume", "last", "--json")
-    assert resumed.status == 0
+    assert command("runs", "list", "--json").json[0]["state"] == "lost"
+    assert "died without reporting a result" in command("runs", "show").out
+    resumed = process("runs", "resume", "last", "--json").done()
     events = resumed.events
     assert [e["node"] for e in events if e["event"] == "task-started"] == ["b"]
     assert events[-1]["tasks"] == {"a": "done", "b": "done"}
     assert store.runs(1)[0].attempt == 2
-    again = process("runs", "resume")
-    assert again.status == 2
-    assert "is done" in again.err
+    command("runs", "resume").fails("is done")
 
 
 def test_a_run_whose_process_does_not_start_says_why(
-    home: Path, save: Save, workspace: Workspace, tmp_path: Path
+    home: Path, save: Save, workspace: Workspace, store: RunStore, command: Command
 ) -> None:
     name = save(pipeline(box("a", "Make")))
     # A supervisor whose installation is broken: it dies before it can say anything in the run store.
     program = (
-        "import sys, engine.launch, voxelflow\n"
-        "engine.launch.PROGRAM = (sys.executable, '-c', 'import a_module_that_is_not_there')\n"
+        "import sys, engine.run.launch, voxelflow\n"
+        "engine.run.launch.PROGRAM = (sys.executable, '-c', 'import a_module_that_is_not_there')\n"
         "from engine.cli import main\n"
         f"sys.exit(main(voxelflow.catalog, None, None, ['run', {name!r}]))\n"
     )
@@ -182,16 +174,24 @@ def test_a_run_whose_process_does_not_start_says_why(
     assert done.returncode == 1
     assert "did not start: ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in done.stderr
     assert done.stderr.count("\n") == 1
+    (run,) = store.runs()
+    assert (run.state, run.error) == ("failed", "the run's process died before it began")
+    # At once, not when a minute without a process has passed.
+    command("runs", "resume").done()
+    assert store.run(run.run_id).state == "done"
 
 
-def test_the_command_ends_when_mlflow_has_the_run(process: Command, save: Save) -> None:
+@pytest.mark.usefixtures("forked_trainings")
+def test_the_command_ends_when_mlflow_has_the_run(
+    process: Command, command: Command, save: Save, workspace: Workspace, empty_database: Path
+) -> None:
     name = save(pipeline(box("a", "Make")))
-    said = process("run", name, "--json", env={"VOXELFLOW_TRACKING": ""})
-    assert said.status == 0
+    shutil.copy(empty_database, workspace.mlflow_database)
+    said = process("run", name, "--json", env={"VOXELFLOW_TRACKING": ""}).done()
     link = said.events[-1]["mlflow"]
     assert link["sent"] is True
     assert link["location"].startswith("sqlite:///")
-    assert f"MLflow: run {link['run_id']} in {link['location']}" in process("runs", "show").out
+    assert f"MLflow: run {link['run_id']} in {link['location']}" in command("runs", "show").out
     again = process("run", name, env={"VOXELFLOW_TRACKING": ""})
     assert "1 up to date" in again.out
     assert "sending to MLflow" not in again.out
@@ -249,7 +249,7 @@ def test_on_a_terminal_progress_is_drawn_and_the_screen_left_in_order(save: Save
     assert terminal.drawn.count(b"\x1b[?25h") >= terminal.drawn.count(b"\x1b[?25l") > 0, "the cursor is shown again"
 
 
-def test_ctrl_c_cancels_and_waits(save: Save, store: RunStore, wait: Callable[[Callable[[Run], bool]], Run]) -> None:
+def test_ctrl_c_cancels_and_waits(save: Save, store: RunStore, wait: Wait) -> None:
     terminal = Terminal("run", save(pipeline(_slow("a"))))
     terminal.until(b"/1,000 steps")
     os.kill(terminal.process.pid, signal.SIGINT)
@@ -259,9 +259,7 @@ def test_ctrl_c_cancels_and_waits(save: Save, store: RunStore, wait: Callable[[C
     assert store.runs(1)[0].state == "cancelled"
 
 
-def test_ctrl_c_twice_leaves_the_run_to_itself(
-    save: Save, store: RunStore, wait: Callable[[Callable[[Run], bool]], Run]
-) -> None:
+def test_ctrl_c_twice_leaves_the_run_to_itself(save: Save, store: RunStore, wait: Wait) -> None:
     terminal = Terminal("run", save(pipeline(box("a", "Fail", how="hang", marker="hung"))))
     wait(lambda _: Path("hung").exists())
     os.kill(terminal.process.pid, signal.SIGINT)
@@ -274,16 +272,13 @@ def test_ctrl_c_twice_leaves_the_run_to_itself(
     assert (left.active, left.cancel) == (True, True)
 
 
-def test_a_closed_terminal_leaves_the_run_running(
-    save: Save, store: RunStore, wait: Callable[[Callable[[Run], bool]], Run]
-) -> None:
+def test_a_closed_terminal_leaves_the_run_running(save: Save, store: RunStore, wait: Wait) -> None:
     terminal = Terminal("run", save(pipeline(_slow("a"))))
     terminal.until(b"/1,000 steps")
     os.kill(terminal.process.pid, signal.SIGHUP)
     assert terminal.end() == -signal.SIGHUP
     left = store.runs(1)[0]
     before = store.tasks(left.run_id)[0].progress
-    assert before is not None
     after = wait(lambda run: (now := store.tasks(run.run_id)[0].progress) is not None and now.done > before.done)
     assert after.active
     assert not after.cancel

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from command_line import Command
 
-from engine.cli.attending import failures
-from engine.cli.following import Moment
-from engine.cli.json_lines import JsonLines
+from engine.cli.following import Moment, failures
 from engine.cli.live import LiveView, visible
-from engine.cli.plain import PlainLines
-from engine.cli.telling import advance, outcome, summary
-from engine.datasets import Report, VolumeFiles
-from engine.events import Event, Failure, Message, Metrics, Progress, TaskState, TaskStateChanged
-from engine.runs import Run, Task
+from engine.cli.views import JsonLines, PlainLines
+from engine.declare.datasets import Report, VolumeFiles
+from engine.declare.events import Event, Failure, Message, Metrics, Progress, TaskState, TaskStateChanged
+from engine.store.runs import Run, Task
+from engine.wording import advance, outcome, summary
 
 RUN = Run(
     run_id="r", pipeline="p", document="", options={}, profile="local", state="running", error="", created=100.0,
@@ -53,6 +51,15 @@ def test_advance() -> None:
         "epoch 1/2: 5/5 steps, 2 steps/s"
     )
     assert advance(Progress(done=0, total=0)) == "0/0"
+    assert advance(Progress(done=0, phase="Starting TensorFlow")) == "Starting TensorFlow"
+    inside = Progress(done=96, total=96, unit="volumes", rate=32.0, phase="Epoch 2 of 3", label="loss 0.31")
+    assert advance(inside) == "Epoch 2 of 3, loss 0.31: 96/96 volumes, 32 volumes/s"
+    assert advance(inside.model_copy(update={"share": 0.6, "left_s": 80.0})) == (
+        "Epoch 2 of 3, loss 0.31: 96/96 volumes, 32 volumes/s, 1 min 20 s left"
+    )
+    assert advance(inside.model_copy(update={"share": 1.0, "left_s": 0.04})) == (
+        "Epoch 2 of 3, loss 0.31: 96/96 volumes, 32 volumes/s"
+    )
     assert advance(Progress(done=1, total=2, unit="x\x1b")) == "1/2 x\\x1b"
 
 
@@ -81,7 +88,7 @@ def test_why_a_run_did_not_end_well() -> None:
         "c: no\\x1b[2Jroom. Make some."
     ]
     assert list(failures(replace(RUN, state="failed", error="the supervisor fell"), [DONE])) == ["the supervisor fell"]
-    assert list(failures(replace(RUN, state="lost"), [DONE])) == ["the run's process ended without a word"]
+    assert list(failures(replace(RUN, state="lost"), [DONE])) == ["the run's process died without reporting a result"]
     assert list(failures(replace(RUN, state="done"), [DONE])) == []
 
 
@@ -117,13 +124,15 @@ def test_plain_progress_comes_now_and_then(capsys: pytest.CaptureFixture[str], m
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     view = PlainLines()
-    running = _task("a", "running", started=100.0, progress=PROGRESS)
-    for _ in range(121):
-        view.show(Moment(RUN, [running], []))
-        clock[0] += 0.1
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[0].endswith("a: 1,200/2,000 volumes, 350 volumes/s, 2.3 s left")
+
+    def lines(progress: Progress) -> list[str]:
+        for _ in range(121):
+            view.show(Moment(RUN, [_task("a", "running", started=100.0, progress=progress)], []))
+            clock[0] += 0.1
+        return [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
+
+    assert lines(PROGRESS) == ["a: 1,200/2,000 volumes, 350 volumes/s, 2.3 s left"], "once, while nothing moves"
+    assert lines(PROGRESS.model_copy(update={"done": 1300})) == ["a: 1,300/2,000 volumes, 350 volumes/s, 2.0 s left"]
     view.show(Moment(RUN, [DONE], []))
     assert capsys.readouterr().out == ""
 

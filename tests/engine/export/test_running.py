@@ -3,82 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from exported_runs import NODES, made, rows, run, save
 
-from engine.export.done import Done
-from engine.run_lock import ProcessLock
-from engine.worker_process import PROGRAM
+from engine.run.worker_process import PROGRAM
+from engine.storage.process_lock import ProcessLock
 
-SHAPE = [4, 3, 2, 2]
-NODES: list[dict[str, Any]] = [
-    {"id": "make", "type": "SyntheticVolumes", "params": {"count": "${count}", "shape": SHAPE, "classes": 3}},
-    {"id": "convert", "type": "NumpyToParquet", "params": {"target_file_mb": 1, "row_group_rows": 16}},
-    {"id": "table", "type": "ParquetToDelta"},
-    {"id": "optimize", "type": "OptimizeDelta", "params": {"target_file_mb": 1}},
-    {"id": "split", "type": "SplitDataset", "params": {"validation": 0.3}},
-    {"id": "look", "type": "InspectDataset", "params": {"sample": 20}},
-]
-WIRES = {
-    "make.out": "convert.files",
-    "convert.out": "table.parquet",
-    "table.out": "optimize.table",
-    "optimize.out": "split.table",
-    "split.train": "look.dataset",
-}
-FORBIDDEN = ("ui", "streamlit", "engine.runs", "engine.execute", "engine.supervisor", "engine.launch")
-
-
-def save(folder: Path, *, until: str = "look") -> Path:
-    """The pipeline up to one of its nodes."""
-    kept = [n["id"] for n in NODES][: [n["id"] for n in NODES].index(until) + 1]
-    path = folder / "etl.json"
-    document = {
-        "schema_version": 1,
-        "name": "etl",
-        "parameters": {"count": {"value": 60}},
-        "nodes": [n for n in NODES if n["id"] in kept],
-        "edges": [{"from": a, "to": b} for a, b in WIRES.items() if b.split(".")[0] in kept],
-    }
-    path.write_text(json.dumps(document))
-    return path
-
-
-def run(*command: str | Path, folder: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYTHONWARNINGS": "default", **environment},
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def rows(uri: str) -> dict[str, tuple[float | None, bytes]]:
-    """Label and bytes by id. Fails on a doubled id."""
-    from deltalake import DeltaTable
-
-    table = DeltaTable(uri).to_pyarrow_table()
-    out = {
-        i: (label, volume)
-        for i, label, volume in zip(*(table[c].to_pylist() for c in ("id", "label", "volume")), strict=True)
-    }
-    assert len(out) == table.num_rows
-    return out
-
-
-def made(folder: Path, step: str) -> Any:
-    """What a step of an exported file made last."""
-    entries = [e for e in Done(folder / "done.json")._entries if e["step"] == step]
-    return entries[-1]["outputs"]["out"]
+FORBIDDEN = ("ui", "streamlit", "engine.store.runs", "engine.run.execute", "engine.run.supervisor", "engine.run.launch")
 
 
 @pytest.mark.slow
@@ -103,7 +39,7 @@ def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, w
     assert report["labels"] == theirs["labels"] if "labels" in report else report.keys() == theirs.keys()
 
     again = run(sys.executable, "etl.py", folder=tmp_path)
-    assert again.count("stands already") == len(NODES)
+    assert again.count("there already") == len(NODES)
 
     # More volumes, as a person edits the file: what is there stays.
     path.write_text(text.replace("COUNT = 60", "COUNT = 70"))
@@ -135,6 +71,7 @@ def test_errors_are_for_the_person(tmp_path: Path, workspace: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs(part="java")
 def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> None:
     save(tmp_path, until="optimize")
     for profile in ("local", "spark-local"):

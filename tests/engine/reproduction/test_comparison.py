@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.reproduction.comparison import compare, is_measured
-from engine.reproduction.recorded import Recorded, Told
+from engine.reproduction.recorded import NodeRecord, Recorded
 
 _VALUES = st.floats(allow_nan=True, allow_infinity=True)
 _CURVES = st.dictionaries(
@@ -19,7 +19,7 @@ _CURVES = st.dictionaries(
 
 
 def _run(figures: dict[str, str] | None = None, **curves: dict[int, float]) -> Recorded:
-    return Recorded("r", "done", "local", pipeline(), None, {}, {"train": Told(curves, figures or {})})
+    return Recorded("r", "done", "local", pipeline(), None, {}, {"train": NodeRecord(curves, figures or {})})
 
 
 @given(_CURVES)

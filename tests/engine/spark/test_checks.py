@@ -77,6 +77,7 @@ def test_a_storage_that_only_looks_the_same_is_told(place: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs(part="java")
 def test_a_profile_is_tried_for_real_and_nothing_is_left(workspace: Workspace, tmp_path: Path) -> None:
     # Another package called engine, where it would be found first.
     (tmp_path / "engine").mkdir()

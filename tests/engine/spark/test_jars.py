@@ -40,6 +40,7 @@ def test_the_artifact_follows_the_installed_packages() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs(part="java")
 def test_they_are_fetched_once_without_what_spark_has(
     settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +63,7 @@ def test_they_are_fetched_once_without_what_spark_has(
 
 
 @pytest.mark.slow
+@pytest.mark.needs(part="java")
 def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dict[str, str]) -> None:
     with pytest.raises(ExecutionError) as told:
         jars.delta_jars({**settings, "spark.jars.repositories": ""})

@@ -72,5 +72,5 @@ def test_a_java_home_that_leads_nowhere_is_told_and_not_passed_over(home: Path) 
 def test_a_program_that_is_no_java_is_told(home: Path) -> None:
     program = _pretend(home, "17")
     program.write_text("#!/bin/sh\necho 'a toaster' >&2\nexit 3\n")
-    with pytest.raises(UsageError, match="does not tell its version: a toaster"):
+    with pytest.raises(UsageError, match="does not print its version: a toaster"):
         find_java()

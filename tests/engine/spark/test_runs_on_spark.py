@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import sysconfig
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,21 +13,22 @@ import psutil
 import pytest
 from building import box, pipeline
 from running import Runner
+from waiting import wait_until
 
-from engine import launch
 from engine.catalog import Catalog
-from engine.events import Message, SparkSession, TaskStarted
+from engine.declare.events import Message, SparkSession, TaskStarted
 from engine.profiles import Profile
-from engine.runs import RunStore
+from engine.run import launch
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def bare_python(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our interpreter with third-party packages only, as executors elsewhere have it: -S leaves out where we lie."""
-    out = tmp_path / "python"
+    out = tmp_path_factory.mktemp("bare") / "python"
     packages = sysconfig.get_path("purelib")
     out.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
     out.chmod(0o755)
@@ -45,8 +46,18 @@ def runner(probes: Catalog, workspace: Workspace, store: RunStore, bare_python: 
         assert not list(folder.glob("spark-*")), "Spark's temporary files are left"
 
 
+def _leaders(runner: Runner, run_id: str, worker: int) -> list[int]:
+    """The leaders of the sessions that a run's work on Spark is in: its worker's, the daemon's, Java's."""
+    daemons = [e.java for e in _events(runner, run_id, SparkSession) if e.java and psutil.pid_exists(e.java)]
+    return [worker, *daemons, *(java.pid for daemon in daemons for java in psutil.Process(daemon).children())]
+
+
+def _members(leaders: list[int]) -> list[int]:
+    """Processes of these sessions: Java, and Python's side of Spark, which leaves the process group."""
+    return [pid for leader in leaders for pid in _session_members(leader)]
+
+
 def _session_members(leader: int) -> list[int]:
-    """Processes of the worker's session: Java, and Python's side of Spark, which leaves the process group."""
     out = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -62,18 +73,15 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _wait_gone(leader: int) -> None:
-    for _ in range(200):
-        if not _session_members(leader):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"processes live on: {_session_members(leader)}")
+def _wait_gone(*leaders: int) -> None:
+    wait_until(lambda: not _members([*leaders]), "the end of all processes")
 
 
 def _events(runner: Runner, run_id: str, kind: type) -> list:
     return [e for _, e in runner.store.events(run_id) if isinstance(e, kind)]
 
 
+@pytest.mark.needs(part="java")
 def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runner: Runner) -> None:
     document = pipeline(
         box("a", "Make", text="left", steps=5, step_s=0.05),
@@ -120,13 +128,13 @@ def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runne
     assert (runner.workspace.run_folder(run.run_id) / "spark.log").exists()
     # Progress from the executors reached the node.
     last = tasks["a"].progress
-    assert last is not None
     assert (last.done, last.total, last.label) == (5, 5, "on executors")
     started = [e for e in _events(runner, run.run_id, Message) if "started in" in e.text]
     assert [e.node for e in started] == ["a"]
-    _wait_gone(pids["a"])
+    _wait_gone(pids["a"], told[0].java)  # a task failed, so Java went with it
 
 
+@pytest.mark.needs(part="java")
 def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: Runner, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     document = pipeline(
@@ -147,30 +155,28 @@ def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: 
     assert tasks["again"].attempt == 2
     states = [e.state for e in _events(runner, run.run_id, SparkSession)]
     assert states == ["live", "ended"] * 4
-    for pid in {e.pid for e in _events(runner, run.run_id, TaskStarted)}:
-        _wait_gone(pid)
+    _wait_gone(*{e.pid for e in _events(runner, run.run_id, TaskStarted)})
+    daemons = [e.java for e in _events(runner, run.run_id, SparkSession) if e.java]
+    _wait_gone(*daemons[:-1])
+    assert _members(daemons[-1:])  # the last one waits for the next run
 
 
 @pytest.mark.parametrize("what", ["sql", "deaf"])
+@pytest.mark.needs(part="java")
 def test_cancel_ends_the_jobs_and_every_process(runner: Runner, what: str) -> None:
-    boxes = {
-        "sql": box("slow", "Fail", how="long-sql"),
-        "deaf": box("slow", "Fail", how="hang"),
-    }
+    boxes = {"sql": box("slow", "Fail", how="long-sql"), "deaf": box("slow", "Fail", how="hang")}
     run_id = runner.start(pipeline(boxes[what]))
     if what == "deaf":
-        for _ in range(1200):
-            if _events(runner, run_id, SparkSession):
-                break
-            time.sleep(0.05)
+        wait_until(lambda: _events(runner, run_id, SparkSession), "a Spark session")
         pid = runner.wait_for(run_id, "slow", "running").pid
     else:
         pid = runner.wait_for_progress(run_id, "slow").pid
     assert pid is not None
-    assert len(_session_members(pid)) > 1
+    leaders = _leaders(runner, run_id, pid)
+    assert len(_members(leaders)) > 2
     launch.cancel(runner.store, run_id)
     assert runner.finish(run_id).state == "cancelled"
-    _wait_gone(pid)
+    _wait_gone(*leaders)
     if what != "deaf":
         # It stopped by itself: the session was ended in good order, not killed.
         assert runner.tasks(run_id)["slow"].state == "cancelled"
@@ -186,23 +192,71 @@ def test_without_java_the_node_says_so_and_others_go_on(runner: Runner, monkeypa
     assert run.error.endswith("Set JAVA_HOME to a Java, or unset it.")
 
 
+@pytest.mark.needs(part="java")
 def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner) -> None:
-    document = pipeline(
-        box("first", "Make"), box("slow", "Make", text="slow", steps=60, step_s=0.05), box("end", "Join"),
-        wires="first.out>end.first slow.out>end.second",
-    )  # fmt: skip
-    run_id = runner.start(document)
-    runner.wait_for(run_id, "first", "done")
-    worker = runner.wait_for_progress(run_id, "slow").pid
-    assert worker is not None
-    members = _session_members(worker)
-    assert len(members) > 2  # Java, and Python's daemon and workers
+    run_id, worker = runner.start_slow(60)
+    leaders = _leaders(runner, run_id, worker)
+    members = _members(leaders)
+    assert len(members) > 4  # our worker and daemon, Java, and Python's daemon and workers
     open_to = {c.laddr.ip for c in psutil.net_connections("tcp") if c.pid in members and c.status == "LISTEN"}
     assert open_to
     assert open_to <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     launch.kill_run(runner.workspace, runner.store.run(run_id))
-    _wait_gone(worker)
+    _wait_gone(*leaders)
     run, tasks = runner.resume(run_id)
     assert run.state == "done"
     assert (tasks["first"].attempt, tasks["slow"].attempt) == (1, 2)
     assert runner.text(tasks["end"]) == "made+slow"
+
+
+@pytest.mark.needs(part="java")
+def test_the_next_run_takes_the_java_of_the_one_before_and_finds_no_trace_of_it(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"{os.environ['JDK_JAVA_OPTIONS']} -Djava.io.tmpdir={unpacked}")
+    found, java, applications, logs = [], [], set(), []
+    monkeypatch.setenv("SECRET_OF_THIS_TEST", "hunter2")
+    settings = runner.profile.spark | {"spark.hadoop.fs.s3a.secret.key": "${SECRET_OF_THIS_TEST}"}
+    runner.profile = runner.profile.model_copy(update={"spark": settings})
+    for number in (1, 2):
+        monkeypatch.setenv("VOXELFLOW_TEST_TRACE", f"run {number}")
+        run, tasks = runner.run(pipeline(box("trace", "Traces", number=number)))
+        assert run.state == "done", run.error
+        found.append(json.loads(runner.text(tasks["trace"])))
+        live, ended = _events(runner, run.run_id, SparkSession)
+        java.append(live.java)
+        applications.add(live.application)
+        logs.append((runner.workspace.run_folder(run.run_id) / "spark.log").read_text())
+        [said] = [e.text for e in _events(runner, run.run_id, Message) if "started in" in e.text]
+        assert ("in the Java of an earlier run" in said) == (number == 2)
+        assert ended.state == "ended"
+        [program] = psutil.Process(live.java).children()
+        assert program.name() == "java"
+        assert "hunter2" not in " ".join(program.cmdline() + psutil.Process(live.java).cmdline())
+        assert _session_members(program.pid) == [program.pid]  # and none of Spark's Python processes
+    assert java[0] == java[1] > 0
+    assert len(applications) == 2
+    assert [seen.pop("python") for seen in found] == [["run 1", None], ["run 2", None]]
+    assert found[0] == found[1]
+    assert found[1]["views"] == []
+    assert found[1]["property"] is None
+    assert found[1]["secret"] == "hunter2"
+    assert found[1]["shown"] == []  # our variables may be secrets, and everyone on the machine can open Spark's UI
+    assert all("Setting Spark log level" in log for log in logs)
+    run, _ = runner.run(pipeline(box("fails", "Fail", how="told")))
+    assert run.state == "failed"
+    assert _events(runner, run.run_id, SparkSession)[0].java == java[0]
+    _wait_gone(java[0], program.pid)  # what went wrong may be in Java, and stay there
+    assert not list(unpacked.iterdir())
+
+
+@pytest.mark.needs(part="java")
+def test_a_profile_that_keeps_nothing_warm_has_java_below_its_worker(runner: Runner) -> None:
+    runner.profile = runner.profile.model_copy(update={"keep_warm_minutes": 0})
+    run, tasks = runner.run(pipeline(box("a", "Make", text="alone")))
+    assert runner.text(tasks["a"]) == "alone"
+    [live, _] = _events(runner, run.run_id, SparkSession)
+    assert live.java == 0
+    _wait_gone(_events(runner, run.run_id, TaskStarted)[0].pid)

@@ -9,13 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 
 from engine.catalog import user_module
 from engine.errors import ExecutionError, UsageError
 from engine.profiles import Profile
 from engine.spark import session
 from engine.spark.code import code_zip
-from engine.spark.failures import last_words, told
+from engine.spark.failures import spark_error, why_ended
 from engine.workspace import Workspace, trust
 
 
@@ -37,6 +38,22 @@ def _profile(**fields) -> Profile:
 )
 def test_a_local_master_tries_a_failed_task_again(master: str, url: str) -> None:
     assert session.master_url(master) == url
+
+
+@pytest.mark.parametrize(
+    ("fields", "keeps"),
+    [
+        ({"master": "local[*]"}, True),
+        ({"master": "local[2]", "keep_warm_minutes": 0}, False),
+        ({"master": "local-cluster[2,1,1024]"}, False),
+        ({"master": "spark://10.0.0.5:7077"}, False),
+        ({"master": "yarn"}, False),
+        # Hive's own database stays locked as long as its Java lives.
+        ({"master": "local", "spark": {"spark.sql.catalogImplementation": "hive"}}, False),
+    ],
+)
+def test_java_outlives_a_run_where_it_is_all_of_spark_and_holds_nothing(fields: dict, keeps: bool) -> None:
+    assert session.keeps_warm(_profile(**fields)) == keeps
 
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077", "spark://localhost:7077"])
@@ -66,6 +83,7 @@ def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, mon
     assert dict(os.environ) == before
 
 
+@pytest.mark.needs(part="java")
 def test_a_master_that_does_not_answer_is_told_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
@@ -84,9 +102,25 @@ def test_a_master_that_does_not_answer_is_told_at_once() -> None:
         ("spark://h:x", "is no Spark master"),
     ],
 )
+@pytest.mark.needs(part="java")
 def test_masters_that_cannot_be_are_refused(master: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         session.open_session(_profile(master=master), name="t")
+
+
+def test_a_race_of_sparks_web_ui_on_yarn_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter(["No filter named org.apache.spark.deploy.yarn.AmIpFilter", "", "No space left on device"])
+
+    def context(**_: object) -> str:
+        if why := next(ends):
+            raise RuntimeError(f"java.lang.IllegalStateException: {why}")
+        return "a context"
+
+    monkeypatch.setattr(session, "SparkContext", context)
+    made: object = session._context(SparkConf(loadDefaults=False), None)
+    assert made == "a context"
+    with pytest.raises(RuntimeError, match="No space"):
+        session._context(SparkConf(loadDefaults=False), None)
 
 
 def test_a_secret_that_is_not_set_is_told_before_anything_starts() -> None:
@@ -95,6 +129,7 @@ def test_a_secret_that_is_not_set_is_told_before_anything_starts() -> None:
         session.open_session(profile, name="t")
 
 
+@pytest.mark.slow
 def test_the_zip_has_our_code_and_the_trusted_nodes_and_can_be_imported(workspace: Workspace, tmp_path: Path) -> None:
     own = workspace.my_nodes / "mine.py"
     own.write_text("from voxelflow import track\nVALUE = 7\n")
@@ -142,8 +177,8 @@ ValueError: the file is odd
     ],
 )
 def test_sparks_errors_come_as_a_sentence(text: str, message: str) -> None:
-    assert told(RuntimeError(text)).message == message
-    assert told(RuntimeError(text)).hint
+    assert spark_error(RuntimeError(text)).message == message
+    assert spark_error(RuntimeError(text)).hint
 
 
 @pytest.mark.parametrize(
@@ -163,4 +198,4 @@ def test_why_a_session_ended_is_read_from_javas_log(log: str, words: str, tmp_pa
     path = tmp_path / "spark.log"
     path.write_text(f"java.lang.OutOfMemoryError: long ago\n{log}")
     begun = len("java.lang.OutOfMemoryError: long ago\n")
-    assert last_words(RuntimeError("the error itself"), path, begun).startswith(words)
+    assert why_ended(RuntimeError("the error itself"), path, begun).startswith(words)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import examples
 
 from engine.errors import UsageError
 from engine.storage.cache import FOLDER, LIMIT, RangeCache
@@ -44,7 +45,7 @@ def test_a_piece_is_found_by_address_tag_and_range(tmp_path: Path) -> None:
     assert cache.get("az://box/a", "", 10, 14) is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(sizes=st.lists(st.integers(1, 2000), max_size=30))
 def test_the_limit_holds_whatever_comes(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     folder = tmp_path_factory.mktemp("cache")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import manifest
 from engine.errors import DataError
+from engine.storage import manifest
 from engine.storage.cache import RangeCache
-from engine.storage.listing import list_remote
+from engine.storage.manifest import list_remote
 from engine.storage.objects import RemotePath, redact
 from engine.storage.ranged_file import PIECE, RangedFile
 
@@ -40,6 +40,21 @@ def test_what_is_written_is_read_whole_and_in_ranges(container: str, tmp_path: P
     place.unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
         place.read()
+
+
+def test_an_object_is_written_only_if_it_is_still_the_version_that_was_seen(container: str) -> None:
+    place = RemotePath.at(container) / "lease.json"
+    first = place.write_if(b"1", None)
+    assert first is not None
+    assert place.write_if(b"2", None) is None
+    second = place.write_if(b"3", first)
+    assert second is not None
+    assert place.write_if(b"4", first) is None
+    assert place.read_version() == (b"3", second)
+    place.unlink()
+    assert place.write_if(b"5", second) is None
+    with pytest.raises(FileNotFoundError):
+        place.read_version()
 
 
 def test_a_listing_is_that_of_a_folder(container: str) -> None:

@@ -20,14 +20,30 @@ def test_a_url_has_one_spelling() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["gs://box/a", "abfss://box@account.dfs.core.windows.net/a", "https://a/b", "az://", "az:///a", "az://box/../a"],
+    ["hdfs://box/a", "https://a/b", "az://", "az:///a", "az://box/../a", "gs://box/./a", "abfss:///a"],
 )
 def test_what_is_no_storage_url_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_url(text)
 
 
-@pytest.mark.parametrize("text", ["az://me:geheim@box/a", "s3://box/a?sig=geheim", "az://box/a#geheim"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "az://me:geheim@box/a",
+        "s3://geheim@box/a",
+        "gs://geheim@box/a",
+        "s3a://key:geheim@box/a",
+        "s3://box/a?sig=geheim",
+        "az://box/a#geheim",
+        "abfss://box:geheim@account.dfs.core.windows.net/a",
+        "abfss://box@account.dfs.core.windows.net/a?sig=geheim",
+        "abfss://box@geheim@account.dfs.core.windows.net/a",
+        "abfss://box@account.geheim.example/a",
+        "abfss://geheim@account.dfs.core.windows.net:443/a",
+        "https://me:geheim@account.dfs.core.windows.net/a",
+    ],
+)
 def test_a_url_with_a_secret_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_url(text)
@@ -37,7 +53,7 @@ def test_a_url_with_a_secret_is_refused_without_repeating_it(text: str) -> None:
 def test_paths_and_urls_beside_each_other(tmp_path: Path) -> None:
     assert place_from(tmp_path, "a/../b") == str(tmp_path / "b")
     assert place_from(tmp_path, "az://box/a/") == "az://box/a"
-    assert place_from(tmp_path, "gs://box/a/") == "gs://box/a/"
+    assert place_from(tmp_path, "hdfs://box/a/") == "hdfs://box/a/"
     assert not is_url("file:///a/b")
     assert not is_url("C:/a")
 

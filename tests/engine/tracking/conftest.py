@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tracked_runs import FakeRun, Reader, TrackerProcess
 
-from engine.workspace import Workspace, open_workspace
+from engine.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)
@@ -18,18 +18,6 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("MLFLOW_TRACKING"):
             monkeypatch.delenv(name)
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh MLflow database: making one takes seconds, copying it nothing."""
-    from engine.tracking.destination import connect, destination
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        workspace = open_workspace(tmp_path_factory.mktemp("template"))
-        connect(destination(workspace), workspace)
-    return workspace.mlflow_database
 
 
 @pytest.fixture

@@ -1,16 +1,27 @@
-"""Where runs go, and that nothing on the way tells a secret."""
+"""Where runs go, that no text on the way has a secret, and the local database: made, upgraded, moved."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from tracked_runs import QUICK, ROOT, FakeRun
+from training_scenarios import PROCESSES
 
 from engine.tracking import location, run_link, track_run
-from engine.tracking.destination import destination
-from engine.workspace import Workspace
+from engine.tracking.destination import connect, destination
+from engine.workspace import Workspace, open_workspace
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
 
 
 def test_the_workspace_is_the_default(workspace: Workspace) -> None:
@@ -71,6 +82,7 @@ def test_a_server_that_refuses_is_told_without_the_password(
     assert run_link(workspace, run.id) == {}
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_heavy(workspace: Workspace) -> None:
     code = (
         "import sys; from pathlib import Path; from engine.tracking import location, run_link\n"
@@ -84,38 +96,34 @@ def test_importing_the_package_imports_nothing_heavy(workspace: Workspace) -> No
 
 @pytest.mark.slow
 def test_several_processes_make_one_database(workspace: Workspace) -> None:
-    code = (
-        "import sys; from pathlib import Path; from engine.workspace import open_workspace\n"
-        "from engine.tracking.destination import connect, destination\n"
-        "workspace = open_workspace(Path(sys.argv[1])); client = connect(destination(workspace), workspace)\n"
-        "client.create_run('0')"
-    )
-    command = [sys.executable, "-c", code, str(workspace.root)]
-    started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
-    assert [p.wait(timeout=120) for p in started] == [0, 0, 0]
+    # Forked from a process that has imported MLflow.
+    started = [PROCESSES.Process(target=_create_run, args=(workspace,)) for _ in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(120)
+    assert [process.exitcode for process in started] == [0, 0, 0]
     assert sorted(p.name for p in workspace.root.glob("*mlflow.db*")) == ["mlflow.db"]
     assert list(workspace.root.glob(".mlflow.db*")) == []
 
 
+def _create_run(workspace: Workspace) -> None:
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    connect(destination(workspace), workspace).create_run("0")
+
+
 @pytest.mark.slow
 def test_an_older_database_is_upgraded_and_backed_up(local: Workspace) -> None:
-    import sqlite3
-
-    from engine.tracking.destination import connect
-
     _downgrade(local)
-    with sqlite3.connect(local.mlflow_database) as db:
-        (before,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
-    db.close()
+    before = _version(local.mlflow_database)
     connect(destination(local), local).create_run("0")
-    with sqlite3.connect(local.mlflow_database) as db:
-        (after,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
-    db.close()
-    backup = local.mlflow_database.with_name("mlflow.db.before-upgrade")
-    with sqlite3.connect(backup) as db:
-        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (before,)
-    db.close()
-    assert before != after
+    assert _version(local.mlflow_database) != before
+    assert _version(local.mlflow_database.with_name("mlflow.db.before-upgrade")) == before
+
+
+def _version(database: Path) -> str:
+    with closing(sqlite3.connect(database)) as db:
+        return str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 
 
 def _downgrade(workspace: Workspace) -> None:
@@ -139,3 +147,36 @@ def _downgrade(workspace: Workspace) -> None:
             command.upgrade(config, "heads")
             command.downgrade(config, "-1")
         engine.dispose()
+
+
+def note(client: MlflowClient, run_id: str) -> Path:
+    # Not by downloading it: MLflow caches the place of a run's artifacts in the process.
+    return Path(unquote(urlsplit(client.get_run(run_id).info.artifact_uri).path)) / "note.txt"
+
+
+@pytest.mark.slow
+def test_artifacts_of_a_moved_and_of_a_copied_workspace_are_found(local: Workspace, tmp_path: Path) -> None:
+    """Also those of models, and where somebody keeps some elsewhere, those stay there."""
+    client = connect(destination(local), local)
+    mine = client.create_experiment("mine", artifact_location=local.mlflow_artifacts.as_uri())
+    elsewhere = client.create_experiment("elsewhere", artifact_location=(tmp_path / "elsewhere").as_uri())
+    run, other = (client.create_run(experiment).info.run_id for experiment in (mine, elsewhere))
+    for run_id in (run, other):
+        client.log_text(run_id, "what it says", "note.txt")
+    client.create_registered_model("volumes")
+    source = f"{local.mlflow_artifacts.as_uri()}/models/m-1/artifacts"
+    client.create_model_version("volumes", source, run_id=run)
+
+    copy = Workspace(tmp_path / "a copy")
+    shutil.copytree(local.root, copy.root)
+    again = open_workspace(copy.root)
+    of_copy = connect(destination(again), again)
+    assert note(of_copy, run).is_relative_to(copy.root)
+    assert note(of_copy, run).read_text() == "what it says"
+    assert note(of_copy, other).is_relative_to(tmp_path / "elsewhere")
+    place = of_copy.get_model_version_download_uri("volumes", "1")
+    assert place == f"{copy.mlflow_artifacts.as_uri()}/models/m-1/artifacts"
+    made = of_copy.create_run(mine)
+    assert made.info.artifact_uri.startswith(copy.mlflow_artifacts.as_uri())
+    # The original is as it was.
+    assert note(connect(destination(local), local), run).is_relative_to(local.root)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from tracked_runs import QUICK, FakeRun, Found, Reader, TrackerProcess
+from waiting import wait_until
 
-from engine.events import Facts, TaskStateChanged
+from engine.declare.events import Facts, TaskStateChanged
 from engine.tracking import run_link, track_run
 from engine.workspace import Workspace
 
@@ -26,8 +27,7 @@ def _written(workspace: Workspace) -> FakeRun:
     run.upstream()
     run.emit(TaskStateChanged(node="train", state="running"), Facts(node="train", values={"device": "CPU"}))
     run.step(*range(50))
-    run.emit(TaskStateChanged(node="train", state="done"))
-    run.end("done")
+    run.finish()
     return run
 
 
@@ -60,8 +60,7 @@ def test_killed_at_every_named_moment(local: Workspace, reader: Callable[[Worksp
 def test_killed_at_random_moments_while_the_run_goes_on(
     local: Workspace, reader: Callable[[Workspace], Reader], tracker: Start, tmp_path: Path
 ) -> None:
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
+    run = FakeRun(local).begin().training()
     stop, chance = threading.Event(), random.Random(7)
     steps = 0
 
@@ -80,7 +79,9 @@ def test_killed_at_random_moments_while_the_run_goes_on(
     try:
         for _ in range(3):
             victim = tracker(run)
-            _until_sent(run, more_than=run.store.tracking(run.id)[0])
+            sent = run.store.tracking(run.id)[0]
+            # Once the cursor has moved, a kill may hit anything.
+            wait_until(lambda: run.store.tracking(run.id)[0] > sent, "sending", 120)  # noqa: B023
             stop.wait(chance.random() / 2)
             victim.kill()
     finally:
@@ -94,13 +95,3 @@ def test_killed_at_random_moments_while_the_run_goes_on(
     assert found[""].steps("system/cpu_utilization_percentage") == list(range(steps))
     assert found[""].status == found["train"].status == "FINISHED"
     assert run_link(local, run.id)["children"] == {"train": found["train"].id}
-
-
-def _until_sent(run: FakeRun, more_than: int) -> None:
-    """Wait until the tracker has moved its cursor: from then on a kill may hit anything."""
-    pause = threading.Event()
-    for _ in range(2400):
-        if run.store.tracking(run.id)[0] > more_than:
-            return
-        pause.wait(0.05)
-    raise AssertionError("the tracker sent nothing within two minutes")

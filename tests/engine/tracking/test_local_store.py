@@ -9,19 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tracked_runs import DOCUMENT, QUICK, SPLIT, T0, TABLE, FakeRun, Reader
+from tracked_runs import DOCUMENT, QUICK, SPLIT, T0, TABLE, FakeRun, Found, Reader
 
-from engine.events import Artifact, Facts, Failure, Metrics, SystemSample, TaskStateChanged
-from engine.run_lock import ProcessLock
+from engine.declare.events import Artifact, Facts, Failure, Metrics, SystemSample, TaskStateChanged
+from engine.storage.process_lock import ProcessLock
 from engine.tracking import location, run_link, send_pending, track_run
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 Read = Callable[[Workspace], Reader]
+Sent = Callable[..., dict[str, Found]]
 
 
 def _track(run: FakeRun, *, until_ended: bool = True) -> bool:
     return track_run(run.workspace, run.id, until_ended=until_ended, patience=QUICK)
+
+
+@pytest.fixture
+def sent(reader: Read) -> Sent:
+    """Sends a run to MLflow; what that has of it then, by node."""
+
+    def send(run: FakeRun, *, until_ended: bool = True) -> dict[str, Found]:
+        assert _track(run, until_ended=until_ended) == until_ended
+        return reader(run.workspace).runs(run.id)
+
+    return send
 
 
 def _trained(workspace: Workspace, steps: int = 4) -> FakeRun:
@@ -31,15 +43,13 @@ def _trained(workspace: Workspace, steps: int = 4) -> FakeRun:
         TaskStateChanged(node="train", state="running"), Facts(node="train", values={"device": "CPU", "weights": 7})
     )
     run.step(*range(steps))
-    run.emit(TaskStateChanged(node="train", state="done"))
-    run.end("done")
+    run.finish()
     return run
 
 
-def test_a_run_is_a_parent_and_a_child_with_all_there_is_to_know(local: Workspace, reader: Read) -> None:
+def test_a_run_is_a_parent_and_a_child_with_all_there_is_to_know(local: Workspace, sent: Sent) -> None:
     run = _trained(local)
-    assert _track(run)
-    found = reader(local).runs(run.id)
+    found = sent(run)
     assert set(found) == {"", "train"}
     parent, child = found[""], found["train"]
 
@@ -107,9 +117,7 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     (tmp_path / "bad.csv").write_text("a,b\n")
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra" / "x.txt").write_text("x")
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
-    run.step(0)
+    run = FakeRun(local).begin().training(0)
     run.emit(
         Artifact(node="train", role="plot", name="Loss curves", path=str(tmp_path / "loss.png")),
         Artifact(node="train", role="plot", name="gone.png", path=str(tmp_path / "gone.png")),
@@ -131,71 +139,55 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     assert "gone.png" in (local.run_folder(run.id) / "tracker.log").read_text()
 
 
-def test_a_failed_task_is_told_in_tags(local: Workspace, reader: Read) -> None:
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
-    run.step(0)
+def test_a_failed_task_is_told_in_tags(local: Workspace, sent: Sent) -> None:
+    run = FakeRun(local).begin().training(0)
     run.emit(
         Failure(node="train", code="memory", message="out of memory", hint="Use smaller batches."),
         TaskStateChanged(node="train", state="failed"),
     )
     run.end("failed", "train: out of memory")
-    assert _track(run)
-    found = reader(local).runs(run.id)
+    found = sent(run)
     assert found[""].status == found["train"].status == "FAILED"
     assert found[""].tags["voxelflow.last_failure.train"] == "memory: out of memory Use smaller batches."
     assert found[""].tags["voxelflow.error"] == "train: out of memory"
 
 
-def test_a_cancelled_run_is_killed(local: Workspace, reader: Read) -> None:
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
-    run.step(0)
-    run.emit(TaskStateChanged(node="train", state="cancelled"))
-    run.end("cancelled")
-    assert _track(run)
-    found = reader(local).runs(run.id)
+def test_a_cancelled_run_is_killed(local: Workspace, sent: Sent) -> None:
+    run = FakeRun(local).begin().training(0)
+    run.finish("cancelled")
+    found = sent(run)
     assert found[""].status == found["train"].status == "KILLED"
 
 
-def test_cached_tasks_show_their_results(local: Workspace, reader: Read) -> None:
+def test_cached_tasks_show_their_results(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin()
     run.keep("table", {"out": TABLE})
     run.emit(TaskStateChanged(node="table", state="cached", reason="up to date"))
     run.end("done")
-    assert _track(run)
-    parent = reader(local).runs(run.id)[""]
+    parent = sent(run)[""]
     assert parent.tags["voxelflow.task.table"] == "cached"
     assert [v for _, _, v in parent.points["table.volumes"]] == [1000]
     assert "table.seconds" not in parent.points
 
 
-def test_a_lost_run_goes_on_in_the_same_mlflow_run_without_repeating_steps(local: Workspace, reader: Read) -> None:
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
-    run.step(0, 1, 2, 3)
+def test_a_lost_run_goes_on_in_the_same_mlflow_run_without_repeating_steps(local: Workspace, sent: Sent) -> None:
+    run = FakeRun(local).begin().training(0, 1, 2, 3)
     run.lose()
-    assert _track(run)
-    before = reader(local).runs(run.id)
+    before = sent(run)
     assert before[""].status == before["train"].status == "KILLED"
     assert before[""].tags["voxelflow.state"] == "lost"
 
     run.begin()
-    assert not _track(run, until_ended=False)
-    again = reader(local).runs(run.id)
+    again = sent(run, until_ended=False)
     assert again[""].status == "RUNNING"
     assert again[""].tags["voxelflow.attempt"] == "2"
 
     # From the checkpoint at step 2 the training repeats two steps, with other times.
-    run.emit(TaskStateChanged(node="train", state="running", attempt=2))
-    run.step(2, 3, 4, 5, shift=0.001)
-    assert not _track(run, until_ended=False)
-    assert reader(local).runs(run.id)["train"].status == "RUNNING"
+    run.training(2, 3, 4, 5, shift=0.001, attempt=2)
+    assert sent(run, until_ended=False)["train"].status == "RUNNING"
     run.step(6)
-    run.emit(TaskStateChanged(node="train", state="done", attempt=2))
-    run.end("done")
-    assert _track(run)
-    after = reader(local).runs(run.id)
+    run.finish(attempt=2)
+    after = sent(run)
     assert {k: r.id for k, r in after.items()} == {k: r.id for k, r in before.items()}
     assert after[""].status == after["train"].status == "FINISHED"
     assert after[""].end_time == round(run.clock * 1000)
@@ -203,69 +195,61 @@ def test_a_lost_run_goes_on_in_the_same_mlflow_run_without_repeating_steps(local
     assert after["train"].steps("system/cpu_utilization_percentage") == list(range(9))
 
 
-def test_retries_within_one_tracker_repeat_no_steps(local: Workspace, reader: Read) -> None:
-    run = FakeRun(local).begin()
-    run.emit(TaskStateChanged(node="train", state="running"))
-    run.step(0, 1, 2)
+def test_retries_within_one_tracker_repeat_no_steps(local: Workspace, sent: Sent) -> None:
+    run = FakeRun(local).begin().training(0, 1, 2)
     run.emit(TaskStateChanged(node="train", state="queued"), TaskStateChanged(node="train", state="running", attempt=2))
     run.step(0, 1, 2, 3)
-    run.emit(TaskStateChanged(node="train", state="done", attempt=2))
-    run.end("done")
-    assert _track(run)
-    assert reader(local).runs(run.id)["train"].steps("loss") == [0, 1, 2, 3]
+    run.finish(attempt=2)
+    assert sent(run)["train"].steps("loss") == [0, 1, 2, 3]
 
 
-def test_figures_that_are_no_numbers_arrive(local: Workspace, reader: Read) -> None:
+def test_figures_that_are_no_numbers_arrive(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin()
     run.emit(Metrics(node="train", step=0, values={"loss": math.nan, "up": math.inf}))
     run.step(1)
     run.end("done")
-    assert _track(run)
-    found = reader(local).runs(run.id)["train"]
+    found = sent(run)["train"]
     assert math.isnan(found.points["loss"][0][2])
     assert found.points["up"][0][2] > 1e300
 
 
-def test_a_changed_fact_is_no_conflict(local: Workspace, reader: Read) -> None:
+def test_a_changed_fact_is_no_conflict(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin()
     run.step(0)
     run.emit(Facts(node="train", values={"device": "CPU"}), Facts(node="train", values={"device": "GPU"}))
     run.step(1)
     run.end("done")
-    assert _track(run)
-    child = reader(local).runs(run.id)["train"]
+    child = sent(run)["train"]
     assert child.params["device"] == "CPU"
     assert child.tags["voxelflow.changed.device"] == "GPU"
     assert child.steps("loss") == [0, 1]
 
 
-def test_odd_names_and_long_values_are_taken(local: Workspace, reader: Read) -> None:
+def test_odd_names_and_long_values_are_taken(local: Workspace, sent: Sent) -> None:
     document = DOCUMENT | {"nodes": [{"id": "train", "type": "X", "params": {"text": "x" * 10_000}}], "edges": []}
     run = FakeRun(local, document).begin()
     run.emit(Metrics(node="train", step=0, values={"loss@1:µ/../x": 1.0, "": 2.0, "a" * 300: 3.0}))
     run.end("done")
-    assert _track(run)
-    child = reader(local).runs(run.id)["train"]
+    child = sent(run)["train"]
     assert len(child.params["text"]) == 6000
     assert set(child.points) == {"loss_1_µ/x", "_", "a" * 250}
     assert run_link(local, run.id)["notes"] == []
 
 
-def test_many_metrics_and_parameters_fit_into_mlflows_batches(local: Workspace, reader: Read) -> None:
+def test_many_metrics_and_parameters_fit_into_mlflows_batches(local: Workspace, sent: Sent) -> None:
     nodes = [{"id": f"n{i}", "type": "X", "params": {f"p{j}": j for j in range(25)}} for i in range(10)]
     run = FakeRun(local, DOCUMENT | {"nodes": [*nodes, {"id": "train", "type": "X"}], "edges": []}).begin()
     for step in range(1100):
         run.emit(Metrics(node="train", step=step, values={"a": step, "b": -step}))
     run.end("done")
-    assert _track(run)
-    found = reader(local).runs(run.id)
+    found = sent(run)
     assert len([p for p in found[""].params if p.startswith("n")]) == 250
     assert found["train"].steps("a") == found["train"].steps("b") == list(range(1100))
 
 
-def test_defaults_come_from_the_plan(local: Workspace, reader: Read) -> None:
-    from engine.identity import Identity
-    from engine.plan import Plan, PlannedTask
+def test_defaults_come_from_the_plan(local: Workspace, sent: Sent) -> None:
+    from engine.document.identity import Identity
+    from engine.document.plan import Plan, PlannedTask
     from engine.profiles import Profile
 
     run = FakeRun(local).begin()
@@ -279,11 +263,10 @@ def test_defaults_come_from_the_plan(local: Workspace, reader: Read) -> None:
     (local.run_folder(run.id) / "plan.json").write_text(plan.model_dump_json())
     run.step(0)
     run.end("done")
-    assert _track(run)
-    assert reader(local).runs(run.id)["train"].params == {"epochs": "2", "depth": "18"}
+    assert sent(run)["train"].params == {"epochs": "2", "depth": "18"}
 
 
-def test_a_run_deleted_in_mlflow_stays_deleted(local: Workspace, reader: Read) -> None:
+def test_a_run_deleted_in_mlflow_stays_deleted(local: Workspace, reader: Read, sent: Sent) -> None:
     run = FakeRun(local).begin()
     run.step(0)
     assert not _track(run, until_ended=False)
@@ -291,12 +274,11 @@ def test_a_run_deleted_in_mlflow_stays_deleted(local: Workspace, reader: Read) -
     client.delete_run(run_link(local, run.id)["run_id"])
     run.step(1)
     run.end("done")
-    assert _track(run)
-    assert "" not in reader(local).runs(run.id)
+    assert "" not in sent(run)
     assert run.store.untracked() == []
 
 
-def test_a_store_that_vanished_is_filled_again(local: Workspace, reader: Read, empty_database: Path) -> None:
+def test_a_store_that_vanished_is_filled_again(local: Workspace, sent: Sent, empty_database: Path) -> None:
     import shutil
 
     run = FakeRun(local).begin()
@@ -307,8 +289,7 @@ def test_a_store_that_vanished_is_filled_again(local: Workspace, reader: Read, e
     shutil.copy(empty_database, local.mlflow_database)
     run.step(2)
     run.end("done")
-    assert _track(run)
-    found = reader(local).runs(run.id)
+    found = sent(run)
     assert found["train"].steps("loss") == [0, 1, 2]
     assert found[""].status == "FINISHED"
 
@@ -373,15 +354,14 @@ def test_the_link_tells_where_a_run_is(local: Workspace, reader: Read) -> None:
     assert "url" not in link
 
 
-def test_samples_before_the_training_are_the_parents_alone(local: Workspace, reader: Read) -> None:
+def test_samples_before_the_training_are_the_parents_alone(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin()
     run.emit(SystemSample(values={"cpu_utilization_percentage": 1}))
     run.emit(TaskStateChanged(node="train", state="running"))
     run.step(0)
     run.emit(TaskStateChanged(node="train", state="done"), SystemSample(values={"cpu_utilization_percentage": 2}))
     run.end("done")
-    assert _track(run)
-    found = reader(local).runs(run.id)
+    found = sent(run)
     assert found[""].steps("system/cpu_utilization_percentage") == [0, 1, 2]
     assert found["train"].steps("system/cpu_utilization_percentage") == [0]
     assert found[""].start_time >= T0

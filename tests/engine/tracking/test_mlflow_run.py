@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.tracking.mlflow_api import RunDeleted
 from engine.tracking.mlflow_run import MlflowRun
-from engine.tracking.troubles import RunDeleted
 
 pytestmark = pytest.mark.slow  # MLflow's entities take seconds to import
 

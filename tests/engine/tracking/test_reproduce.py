@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 from building import box, pipeline
-from command_line import Said, no_model
+from command_line import NO_WORK, Said
 from running import Runner
 from tracked_runs import QUICK, Reader
 
 from engine.catalog import build_catalog
 from engine.cli import main
-from engine.pipeline import load
+from engine.document.pipeline import load
 from engine.profiles import local_profile
-from engine.runs import Run, RunStore
+from engine.store.runs import Run, RunStore
 from engine.tracking import run_link, track_run
 from engine.workspace import Workspace, open_workspace, trust
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_runs")]
 Read = Callable[[Workspace], Reader]
 _SUPPORT = Path(__file__).parents[2] / "support"
 
@@ -63,7 +63,7 @@ class Bench:
         status = main(
             lambda workspace: build_catalog((), workspace),
             no_studio,
-            no_model,
+            NO_WORK,
             ["runs", "reproduce", *arguments, "--workspace", str(self.workspace.root)],
         )
         printed = self.capsys.readouterr()
@@ -180,4 +180,4 @@ def test_an_unknown_run_and_one_without_curves_are_told(bench: Bench, texts: Pat
     run, _ = runner.run(pipeline(box("a", "Make")))
     said = bench.reproduce(run.run_id)
     assert said.status == 2
-    assert f"run {run.run_id} told no curves and made no model" in said.err
+    assert f"run {run.run_id} reported no curves and made no model" in said.err

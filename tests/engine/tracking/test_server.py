@@ -8,22 +8,40 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import forked_programs
 import pytest
 from tracked_runs import QUICK, FakeRun, Reader, TrackerProcess
+from waiting import wait_until
 
-from engine.events import Artifact, Facts, Metrics, TaskStateChanged
+from engine.declare.events import Artifact, Facts, Metrics, TaskStateChanged
 from engine.tracking import run_link, send_pending, track_run
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 Read = Callable[[Workspace], Reader]
+
+_SERVE = """
+from mlflow import cli, server
+from mlflow.utils import process
+
+def serve(command, extra_env, **_):
+    import os, sys
+    import uvicorn.main
+    os.environ.update(extra_env)
+    uvicorn.main.main([str(word) for word in command[command.index("uvicorn") + 1 :]])
+
+server._exec_cmd = serve
+cli.cli(["server", "--host", "127.0.0.1", "--port", "{port}", "--workers", "1", "--backend-store-uri",
+    "sqlite:///{folder}/server.db", "--artifacts-destination", "{folder}/artifacts"])
+"""
+"""`mlflow server`, with its only worker in the same process."""
 
 
 class Server:
@@ -40,24 +58,20 @@ class Server:
 
     def start(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port),
-                    "--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder}/server.db",
-                    "--artifacts-destination", str(self.folder / "artifacts"),
-                ],
-                cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            self.process = forked_programs.start(
+                _SERVE.format(port=self.port, folder=str(self.folder)),
+                {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+                training=True, cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        pause = threading.Event()
-        for _ in range(900):
-            try:
-                with urllib.request.urlopen(f"{self.uri}/health", timeout=5):
-                    return
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                assert self.process.poll() is None, (self.folder / "server.log").read_text()
-                pause.wait(0.1)
-        raise AssertionError("the MLflow server did not start within 90 s")
+        wait_until(self.is_there, "the start of the MLflow server", 90)
+
+    def is_there(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "server.log").read_text()
+        with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+            urllib.request.urlopen(f"{self.uri}/health", timeout=5).close()
+            return True
+        return False
 
     def kill(self) -> None:
         if self.process is not None:
@@ -76,15 +90,6 @@ def server(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
     out.kill()
 
 
-def _wait(happened: Callable[[], bool], what: str) -> None:
-    pause = threading.Event()
-    for _ in range(2400):
-        if happened():
-            return
-        pause.wait(0.05)
-    raise AssertionError(f"{what} did not happen within two minutes")
-
-
 def test_the_server_comes_dies_and_comes_back(
     workspace: Workspace, reader: Read, server: Server, tracker: Callable[..., TrackerProcess]
 ) -> None:
@@ -93,12 +98,12 @@ def test_the_server_comes_dies_and_comes_back(
     run.step(*range(20))
     process = tracker(run)
     log = workspace.run_folder(run.id) / "tracker.log"
-    _wait(log.exists, "a word about the missing server")
+    wait_until(log.exists, "a word about the missing server", 120)
     assert str(server.port) in log.read_text()
     assert run.store.tracking(run.id)[0] == 0
 
     server.start()
-    _wait(lambda: run.store.tracking(run.id)[0] > 0, "sending to the server")
+    wait_until(lambda: run.store.tracking(run.id)[0] > 0, "sending to the server", 120)
     # Steps flow while it is killed, so that a request may be cut in two.
     stop, written = threading.Event(), [20]
 
@@ -114,16 +119,15 @@ def test_the_server_comes_dies_and_comes_back(
     thread.start()
     try:
         before = run.store.tracking(run.id)[0]
-        _wait(lambda: run.store.tracking(run.id)[0] > before, "sending while the run goes on")
+        wait_until(lambda: run.store.tracking(run.id)[0] > before, "sending while the run goes on", 120)
         server.kill()
         told = log.stat().st_size
-        _wait(lambda: log.stat().st_size > told, "noticing that the server died")
+        wait_until(lambda: log.stat().st_size > told, "noticing that the server died", 120)
     finally:
         stop.set()
         thread.join()
     server.start()
-    run.emit(TaskStateChanged(node="train", state="done"))
-    run.end("done")
+    run.finish()
     assert process.wait() == 0
 
     read = reader(workspace)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from laws import examples
 from npy_folders import (
     bytes_of,
+    contents,
     convert,
     make_volumes,
     numbered,
@@ -27,12 +29,19 @@ from npy_folders import (
     write_labels,
 )
 
-from engine.datasets import VolumeParquet
-from nodes.numpy_to_parquet import numpy_to_parquet
+from engine.declare.datasets import VolumeParquet
 
 SHAPE = (25, 25, 10, 4)
 PARAMS: dict[str, Any] = {"target_file_mb": 1, "row_group_rows": 4}
 """1 MB hold 10 volumes of 100 kB, so that small sets make several parts."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of the volumes, still empty."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return folder
 
 
 def files_of(dataset: VolumeParquet) -> dict[str, tuple[int, int]]:
@@ -41,58 +50,53 @@ def files_of(dataset: VolumeParquet) -> dict[str, tuple[int, int]]:
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
-def data(dataset: VolumeParquet) -> dict[str, bytes]:
-    return {name: content for name, (_, content) in rows(dataset).items()}
-
-
-def test_a_folder_that_gained_20_files_costs_20_files(tmp_path: Path) -> None:
-    root, told = tmp_path / "in", []
+def test_a_folder_that_gained_20_files_costs_20_files(root: Path, tmp_path: Path) -> None:
+    messages: list[str] = []
     volumes = make_volumes(root, numbered(55), SHAPE)
     first = convert(root, tmp_path / "work", **PARAMS)
     # Among the old names, before them and behind them.
     volumes |= make_volumes(root, ["a.npy", "v0010b.npy", *numbered(18, start=100)], SHAPE, seed=1)
-    second = convert(root, tmp_path / "work", previous=first, told=told, **PARAMS)
-    assert "; 20 files converted now" in told[-1]
-    assert data(second) == bytes_of(volumes)
+    second = convert(root, tmp_path / "work", previous=first, messages=messages, **PARAMS)
+    assert "; 20 files converted now" in messages[-1]
+    assert contents(second) == bytes_of(volumes)
     before, after = files_of(first), files_of(second)
     assert before.items() < after.items()
     assert len(after) - len(before) == 2
-    assert data(first).keys() == set(numbered(55)), "the older result can still be read"
+    assert contents(first).keys() == set(numbered(55)), "the older result can still be read"
 
 
-def test_a_removed_and_a_changed_file_redo_only_their_parts(tmp_path: Path) -> None:
-    root, told = tmp_path / "in", []
+def test_a_removed_and_a_changed_file_redo_only_their_parts(root: Path, tmp_path: Path) -> None:
+    messages: list[str] = []
     volumes = make_volumes(root, numbered(50), SHAPE)
     first = convert(root, tmp_path / "work", **PARAMS)
     del volumes["v0003.npy"]
     (root / "v0003.npy").unlink()
     volumes |= make_volumes(root, ["v0025.npy"], SHAPE, seed=1)
-    second = convert(root, tmp_path / "work", previous=first, told=told, **PARAMS)
-    assert "; 19 files converted now" in told[-1]
-    assert data(second) == bytes_of(volumes)
+    second = convert(root, tmp_path / "work", previous=first, messages=messages, **PARAMS)
+    assert "; 19 files converted now" in messages[-1]
+    assert contents(second) == bytes_of(volumes)
     assert len(files_of(first).items() & files_of(second).items()) == 3
 
 
-def test_a_changed_label_redoes_its_part_and_a_new_class_all_parts(tmp_path: Path) -> None:
-    root, told = tmp_path / "in", []
+def test_a_changed_label_redoes_its_part_and_a_new_class_all_parts(root: Path, tmp_path: Path) -> None:
+    messages: list[str] = []
     make_volumes(root, numbered(30), SHAPE)
     labels = [(name, "salt" if i % 2 else "fault") for i, name in enumerate(numbered(30))]
     write_labels(root / "labels.csv", labels)
     first = convert(root, tmp_path / "work", **PARAMS)
     labels[15] = (labels[15][0], "fault")
     write_labels(root / "labels.csv", labels)
-    second = convert(root, tmp_path / "work", previous=first, told=told, **PARAMS)
-    assert "; 10 files converted now" in told[-1]
+    second = convert(root, tmp_path / "work", previous=first, messages=messages, **PARAMS)
+    assert "; 10 files converted now" in messages[-1]
     assert rows(second)["v0015.npy"][0] == 0
     labels[16] = (labels[16][0], "channel")
     write_labels(root / "labels.csv", labels)
-    third = convert(root, tmp_path / "work", previous=second, told=told, **PARAMS)
-    assert "; 30 files converted now" in told[-1]
+    third = convert(root, tmp_path / "work", previous=second, messages=messages, **PARAMS)
+    assert "; 30 files converted now" in messages[-1]
     assert {rows(third)[n][0] for n in ("v0016.npy", "v0000.npy", "v0001.npy")} == {0, 1, 2}
 
 
-def test_a_known_bad_file_is_not_opened_again(tmp_path: Path) -> None:
-    root = tmp_path / "in"
+def test_a_known_bad_file_is_not_opened_again(root: Path, tmp_path: Path) -> None:
     volumes = make_volumes(root, numbered(12), SHAPE)
     stat = (root / "v0004.npy").stat()
     whole = (root / "v0004.npy").read_bytes()
@@ -111,11 +115,10 @@ def test_a_known_bad_file_is_not_opened_again(tmp_path: Path) -> None:
     ]
     os.utime(root / "v0004.npy")
     third = convert(root, tmp_path / "work", previous=second, **PARAMS)
-    assert data(third).keys() == volumes.keys() | {"w.npy"}
+    assert contents(third).keys() == volumes.keys() | {"w.npy"}
 
 
-def test_sources_tell_which_file_is_in_which_part(tmp_path: Path) -> None:
-    root = tmp_path / "in"
+def test_sources_tell_which_file_is_in_which_part(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(25), SHAPE)
     (root / "v0007.npy").write_bytes(b"")
     write_labels(root / "labels.csv", [("v0001", 4)])
@@ -136,8 +139,8 @@ def test_sources_tell_which_file_is_in_which_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
 @pytest.mark.parametrize("with_previous", [True, False])
-def test_a_damaged_part_is_made_again(tmp_path: Path, damage: str, with_previous: bool) -> None:
-    root, told = tmp_path / "in", []
+def test_a_damaged_part_is_made_again(root: Path, tmp_path: Path, damage: str, with_previous: bool) -> None:
+    messages: list[str] = []
     volumes = make_volumes(root, numbered(30), SHAPE)
     first = convert(root, tmp_path / "work", **PARAMS)
     victim = Path(first.uri) / parts_of(first).parts[1].path
@@ -145,41 +148,37 @@ def test_a_damaged_part_is_made_again(tmp_path: Path, damage: str, with_previous
         victim.unlink()
     else:
         os.truncate(victim, 1000)
-    again = convert(root, tmp_path / "work", previous=first if with_previous else None, told=told, **PARAMS)
-    assert data(again) == bytes_of(volumes)
-    assert "; 10 files converted now" in told[-1]
+    again = convert(root, tmp_path / "work", previous=first if with_previous else None, messages=messages, **PARAMS)
+    assert contents(again) == bytes_of(volumes)
+    assert "; 10 files converted now" in messages[-1]
 
 
-def test_a_result_whose_parts_were_damaged_is_no_longer_used(tmp_path: Path) -> None:
-    root, verify = tmp_path / "in", numpy_to_parquet.verify_hook
+def test_a_result_whose_parts_were_damaged_is_no_longer_used(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(30), SHAPE)
     out = convert(root, tmp_path / "work", **PARAMS)
-    assert verify is not None
-    assert verify({"out": out}, False) == ""
+    assert out.check() == ""
     victim = Path(out.uri) / parts_of(out).parts[2].path
     os.truncate(victim, 1000)
-    assert "has 1000 bytes" in verify({"out": out}, False)
+    assert "has 1,000 bytes, not " in out.check()
     victim.unlink()
-    assert victim.name in verify({"out": out}, False)
+    assert victim.name in out.check()
 
 
-def test_a_previous_result_of_another_kind_is_not_used(tmp_path: Path) -> None:
-    root = tmp_path / "in"
+def test_a_previous_result_of_another_kind_is_not_used(root: Path, tmp_path: Path) -> None:
     volumes = make_volumes(root, numbered(12), SHAPE)
     first = convert(root, tmp_path / "work", **PARAMS)
     other_spec = first.model_copy(update={"spec": None})
     cleaned = first.model_copy(update={"manifest": str(tmp_path / "gone.json")})
     elsewhere = first.model_copy(update={"uri": str(tmp_path / "gone")})
     for previous in (other_spec, cleaned, elsewhere):
-        assert data(convert(root, tmp_path / "work", previous=previous, **PARAMS)) == bytes_of(volumes)
+        assert contents(convert(root, tmp_path / "work", previous=previous, **PARAMS)) == bytes_of(volumes)
 
 
-def test_what_a_dead_process_left_half_made_is_removed(tmp_path: Path) -> None:
-    root = tmp_path / "in"
+def test_what_a_dead_process_left_half_made_is_removed(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(3), SHAPE)
     convert(root, tmp_path / "work", **PARAMS)
     shared = tmp_path / "work" / "parquet"
-    from nodes.conversion.part_writer import _host
+    from nodes.conversion.part_store import _host
 
     dead = shared / f".making-{_host()}-{2**22 + 1}"
     other_machine, old = shared / ".making-0000-1", shared / ".making-0001-1"
@@ -198,7 +197,6 @@ def test_what_a_dead_process_left_half_made_is_removed(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {support!r})
 import npy_folders
 files = npy_folders.VolumeFiles.model_validate_json({files!r})
 previous = {previous!r}
@@ -215,20 +213,13 @@ def start(
     """A process that converts `root` once its standard input is closed."""
 
     script = SCRIPT.format(
-        support=str(Path(__file__).parents[2] / "support"),
         files=take(root, base).model_dump_json(),
         base=str(base),
         fingerprint=fingerprint,
         previous=previous.model_dump_json() if previous else "",
         params=PARAMS,
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
+    return forked_programs.start(script, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def fingerprint_of(root: Path, base: Path) -> str:
@@ -249,8 +240,8 @@ def fingerprint_of(root: Path, base: Path) -> str:
     ],
 )
 @pytest.mark.parametrize("grown", [False, True])
-def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str, grown: bool) -> None:
-    root, base = tmp_path / "in", tmp_path / "work"
+def test_a_kill_loses_and_doubles_nothing(root: Path, tmp_path: Path, point: str, grown: bool) -> None:
+    base = tmp_path / "work"
     volumes = make_volumes(root, numbered(55), SHAPE)
     first = convert(root, base, **PARAMS) if grown else None
     if grown:
@@ -263,10 +254,10 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str, grown: boo
     assert bool(there) or point == "parquet:part-written"
 
     out = convert(root, base, previous=first, **PARAMS)
-    assert data(out) == bytes_of(volumes)
+    assert contents(out) == bytes_of(volumes)
     assert out.count == out.found == len(volumes)
     undisturbed = convert(root, tmp_path / "undisturbed", **PARAMS)
-    assert data(undisturbed) == data(out)
+    assert contents(undisturbed) == contents(out)
     # What was finished is not made again, and nothing is to be seen that no manifest lists.
     assert there.items() <= {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in parts.iterdir()}.items()
     assert {p.path for p in parts_of(out).parts} == {p.name for p in parts.iterdir()}
@@ -285,8 +276,8 @@ def _names(dataset: VolumeParquet) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_two_runs_that_contend_agree(tmp_path: Path) -> None:
-    root, base = tmp_path / "in", tmp_path / "work"
+def test_two_runs_that_contend_agree(root: Path, tmp_path: Path) -> None:
+    base = tmp_path / "work"
     volumes = make_volumes(root, numbered(80), SHAPE)
     processes = [start(root, base, fingerprint) for fingerprint in ("a" * 32, "b" * 32)]
     for process in processes:
@@ -300,7 +291,7 @@ def test_two_runs_that_contend_agree(tmp_path: Path) -> None:
         assert process.wait() == 0
     assert parts_of(results[0]).parts == parts_of(results[1]).parts
     for result in results:
-        assert data(result) == bytes_of(volumes)
+        assert contents(result) == bytes_of(volumes)
         stats: Mapping[str, tuple[int, int]] = files_of(result)
         assert {p.path: p.mtime_ns for p in parts_of(result).parts} == {k: v[1] for k, v in stats.items()}
 
@@ -376,5 +367,5 @@ class Folder(RuleBasedStateMachine):
 
 TestFolder = Folder.TestCase
 TestFolder.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

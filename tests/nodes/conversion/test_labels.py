@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from nodes.conversion.label_values import Labels, encode, nfc, to_float32
-from nodes.conversion.labels import LabelRule, find_labels
+from nodes.conversion.labels import LabelRule, Labels, encode, find_labels, label_file_in, nfc, to_float32
 
 
 def found(labels: Labels) -> list[float | None]:
@@ -54,14 +55,18 @@ def test_a_row_names_a_file_by_its_path_or_by_a_name_that_only_one_has(
     assert labels.rows_without_file == (expected == [None] * 3)
 
 
-def test_a_path_comes_before_a_bare_name(tmp_path: Path) -> None:
-    labels = from_table(["a.npy", "x/a.npy"], tmp_path / "t.csv", "file,label\na.npy,1\n")
-    assert found(labels) == [1, None]
-
-
-def test_names_match_in_any_unicode_form(tmp_path: Path) -> None:
-    labels = from_table(["cafe\u0301.npy"], tmp_path / "t.csv", "file,label\ncaf\u00e9.npy,1\n")
-    assert found(labels) == [1]
+@pytest.mark.parametrize(
+    ("ids", "text", "expected"),
+    [
+        pytest.param(["a.npy", "x/a.npy"], "file,label\na.npy,1\n", [1, None], id="a path before a bare name"),
+        pytest.param(["cafe\u0301.npy"], "file,label\ncaf\u00e9.npy,1\n", [1], id="any Unicode form"),
+        (["a.npy"], "file;label\na;3\n", [3]),
+        (["a.npy"], "file\tlabel\na\t3\n", [3]),
+        (["a.npy"], "\ufefffile,label\r\na,3\r\n", [3]),
+    ],
+)
+def test_names_and_how_spreadsheets_write(tmp_path: Path, ids: list[str], text: str, expected: list[float]) -> None:
+    assert found(from_table(ids, tmp_path / "t.csv", text)) == expected
 
 
 def test_ids_and_class_names_are_composed(tmp_path: Path) -> None:
@@ -88,13 +93,95 @@ def test_texts_become_classes_in_sorted_order(tmp_path: Path) -> None:
 def test_numbers_stay_numbers_and_a_single_text_makes_classes(tmp_path: Path) -> None:
     numbers = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", "file,label\na,1e3\nb,-0.5\n")
     assert (found(numbers), numbers.classes) == ([1000, -0.5], ())
-    mixed = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", "file,label\na,1\nb,inf\n")
-    assert (found(mixed), mixed.classes) == ([0, 1], ("1", "inf"))
+    mixed = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", "file,label\na,1\nb,cat\n")
+    assert (found(mixed), mixed.classes) == ([0, 1], ("1", "cat"))
 
 
-@pytest.mark.parametrize("text", ["file;label\na;3\n", "file\tlabel\na\t3\n", "\ufefffile,label\r\na,3\r\n"])
-def test_how_spreadsheets_write(tmp_path: Path, text: str) -> None:
-    assert found(from_table(["a.npy"], tmp_path / "t.csv", text)) == [3]
+@given(numbers=st.lists(st.integers(-999, 999), min_size=1, max_size=9), at=st.integers(0, 9), data=st.data())
+def test_an_infinite_number_among_numbers_is_refused_with_its_row(
+    tmp_path_factory: pytest.TempPathFactory, numbers: list[int], at: int, data: st.DataObject
+) -> None:
+    cells = [str(n) for n in numbers]
+    at = min(at, len(cells))
+    cells.insert(at, data.draw(st.sampled_from(["inf", "-Inf", "Infinity", "1e400", "-1e999"])))
+    text = "file,label\n" + "".join(f"v{i},{cell}\n" for i, cell in enumerate(cells))
+    with pytest.raises(DataError, match=rf"t\.csv: the label of v{at} \(row {at + 1} below the header\) is infinite"):
+        from_table(["v0.npy"], tmp_path_factory.mktemp("t") / "t.csv", text)
+
+
+@pytest.mark.parametrize("cell", ["nan", "NAN", "-nan", ""])
+def test_nan_among_numbers_is_no_label(tmp_path: Path, cell: str) -> None:
+    labels = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", f"file,label\na,1\nb,{cell}\n")
+    assert (found(labels), labels.classes) == ([1, None], ())
+
+
+def test_an_infinite_number_in_a_file_name_is_refused_and_a_word_is_a_class() -> None:
+    rule = LabelRule("pattern", pattern=r"^(?P<label>.*)\.npy$")
+    with pytest.raises(DataError, match=r"inf\.npy is infinite"):
+        find_labels(pa.array(["1.npy", "inf.npy"]), rule)
+    assert find_labels(pa.array(["inf.npy", "sup.npy"]), rule).classes == ("inf", "sup")
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [(_pipe, "a named pipe"), (_device, "a device"), (Path.mkdir, "a folder"), (_dangling, "target is missing")],
+)
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
+@pytest.mark.timeout(20)
+def test_a_label_table_that_is_no_file_is_reported(tmp_path: Path, make: Any, reason: str, name: str) -> None:
+    make(tmp_path / name)
+    table = label_file_in(tmp_path)
+    assert table is not None
+    with pytest.raises(DataError, match=rf"{name} cannot be read: .*{reason}"):
+        find_labels(pa.array(["a.npy"]), LabelRule(found=table))
+
+
+@pytest.mark.parametrize("pattern", ["^(?P<label>(a|a)+)$", "^(?P<label>(a|aa)+)$"])
+@pytest.mark.timeout(60)
+def test_a_pattern_that_would_take_years_is_stopped(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.conversion.labels._SECONDS_A_NAME", 0.1)
+    with pytest.raises(DataError, match="takes too long, for example on 'aaa") as caught:
+        find_labels(pa.array(["b.npy", "a" * 99 + ".npy"]), LabelRule("pattern", pattern=pattern))
+    assert "repetition" in caught.value.hint
+
+
+@pytest.mark.timeout(60)
+def test_the_time_of_a_pattern_is_limited_for_all_names_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.conversion.labels._SECONDS_IN_ALL", (0.0, 0.0))
+    with pytest.raises(DataError, match="takes too long"):
+        find_labels(pa.array(["a.npy"] * 1_000), LabelRule("pattern", pattern="(?P<label>a)"))
+
+
+@given(st.lists(st.text("ab1_/é", min_size=1, max_size=8), min_size=1, max_size=5))
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"_(?P<label>\w+)",
+        r"(?<=a)(?P<label>\d)",
+        r"^(?P<label>[^_]+?)(?=_|$)",
+        r"(?i)(?P<label>É)|b",
+        r"(?:a(?P<label>b)?)+",
+    ],
+)
+def test_patterns_find_what_python_finds(pattern: str, names: list[str]) -> None:
+    whole = "/" in pattern
+    matches = [re.search(pattern, n if whole else n.rpartition("/")[2]) for n in names]
+    wanted = [match["label"] if match else None for match in matches]
+    expected, classes = encode(pa.array(wanted, pa.string()), numbers=True)
+    labels = find_labels(pa.array(names), LabelRule("pattern", pattern=pattern))
+    assert (found(labels), labels.classes) == ([None if np.isnan(v) else v for v in expected], classes)
 
 
 @pytest.mark.parametrize(
@@ -151,15 +238,16 @@ def test_a_whole_wrong_column_is_noticed(tmp_path: Path) -> None:
         from_table(["0.npy"], tmp_path / "t.csv", text)
 
 
-def test_sub_folders_are_classes() -> None:
-    ids = pa.array(["salt/a.npy", "fault/deep/b.npy", "c.npy"])
-    labels = find_labels(ids, LabelRule("folders"))
-    assert (found(labels), labels.classes) == ([1, 0, None], ("fault", "salt"))
-
-
-def test_sub_folders_that_are_numbers_are_sorted_by_value() -> None:
-    labels = find_labels(pa.array(["10/a.npy", "2/b.npy"]), LabelRule("folders"))
-    assert (found(labels), labels.classes) == ([1, 0], ("2", "10"))
+@pytest.mark.parametrize(
+    ("ids", "expected", "classes"),
+    [
+        (["salt/a.npy", "fault/deep/b.npy", "c.npy"], [1, 0, None], ("fault", "salt")),
+        (["10/a.npy", "2/b.npy"], [1, 0], ("2", "10")),
+    ],
+)
+def test_sub_folders_are_classes_and_numbers_sort_by_value(ids: list[str], expected: Any, classes: Any) -> None:
+    labels = find_labels(pa.array(ids), LabelRule("folders"))
+    assert (found(labels), labels.classes) == (expected, classes)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +265,7 @@ def test_a_pattern_in_the_name(pattern: str, expected: list[float | None], class
     assert (found(labels), labels.classes) == (expected, classes)
 
 
-@pytest.mark.parametrize("pattern", ["(", r"\d+", ""])
+@pytest.mark.parametrize("pattern", ["(", r"\d+", "", "(" * 1_999, "(?P<label>a)" * 200])
 def test_a_pattern_that_cannot_give_labels(pattern: str) -> None:
     with pytest.raises(DataError) as caught:
         find_labels(pa.array(["a.npy"]), LabelRule("pattern", pattern=pattern))

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+import ast
 import os
+import resource
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from laws import examples
 from npy_folders import MakesFile
 from numpy.typing import NDArray
 
-from engine.datasets import DTYPES, VolumeSpec
-from nodes.conversion.npy_files import VolumeReader, header_of, sample_headers, spread
+from engine.declare.datasets import DTYPES, VolumeSpec
+from nodes.conversion.npy_files import VolumeReader, header_of, sample_local_headers, spread
 from nodes.conversion.quarantine import REASONS, Refused
 
 SHAPE = (4, 3, 2)
@@ -74,6 +77,24 @@ def test_one_reader_takes_files_with_different_headers_in_any_order(tmp_path: Pa
         row = np.empty(SPEC.volume_bytes, np.uint8)
         reader.read(f"{i}.npy", found.st_size, found.st_mtime_ns, row)
         assert row.tobytes() == values[i].tobytes()
+
+
+def test_a_parser_that_another_thread_has_disturbed_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPython 3.11: 'AST constructor recursion depth mismatch', about once in 470,000 literals of four busy threads."""
+    np.save(tmp_path / "a.npy", np.ones(SHAPE, np.float32))
+    parse, failures = ast.literal_eval, iter([True, True])
+
+    def disturbed(text: str) -> Any:
+        if next(failures, False):
+            raise SystemError("AST constructor recursion depth mismatch (before=21, after=15)")
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", disturbed)
+    assert read(tmp_path / "a.npy").sum() == 24
+    monkeypatch.setattr(ast, "literal_eval", lambda text: disturbed("("))
+    assert refusal(tmp_path / "a.npy") == "not-npy"
 
 
 def test_raw_numbers_of_the_right_length_are_no_volume(tmp_path: Path) -> None:
@@ -138,6 +159,34 @@ def test_a_header_never_decides_how_much_memory_is_taken(tmp_path: Path) -> None
     assert refusal(path) == "truncated"
 
 
+_HUGE = st.one_of(
+    st.integers(1, 4_299).map(lambda digits: "9" * digits),
+    st.integers(1, 9_000).map(lambda digits: "0x" + "f" * digits),
+    st.integers(-(2**70), 2**70).map(str),
+    st.sampled_from(["9" * 4_301, "1e999", "2**99", "True", str(2**63), str(2**63 - 1)]),
+)
+
+
+@given(
+    lengths=st.lists(_HUGE, max_size=6),
+    descr=st.sampled_from(["'<f4'", "'<f8'", "'V' + '9' * 30", "'<V" + "9" * 18 + "'"]),
+)
+@example(lengths=["9" * 2_000] * 3, descr="'<f4'")
+@example(lengths=["0x" + "f" * 4_000], descr="'<f4'")
+@example(lengths=["0", "0x" + "f" * 4_000], descr="'<f4'")
+@example(lengths=["1"] * 70, descr="'<f4'")
+def test_a_header_with_huge_numbers_is_refused_with_a_reason(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[str], descr: str
+) -> None:
+    literal = f"{{'descr': {descr}, 'fortran_order': True, 'shape': ({''.join(n + ', ' for n in lengths)})}}".encode()
+    path = tmp_path_factory.mktemp("huge") / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(literal)) + literal + bytes(4))
+    with pytest.raises(Refused) as caught:
+        read(path)
+    assert caught.value.reason in REASONS
+    assert len(caught.value.message) < 3_000
+
+
 @pytest.mark.parametrize(
     "literal",
     [
@@ -169,7 +218,7 @@ def test_an_unknown_version_and_a_header_too_long(tmp_path: Path) -> None:
     assert refusal(path) == "not-npy"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_any_bytes_give_a_volume_or_a_known_reason(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -216,7 +265,7 @@ def test_the_commonest_shape_wins_and_of_equals_the_first(tmp_path: Path) -> Non
     for i, shape in enumerate([(2, 2), (3, 3), (3, 3), (2, 2), (4, 4)]):
         np.save(tmp_path / f"{i}.npy", np.zeros(shape, np.int16))
     (tmp_path / "5.npy").write_bytes(b"")
-    sample = sample_headers(str(tmp_path), [f"{i}.npy" for i in range(6)])
+    sample = sample_local_headers(str(tmp_path), [f"{i}.npy" for i in range(6)])
     assert sample.majority == VolumeSpec(shape=(2, 2), dtype="int16")
     assert [(name, refused.reason) for name, refused in sample.refused] == [("5.npy", "empty")]
     assert sample.looked == 6
@@ -228,3 +277,15 @@ def test_a_spread_sample_is_sorted_distinct_and_within(count: int, places: int) 
     assert len(rows) == len(set(rows)) == min(count, places)
     assert rows == sorted(rows)
     assert all(0 <= row < count for row in rows)
+
+
+def test_a_process_without_file_handles_calls_no_file_bad(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (tmp_path / "a.npy").open() as newest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (newest.fileno(), before[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                header_of(str(tmp_path), "a.npy")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)

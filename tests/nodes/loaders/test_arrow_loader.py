@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, WriterProperties, write_deltalake
-from loader_conformance import UNLABELLED, LoaderConformance, ids_in, training
 from volume_sets import (
+    DeltaLoaderConformance,
     Labels,
     Volumes,
     compact,
@@ -20,25 +20,18 @@ from volume_sets import (
     write_file,
 )
 
-from engine.datasets import Dataset, VolumeDelta
+from engine.declare.datasets import Dataset, VolumeDelta
 from engine.errors import DataError
 from nodes.loaders import open_source
 from nodes.loaders.arrow_loader import PageIndexedSource
 from nodes.loaders.interface import Reading
 from nodes.loaders.row_groups import RowGroupSource
+from nodes.testing.loader import UNLABELLED, LoaderConformance, ids_in, training
 
 
-class TestPageIndex(LoaderConformance):
+@pytest.mark.slow
+class TestPageIndex(DeltaLoaderConformance):
     """The volume layout: read through the page index."""
-
-    loader = "arrow"
-
-    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
-        return make_delta(folder, volumes, labels)
-
-    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
-        assert isinstance(dataset, VolumeDelta)
-        return compact(dataset, volumes)
 
     def test_this_is_the_page_index(self, source: object) -> None:
         assert isinstance(source, PageIndexedSource)
@@ -59,7 +52,7 @@ class TestRowGroups(LoaderConformance):
         )
         return reference(Path(dataset.uri), volumes)
 
-    def test_the_reason_is_told(self, source: object) -> None:
+    def test_the_reason_is_reported(self, source: object) -> None:
         assert isinstance(source, RowGroupSource)
         assert "compressed (zstd)" in source.reason
 
@@ -73,6 +66,7 @@ class TestSmallWindows(TestRowGroups):
         monkeypatch.setattr("nodes.loaders.row_groups._DECODE_BYTES", 200)
 
 
+@pytest.mark.slow
 class TestParquetFolder(LoaderConformance):
     loader = "arrow"
 
@@ -85,21 +79,24 @@ class TestParquetFolder(LoaderConformance):
         )
 
 
-def test_only_the_files_of_the_pinned_version_are_read(tmp_path: Path) -> None:
-    volumes = some_volumes(30)
-    labels = labels_for(volumes)
-    table = make_delta(tmp_path, volumes, labels)
-    compact(table, volumes)
+VOLUMES = some_volumes(30)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> VolumeDelta:
+    return make_delta(tmp_path, VOLUMES, labels_for(VOLUMES))
+
+
+def test_only_the_files_of_the_pinned_version_are_read(table: VolumeDelta) -> None:
+    compact(table, VOLUMES)
     write_file(Path(table.uri) / "left-behind.parquet", some_volumes(3, seed=9), {})
     with closing(open_source("arrow", table, cores=2)) as source:
         assert len(source.rows) == 30
         batches = list(source.loader(source.rows_in(), Reading(7, training=False)).batches())
-        assert sorted(ids_in(source, batches)) == sorted(volumes)
+        assert sorted(ids_in(source, batches)) == sorted(VOLUMES)
 
 
-def test_a_vanished_file_is_named(tmp_path: Path) -> None:
-    volumes = some_volumes(30)
-    table = make_delta(tmp_path, volumes, labels_for(volumes))
+def test_a_vanished_file_is_named(table: VolumeDelta) -> None:
     with closing(open_source("arrow", table, cores=2)) as source:
         (Path(table.uri) / "part 1.parquet").unlink()
         with pytest.raises(DataError, match=r"part 1\.parquet is gone"):
@@ -108,20 +105,16 @@ def test_a_vanished_file_is_named(tmp_path: Path) -> None:
         open_source("arrow", table, cores=2)
 
 
-def test_a_file_cut_short_after_opening_is_told_not_read(tmp_path: Path) -> None:
-    volumes = some_volumes(30)
-    table = make_delta(tmp_path, volumes, labels_for(volumes))
+def test_a_file_cut_short_after_opening_is_reported_not_read(table: VolumeDelta) -> None:
     with closing(open_source("arrow", table, cores=2)) as source:
         path = Path(table.uri) / "part 2.parquet"
         path.write_bytes(path.read_bytes()[:600])
-        with pytest.raises(DataError, match=r"part 2\.parquet: the volume .* is not 96 bytes long"):
+        with pytest.raises(DataError, match=r"part 2\.parquet: the volume .* is cut short"):
             list(training(source, 30).batches())
 
 
-def test_a_shifted_file_never_gives_other_bytes(tmp_path: Path) -> None:
+def test_a_shifted_file_never_gives_other_bytes(table: VolumeDelta) -> None:
     """The length in front of each value is compared with every read."""
-    volumes = some_volumes(30)
-    table = make_delta(tmp_path, volumes, labels_for(volumes))
     with closing(open_source("arrow", table, cores=2)) as source:
         path = Path(table.uri) / "part 0.parquet"
         path.write_bytes(b"\x01\x02\x03" + path.read_bytes())
@@ -140,7 +133,7 @@ def test_doubled_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_many_files_do_not_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodes.loaders.open_files.OPEN_FILES", 2)
+    monkeypatch.setattr("nodes.loaders.arrow_loader.OPEN_FILES", 2)
     volumes = some_volumes(40)
     table = make_parquet(tmp_path, volumes, labels_for(volumes), rows=2)
 

@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 from volume_sets import compact, labels_for, make_delta, make_parquet, reference, some_volumes, spec_for
 
-from engine.datasets import VolumeDelta
+from engine.declare.datasets import VolumeDelta
 from engine.errors import DataError, StaleInput, UsageError
 from nodes.loaders.data_files import data_files
 
@@ -44,7 +44,7 @@ def test_a_version_that_is_gone(table: VolumeDelta) -> None:
         data_files(table.model_copy(update={"version": 99}))
 
 
-def test_an_empty_table_is_told(table: VolumeDelta) -> None:
+def test_an_empty_table_is_reported(table: VolumeDelta) -> None:
     DeltaTable(table.uri).delete()
     with pytest.raises(DataError, match="holds no volumes"):
         data_files(reference(Path(table.uri), VOLUMES))

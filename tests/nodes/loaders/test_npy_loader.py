@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loader_conformance import UNLABELLED, LoaderConformance, training
 from volume_sets import Labels, Volumes, labels_for, make_files, some_volumes
 
-from engine.datasets import Dataset
+from engine.declare.datasets import Dataset
 from engine.errors import DataError
 from nodes.loaders import open_source
+from nodes.testing.loader import UNLABELLED, LoaderConformance, training
 
 
 class TestNpy(LoaderConformance):
@@ -51,7 +51,7 @@ def test_fortran_order_and_big_endian_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (np.zeros((3, 4), np.float32), r"is \(3, 4\) float32, the other volumes are 3x4x2 float32"),
         (np.zeros((3, 4, 2), np.float64), "float64, the other volumes"),
@@ -59,7 +59,7 @@ def test_fortran_order_and_big_endian_files_are_read(tmp_path: Path) -> None:
         (np.array([{"a": 1}], object), "cannot be read"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, content: object, told: str) -> None:
+def test_a_bad_file_is_named(tmp_path: Path, content: object, message: str) -> None:
     volumes = some_volumes(8)
     dataset = make_files(tmp_path, volumes, labels_for(volumes))
     path = Path(dataset.uri) / next(iter(volumes))
@@ -67,7 +67,7 @@ def test_a_bad_file_is_named(tmp_path: Path, content: object, told: str) -> None
         path.write_bytes(content)
     else:
         np.save(path, content, allow_pickle=True)
-    with closing(open_source("npy", dataset, cores=2)) as source, pytest.raises(DataError, match=told) as caught:
+    with closing(open_source("npy", dataset, cores=2)) as source, pytest.raises(DataError, match=message) as caught:
         list(training(source, 8).batches())
     assert str(path) in str(caught.value)
 
@@ -81,7 +81,7 @@ def test_class_names_come_from_folders_without_a_table(tmp_path: Path) -> None:
         assert source.unlabelled == 0
 
 
-def test_an_unusable_label_table_is_told(tmp_path: Path) -> None:
+def test_an_unusable_label_table_is_reported(tmp_path: Path) -> None:
     volumes = some_volumes(8)
     dataset = make_files(tmp_path, volumes, labels_for(volumes))
     (Path(dataset.uri) / "labels.csv").write_text("what,ever\n1,2\n")

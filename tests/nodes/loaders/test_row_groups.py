@@ -8,14 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loader_conformance import LoaderConformance, evaluation, ids_in, training
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from laws import examples
 from ranged_files import RangedFiles
-from volume_sets import Labels, Volumes, compact, labels_for, make_delta, some_volumes
+from volume_sets import DeltaLoaderConformance, Labels, Volumes, labels_for, make_delta, some_volumes
 
-from engine.datasets import Dataset, VolumeDelta
+from engine.declare.datasets import VolumeDelta
 from engine.errors import DataError
 from nodes.loaders import open_source
 from nodes.loaders.row_groups import RowGroupSource
+from nodes.testing.loader import evaluation, ids_in, training
+from nodes.volume_file.pages import VolumePages
 
 
 @pytest.fixture
@@ -25,26 +29,80 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> RangedFiles:
     return access
 
 
-class TestElsewhere(LoaderConformance):
+@pytest.mark.slow
+class TestElsewhere(DeltaLoaderConformance):
     """A table whose files can only be read by ranges."""
-
-    loader = "arrow"
 
     @pytest.fixture(autouse=True)
     def _ranged(self, elsewhere: RangedFiles) -> None:
         self.access = elsewhere
 
-    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
-        return make_delta(folder, volumes, labels)
-
-    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
-        assert isinstance(dataset, VolumeDelta)
-        return compact(dataset, volumes)
-
     def test_it_is_streamed_from_there(self, source: object) -> None:
         assert isinstance(source, RowGroupSource)
         assert source.read_path == "streamed"
         assert "not on a local disk" in source.reason
+
+
+@pytest.mark.slow
+class TestOwnPagesElsewhere(DeltaLoaderConformance):
+    """The same of files in which each volume has a page of its own: they are fetched, and nothing is decoded."""
+
+    @pytest.fixture(autouse=True)
+    def _ranged(self, elsewhere: RangedFiles) -> None:
+        self.access = elsewhere
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> VolumeDelta:
+        return make_delta(folder, volumes, labels, own=True)
+
+
+def test_a_row_group_of_own_pages_costs_one_read_and_no_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: RangedFiles
+) -> None:
+    volumes = some_volumes(40)
+    table = make_delta(tmp_path, volumes, labels_for(volumes), rows=10, group=5, own=True)
+    with closing(open_source("arrow", table, cores=2)) as source:
+        monkeypatch.delattr(RowGroupSource, "_decoded")
+        opened = sum(elsewhere.reads.values())
+        for batch in evaluation(source, 8):
+            for volume, volume_id in zip(batch.volumes, source.ids(batch.rows), strict=True):
+                assert volume.tobytes() == volumes[volume_id].tobytes()
+        assert sum(elsewhere.reads.values()) - opened == 8
+
+
+def test_pages_of_another_writer_that_add_up_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: RangedFiles
+) -> None:
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, labels_for(volumes), group=3)
+    with closing(open_source("arrow", table, cores=2)) as source:
+        assert isinstance(source, RowGroupSource)
+        place = source._volume_pages
+        monkeypatch.setattr(source, "_volume_pages", lambda footer, number: place(footer, number) or 4)
+        for batch in evaluation(source, 8):
+            for volume, volume_id in zip(batch.volumes, source.ids(batch.rows), strict=True):
+                assert volume.tobytes() == volumes[volume_id].tobytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 10**6), bit=st.integers(0, 7), whole=st.booleans())
+def test_any_flipped_bit_in_a_volume_or_before_it_names_the_volume(
+    tmp_path_factory: pytest.TempPathFactory, elsewhere: RangedFiles, at: int, bit: int, whole: bool
+) -> None:
+    volumes = some_volumes(6)
+    table = make_delta(tmp_path_factory.mktemp("flip"), volumes, labels_for(volumes), group=3, own=True)
+    (path,) = Path(table.uri).glob("*.parquet")
+    data = bytearray(path.read_bytes())
+    pages = VolumePages(96)
+    begins = [data.find(volume.tobytes()) - pages.head_bytes for volume in volumes.values()]
+    number = at % 6
+    data[begins[number] + at // 6 % pages.stride] ^= 1 << bit
+    with pytest.MonkeyPatch.context() as patch, closing(open_source("arrow", table, cores=2)) as source:
+        patch.setattr("nodes.loaders.row_groups._WHOLE_BYTES", 1 << 20 if whole else 1)
+        patch.setattr("nodes.loaders.row_groups._DECODE_BYTES", 200)
+        path.write_bytes(data)
+        with pytest.raises(DataError, match=f"the volume {list(volumes)[number]} (does not match|has a damaged)"):
+            evaluation(source, 4)
 
 
 def test_footers_are_read_once_and_a_row_group_costs_few_reads(tmp_path: Path, elsewhere: RangedFiles) -> None:
@@ -58,6 +116,7 @@ def test_footers_are_read_once_and_a_row_group_costs_few_reads(tmp_path: Path, e
         assert sum(elsewhere.reads.values()) - opened <= 3 * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{}, {"_WHOLE_BYTES": 300, "_DECODE_BYTES": 200}, {"_AHEAD_BYTES": 1}])
 @pytest.mark.parametrize("compression", ["NONE", "ZSTD"])
 def test_the_order_does_not_depend_on_how_much_is_read_ahead(
@@ -113,10 +172,11 @@ def damage(table: VolumeDelta, value: bytes) -> Path:
     raise AssertionError("no file holds this volume")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [2, 9])
 @pytest.mark.parametrize("page", [1, 1 << 20])
 @pytest.mark.parametrize("nullable", [False, True])
-def test_a_page_that_does_not_match_its_checksum_is_told(tmp_path: Path, group: int, page: int, nullable: bool) -> None:
+def test_a_page_with_a_wrong_checksum_is_reported(tmp_path: Path, group: int, page: int, nullable: bool) -> None:
     """Of volumes read by their place, and only once for a page."""
     volumes = some_volumes(30)
     options = {"write_page_checksum": True, "data_page_size": page, "write_batch_size": 1}
@@ -135,7 +195,7 @@ def test_a_page_that_does_not_match_its_checksum_is_told(tmp_path: Path, group: 
         evaluation(source, 7)
 
 
-def test_a_damaged_row_group_is_told(tmp_path: Path, elsewhere: RangedFiles) -> None:
+def test_a_damaged_row_group_is_reported(tmp_path: Path, elsewhere: RangedFiles) -> None:
     volumes = some_volumes(30)
     table = make_delta(tmp_path, volumes, labels_for(volumes), write_page_checksum=True)
     path = damage(table, volumes["0/v00000.npy"].tobytes())

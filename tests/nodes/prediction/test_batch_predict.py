@@ -15,8 +15,8 @@ from tiny_models import make_model
 from training_scenarios import Place
 from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
 
-from engine.datasets import Dataset, Predictions, Selection, TrainedModel, VolumeDelta
-from nodes.prediction.model_card import read_card
+from engine.declare.datasets import Dataset, Predictions, Selection, TrainedModel, VolumeDelta
+from nodes.prediction.inputs import read_card
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +92,7 @@ def test_every_volume_has_its_scores(undisturbed: Place, model: TrainedModel, tm
     assert (packed.shape, packed.classes, packed.digest()) == (own.shape, own.classes, made.model)
 
 
+@pytest.mark.usefixtures("forked_trainings")
 def test_the_scores_are_those_of_the_plain_keras_and_mlflow_models(
     undisturbed: Place, model: TrainedModel, tmp_path: Path
 ) -> None:
@@ -101,14 +102,23 @@ def test_the_scores_are_those_of_the_plain_keras_and_mlflow_models(
     ids = sorted(VOLUMES)[:5]
     np.save(tmp_path / "volumes.npy", np.stack([VOLUMES[i] for i in ids]))
     code = f"""
-import sys, json, numpy as np, keras, mlflow.pyfunc, mlflow.keras
+import sys, json, numpy as np, keras, mlflow.pyfunc, mlflow.keras, mlflow.tensorflow
 volumes = np.load({str(tmp_path / "volumes.npy")!r})
 packed = {str(Path(model.uri) / "mlflow_model")!r}
 answers = [
     keras.saving.load_model({str(Path(model.uri) / "model.keras")!r}, safe_mode=True).predict(volumes, verbose=0),
     mlflow.keras.load_model(packed).predict(volumes, verbose=0),
-    mlflow.pyfunc.load_model(packed).predict(volumes),
+    mlflow.tensorflow.load_model(packed).predict(volumes, verbose=0),
 ]
+served = mlflow.pyfunc.load_model(packed)
+assert served.metadata.signature.outputs.input_names() == ["class", "probability no", "probability yes"]
+assert served.predict(served.input_example).shape == (1, 3)
+for kind in (np.float32, np.float64):
+    found = served.predict(volumes.astype(kind))
+    answers.append(found[["probability yes"]].to_numpy())
+    assert list(found["class"]) == [("no", "yes")[int(p > 0.5)] for p in answers[0][:, 0]]
+whole = served.predict(volumes.astype(np.int16))["probability yes"]
+assert np.allclose(whole, answers[0][:, 0], atol=0.05) and not np.array_equal(whole, answers[0][:, 0])
 assert not {{"nodes", "engine", "voxelflow"}} & set(sys.modules)
 print(json.dumps([np.asarray(answer)[:, 0].tolist() for answer in answers]))
 """

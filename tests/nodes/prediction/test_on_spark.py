@@ -15,7 +15,7 @@ from tiny_models import make_model
 from training_scenarios import Place
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.datasets import Predictions, TrainedModel, VolumeDelta
+from engine.declare.datasets import Predictions, TrainedModel, VolumeDelta
 from engine.errors import ExecutionError
 from nodes.batch_predict import batch_predict
 from nodes.prediction.predictions_table import read_predictions
@@ -53,7 +53,7 @@ def test_the_table_is_that_of_one_process_also_after_a_lost_task(
     ctx = spark_context(spark_local, tmp_path, "predict")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predict_parts, "PredictShare", KilledShare)
-        with pytest.raises(ExecutionError, match="ended with status -9"):
+        with pytest.raises(ExecutionError, match="was ended by SIGKILL"):
             batch_predict.backends["spark"](model, table, batch_size=4, rows_per_part=4, ctx=ctx)
     assert not list(ctx.out.glob("predictions/_delta_log/*"))
     done = len(list((ctx.scratch / "prediction").glob("part-*.json")))

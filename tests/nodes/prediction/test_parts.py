@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +17,25 @@ from prediction_parts import card, of_the_sum, work
 from volume_sets import labels_for, make_delta, make_parquet, some_volumes
 
 from engine.errors import DataError, ExecutionError, TableConflict
-from nodes.delta.delta_commit import table_writer
-from nodes.evaluation.class_evaluation import ClassEvaluation
-from nodes.evaluation.evaluation_report import write_report
-from nodes.evaluation.number_evaluation import NumberEvaluation
-from nodes.prediction.away import Died, Job, make_away, write_job
+from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation
+from nodes.evaluation.report import write_report
 from nodes.prediction.few_files import ask
-from nodes.prediction.latency import figures
-from nodes.prediction.ledger import Ledger, Record
-from nodes.prediction.model_card import ModelCard, read_card
-from nodes.prediction.opened_rows import in_numbers_of, open_rows
-from nodes.prediction.part_work import Division, PartWork
-from nodes.prediction.predictions_table import commit, problem_with, read_predictions, standing
+from nodes.prediction.inputs import ModelCard, open_rows, read_card
+from nodes.prediction.inputs import renumbered as in_numbers_of
+from nodes.prediction.part_process import Died, Job, make_in_process, write_job
+from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
+from nodes.prediction.predictions_table import commit, problem_with, read_predictions
+from nodes.prediction.predictions_table import version_of as standing
+from nodes.table.commit import table_writer
 
 VOLUMES = some_volumes(23, (3, 4, 2))
 LABELS = labels_for(VOLUMES, unlabelled=3)
+
+
+def begun(folder: Path, identity: str = "one", base: int = -1) -> Ledger:
+    ledger = Ledger(folder)
+    ledger.begin(identity, lambda: base)
+    return ledger
 
 
 @given(st.integers(1, 40), st.integers(1, 100), st.integers(1, 500))
@@ -63,7 +69,7 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     ledger = Ledger(ctx.scratch / "prediction")
     plan = ledger.begin("one", lambda: standing(ctx.out / "t"))
     assert work(tmp_path, data, ledger) == 23
-    made = commit(ctx.out / "t", ledger, plan.base, card(tmp_path), "digest", ctx)
+    made = commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx)
     found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "label"]) for row in batch.to_pylist()}
     assert {i: row["label"] for i, row in found.items()} == LABELS
     for volume, array in VOLUMES.items():
@@ -71,15 +77,38 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     assert (made.count, made.labelled, made.files, made.version) == (23, 20, 3, 1)
     assert problem_with({"out": made}) == ""
     # Once more, as after a kill: nothing changes.
-    assert commit(ctx.out / "t", ledger, plan.base, card(tmp_path), "digest", ctx) == made
+    assert commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx) == made
     next((ctx.out / "t").glob("*.parquet")).unlink()
     assert "is gone" in problem_with({"out": made})
 
 
+def test_a_record_that_no_handle_is_left_for_is_no_missing_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part left out then would be rows that the table lacks without a word."""
+    data = make_delta(tmp_path, VOLUMES, LABELS)
+    ledger = begun(tmp_path / "ledger")
+    work(tmp_path, data, ledger)
+    assert [record.number for record in ledger.complete(3)] == [0, 1, 2]
+    whole = Path.read_bytes
+
+    def read_bytes(path: Path, number: int) -> bytes:
+        if path.name == "part-00001.json":
+            raise OSError(number, os.strerror(number), str(path))
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read_bytes(path, errno.EMFILE))
+    with pytest.raises(OSError, match="part-00001"):
+        ledger.complete(3)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read_bytes(path, errno.EIO))
+    with pytest.raises(ExecutionError, match=r"lacks 1 part$"):
+        ledger.complete(3)
+    assert work(tmp_path, data, ledger) > 0  # what cannot be read is made again
+
+
 def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
     data = make_delta(tmp_path, VOLUMES, LABELS)
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.begin("one", lambda: -1)
+    ledger = begun(tmp_path / "ledger")
     assert work(tmp_path, data, ledger) == 23
     assert work(tmp_path, data, ledger) == 0
     record = ledger.done()[1]
@@ -95,28 +124,27 @@ def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
 def test_a_table_that_somebody_else_writes_is_left_alone(tmp_path: Path) -> None:
     data = make_delta(tmp_path, VOLUMES, LABELS)
     ctx = context(tmp_path)
-    ledger = Ledger(ctx.scratch / "prediction")
-    ledger.begin("one", lambda: -1)
+    ledger = begun(ctx.scratch / "prediction")
     work(tmp_path, data, ledger)
-    made = commit(ctx.out / "t", ledger, -1, card(tmp_path), "digest", ctx)
+    made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, card(tmp_path), "digest", ctx)
     stranger = dataclasses.replace(ctx, fingerprint="9" * 32)
-    again = Ledger(tmp_path / "again")
-    again.begin("one", lambda: 0)
+    again = begun(tmp_path / "again", base=0)
     work(tmp_path, data, again)
     with pytest.raises(TableConflict, match="another program"):
-        commit(ctx.out / "t", again, 0, card(tmp_path), "digest", stranger)
+        commit(ctx.out / "t", again, [*again.done().values()], 0, card(tmp_path), "digest", stranger)
     with table_writer(ctx.out / "t", ctx):
         assert standing(ctx.out / "t") == made.version
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_has_no_class_and_evaluation_leaves_it_out(tmp_path: Path) -> None:
     odd = VOLUMES | {"0/v00000.npy": np.full((3, 4, 2), np.nan, np.float32)}
     ctx = context(tmp_path)
-    ledger = Ledger(ctx.scratch / "prediction")
-    ledger.begin("one", lambda: -1)
+    ledger = begun(ctx.scratch / "prediction")
     work(tmp_path, make_delta(tmp_path, odd, LABELS), ledger)
     assert sum(record.not_finite for record in ledger.done().values()) == 1
-    made = commit(ctx.out / "t", ledger, -1, card(tmp_path, ("<no>", "$yes_2$")), "digest", ctx)
+    own = card(tmp_path, ("<no>", "$yes_2$"))
+    made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, own, "digest", ctx)
     evaluated = ClassEvaluation.of(made, 10)
     told, plots = write_report(evaluated, ctx.out)
     assert (told["volumes"], told["unlabelled"], told["not_finite"], told["evaluated"]) == (23, 3, 1, 19)
@@ -130,22 +158,22 @@ def test_what_is_not_finite_has_no_class_and_evaluation_leaves_it_out(tmp_path: 
     page = (ctx.out / "evaluation.html").read_text()
     assert "&lt;no&gt;" in page
     assert "<no>" not in page
-    assert page.count("data:image/png") == len(plots) == 3
+    assert page.count("data:image/png") == len(plots) == 4
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
     assert "http" not in page.replace("http-equiv", "")
 
 
+@pytest.mark.slow
 def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
     own = ModelCard(card(tmp_path).file, (3, 4, 2), (), "regression")
     data = make_delta(tmp_path, VOLUMES, {i: None if x is None else 10.5 * x for i, x in LABELS.items()})
     ctx = context(tmp_path)
-    ledger = Ledger(ctx.scratch / "prediction")
-    ledger.begin("one", lambda: -1)
+    ledger = begun(ctx.scratch / "prediction")
     with open_rows(data, own, cores=2) as opened:
         PartWork(opened, Division.of(4, 100), own, "d", ledger, lambda v: v.mean(axis=(1, 2, 3))[:, None])(
             [0], lambda count: None
         )
-    made = commit(ctx.out / "t", ledger, -1, own, "d", ctx)
+    made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, own, "d", ctx)
     rows = [row for batch in read_predictions(made, ["predicted", "class"]) for row in batch.to_pylist()]
     assert rows == [{"predicted": None, "class": None}] * 23
     told, plots = write_report(NumberEvaluation.of(made), ctx.out)
@@ -157,46 +185,30 @@ def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
     assert "Farthest off" in (ctx.out / "evaluation.html").read_text()
 
 
+@pytest.mark.slow
 def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
     for labels, words in (
         (dict.fromkeys(VOLUMES), "no volume .* has a label"),
         (dict.fromkeys(VOLUMES, 5.0), "label 5"),
     ):
         ctx = context(tmp_path, words[:3])
-        ledger = Ledger(ctx.scratch / "prediction")
-        ledger.begin("one", lambda: -1)
+        ledger = begun(ctx.scratch / "prediction")
         work(tmp_path, make_delta(tmp_path / words[:3], VOLUMES, labels), ledger)
-        made = commit(ctx.out / "t", ledger, -1, card(tmp_path), "digest", ctx)
+        made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, card(tmp_path), "digest", ctx)
         with pytest.raises(DataError, match=words):
             ClassEvaluation.of(made, 10)
 
 
 def test_latency_by_hand() -> None:
-    some = {
-        "file": "f",
-        "rows": 6,
-        "bytes": 1,
-        "mtime_ms": 0,
-        "labelled": 0,
-        "not_finite": 0,
-        "id_min": "",
-        "id_max": "",
-    }
-    record = Record(
-        number=0,
-        **some,
-        label_min=None,
-        label_max=None,
-        batch_s=[0.4, 0.3],
-        batch_rows=[4, 2],
-        part_s=1,
-        waiting_s=0.25,
-    )  # type: ignore[arg-type]
-    told = figures([record])
-    assert told["batch_ms_p50"] == 350
-    assert told["volume_ms_p50"] == 100
-    assert told["volume_ms_p99"] == 150
-    assert (told["volumes_per_s"], told["waiting_share"]) == (6, 0.25)
+    fixed = dict.fromkeys(("number", "rows", "bytes", "mtime_ms", "labelled", "not_finite"), 0)
+    texts = dict.fromkeys(("file", "id_min", "id_max"), "")
+    record = Record.model_validate(
+        fixed | texts | {"label_min": None, "label_max": None, "batch_s": [0.4, 0.3], "batch_rows": [4, 2]}
+        | {"part_s": 1, "waiting_s": 0.25}
+    )  # fmt: skip
+    found = latency([record])
+    assert (found["batch_ms_p50"], found["volume_ms_p50"], found["volume_ms_p99"]) == (350, 100, 150)
+    assert (found["volumes_per_s"], found["waiting_share"]) == (6, 0.25)
 
 
 def test_cards(tmp_path: Path) -> None:
@@ -219,20 +231,23 @@ def test_a_card_tells_models_apart(tmp_path: Path) -> None:
     assert ModelCard(tmp_path / "model.keras", (1,), ("a", "b")).digest() != first
 
 
+@pytest.mark.slow
 def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
     data = make_delta(tmp_path, VOLUMES, LABELS)
     own = card(tmp_path)
     description = {"class_names": own.classes, "input": {"shape": own.shape}}
     (tmp_path / "model.json").write_text(json.dumps(description))
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.begin("one", lambda: -1)
+    ledger = begun(tmp_path / "ledger")
     job = Job(data=data, model=str(tmp_path), digest=own.digest(), batch_size=4, rows=8, identity="another", cores=1)
     write_job(ledger.folder, job)
     with pytest.raises(ExecutionError, match="sees other volumes"):
-        make_away(ledger.folder, [0, 1], {})
+        make_in_process(ledger.folder, [0, 1], {})
     (ledger.folder / "job.json").write_text("{")
-    with pytest.raises(Died, match="ended with status 1"):
-        make_away(ledger.folder, [0, 1], {})
+    with pytest.raises(Died, match="ValidationError: 1 validation error for Job"):
+        make_in_process(ledger.folder, [0, 1], {})
+    (ledger.folder / "job.json").unlink()
+    with pytest.raises(Died, match=r"job.json: No such file or directory"):
+        make_in_process(ledger.folder, [0, 1], {})
     assert ledger.done() == {}
 
 
@@ -245,7 +260,7 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
     (tmp_path / "cut.npy").write_bytes((tmp_path / "shape.npy").read_bytes()[:-3])
     (tmp_path / "text.npy").write_text("some text")
     names = ("pickle", "shape", "cut", "text", "missing")
-    told = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names])]
+    told = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names]).answers]
     assert told == [
         "holds Python objects, which are never unpickled",
         f"the volumes of {tmp_path / 'shape.npy'} are 2x2, the model takes 3x4x2",
@@ -253,3 +268,7 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
         "does not start like a .npy file",
         "there is no such file",
     ]
+    (tmp_path / "none").mkdir()
+    folders = list(ask(tmp_path, [tmp_path, tmp_path / "none"]).answers)
+    assert [answer.file.name for answer in folders] == ["cut.npy", "pickle.npy", "shape.npy", "text.npy", "none"]
+    assert folders[-1].error == "there are no volumes in this folder"

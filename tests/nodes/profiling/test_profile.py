@@ -9,8 +9,8 @@ import pytest
 from training_scenarios import tiny_program, tiny_workers
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.context import Resources, TaskContext
-from engine.events import Event, Facts
+from engine.declare.context import Resources, TaskContext
+from engine.declare.events import Event, Facts
 from nodes.profile_training import profile_training
 
 __all__ = ["tiny_workers"]

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.environment.machine import Machine
-from engine.peak_memory import peak_memory
-from nodes.profiling.measurements import Table
-from nodes.profiling.measuring_worker import out_of_memory
-from nodes.profiling.report import write_report
-from nodes.profiling.rows import WITHIN, Row, Spent, recommend
-from nodes.profiling.stopwatch import Enough, Stopwatch
+from engine.advisor.choice import WITHIN
+from engine.environment import Machine
+from engine.processes.system import peak_memory
+from nodes.profiling.profile import Epoch, Row, Spent, Table, recommend, scaling
+from nodes.profiling.report import draw_profile, write_report
+from nodes.profiling.worker import Enough, Stopwatch, out_of_memory
 
 _MACHINE = Machine(processor="Some <CPU>", cores=2, memory_bytes=8 * 10**9)
 
@@ -60,6 +59,7 @@ def test_nothing_measured_recommends_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "profile.png").exists()
 
 
+@pytest.mark.slow
 def test_the_report_has_table_picture_and_machine(tmp_path: Path) -> None:
     skipped = Row(workers=1, batch_size=64, outcome="not tried", note="32 volumes did not fit into memory")
     rows = (_row(8, 10), _row(16, 99), _row(32, 100), _row(16, 60, workers=2), skipped)
@@ -71,7 +71,7 @@ def test_the_report_has_table_picture_and_machine(tmp_path: Path) -> None:
         "recommended_samples_per_s": 99,
         "best_samples_per_s": 100,
         "training_volumes": 640,
-        "machine": "Some <CPU>, 2 cores, 8 GB",
+        "machine": "Some <CPU>, 2 cores, 8.0 GB",
     }
     lines = (tmp_path / "profile.csv").read_text().splitlines()
     assert lines[0].startswith("workers,batch_size,outcome,samples_per_s,step_ms,waiting_share")
@@ -85,6 +85,51 @@ def test_the_report_has_table_picture_and_machine(tmp_path: Path) -> None:
     assert "data:image/png;base64," in page
     assert "Some &lt;CPU&gt;" in page
     assert sorted(path.suffix for path in tmp_path.glob("*profile*")) == [".csv", ".html", ".json", ".png"]
+
+
+@pytest.mark.slow
+def test_the_report_compares_workers_and_forms(tmp_path: Path) -> None:
+    rows = (_row(8, 40), _row(16, 50), _row(8, 60, workers=2), _row(16, 55, workers=2))
+    epochs = [("memory", "", 64.0), ("table", "arrow", 60.0), ("files", "npy", 10.0)]
+    table = Table(
+        machine=_MACHINE, driver=_MACHINE, rows=rows, training_volumes=600,
+        epochs=tuple(Epoch(form=form, loader=loader, row=_row(8, rate)) for form, loader, rate in epochs),
+    )  # fmt: skip
+    figures = write_report(table, "ResNet-18", tmp_path)
+    assert [figures[f"epoch_s_{form}"] for form, _, _ in epochs] == [9.375, 10.0, 60.0]
+    kept = json.loads((tmp_path / "profile.json").read_text())
+    assert [(line["workers"], line["best_batch_size"], line["efficiency"]) for line in kept["workers"]] == [
+        (1, 16, 1.0),
+        (2, 8, 0.6),
+    ]
+    page = (tmp_path / "profile.html").read_text()
+    assert "Reading from files instead of table takes 6.00 times as long." in page
+    assert "<h2>Several workers</h2>" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(6,), (1, 2, 512)])
+def test_a_picture_fits_few_and_many_sizes(sizes: tuple[int, ...]) -> None:
+    rows = tuple(_row(size, 10.0, workers) for size in sizes for workers in (1, 2))
+    table = Table(machine=_MACHINE, driver=_MACHINE, rows=rows, training_volumes=600)
+    # Warnings are errors here: that of a layout with no space left, too.
+    assert draw_profile(table, rows[0]).startswith(b"\x89PNG")
+    alone = table.model_copy(update={"rows": rows[:1]})
+    assert draw_profile(alone, rows[0]).startswith(b"\x89PNG")
+
+
+@given(_ROWS)
+def test_the_efficiency_is_the_rate_over_that_of_as_many_alone(rows: list[Row]) -> None:
+    best = {w: max(r.samples_per_s for r in rows if r.workers == w) for w in {r.workers for r in rows}}
+    for line in scaling(rows):
+        workers = line.best.workers
+        assert line.best.samples_per_s == best[workers]
+        if 1 in best:
+            assert line.speed_up == best[workers] / best[1]
+            assert line.efficiency == pytest.approx(best[workers] / (workers * best[1]))
+        else:
+            assert line.speed_up is line.efficiency is None
+    assert [line.best.workers for line in scaling(rows)] == sorted(best)
 
 
 def test_the_watch_counts_the_steps_behind_the_warm_up() -> None:

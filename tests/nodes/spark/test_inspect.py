@@ -10,7 +10,7 @@ from npy_folders import convert, make_volumes, numbered, write_labels
 from pyspark.sql import SparkSession
 from spark_nodes import on_spark, spark_context
 
-from engine.datasets import Selection, VolumeDelta, VolumeParquet
+from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet
 from engine.errors import DataError
 from nodes.inspect_dataset import inspect_dataset
 from nodes.optimize_delta import optimize_delta

@@ -11,12 +11,12 @@ from npy_folders import make_volumes, numbered, rows, take
 from pyspark.sql import SparkSession
 from spark_nodes import finish_driver, on_spark, rows_by_spark, spark_context, start_driver, was_killed
 
-from engine.datasets import VolumeDelta, VolumeParquet
-from nodes.delta.delta_table import is_table, open_table
+from engine.declare.datasets import VolumeDelta, VolumeParquet
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
-from nodes.volume_parts import read_parts
+from nodes.table.snapshot import is_table, open_table
+from nodes.volume_file.parts import read_parts
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +74,19 @@ def test_a_new_table(spark_local: SparkSession, tmp_path: Path, point: str, back
     assert not list((root / "_voxelflow").glob("convert-*"))
     # And everything is known: a shard comes out again.
     less = parquet_to_delta(dataset_of(tmp_path / "p", list(read_parts(dataset).parts[1:])), ctx=context(tmp_path, "t"))
+    exactly(spark_local, less.uri, ids(3, 9))
+
+
+@pytest.mark.parametrize(("point", "backend"), [("delta:before-commit", "embedded"), ("delta:after-commit", "spark")])
+def test_more_rows(spark_local: SparkSession, tmp_path: Path, point: str, backend: str) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 3, 4), ctx=context(tmp_path, "t"))
+    grown = shards(tmp_path / "p", 3, 4, 5)
+    assert was_killed(start_driver(spark_local, tmp_path, "ParquetToDelta", grown, "t", point))
+    exactly(spark_local, table.uri, ids(0, 12 if point == "delta:after-commit" else 7))
+    done = again(parquet_to_delta, backend, spark_local, tmp_path, "t", grown)
+    exactly(spark_local, done.uri, ids(0, 12))
+    assert done.version == table.version + 1
+    less = parquet_to_delta(dataset_of(tmp_path / "p", list(read_parts(grown).parts[1:])), ctx=context(tmp_path, "t"))
     exactly(spark_local, less.uri, ids(3, 9))
 
 

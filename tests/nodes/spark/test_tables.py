@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,24 @@ from pyspark.sql import SparkSession
 from spark_nodes import on_spark, rows_by_duckdb, rows_by_spark, spark_context
 from volumes import rows_by_polars, rows_by_pyarrow
 
-from engine.context import TaskContext
-from engine.datasets import VolumeDelta, VolumeParquet
-from engine.errors import DataError, StaleInput, UsageError
-from engine.events import Event, Message
-from nodes.delta.delta_commit import CHECKPOINT_INTERVAL
-from nodes.delta.delta_log import actions
-from nodes.delta.delta_table import is_table, open_table
-from nodes.delta.parquet_rewrite import layout_problem, read_metadata
-from nodes.delta.table_staging import open_conversion
+from engine.declare.context import TaskContext
+from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.declare.events import Event, Message
+from engine.errors import DataError, StaleInput, TableConflict, UnsupportedTable
+from engine.storage.table_lock import WRITER_APP_ID
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.spark import convert_to_delta
-from nodes.spark.statements import settings
-from nodes.volume_layout import properties, schema
-from nodes.volume_parts import read_parts
+from nodes.spark.delta_transactions import DeltaTransactions
+from nodes.spark.session import table_name
+from nodes.table.commit import CHECKPOINT_INTERVAL, TASK_NOTE, CommitPart
+from nodes.table.log import actions, note_of
+from nodes.table.log_writer import Operation
+from nodes.table.snapshot import is_table, open_table
+from nodes.table.staging import open_conversion
+from nodes.volume_file.layout import properties, schema
+from nodes.volume_file.parts import read_parts
+from nodes.volume_file.rewrite import layout_problem, read_metadata
 
 pytestmark = pytest.mark.slow
 
@@ -114,10 +118,9 @@ def test_a_new_table_is_converted_by_delta_and_is_as_ours(tables: Tables, tmp_pa
     assert (two.spec, two.in_place, two.token) == (one.spec, False, 1)
     assert two.files == one.files
     assert log_of(theirs, 0)["commitInfo"]["operation"] == "CONVERT"
-    assert {a["appId"] for a in actions(two.root, theirs.version, "txn")} == {
-        "voxelflow.writer",
-        tables.ctx("t").transaction.app_id,
-    }
+    assert [a["appId"] for a in actions(two.root, theirs.version, "txn")] == ["voxelflow.writer"]
+    noted = [note_of(a, TASK_NOTE) for a in actions(two.root, theirs.version, "commitInfo")]
+    assert noted == [tables.ctx("t").transaction.app_id]
     configuration = DeltaTable(theirs.uri).metadata().configuration
     assert configuration.items() >= DeltaTable(ours.uri).metadata().configuration.items()
     assert internals(theirs) == {"lock", "writer.json", "ledger"}
@@ -176,26 +179,7 @@ def test_other_modes(tables: Tables, mode: str, tmp_path: Path) -> None:
     tables.hold(tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5), mode=mode), ids(0, 12))
 
 
-def test_delta_makes_a_new_table_where_that_costs_little(
-    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def made(setting: str, table: str) -> str:
-        tables.said.clear()
-        with settings(tables.ctx("t"), {convert_to_delta.SETTING: setting}):
-            made = tables.fill(SPARK, shards(tmp_path / "p", 3), tables.ctx(table))
-        tables.hold(made, ids(0, 3))
-        return str(log_of(made, 0)["commitInfo"]["operation"])
-
-    assert made("auto", "small") == "CREATE TABLE"
-    assert "a table of this size" in tables.said[-1]
-    assert made("never", "none") == "CREATE TABLE"
-    monkeypatch.setattr(convert_to_delta, "_AUTO_BYTES_A_CORE", 1)
-    assert made("auto", "large") == "CONVERT"
-    with pytest.raises(UsageError, match="convertToDelta is 'sometimes'"):
-        made("sometimes", "wrong")
-
-
-def test_where_delta_cannot_our_own_commit_does(
+def test_where_there_is_nothing_to_convert_delta_makes_an_empty_table(
     tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nested = [write_shard(tmp_path / "p", ids(3 * i, 3), name=f"k={i}/{i:032x}.parquet") for i in range(2)]
@@ -207,28 +191,159 @@ def test_where_delta_cannot_our_own_commit_does(
     assert "no hard links" in tables.said[-1]
     tables.hold(table, ids(0, 3))
     monkeypatch.undo()
-    monkeypatch.setattr(convert_to_delta, "table_properties", lambda spec, in_place: properties(spec) | {"x.y": "'"})
-    monkeypatch.setattr(convert_to_delta, "text_literal", lambda text: f"'{text}'")
+    monkeypatch.setattr(convert_to_delta, "table_name", lambda folder, provider: table_name(folder, "orc"))
     table = tables.fill(SPARK, shards(tmp_path / "q", 3), tables.ctx("refused"))
-    assert "PARSE_SYNTAX_ERROR" in tables.said[-1] or "syntax" in tables.said[-1].lower()
+    assert "CONVERT TO DELTA cannot make the table" in tables.said[-1]
     tables.hold(table, ids(0, 3))
-    assert log_of(table, 0)["commitInfo"]["operation"] == "CREATE TABLE"
+    assert operations(tables, table) == ["CREATE TABLE", "WRITE"]
     assert internals(table) == {"lock", "writer.json", "ledger"}
 
 
-def test_other_columns_are_refused_before_anything_is_made(tables: Tables, tmp_path: Path) -> None:
+def operations(tables: Tables, table: VolumeDelta) -> list[str]:
+    """The operations of all commits, the oldest first, each by Delta itself."""
+    history = tables.session.sql(f"DESCRIBE HISTORY delta.`{table.uri}`").collect()
+    assert {row["engineInfo"].split("/")[0] for row in history} == {"Apache-Spark"}
+    assert all("Delta-Lake/" in row["engineInfo"] for row in history)
+    return [row["operation"] for row in reversed(history)]
+
+
+def test_every_commit_is_delta_s_with_its_figures(tables: Tables, tmp_path: Path) -> None:
+    table = tables.fill(SPARK, shards(tmp_path / "p", 3, 4))
+    table = tables.fill(SPARK, shards(tmp_path / "p", 3, 4, 5))
+    table = tables.optimize(SPARK, table)
+    tables.hold(table, ids(0, 12))
+    table = tables.fill(SPARK, shards(tmp_path / "p", 3, 4, 5, 6))
+    parts = read_parts(shards(tmp_path / "p", 3, 4, 5, 6)).parts
+    table = tables.fill(SPARK, dataset_of(tmp_path / "p", [parts[0], *parts[2:]]))
+    table = tables.fill(SPARK, dataset_of(tmp_path / "p", [parts[0], parts[2]]))
+    tables.hold(table, ids(0, 3) + ids(7, 5))
+    assert operations(tables, table) == [
+        *("CONVERT", "SET TBLPROPERTIES", "WRITE", "OPTIMIZE", "WRITE", "DELETE", "DELETE")
+    ]
+    infos = [log_of(table, version)["commitInfo"] for version in range(table.version + 1)]
+    assert infos[2]["operationMetrics"]["numOutputRows"] == "5"
+    assert infos[3]["operationMetrics"].items() >= {"numAddedFiles": "1", "numRemovedFiles": "3"}.items()
+    assert infos[6]["operationMetrics"].items() >= {"numRemovedFiles": "1", "numDeletedRows": "6"}.items()
+    assert [i["tags"]["voxelflow.node"] for i in infos[1:]] == ["t", "t", "o", "t", "t", "t"]
+    tokens = [
+        [a["version"] for a in actions(Path(table.uri), version, "txn") if a["appId"] == WRITER_APP_ID]
+        for version in range(1, table.version + 1)
+    ]
+    assert tokens == [[n] for n in range(1, len(tokens) + 1)], "each commit carries the fencing token of its writer"
+    assert not any(a["dataChange"] for kind in ("add", "remove") for a in actions(Path(table.uri), 3, kind))
+
+
+def test_any_thread_may_commit(tables: Tables, tmp_path: Path) -> None:
+    """A run's session is opened in another thread than its tasks', which Java then knows no session for."""
+    with ThreadPoolExecutor(1) as another:
+        table = another.submit(tables.fill, SPARK, shards(tmp_path / "p", 3)).result()
+        table = another.submit(tables.fill, SPARK, shards(tmp_path / "p", 3, 4)).result()
+    assert operations(tables, table) == ["CONVERT", "SET TBLPROPERTIES", "WRITE"]
+
+
+def test_a_writer_whose_lock_was_taken_over_commits_nothing(tables: Tables, tmp_path: Path) -> None:
+    table = tables.fill(SPARK, shards(tmp_path / "p", 3))
+    table = tables.fill(SPARK, shards(tmp_path / "p", 3, 4))
+    delta = DeltaTransactions(tables.ctx("t"))
+    nothing = Operation.of((), data_change=False, replaces_all=False)
+    for version, message in ((table.version, "took over writing"), (table.version - 1, "committed to the table")):
+        with pytest.raises(TableConflict, match=message):
+            delta.commit(Path(table.uri), CommitPart(version, (), nothing, data_change=False, token=1, notes={}))
+    assert open_table(table.uri).version == table.version
+
+
+def made_by_spark(tables: Tables, folder: Path, features: str, more: str = "") -> str:
+    """An empty volume table with properties of Delta's own."""
+    given = ", ".join(f"'{name}' = '{value}'" for name, value in properties(SPEC).items())
+    tables.session.sql(
+        f"CREATE TABLE delta.`{folder}` (id STRING, label FLOAT, volume BINARY) USING DELTA {more}"
+        f" TBLPROPERTIES ({given}, {features})"
+    )
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("features", "more"),
+    [
+        ("'delta.enableInCommitTimestamps' = 'true', 'delta.checkpointPolicy' = 'v2'", "CLUSTER BY (id)"),
+        ("'delta.appendOnly' = 'true', 'delta.enableRowTracking' = 'true'", ""),
+    ],
+)
+def test_features_that_delta_alone_writes(tables: Tables, tmp_path: Path, features: str, more: str) -> None:
+    """Rows come in whatever Delta has to add to the commit; what would break a promise is refused by its name."""
+    uri = made_by_spark(tables, tmp_path / "made", features, more)
+    for sizes in ((3,), (3, 4)):
+        table = tables.fill(SPARK, shards(tmp_path / "p", *sizes), table=uri)
+    assert rows_by_spark(tables.session, uri) == rows_of(ids(0, 7))
+    if "enableRowTracking" not in features:
+        info = log_of(table, table.version)["commitInfo"]
+        assert "inCommitTimestamp" in info
+        done = tables.optimize(SPARK, table)
+        assert (done.files, operations(tables, done)[-1]) == (1, "OPTIMIZE")
+        assert rows_by_spark(tables.session, uri) == rows_of(ids(0, 7))
+        return
+    assert [a["baseRowId"] for v in (1, 2) for a in actions(Path(uri), v, "add")] == [0, 3]
+    with pytest.raises(UnsupportedTable, match=r"keeps an id for each row .*enableRowTracking"):
+        tables.optimize(SPARK, table)
+    parts = read_parts(shards(tmp_path / "p", 3, 4)).parts
+    with pytest.raises(DataError, match="only takes new rows"):
+        tables.fill(SPARK, dataset_of(tmp_path / "p", [parts[1]]), table=uri)
+    assert open_table(uri).version == table.version
+
+
+@pytest.mark.parametrize(
+    ("features", "why"),
+    [
+        ("'delta.enableDeletionVectors' = 'true'", "has deletion vectors for 1 of its files"),
+        ("'delta.columnMapping.mode' = 'name'", "maps the column id"),
+    ],
+)
+def test_files_that_do_not_hold_the_rows_as_they_are_are_refused(
+    tables: Tables, tmp_path: Path, features: str, why: str
+) -> None:
+    uri = made_by_spark(tables, tmp_path / "made", features)
+    tables.session.sql(f"INSERT INTO delta.`{uri}` VALUES ('a', 0, X'00'), ('b', 1, X'00'), ('c', 1, X'00')")
+    tables.session.sql(f"DELETE FROM delta.`{uri}` WHERE id = 'b'")
+    with pytest.raises(UnsupportedTable, match=why):
+        tables.fill(SPARK, shards(tmp_path / "p", 3), table=uri)
+
+
+def with_depth(folder: Path, values: list[Any], *, number: int = 1) -> VolumeParquet:
+    """The dataset of `shards(folder, 3, 4)` with a column `depth` in one of its files, besides those that have it."""
     import pyarrow.parquet as pq
 
-    parts = list(read_parts(shards(tmp_path / "p", 3, 4)).parts)
-    path = tmp_path / "p" / parts[1].path
-    wider = pq.read_table(path).append_column("depth", pa.array([1.0] * 4))
-    pq.write_table(wider, path)
-    parts[1] = dataclasses.replace(parts[1], bytes=path.stat().st_size)
+    parts = list(read_parts(shards(folder, 3, 4)).parts)
+    path = folder / parts[number].path
+    rows = pq.read_table(path)
+    if "depth" not in rows.column_names:
+        pq.write_table(rows.append_column("depth", pa.array(values)), path)
+    found = [(part, (folder / part.path).stat()) for part in parts]
+    return dataset_of(
+        folder, [dataclasses.replace(part, bytes=at.st_size, mtime_ns=at.st_mtime_ns) for part, at in found]
+    )
+
+
+def test_columns_of_two_types_are_refused_before_anything_is_made(tables: Tables, tmp_path: Path) -> None:
+    with_depth(tmp_path / "p", ["deep"] * 3, number=0)
     with pytest.raises(DataError, match="column depth"):
-        tables.fill(SPARK, dataset_of(tmp_path / "p", parts))
+        tables.fill(SPARK, with_depth(tmp_path / "p", [1.0] * 4))
     root = tables.ctx("t").shared / "table"
     assert not is_table(root)
     assert not list(root.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("backend", [EMBEDDED, SPARK])
+def test_a_new_column_joins_a_table_that_is_there(tables: Tables, tmp_path: Path, backend: str) -> None:
+    other = SPARK if backend == EMBEDDED else EMBEDDED
+    before = tables.fill(other, shards(tmp_path / "p", 3))
+    table = tables.fill(backend, with_depth(tmp_path / "p", [1.0, None, 2.0, 3.0]))
+    assert table.version == before.version + 2
+    frame = tables.session.read.format("delta").load(table.uri).select("id", "depth").orderBy("id")
+    assert [row["depth"] for row in frame.collect()] == [None] * 3 + [1.0, None, 2.0, 3.0]
+    found = DeltaTable(table.uri).to_pyarrow_table(columns=["id", "depth"]).sort_by("id")
+    assert found["depth"].to_pylist() == [None] * 3 + [1.0, None, 2.0, 3.0]
+    assert log_of(table, before.version + 1)["commitInfo"]["operation"] == "ADD COLUMNS"
+    assert tables.fill(other, with_depth(tmp_path / "p", [])) == table, "it is up to date"
 
 
 def test_what_a_dead_conversion_left_is_nobody_s(tables: Tables, tmp_path: Path) -> None:
@@ -262,9 +377,10 @@ def test_a_compaction_makes_embedded_s_files(tables: Tables, tmp_path: Path) -> 
     ]
 
 
-def test_a_commit_of_another_program_is_planned_around(tables: Tables, tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", ["optimize:file-written", "optimize:before-commit"])
+def test_a_commit_of_another_program_is_planned_around(tables: Tables, tmp_path: Path, point: str) -> None:
     table = tables.fill(EMBEDDED, shards(tmp_path / "p", *[5] * 12))
-    ctx = Interfering(tables.ctx("o"), "optimize:file-written", lambda: DeltaTable(table.uri).optimize.compact())
+    ctx = Interfering(tables.ctx("o"), point, lambda: DeltaTable(table.uri).optimize.compact())
     ctx.__dict__["spark"] = tables.session
     done = tables.optimize(SPARK, table, ctx)
     assert any("planning again" in text for text in ctx.said)
@@ -276,7 +392,7 @@ def test_rows_that_changed_are_a_stale_input_with_the_history(tables: Tables, tm
     tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5))
     with pytest.raises(StaleInput, match="has other rows since"):
         tables.optimize(SPARK, table)
-    assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by voxelflow")
+    assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by Voxelflow/")
 
 
 def test_a_source_that_cannot_be_read_is_told_as_embedded_tells_it(tables: Tables, tmp_path: Path) -> None:
@@ -356,6 +472,21 @@ def test_vacuum_on_spark_keeps_what_is_needed(tables: Tables, tmp_path: Path) ->
     again = tables.optimize(SPARK, done, context_of(tables), vacuum=True)
     assert again == done
     assert len(list(Path(done.uri).glob("*.parquet"))) == 1
+
+
+def test_files_that_spark_logged_in_its_own_spelling_come_out(tables: Tables, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for place, name in enumerate(("k=0", "a+b", "a@b", "a b", "100%", "a%20b")):
+        write_shard(root, ids(2 * place, 2), name=f"{name}.parquet")
+    tables.session.sql(f"CONVERT TO DELTA parquet.`{root}`")
+    given = ", ".join(f"'{name}' = '{value}'" for name, value in properties(SPEC).items())
+    tables.session.sql(f"ALTER TABLE delta.`{root}` SET TBLPROPERTIES ({given})")
+    assert any(a["path"] == "k=0.parquet" for a in actions(root, 0, "add"))
+    table = open_table(root).reference(str(root))
+    tables.hold(table, ids(0, 12))
+    done = tables.optimize(EMBEDDED, table)
+    assert done.files == 1
+    tables.hold(done, ids(0, 12))
 
 
 def context_of(tables: Tables) -> TaskContext:

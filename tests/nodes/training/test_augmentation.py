@@ -151,6 +151,7 @@ def epochs(source: Loader, count: int = 2) -> list[dict[int, bytes]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["NONE", "ZSTD"])
 def test_workers_and_resumes_see_the_same_volumes(tmp_path: Path, compression: str) -> None:
     with loader(tmp_path, EVERYTHING, compression=compression) as one:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-import socket
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +9,9 @@ import pytest
 
 from engine.errors import DiskFull, ExecutionError
 from nodes.loaders.interface import LoaderState
-from nodes.training.checkpoints import KEPT, Checkpoint, Checkpoints, Torn, read, room_in
-from nodes.training.running_sums import Sums
+from nodes.testing.learner import equal
+from nodes.training.checkpoints import KEPT, Checkpoint, Checkpoints, Torn, read, space_in
+from nodes.training.learner import Sums
 
 
 def checkpoint(epoch: int, step: int, fill: float = 0.0) -> Checkpoint:
@@ -20,16 +21,13 @@ def checkpoint(epoch: int, step: int, fill: float = 0.0) -> Checkpoint:
 
 
 def same(a: Checkpoint, b: Checkpoint) -> bool:
-    arrays = a.arrays.keys() == b.arrays.keys() and all(
-        a.arrays[k].tobytes() == b.arrays[k].tobytes() and a.arrays[k].dtype == b.arrays[k].dtype for k in a.arrays
-    )
-    return arrays and (a.state, a.mean, a.variance, a.sums, a.history) == (
-        b.state,
-        b.mean,
-        b.variance,
-        b.sums,
-        b.history,
-    )
+    return equal(a.arrays, b.arrays) and replace(a, arrays={}) == replace(b, arrays={})
+
+
+def newest_step(store: Checkpoints) -> int:
+    found = store.newest()
+    assert found is not None
+    return found.state.step
 
 
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
@@ -61,9 +59,12 @@ def test_every_kind_of_damage_leads_to_the_one_before(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(Torn):
             read(path, "me")
-        found = store.newest()
-        assert found is not None
-        assert found.state.step == 1
+        assert newest_step(store) == 1
+        warnings: list[str] = []
+        store.newest(warnings.append)
+        (warning,) = warnings
+        assert path.name in warning
+        assert "training goes on from epoch 0, step 1" in warning
 
 
 def flipped(data: bytes) -> bytes:
@@ -76,9 +77,7 @@ def test_a_half_written_one_is_removed(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, "me", every_s=0)
     store.save(checkpoint(0, 1))
     (tmp_path / "checkpoint-000000-000000002.partial").write_bytes(b"PK")
-    found = store.newest()
-    assert found is not None
-    assert found.state.step == 1
+    assert newest_step(store) == 1
     assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
 
 
@@ -102,7 +101,15 @@ def test_the_points_where_a_kill_is_tried(tmp_path: Path) -> None:
 def judged(epoch: int, *losses: float) -> Checkpoint:
     history = tuple({"val_loss": loss} for loss in losses)
     arrays = {"weight-0000": np.full(3, epoch, np.float32), "optimizer-0000": np.array(epoch, np.int64)}
-    return Checkpoint(LoaderState(5, epoch), arrays, (0.0,), (1.0,), history=history, confusion=((1, epoch), (3, 4)))
+    return Checkpoint(
+        LoaderState(5, epoch),
+        arrays,
+        (0.0,),
+        (1.0,),
+        history=history,
+        confusion=((1, epoch), (3, 4)),
+        roc=((0.0, epoch, 1.0),),
+    )
 
 
 def test_the_best_epoch_is_kept_as_long_as_a_checkpoint_counts_on_it(tmp_path: Path) -> None:
@@ -165,31 +172,28 @@ def test_a_damaged_one_does_not_take_the_place_of_those_that_follow(tmp_path: Pa
     store.save(checkpoint(0, 9)).write_bytes(b"")
     assert store.newest() is None
     store.save(checkpoint(0, 3))
-    found = store.newest()
-    assert found is not None
-    assert found.state.step == 3
+    assert newest_step(store) == 3
 
 
-def test_a_full_disk_leaves_the_older_one(tmp_path: Path) -> None:
-    """The file is a device that has no room: the system itself says so."""
+def test_a_full_disk_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is a device without space: the system itself says so."""
     store = Checkpoints(tmp_path, "me", every_s=0)
     store.save(checkpoint(0, 1))
-    partial = f"checkpoint-000000-000000002.{socket.gethostname()}.{os.getpid()}.partial"
-    (tmp_path / partial).symlink_to("/dev/full")
+    (tmp_path / ".checkpoint-000000-000000002.npz.00000000.partial").symlink_to("/dev/full")
+    monkeypatch.setattr(os, "urandom", bytes)
     with pytest.raises(DiskFull) as caught:
         store.save(checkpoint(0, 2))
-    assert f"the disk of {tmp_path} has no room for a checkpoint of 0.0 MB" in caught.value.message
-    assert "then goes on after epoch 0, step 1" in caught.value.hint
+    assert f"no space left on {tmp_path}: " in caught.value.message
+    assert "a checkpoint of 4.8 kB does not fit" in caught.value.message
+    assert "then continues after epoch 0, step 1" in caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000-000000001.npz"]
-    # As soon as there is room it goes on.
+    # With space again it continues.
     store.save(checkpoint(0, 2))
-    found = store.newest()
-    assert found is not None
-    assert found.state.step == 2
+    assert newest_step(store) == 2
 
 
 def test_other_trouble_with_the_disk_is_not_called_full(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), room_in(tmp_path):
+    with pytest.raises(FileNotFoundError), space_in(tmp_path):
         (tmp_path / "none").read_bytes()
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.context import TaskContext
-from engine.datasets import Dataset, Selection, VolumeDelta
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Selection, VolumeDelta
 from engine.errors import DataError, UsageError
-from nodes.train_resnet3d import train_resnet3d
 from nodes.training.checkpoints import Checkpoints
 from nodes.training.preparation import prepare
 from nodes.training.settings import Settings
@@ -24,8 +23,20 @@ NONE = Selection(salt="x", low=0, high=0)
 
 
 def settings(**params: Any) -> Settings:
-    values = {parameter.name: parameter.default for parameter in train_resnet3d.parameters} | {"batch_size": 4} | params
-    return Settings(**{field.name: values[field.name] for field in fields(Settings)})
+    return Settings(**{"batch_size": 4} | params)
+
+
+def test_what_decides_a_training_has_the_text_that_states_on_the_disk_were_hashed_with() -> None:
+    text = """
+        {"depth": 18, "batch_size": 32, "steps_per_epoch": 0, "learning_rate": 0.0003, "optimizer": "adam",
+        "schedule": "cosine", "decay_epochs": 20, "warmup_steps": 20, "validation_share": 0.2, "seed": 0,
+        "loader": "arrow", "classes": 0, "mixed_precision": null, "plateau_factor": 0.5, "plateau_patience": 5,
+        "early_stopping_epochs": 0, "class_weights": "none", "keep": "last", "best_by": "val_loss",
+        "task": "classification", "stem": "standard", "width": 64, "model_file": null, "flips": "none",
+        "quarter_turns": false, "intensity": 0.0, "noise": 0.0}
+    """
+    fixed = {name: value for name, value in Settings(workers=4, jit=True).deciding().items() if name != "epochs"}
+    assert json.dumps(fixed) == " ".join(text.split())
 
 
 def refusal(
@@ -83,10 +94,10 @@ def test_a_label_of_the_test_volumes_alone_must_fit_too(tmp_path: Path, table: V
 def test_parts_of_one_table_are_read_by_one_source(tmp_path: Path, table: VolumeDelta) -> None:
     ctx = TaskContext("run", "train", "0" * 64, tmp_path, tmp_path, tmp_path)
     with prepare(table.select(LOW), table.select(HIGH), settings(), ctx, test=table.select(HIGH)) as prepared:
-        assert prepared.held_back is not None
+        assert prepared.held_out is not None
         assert prepared.test is not None
-        assert prepared.rows.source is prepared.held_back.source is prepared.test.source
-        assert prepared.test.chosen.tolist() == prepared.held_back.rows.tolist()
+        assert prepared.rows.source is prepared.held_out.source is prepared.test.source
+        assert prepared.test.chosen.tolist() == prepared.held_out.rows.tolist()
         plain = prepared.identity
     with prepare(table.select(LOW), table.select(HIGH), settings(), ctx) as prepared:
         assert prepared.identity == plain

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 from building import box, pipeline
-from command_line import no_model
+from command_line import NO_WORK
 from running import Runner
 from volumes import write_volumes
 
 import voxelflow
 from engine.cli import main
+from engine.declare.datasets import TrainedModel
 from engine.profiles import local_profile
-from engine.runs import RunStore
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_trainings")
 def test_a_training_is_reproduced_bit_for_bit(
     tmp_path: Path, workspace: Workspace, store: RunStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,8 +33,11 @@ def test_a_training_is_reproduced_bit_for_bit(
         wires="folder.out>convert.files convert.out>table.parquet table.out>train.data",
     )
     runner = Runner(voxelflow.catalog(workspace), workspace, store, local_profile())
-    run, _ = runner.run(document)
+    run, tasks = runner.run(document)
     assert run.state == "done", run.error
+    model = tasks["train"].outputs["out"]
+    assert isinstance(model, TrainedModel)
+    assert (Path(model.uri) / "model.keras").stat().st_size > 100_000_000
     capsys.readouterr()
 
     def no_studio(workspace: Workspace, **_: object) -> int:
@@ -41,7 +46,7 @@ def test_a_training_is_reproduced_bit_for_bit(
     status = main(
         voxelflow.catalog,
         no_studio,
-        no_model,
+        NO_WORK,
         ["runs", "reproduce", run.run_id, "--json", "--workspace", str(workspace.root)],
     )
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -52,5 +57,5 @@ def test_a_training_is_reproduced_bit_for_bit(
     figures = {figure["name"]: figure for figure in told["figures"]}
     assert figures["weights"]["equal"]
     # The table was not made again: the training was given the version of then.
-    tasks = {task.node: task.state for task in store.tasks(told["by"])}
-    assert tasks == {"table": "cached", "train": "done"}
+    states = {task.node: task.state for task in store.tasks(told["by"])}
+    assert states == {"table": "cached", "train": "done"}

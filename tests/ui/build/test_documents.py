@@ -5,52 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from any_pipelines import pipelines, value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.document.pipeline import Edge, Node, Pipeline, PipelineParameter, Position, dump, read_pipeline
 from engine.errors import PipelineError
-from engine.pipeline import Edge, Node, Pipeline, PipelineParameter, Position, dump, read_pipeline
-from ui.build.documents import apply, doc_to_pipeline, pipeline_to_doc
+from ui.build.documents import (
+    MAX_NAME,
+    MAX_STEM_BYTES,
+    apply,
+    doc_to_pipeline,
+    document_id,
+    free_name,
+    is_document_id,
+    pipeline_to_doc,
+    slug,
+)
 from ui.protocol.document import Doc, Op
 
-text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
-number = st.floats(allow_nan=False, allow_infinity=False)
-value = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | number | text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
-    max_leaves=6,
-)
-node_id = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)
-nodes = st.builds(
-    Node,
-    id=node_id,
-    type=text,
-    version=st.none() | st.integers(),
-    title=text,
-    params=st.dictionaries(text, value, max_size=3),
-    position=st.builds(Position, x=number, y=number),
-    retries=st.integers(0, 100),
-    timeout_s=st.none() | st.floats(0.001, 1e9),
-    ui=st.dictionaries(text, value, max_size=2),
-)
-end = st.from_regex(r"[^.]{1,6}\.[^.]{1,6}", fullmatch=True).filter(
-    lambda t: not any(0xD800 <= ord(c) < 0xE000 for c in t)
-)
-edges = st.builds(lambda a, b: Edge(**{"from": a, "to": b}), end, end)
-pipelines = st.builds(
-    Pipeline,
-    name=st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=300),
-    description=text,
-    parameters=st.dictionaries(node_id, st.builds(PipelineParameter, value=value, help=text), max_size=3),
-    nodes=st.lists(nodes, max_size=5, unique_by=lambda n: n.id.lower()).map(tuple),
-    # Some of them twice and thrice: the document allows it, so it must survive.
-    edges=st.lists(edges, max_size=4)
-    .flatmap(lambda few: st.lists(st.sampled_from(few), max_size=8) if few else st.just([]))
-    .map(tuple),
-    ui=st.dictionaries(text, value, max_size=2),
-)
 
-
+@pytest.mark.slow
 @given(pipelines)
 def test_a_pipeline_comes_back_from_its_doc_as_it_was(pipeline: Pipeline) -> None:
     back = doc_to_pipeline(pipeline_to_doc(pipeline))
@@ -58,6 +33,7 @@ def test_a_pipeline_comes_back_from_its_doc_as_it_was(pipeline: Pipeline) -> Non
     assert dump(back) == dump(pipeline)
 
 
+@pytest.mark.slow
 @given(pipelines)
 def test_it_survives_the_way_to_the_browser_and_back(pipeline: Pipeline) -> None:
     sent = pipeline_to_doc(pipeline).model_dump_json()
@@ -158,7 +134,7 @@ for _ in range(200):
 
 
 @pytest.mark.parametrize(
-    ("op", "told"),
+    ("op", "expected"),
     [
         (_set(to=1), "nothing at the top"),
         (_set("name", to="x"), "nothing at name"),
@@ -189,10 +165,10 @@ for _ in range(200):
         (_set("edges", "a.o->b.i#1", to={"source": "a.o", "target": "b.i", "order": 0}), "another name"),
     ],
 )
-def test_an_op_that_would_leave_no_valid_pipeline_is_refused(doc: Doc, op: Op, told: str) -> None:
+def test_an_op_that_would_leave_no_valid_pipeline_is_refused(doc: Doc, op: Op, expected: str) -> None:
     with pytest.raises(PipelineError) as caught:
         apply(doc, [op])
-    assert told in caught.value.line()
+    assert expected in caught.value.line()
 
 
 def test_what_is_nested_too_deeply_is_refused(doc: Doc) -> None:
@@ -230,3 +206,71 @@ def test_whatever_is_applied_the_doc_can_be_written_and_read(ops: list[Op]) -> N
             continue
         json.loads(dump(doc_to_pipeline(doc)).encode())
         assert doc_to_pipeline(Doc.model_validate_json(doc.model_dump_json())) == doc_to_pipeline(doc)
+
+
+# --- names and ids -----------------------------------------------------------------------------
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "../../etc/passwd",
+    "..",
+    ".",
+    ".hidden",
+    "a/b\\c:d",
+    "say \"hi\" & 'bye'",
+    "x" * 300,
+    "ü" * 300,
+    "مرحبا بالعالم",
+    "שלום \u202e gnp.exe",
+    "नमस्ते",
+    "🙂🙃",
+    "CON",
+    "a.schema",
+    "-rf",
+    "$(rm -rf ~)",
+    "new\nline\ttab\0null",
+    "   ",
+    "İstanbul",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_any_name_gives_a_file_of_the_folder(name: str, tmp_path: Path) -> None:
+    stem = document_id(name, set())
+    assert is_document_id(stem)
+    assert not set(stem) & set("/\\. <>:\"'$&\0\n\t")
+    assert not stem.startswith("-")
+    assert len(stem.encode()) <= MAX_STEM_BYTES
+    (tmp_path / f"{stem}.json").write_text("")
+    assert [p.name for p in tmp_path.iterdir()] == [f"{stem}.json"]
+
+
+@given(st.text(max_size=400), st.sets(st.text(max_size=5), max_size=4))
+def test_whatever_the_name_its_id_is_safe_new_and_short(name: str, taken: set[str]) -> None:
+    stem = document_id(name, taken)
+    assert is_document_id(stem)
+    assert len(stem.encode()) <= MAX_STEM_BYTES
+    assert stem.casefold() not in {t.casefold() for t in taken}
+    assert slug(stem) == slug(slug(stem))
+
+
+def test_ids_read_like_names_and_differ_in_more_than_case() -> None:
+    assert document_id("Volumes to ResNet (2024)", set()) == "volumes-to-resnet-2024"
+    assert document_id("Größe", set()) == "größe"
+    assert document_id("Test", {"TEST", "test-2"}) == "test-3"
+    long = "x" * 300
+    second = document_id(long, {"x" * MAX_STEM_BYTES})
+    assert second == "x" * (MAX_STEM_BYTES - 2) + "-2"
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "..", "a/b", "../a", ".a", "a\\b", "a\0", "pipeline.schema", "\udc80", "x" * 251]
+)
+def test_what_is_no_document_is_refused(text: str) -> None:
+    assert not is_document_id(text)
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    assert free_name("a", set()) == "a"
+    assert free_name("a", {"a", "a 2"}) == "a 3"
+    assert len(free_name("y" * MAX_NAME, {"y" * MAX_NAME})) <= MAX_NAME

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 
+from engine.document.pipeline import dump
 from engine.errors import PipelineError, WorkspaceError
-from engine.pipeline import dump
 from engine.workspace import Workspace
 from ui.build.drafts import KEPT_EDITS, Base, Drafts, digest
 
@@ -51,7 +51,7 @@ def test_only_the_latest_edits_are_remembered(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "held", ["", "{", "[]", '{"format": 1}', "\xff\xfe", '{"format":1,"rev":1,"edits":[],"base":null,"pipeline":"{}"}']
 )
-def test_a_damaged_draft_is_told_and_kept_aside(workspace: Workspace, held: str) -> None:
+def test_a_damaged_draft_is_reported_and_kept_aside(workspace: Workspace, held: str) -> None:
     drafts = Drafts(workspace)
     drafts.folder.mkdir()
     (drafts.folder / "doc.damaged-1").write_text("an older one")
@@ -73,7 +73,7 @@ def test_a_damaged_memory_of_the_last_document_is_none(workspace: Workspace, hel
     assert drafts.last_opened() is None
 
 
-def test_a_folder_that_cannot_be_written_is_told(workspace: Workspace) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(workspace: Workspace) -> None:
     drafts = Drafts(workspace)
     Path(drafts.folder).write_text("a file where the folder should be")
     with pytest.raises(WorkspaceError, match="cannot be kept"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
@@ -12,11 +13,12 @@ import pytest
 from building import box, pipeline
 from canvas_tab import OpenTab, Tab
 
-from engine.cli.documents import find_pipeline
-from engine.pipeline import Pipeline, dump, load, write_pipeline
+from engine.document.find import find_pipeline
+from engine.document.pipeline import Pipeline, dump, load, write_pipeline
 from engine.workspace import Workspace
+from ui.build.background import LOG
 from ui.build.editor import Editor
-from ui.build.rooms import Rooms
+from ui.build.open_documents import OpenDocuments
 from ui.protocol.commands import (
     Browse,
     Delete,
@@ -66,51 +68,74 @@ def test_the_first_tab_of_a_workspace_shows_the_quickstart_unsaved(open_tab: Ope
     assert _file(tab) == (True, "new")
     assert _names(tab) == {"quickstart": True}
     assert [t.template for t in tab.last(Library).templates] == [
+        "cross-validation",
+        "mri-classifier",
         "quickstart",
+        "seismic-facies",
         "volumes-to-predictions",
         "volumes-to-resnet",
+        "whitepaper-experiment",
     ]
     # A second tab opens the same one, not another.
     assert open_tab(client="second").document == "quickstart"
 
 
-def test_a_tab_opens_what_its_address_says_else_what_was_open_last(rooms: Rooms, open_tab: OpenTab) -> None:
+def test_a_tab_opens_what_its_address_says_else_what_was_open_last(open_tab: OpenTab) -> None:
     first = open_tab(_two())
     open_tab(pipeline(name="other"), client="second")
     assert open_tab(client="third").document == "other"
-    assert Tab(Editor(rooms, address="my-pipeline"), "fourth").document == first.document
-    gone = Tab(Editor(rooms, address="never-was"), "fifth")
+    assert open_tab(address="my-pipeline", client="fourth").document == first.document
+    gone = open_tab(address="never-was", client="fifth")
     assert gone.document == "my-pipeline"
-    assert "there is no pipeline never-was" in gone.told[0]
+    assert "there is no pipeline never-was" in gone.messages[0]
 
 
-def test_another_page_of_the_app_may_have_a_document_shown(rooms: Rooms, open_tab: OpenTab) -> None:
+def test_the_address_may_name_a_template_of_which_a_copy_is_opened(
+    open_tab: OpenTab, workspace: Workspace, documents: OpenDocuments
+) -> None:
+    tab = open_tab(address="volumes-to-resnet")
+    assert tab.document == "volumes-to-resnet"
+    assert dump(tab.pipeline) == dump(find_pipeline("volumes-to-resnet", workspace))
+    assert not tab.messages
+    # A pipeline of one's own that is called so is what is meant from then on.
+    tab.editor.leave()
+    tab.meet(Editor(documents, address="volumes-to-resnet"))
+    assert tab.document == "volumes-to-resnet"
+    assert len(tab.last(Library).pipelines) == 1
+    # A canvas that comes back to what was deleted meanwhile is not given a template instead.
+    tab.say(Delete(document="volumes-to-resnet"))
+    tab.document = "volumes-to-resnet"
+    tab.meet(Editor(documents, address="volumes-to-resnet"))
+    assert tab.document == "quickstart"
+
+
+def test_another_page_of_the_app_may_have_a_document_shown(documents: OpenDocuments, open_tab: OpenTab) -> None:
     tab = open_tab(_two())
-    other = rooms.add(pipeline(name="other")).room.document
+    other = documents.add(pipeline(name="other")).document.id
     tab.editor.open(other)
     assert tab.turn().document == "other"
     tab.editor.open("none")
     tab.turn()
     assert tab.document == "other"
-    assert "there is no pipeline none" in tab.told[-1]
+    assert "there is no pipeline none" in tab.messages[-1]
     # Before the canvas has said hello.
-    fresh = Editor(rooms)
+    fresh = Editor(documents)
     fresh.open("my-pipeline")
     assert Tab(fresh, "fresh").document == "my-pipeline"
 
 
-def test_a_broken_file_is_told_and_another_document_shown(open_tab: OpenTab, workspace: Workspace) -> None:
+def test_a_broken_file_is_reported_and_another_document_shown(open_tab: OpenTab, workspace: Workspace) -> None:
     (workspace.pipelines / "broken.json").write_text('{"name": "broken", "nodez": []}')
     tab = open_tab()
     assert tab.document == "quickstart"
     assert "nodez" in next(p.problem for p in tab.last(Library).pipelines if p.document == "broken")
     tab.say(OpenDocument(document="broken"))
-    assert "nodez" in tab.told[-1]
+    assert "nodez" in tab.messages[-1]
     # A path is no document, and what lies there stays as it is.
     for path in ("../../etc/passwd", "../pipelines/broken", "../workspace", ".handled"):
         tab.say(OpenDocument(document=path)).say(Delete(document=path))
-        assert re.search("is not the name of a pipeline|there is no pipeline", tab.told[-2])
-        assert re.search("is not the name of a pipeline|there is no pipeline", tab.told[-1])
+        assert re.search("is not the name of a pipeline|there is no pipeline", tab.messages[-2])
+        assert re.search("is not the name of a pipeline|there is no pipeline", tab.messages[-1])
     assert (workspace.pipelines / "broken.json").exists()
     assert (workspace.root / "workspace.json").exists()
     assert tab.document == "quickstart"
@@ -119,12 +144,14 @@ def test_a_broken_file_is_told_and_another_document_shown(open_tab: OpenTab, wor
 # --- editing and saving ------------------------------------------------------------------------
 
 
-def test_edits_come_back_as_their_acknowledgement_and_are_kept_at_once(open_tab: OpenTab, rooms: Rooms) -> None:
+def test_edits_come_back_as_their_acknowledgement_and_are_kept_at_once(
+    open_tab: OpenTab, documents: OpenDocuments
+) -> None:
     tab = open_tab(_two())
     tab.set("nodes", "a", "params", "text", to="<script>alert('ü')</script>")
     edited = tab.last(Edited)
     assert (edited.rev, edited.edit, tab.unhandled) == (1, "page-2", [])
-    draft = rooms.drafts.read("my-pipeline")
+    draft = documents.drafts.read("my-pipeline")
     assert draft is not None
     assert draft.pipeline == tab.pipeline
     assert draft.pipeline.nodes[0].params == {"text": "<script>alert('ü')</script>"}
@@ -137,7 +164,7 @@ def test_saving_writes_the_command_lines_bytes_and_ends_the_draft(open_tab: Open
     _save(tab)
     assert path.read_text() == dump(_two())
     assert _file(tab) == (False, "same")
-    assert tab.told == ["success: Saved"]
+    assert tab.messages == ["success: Saved"]
     assert _names(tab) == {"My Pipeline": False}
     assert not (workspace.root / "drafts" / "my-pipeline.json").exists()
     tab.set("description", to="more")
@@ -151,7 +178,7 @@ def test_saving_writes_the_command_lines_bytes_and_ends_the_draft(open_tab: Open
     assert find_pipeline("my-pipeline", workspace).nodes[0].title == "First"
 
 
-def test_a_refused_edit_is_told_and_the_tab_takes_the_document_anew(open_tab: OpenTab) -> None:
+def test_a_refused_edit_is_reported_and_the_tab_takes_the_document_anew(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
     before = tab.pipeline
     tab.edit(
@@ -159,7 +186,7 @@ def test_a_refused_edit_is_told_and_the_tab_takes_the_document_anew(open_tab: Op
         Op(path=["nodes", "A"], value=tab.doc.nodes["a"].model_dump(), remove=False),  # type: ignore[union-attr]
         edit="refused",
     )
-    assert "differs from it only by case" in tab.told[-1]
+    assert "differs from it only by case" in tab.messages[-1]
     assert tab.pipeline == before
     assert "refused" in tab.last(Opened).edits
     assert tab.all(Edited) == []
@@ -186,7 +213,7 @@ def test_someone_elses_change_of_the_file_is_noticed_and_not_overwritten(
     write_pipeline(theirs, path)
     tab.wait_for(FileState, lambda s: s.disk == "changed")
     _save(tab)
-    assert "changed by someone else" in tab.told[-1]
+    assert "changed by someone else" in tab.messages[-1]
     assert load(path.read_text()) == theirs
     tab.say(Revert(document="my-pipeline"))
     assert tab.pipeline == theirs
@@ -197,13 +224,17 @@ def test_someone_elses_change_of_the_file_is_noticed_and_not_overwritten(
     tab.set("description", to="again mine")
     path.unlink()
     tab.wait_for(FileState, lambda s: s.disk == "deleted")
-    assert "deleted since" in _save(tab).told[-1]
+    assert "deleted since" in _save(tab).messages[-1]
     _save(tab, overwrite=True)
     assert _file(tab) == (False, "same")
     assert load(path.read_text()).description == "again mine"
 
 
-def test_a_change_that_says_the_same_is_none(open_tab: OpenTab, workspace: Workspace) -> None:
+@pytest.mark.slow
+def test_a_change_that_says_the_same_is_none(
+    open_tab: OpenTab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.build.shared_document.LOOK_AT_DISK_S", 0.05)
     tab = open_tab(_two())
     _save(tab).set("description", to="both of us")
     write_pipeline(tab.pipeline, workspace.pipelines / "my-pipeline.json")
@@ -211,14 +242,12 @@ def test_a_change_that_says_the_same_is_none(open_tab: OpenTab, workspace: Works
     assert "changed" not in {s.disk for s in tab.all(FileState)}
 
 
-def test_a_file_that_changed_while_nobody_had_it_open_is_taken(
-    open_tab: OpenTab, workspace: Workspace, rooms: Rooms
-) -> None:
+def test_a_file_that_changed_while_nobody_had_it_open_is_taken(open_tab: OpenTab, workspace: Workspace) -> None:
     tab = open_tab(_two())
     _save(tab)
     tab.editor.leave()
     write_pipeline(pipeline(name="My Pipeline"), workspace.pipelines / "my-pipeline.json")
-    second = Tab(Editor(rooms, address="my-pipeline"), "second")
+    second = open_tab(address="my-pipeline", client="second")
     assert second.pipeline == pipeline(name="My Pipeline")
     assert _file(second) == (False, "same")
 
@@ -226,7 +255,7 @@ def test_a_file_that_changed_while_nobody_had_it_open_is_taken(
 def test_reverting_a_document_without_a_file_is_refused(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
     tab.set("description", to="kept").say(Revert(document="my-pipeline"))
-    assert "is not there" in tab.told[-1]
+    assert "is not there" in tab.messages[-1]
     assert tab.pipeline.description == "kept"
 
 
@@ -256,17 +285,18 @@ def test_save_as_of_a_new_document_is_its_first_save(open_tab: OpenTab, workspac
     assert {p.name for p in workspace.pipelines.iterdir()} == {"my-pipeline.json", "final.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "   ", "x" * 301, "half a smile \ud83d", "Other"])
 def test_a_name_that_cannot_be_is_refused(open_tab: OpenTab, name: str) -> None:
     open_tab(pipeline(name="Other"), client="second")
     tab = open_tab(_two())
     for command in (SaveAs(document="my-pipeline", name=name), Rename(document="my-pipeline", name=name)):
         tab.say(command)
-        assert tab.told[-1].startswith("error: "), tab.told
+        assert tab.messages[-1].startswith("error: "), tab.messages
     assert (tab.document, tab.pipeline.name) == ("my-pipeline", "My Pipeline")
 
 
-def test_renaming_moves_file_and_draft(open_tab: OpenTab, workspace: Workspace, rooms: Rooms) -> None:
+def test_renaming_moves_file_and_draft(open_tab: OpenTab, workspace: Workspace, documents: OpenDocuments) -> None:
     tab = open_tab(_two())
     _save(tab).set("description", to="unsaved")
     tab.say(Rename(document="my-pipeline", name="<script>alert(1)</script>"))
@@ -276,7 +306,7 @@ def test_renaming_moves_file_and_draft(open_tab: OpenTab, workspace: Workspace, 
     assert [p.name for p in workspace.pipelines.iterdir()] == ["script-alert-1-script.json"]
     saved = find_pipeline("script-alert-1-script", workspace)
     assert (saved.name, saved.description) == ("<script>alert(1)</script>", "")
-    assert rooms.drafts.documents() == ["script-alert-1-script"]
+    assert documents.drafts.documents() == ["script-alert-1-script"]
     # An edit that was on its way under the old id arrives.
     tab.say(MakeEdit(document="my-pipeline", edit="late", ops=[Op(path=["ui", "k"], value=1, remove=False)]))
     assert tab.pipeline.ui == {"k": 1}
@@ -310,15 +340,15 @@ def test_deleting_moves_file_and_draft_to_the_trash_and_opens_another(open_tab: 
     tab = open_tab(_two(), client="second")
     _save(tab).set("description", to="unsaved")
     tab.say(Delete(document="my-pipeline"))
-    assert "Deleted My Pipeline" in tab.told[-1]
+    assert "Deleted My Pipeline" in tab.messages[-1]
     assert tab.document == "other"
     assert _names(other.turn()) == {"other": True}
     kept = {load(p.read_text()).description for p in (workspace.root / "trash").iterdir()}
     assert kept == {"", "unsaved"}
     tab.say(OpenDocument(document="my-pipeline"))
-    assert "there is no pipeline my-pipeline" in tab.told[-1]
+    assert "there is no pipeline my-pipeline" in tab.messages[-1]
     tab.say(Delete(document="my-pipeline"))
-    assert "there is no pipeline my-pipeline" in tab.told[-1]
+    assert "there is no pipeline my-pipeline" in tab.messages[-1]
     # The last one: a workspace is never without a document.
     tab.say(Delete(document="other"))
     assert tab.document == "quickstart"
@@ -342,7 +372,7 @@ def test_new_ones_are_empty_or_from_a_template(open_tab: OpenTab) -> None:
         assert bool(tab.pipeline.nodes) == bool(nodes)
     assert tab.pipeline.name == "quickstart 2"
     tab.say(NewDocument(template="none"))
-    assert "no template none" in tab.told[-1]
+    assert "no template none" in tab.messages[-1]
 
 
 def test_export_gives_the_canonical_text_and_import_takes_it(open_tab: OpenTab) -> None:
@@ -357,7 +387,7 @@ def test_export_gives_the_canonical_text_and_import_takes_it(open_tab: OpenTab) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "not valid JSON"),
         ("<html>", "not valid JSON"),
@@ -366,11 +396,11 @@ def test_export_gives_the_canonical_text_and_import_takes_it(open_tab: OpenTab) 
         ('{"name": "x", "nodes": [{"id": "a", "type": "T", "position": {"x": NaN}}]}', "NaN and infinity"),
     ],
 )
-def test_a_file_that_is_no_pipeline_is_told(open_tab: OpenTab, text: str, told: str) -> None:
+def test_a_file_that_is_no_pipeline_is_reported(open_tab: OpenTab, text: str, expected: str) -> None:
     tab = open_tab(_two())
     tab.say(Import(name="<b>x.json", text=text))
-    assert "<b>x.json" in tab.told[-1]
-    assert told in tab.told[-1]
+    assert "<b>x.json" in tab.messages[-1]
+    assert expected in tab.messages[-1]
     assert tab.document == "my-pipeline"
 
 
@@ -395,14 +425,14 @@ def _raw(tab: Tab, *commands: Any) -> None:
 @pytest.mark.parametrize(
     "value", [None, "", 7, [], {}, {"client": 1}, {"client": "x", "session": "y", "seen": "z", "sent": []}]
 )
-def test_what_is_no_outbox_does_no_harm(open_tab: OpenTab, value: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_outbox_does_no_harm(open_tab: OpenTab, value: Any) -> None:
     tab = open_tab(_two())
     tab.editor.handle(value)
     tab.set("description", to="alive")
     assert tab.pipeline.description == "alive"
 
 
-def test_a_command_that_makes_no_sense_holds_up_no_other(open_tab: OpenTab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_command_that_makes_no_sense_holds_up_no_other(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
     edit = {
         "type": "edit",
@@ -412,26 +442,28 @@ def test_a_command_that_makes_no_sense_holds_up_no_other(open_tab: OpenTab, capl
     }
     _raw(tab, {"type": "from the future"}, {"type": "save"}, edit, Seen().model_dump())
     assert tab.pipeline.description == "heard"
-    assert tab.told == ["error: The app did not understand that. Reload the page."] * 2
+    assert tab.messages == ["error: The app did not understand that. Reload the page."] * 2
     assert tab.editor.inbox().handled == tab.next - 1
 
 
-def test_a_fault_of_ours_is_told_shortly_logged_and_survived(
-    open_tab: OpenTab, rooms: Rooms, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_fault_of_ours_is_reported_logged_and_survived(
+    open_tab: OpenTab, documents: OpenDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tab = open_tab(_two())
-    monkeypatch.setattr(rooms, "duplicate", lambda _: 1 / 0)
-    with caplog.at_level(logging.ERROR, "voxelflow.studio"):
-        tab.say(Duplicate(document="my-pipeline"))
-    assert tab.told == ["error: Something went wrong: ZeroDivisionError The app's log has the details."]
-    assert "division by zero" in caplog.text
+    log = io.StringIO()
+    monkeypatch.setattr(LOG, "handlers", [logging.StreamHandler(log)])
+    monkeypatch.setattr(documents, "duplicate", lambda _: 1 / 0)
+    tab.say(Duplicate(document="my-pipeline"))
+    assert tab.messages == ["error: Something went wrong: ZeroDivisionError The app's log has the details."]
+    assert "division by zero" in log.getvalue()
     tab.set("description", to="alive")
     assert tab.pipeline.description == "alive"
 
 
-def test_a_browser_that_says_nothing_for_long_gets_the_whole_again(open_tab: OpenTab, rooms: Rooms) -> None:
+@pytest.mark.slow
+def test_a_browser_that_says_nothing_for_long_gets_the_whole_again(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
-    other = Tab(Editor(rooms, address="my-pipeline"), "second")
+    other = open_tab(address="my-pipeline", client="second")
     for i in range(400):
         other.set("nodes", "a", "params", "text", to=str(i))
     waiting = len(json.dumps(tab.editor.inbox().model_dump(mode="json")))
@@ -442,9 +474,9 @@ def test_a_browser_that_says_nothing_for_long_gets_the_whole_again(open_tab: Ope
     assert other.turn().pipeline.description == "still here"
 
 
-def test_a_tab_that_was_thought_gone_comes_back(open_tab: OpenTab, rooms: Rooms) -> None:
+def test_a_tab_that_was_thought_gone_comes_back(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
-    other = Tab(Editor(rooms, address="my-pipeline"), "second")
+    other = open_tab(address="my-pipeline", client="second")
     assert other.last(Others).count == 1
     tab.editor.leave()
     assert other.turn().last(Others).count == 0

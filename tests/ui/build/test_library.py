@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 from building import box, pipeline
 
-from engine.cli.documents import find_pipeline
+from engine.document.find import find_pipeline
+from engine.document.pipeline import dump, load, write_pipeline
 from engine.errors import PipelineError, WorkspaceError
-from engine.pipeline import dump, load, write_pipeline
-from engine.run_lock import ProcessLock
+from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace
 from ui.build import library as library_module
 from ui.build.drafts import Base
@@ -40,11 +41,11 @@ def test_what_is_saved_is_the_command_lines_own_text(library: Library, workspace
     assert [p.name for p in workspace.pipelines.iterdir()] == ["doc.json"]
 
 
-def test_a_file_that_someone_else_touched_is_left_alone_unless_told(library: Library, workspace: Workspace) -> None:
+def test_a_file_that_someone_else_touched_is_left_alone_unless_asked(library: Library, workspace: Workspace) -> None:
     mine, theirs = pipeline(box("a", "Make")), pipeline(box("theirs", "Make"))
     path = workspace.pipelines / "doc.json"
     write_pipeline(theirs, path)
-    with pytest.raises(Conflict, match="made by someone else"):
+    with pytest.raises(Conflict, match="created by someone else"):
         library.write("doc", mine, None)
     base = _base(library)
     write_pipeline(pipeline(box("changed", "Make")), path)
@@ -82,10 +83,10 @@ def test_two_writers_from_one_state_do_not_both_win(workspace: Workspace) -> Non
     assert load((workspace.pipelines / "doc.json").read_text()).name == winner
 
 
-def test_a_writer_that_waits_too_long_is_told(
+def test_a_writer_that_waits_too_long_is_reported(
     library: Library, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library_module, "_LOCK_PATIENCE_S", 0.05)
+    monkeypatch.setattr(library_module, "_LOCK_TIMEOUT_S", 0.05)
     other = ProcessLock(workspace.locks / "pipelines")
     assert other.acquire()
     with pytest.raises(WorkspaceError, match="another program"):
@@ -94,7 +95,7 @@ def test_a_writer_that_waits_too_long_is_told(
     library.write("doc", pipeline(), None)
 
 
-def test_the_list_tells_what_is_wrong_with_a_file_and_reads_only_what_changed(
+def test_the_list_shows_what_is_wrong_with_a_file_and_reads_only_what_changed(
     library: Library, workspace: Workspace
 ) -> None:
     library.write("good", pipeline(name="Good"), None)
@@ -185,8 +186,19 @@ def test_templates_are_those_that_come_with_voxelflow(library: Library) -> None:
     assert {"quickstart", "volumes-to-resnet"} <= library.templates().keys()
 
 
-def test_a_folder_that_cannot_be_written_is_told(library: Library, workspace: Workspace) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(library: Library, workspace: Workspace) -> None:
     (workspace.pipelines / "doc.json").mkdir()
     with pytest.raises(WorkspaceError, match="cannot be written") as caught:
         library.write("doc", pipeline(), None)
     assert "draft" in caught.value.hint
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_among_the_pipelines_is_never_waited_for(library: Library, workspace: Workspace) -> None:
+    os.mkfifo(workspace.pipelines / "pipe.json")
+    (workspace.pipelines / "device.json").symlink_to("/dev/zero")
+    assert library.listed() == []
+    for document, reason in (("pipe", "a named pipe"), ("device", "a device")):
+        with pytest.raises(PipelineError, match=f"it is {reason}, not a regular file"):
+            library.read(document)
+        assert library.digest(document) is None

@@ -8,13 +8,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import RunState
-from ui.build.handled import Handled
-from ui.build.link import LINES_A_NOTICE, MAX_LOG_LINES, MAX_NOTICES, Link
+from engine.declare.events import RunState
+from ui.build.link import LINES_A_NOTICE, MAX_LOG_LINES, MAX_NOTICES, HandledCommands, Link
 from ui.protocol.commands import OpenDocument, Seen
 from ui.protocol.document import Doc
 from ui.protocol.link import Inbox, Outbox, Sent
-from ui.protocol.notices import Checked, Edited, LogLines, Notice, Opened, RunShown, StatusChanged, Told
+from ui.protocol.notices import Checked, Edited, LogLines, Message, Notice, Opened, RunShown, StatusChanged
 from ui.protocol.status import LogLine, NodeStatus, RunInfo
 
 EMPTY = Doc(name="d", description="", parameters={}, nodes={}, edges={}, ui={})
@@ -46,18 +45,18 @@ class Page:
                 self.heard.append(posted.notice)
 
 
-def told(text: str) -> Told:
-    return Told(level="info", text=text, hint="", node=None, parameter=None)
+def message(text: str) -> Message:
+    return Message(level="info", text=text, hint="", node=None, parameter=None)
 
 
 @given(
     st.lists(
-        st.sampled_from(["say", "tell", "up", "down", "up again", "down again", "lost", "reconnect"]), max_size=60
+        st.sampled_from(["say", "post", "up", "down", "up again", "down again", "lost", "reconnect"]), max_size=60
     ),
     st.randoms(),
 )
 def test_each_command_is_handled_once_in_order_and_each_notice_heard_once(steps: list[str], rng: random.Random) -> None:
-    handled = Handled()
+    handled = HandledCommands()
     link, page = Link(handled), Page()
     # Values on their way: Streamlit keeps the newest of each kind, and may deliver one twice or late.
     up: list[Outbox] = []
@@ -76,9 +75,9 @@ def test_each_command_is_handled_once_in_order_and_each_notice_heard_once(steps:
             case "say":
                 said.append(str(len(said)))
                 page.say(said[-1])
-            case "tell":
+            case "post":
                 posted.append(str(len(posted)))
-                link.post(told(posted[-1]))
+                link.post(message(posted[-1]))
             case "up":
                 up.append(page.outbox())
                 deliver(up[-1])
@@ -105,12 +104,12 @@ def test_each_command_is_handled_once_in_order_and_each_notice_heard_once(steps:
     page.receive(link.inbox())
     assert done == said
     assert page.unhandled == []
-    assert [n.text for n in page.heard if isinstance(n, Told)] == posted
+    assert [n.text for n in page.heard if isinstance(n, Message)] == posted
     assert link.inbox().posted == []
 
 
 def test_an_outbox_of_another_session_is_left_for_the_browser_to_say_again() -> None:
-    handled = Handled()
+    handled = HandledCommands()
     first = Link(handled, "one")
     page = Page()
     page.receive(first.inbox())
@@ -124,11 +123,11 @@ def test_an_outbox_of_another_session_is_left_for_the_browser_to_say_again() -> 
 
 def test_what_must_not_be_done_twice_is_known_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "drafts" / ".handled.json"
-    before = Handled(path)
+    before = HandledCommands(path)
     assert before.claim("page", 3)
     before.keep("page", 3)
     assert before.claim("page", 4)
-    after = Handled(path)
+    after = HandledCommands(path)
     assert not after.claim("page", 3)
     assert after.claim("page", 4)
     assert after.claim("another page", 1)
@@ -138,14 +137,14 @@ def test_a_damaged_memory_is_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "handled.json"
     for text in ("{", "[]", '{"page": 3}', '{"page": ["x", 1]}', "null", "\xff"):
         path.write_text(text, encoding="latin-1")
-        handled = Handled(path)
+        handled = HandledCommands(path)
         assert handled.last("page") == 0
     handled.keep("page", 2)
-    assert Handled(path).last("page") == 2
+    assert HandledCommands(path).last("page") == 2
 
 
 def test_pages_of_long_ago_are_forgotten(tmp_path: Path) -> None:
-    handled = Handled(tmp_path / "handled.json")
+    handled = HandledCommands(tmp_path / "handled.json")
     for i in range(600):
         handled.claim(str(i), 1)
         with handled.turn(str(i)):
@@ -159,13 +158,22 @@ def test_pages_of_long_ago_are_forgotten(tmp_path: Path) -> None:
 
 def _status(state: str, run: str = "r", whole: bool = False, nodes: str = "a") -> StatusChanged:
     status = NodeStatus(
-        state=state, reason="", attempt=1, started=None, ended=None, progress=None, made="", outputs=[], failure=None
+        state=state,
+        reason="",
+        attempt=1,
+        started=None,
+        ended=None,
+        progress=None,
+        made="",
+        outputs=[],
+        curve=[],
+        failure=None,
     )  # type: ignore[arg-type]
     return StatusChanged(run_id=run, whole=whole, nodes=dict.fromkeys(nodes.split(), status))
 
 
 def _checked(rev: int) -> Checked:
-    return Checked(document="d", rev=rev, problems=[], previews={})
+    return Checked(document="d", rev=rev, problems=[], previews={}, views={}, does={})
 
 
 def _edited(rev: int, document: str = "d") -> Edited:
@@ -183,8 +191,9 @@ def _log(first: int, count: int, reset: bool = False, node: str = "a") -> LogLin
 
 def _run(state: RunState) -> RunShown:
     run = RunInfo(
-        run_id="r", state=state, profile="local", error="", created=0, started=None, ended=None, cancelling=False
-    )
+        run_id="r", state=state, profile="local", error="", created=0, started=None, ended=None, cancelling=False,
+        changes="", given="", figures=[], against="",
+    )  # fmt: skip
     return RunShown(document="d", run=run)
 
 
@@ -193,14 +202,14 @@ def _notices(link: Link) -> list[Notice]:
 
 
 def test_a_newer_notice_replaces_an_older_one_where_only_the_newest_counts() -> None:
-    link = Link(Handled())
+    link = Link(HandledCommands())
     for rev in range(1000):
         link.post(_checked(rev))
     assert _notices(link) == [_checked(999)]
 
 
 def test_edits_are_never_lost_or_reordered_by_it() -> None:
-    link = Link(Handled())
+    link = Link(HandledCommands())
     link.post(_opened())
     for rev in range(1, 60):
         link.post(_edited(rev))
@@ -209,7 +218,7 @@ def test_edits_are_never_lost_or_reordered_by_it() -> None:
 
 
 def test_states_of_nodes_are_joined_until_they_were_shown_once() -> None:
-    link = Link(Handled())
+    link = Link(HandledCommands())
     link.post(_run("running"))
     link.post(_status("queued", whole=True, nodes="a b c"))
     link.post(_status("running"))
@@ -229,7 +238,7 @@ def test_states_of_nodes_are_joined_until_they_were_shown_once() -> None:
 
 
 def test_lines_of_a_log_are_joined_in_order_and_begun_anew_when_there_are_too_many() -> None:
-    link = Link(Handled())
+    link = Link(HandledCommands())
     link.post(_log(0, 10, reset=True))
     link.post(_log(10, 10))
     assert _notices(link) == [_log(0, 20, reset=True)]
@@ -250,23 +259,24 @@ def test_lines_of_a_log_are_joined_in_order_and_begun_anew_when_there_are_too_ma
 
 
 def test_opening_drops_what_was_said_of_the_document_before() -> None:
-    link = Link(Handled())
-    for notice in (_opened("old"), _edited(1, "old"), _checked(1), told("kept"), _opened("d"), _edited(1), _checked(2)):
+    link = Link(HandledCommands())
+    before = (_opened("old"), _edited(1, "old"), _checked(1), message("kept"))
+    for notice in (*before, _opened("d"), _edited(1), _checked(2)):
         link.post(notice)
-    assert _notices(link) == [told("kept"), _opened("d"), _edited(1), _checked(2)]
+    assert _notices(link) == [message("kept"), _opened("d"), _edited(1), _checked(2)]
     link.post(_opened("d"))
-    assert _notices(link) == [told("kept"), _checked(2), _opened("d")]
+    assert _notices(link) == [message("kept"), _checked(2), _opened("d")]
 
 
 def test_a_browser_that_never_acknowledges_costs_a_bounded_amount() -> None:
-    link = Link(Handled())
+    link = Link(HandledCommands())
     link.post(_opened())
     for rev in range(MAX_NOTICES + 50):
         link.post(_edited(rev))
         link.inbox()
     assert link.overflowed
     assert _notices(link) == []
-    link.post(told("dropped"))
+    link.post(message("dropped"))
     assert _notices(link) == []
     link.start_over()
     link.post(_opened())

@@ -8,11 +8,10 @@ import pytest
 from building import box, pipeline
 from streamlit.testing.v1 import AppTest
 
+from engine.document.pipeline import dump
 from engine.errors import PipelineError
-from engine.pipeline import dump
 from ui.build.editor import Editor
-from ui.build.opening import import_document
-from ui.build.shared import rooms_of
+from ui.build.page import documents_of, import_document
 from ui.protocol.notices import Opened
 from ui.studio_context import Studio, install
 
@@ -26,8 +25,8 @@ def _page() -> None:
 @pytest.fixture
 def page(studio: Studio) -> Iterator[AppTest]:
     install(studio)
-    yield AppTest.from_function(_page)
-    rooms_of(studio).close()
+    yield AppTest.from_function(_page, default_timeout=30)
+    documents_of(studio).close()
 
 
 def _editor(page: AppTest) -> Editor:
@@ -42,6 +41,7 @@ def _say_hello(page: AppTest) -> list[str]:
     return [p.notice.document for p in editor.inbox().posted if isinstance(p.notice, Opened)]
 
 
+@pytest.mark.slow
 def test_a_tab_keeps_its_session_and_says_in_its_address_what_it_shows(page: AppTest) -> None:
     page.run()
     assert not page.exception
@@ -54,8 +54,8 @@ def test_a_tab_keeps_its_session_and_says_in_its_address_what_it_shows(page: App
 
 
 def test_the_address_names_the_document(page: AppTest, studio: Studio) -> None:
-    rooms_of(studio).add(pipeline(box("a", "Make"), name="named"))
-    rooms_of(studio).add(pipeline(name="other"))
+    documents_of(studio).add(pipeline(box("a", "Make"), name="named"))
+    documents_of(studio).add(pipeline(name="other"))
     page.query_params["pipeline"] = "named"
     page.run()
     assert _say_hello(page) == ["named"]
@@ -63,7 +63,7 @@ def test_the_address_names_the_document(page: AppTest, studio: Studio) -> None:
 
 def _opening(document: str) -> None:
     from ui.build import page
-    from ui.build.opening import open_document
+    from ui.build.page import open_document
 
     open_document(document)
     page.show()
@@ -71,22 +71,22 @@ def _opening(document: str) -> None:
 
 def _importing(text: str) -> None:
     from ui.build import page
-    from ui.build.opening import import_document
+    from ui.build.page import import_document
 
     import_document(text, "run 1")
     page.show()
 
 
 def test_another_page_has_a_document_shown(page: AppTest, studio: Studio) -> None:
-    rooms_of(studio).add(pipeline(name="first"))
-    rooms_of(studio).add(pipeline(name="second"))
-    asking = AppTest.from_function(_opening, args=("first",)).run()
+    documents_of(studio).add(pipeline(name="first"))
+    documents_of(studio).add(pipeline(name="second"))
+    asking = AppTest.from_function(_opening, default_timeout=30, args=("first",)).run()
     assert not asking.exception
     assert _say_hello(asking) == ["first"]
 
 
 def test_another_page_makes_a_document_of_text(page: AppTest) -> None:
-    asking = AppTest.from_function(_importing, args=(dump(pipeline(name="from a run")),)).run()
+    asking = AppTest.from_function(_importing, default_timeout=30, args=(dump(pipeline(name="from a run")),)).run()
     assert not asking.exception
     assert _say_hello(asking) == ["from-a-run"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Failure, Message
-from engine.runs import RunStore
+from engine.declare.events import Failure, Message
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 from ui.build.task_log import FIRST_LINES, LINES_A_TURN, LONGEST_LINE, TaskLog
 
@@ -73,7 +73,7 @@ def test_a_message_waits_one_turn_for_its_time_and_keeps_the_order(
     assert _texts(log) == ["before"]
     store.add_events(run_id, [Message(node="a", text="late", time=10)])
     assert [(line.time, line.text) for line in log.lines(ended=False)] == [(10, "late"), (None, "after")]
-    # One that no event ever tells of: a program that writes so by itself.
+    # One of which there is never an event: a program that writes so by itself.
     _append(path, "error: by itself\n")
     assert _texts(log) == []
     [line] = log.lines(ended=False)

@@ -1,29 +1,20 @@
-"""A studio on the test's own workspace, runs in it, and its pages without a browser."""
+"""Runs in the test's own workspace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from running import Runner
-from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
-import ui
-from engine import launch
 from engine.catalog import Catalog
-from engine.events import Metrics, SystemSample
-from engine.pipeline import Pipeline
-from engine.plan import Choice
+from engine.declare.events import Metrics, SystemSample
+from engine.document.pipeline import Pipeline
+from engine.document.plan import Choice
 from engine.profiles import find_profile
-from engine.runs import Run, RunStore
+from engine.run import launch
+from engine.store.runs import Run, RunStore
 from engine.workspace import Workspace
-from ui import studio_context
-from ui.studio_context import Studio
-
-APP = Path(ui.__file__ or "").with_name("app.py")
 
 
 class Runs(Runner):
@@ -45,23 +36,13 @@ class Runs(Runner):
         return self.store.run(run_id)
 
 
+@pytest.fixture(autouse=True)
+def _forked(request: pytest.FixtureRequest) -> None:
+    """The slow tests are those that start runs."""
+    if request.node.get_closest_marker("slow"):
+        request.getfixturevalue("forked_runs")
+
+
 @pytest.fixture
 def runs(probes: Catalog, workspace: Workspace, store: RunStore) -> Runs:
     return Runs(probes, workspace, store)
-
-
-@pytest.fixture
-def app(probes: Catalog, workspace: Workspace, store: RunStore) -> Iterator[Callable[..., AppTest]]:
-    """`app("run", run=ID)` is the page at /run?run=ID, drawn."""
-    studio_context.install(Studio(workspace, store, workspace.root, lambda _: probes))
-
-    def open_page(path: str, **query: str) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=30)
-        # AppTest itself only switches to pages that are files.
-        page._page_hash = calc_hash(path)
-        for name, value in query.items():
-            page.query_params[name] = value
-        return page.run()
-
-    yield open_page
-    studio_context._installed.clear()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Artifact, Facts, Message, Metrics, SystemSample, TaskStateChanged
-from engine.runs import RunStore
+from engine.declare.events import Artifact, Facts, Message, Metrics, SystemSample, TaskStateChanged
+from engine.store.runs import RunStore
 from ui.runs import feed as feed_module
-from ui.runs.feed import Feed
+from ui.runs.feed import Feed, Series
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_it_keeps_samples_moves_facts_and_files(store: RunStore, run_id: str, tm
 
 
 def test_a_long_run_is_read_in_parts(store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "_PART", 10)
+    monkeypatch.setattr(feed_module, "_PAGE", 10)
     monkeypatch.setattr(feed_module, "_MOST_AT_ONCE", 30)
     store.add_events(run_id, [Metrics(node="t", step=i, values={"loss": 1.0}) for i in range(95)])
     feed = Feed(run_id)
@@ -80,3 +80,22 @@ def test_a_loss_that_is_not_a_number_is_news_too(store: RunStore, run_id: str) -
     feed = Feed(run_id)
     feed.read(store)
     assert feed.metrics["t", "loss"].values[0] != feed.metrics["t", "loss"].values[0]
+
+
+def test_a_resumed_run_tells_steps_again_and_the_last_word_counts() -> None:
+    series = Series()
+    for step, value in [(1, 1.0), (2, 2.0), (3, 3.0), (2, 20.0), (3, 30.0), (4, 40.0)]:
+        series.add(step, value)
+    assert series.steps == [1, 2, 3, 4]
+    assert series.values == [1.0, 20.0, 30.0, 40.0]
+    assert series.last == 40.0
+
+
+def test_a_step_that_was_left_out_finds_its_place() -> None:
+    series = Series([1, 5], [1.0, 5.0])
+    series.add(3, 3.0)
+    assert (series.steps, series.values) == ([1, 3, 5], [1.0, 3.0, 5.0])
+
+
+def test_an_empty_series_has_no_last_value() -> None:
+    assert Series().last is None

@@ -1,43 +1,23 @@
-"""The graph of a run: colours by state, and nothing in it that the component would take for markup."""
+"""The graph of a run: as it was drawn, with the state of each node, and no more of the document than is seen."""
 
 from __future__ import annotations
 
-import json
 from typing import get_args
 
 import pytest
-from building import box, pipeline
+from building import box, pipeline, some_run, some_task
 
-from engine.events import Progress, RunState, TaskState
-from engine.pipeline import Node
-from engine.runs import Task
-from ui.runs.graph import boxes, edges, graph_height, selected_node, vis_edges, vis_nodes, vis_options
+from engine.catalog import Catalog
+from engine.declare.events import RunState, TaskState
+from engine.document.pipeline import Node, Position
+from ui.build.documents import pipeline_to_doc
+from ui.build.status import node_status
+from ui.runs.graph import picture_height, run_picture, selected_node
 from ui.shell.theme import STATE_COLOURS, Mode
 
 DOCUMENT = pipeline(
     box("a", "Make"), box("b", "Make"), box("j", "Join"), box("left", "Make"), wires="a.out>j.first b.out>j.second"
 )
-
-
-def _task(node: str, state: TaskState, progress: Progress | None = None, **times: float) -> Task:
-    started, ended = times.get("started"), times.get("ended")
-    return Task("r", node, 0, "T", node, state, "", "", 1, started, ended, None, progress, {}, None)
-
-
-TASKS = [
-    _task("a", "done", started=1.0, ended=3.5),
-    _task("b", "running", Progress(done=45, total=100), started=1.0),
-    _task("j", "queued"),
-]
-
-
-def test_each_node_tells_its_state() -> None:
-    assert [(b.node, b.state, b.line) for b in boxes(DOCUMENT, TASKS)] == [
-        ("a", "done", "done, 2.5 s"),
-        ("b", "running", "running 45 %"),
-        ("j", "queued", "queued"),
-        ("left", "left out", "left out"),
-    ]
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
@@ -46,49 +26,27 @@ def test_every_state_has_a_colour_in_both_modes(mode: Mode) -> None:
     assert set(get_args(TaskState)) | set(get_args(RunState)) | {"left out"} <= set(known)
 
 
-def test_edges_join_nodes_that_are_there_and_each_pair_once() -> None:
-    document = pipeline(
-        box("a", "Halve"), box("b", "Join"), wires="a.left>b.first a.right>b.second a.left>gone.first gone.out>b.first"
-    )
-    assert edges(document) == [("a", "b")]
-    assert [e["id"] for e in vis_edges(edges(document), "light")] == ["a>b"]
+def test_the_graph_has_cards_where_they_were_drawn_and_states_but_no_values(probes: Catalog) -> None:
+    secret = Node(id="a", type="Make", title="Maker", params={"text": "value"}, position=Position(x=7, y=9))
+    document = pipeline(secret, box("x", "Unknown"), wires="a.out>x.in", password="hidden")
+    states = {"a": node_status(some_task("a"))}
+    picture = run_picture(document, probes, some_run(), states, "a")
+    assert (picture.doc.nodes["a"].position.x, picture.doc.nodes["a"].title) == (7, "Maker")
+    assert (picture.status["a"].state, picture.chosen, picture.changes) == ("done", "a", None)
+    assert [known.type for known in picture.types] == ["Make"]
+    text = picture.model_dump_json()
+    assert "value" not in text.replace('"values"', "")
+    assert "hidden" not in text
 
 
-def test_nothing_a_person_wrote_reaches_the_component_as_markup() -> None:
-    evil = "<img src=x onerror=alert(1)>"
-    document = pipeline(Node(id="n", type=evil, title=evil), Node(id="long", type="T", title="z" * 300))
-    drawn = vis_nodes(boxes(document, []), [], None, "light")
-    for node in drawn:
-        # The component sets `title` as HTML, and opens `div.innerHTML` as an address on a double click.
-        assert "title" not in node
-        assert node["div"] == {"innerHTML": ""}
-        assert set(node["label"].splitlines()[1:]) == {"left out"}
-        assert len(node["label"].splitlines()[0]) <= 26
-    assert vis_options("light", 100)["nodes"]["font"]["multi"] is False
-    json.dumps([drawn, vis_options("dark", 100)])
+def test_the_graph_is_as_high_as_its_cards_within_bounds() -> None:
+    def height(*places: tuple[float, float]) -> int:
+        nodes = [Node(id=f"n{i}", type="T", position=Position(x=x, y=y)) for i, (x, y) in enumerate(places)]
+        return picture_height(pipeline_to_doc(pipeline(*nodes)))
 
-
-def test_the_chosen_node_stands_out() -> None:
-    widths = {n["id"]: n["borderWidth"] for n in vis_nodes(boxes(DOCUMENT, TASKS), edges(DOCUMENT), "j", "dark")}
-    assert widths == {"a": 1, "b": 1, "j": 3, "left": 1}
-
-
-def test_levels_run_from_left_to_right() -> None:
-    levels = {n["id"]: n["level"] for n in vis_nodes(boxes(DOCUMENT, []), edges(DOCUMENT), None, "light")}
-    assert levels == {"a": 0, "b": 0, "left": 0, "j": 1}
-
-
-def test_a_cycle_has_levels_too() -> None:
-    document = pipeline(box("a", "Join"), box("b", "Join"), wires="a.out>b.first b.out>a.first")
-    assert len(vis_nodes(boxes(document, []), edges(document), None, "light")) == 2
-    assert graph_height(["a", "b"], edges(document)) > 0
-
-
-def test_the_graph_is_as_high_as_its_fullest_level() -> None:
-    few = graph_height(["a"], [])
-    some = graph_height(list("abc"), [])
-    assert few < some < graph_height([str(i) for i in range(500)], []) <= 460
-    assert graph_height([], []) > 0
+    row, column = height((0, 0), (300, 0)), height((0, 0), (0, 200))
+    assert height() == height((0, 0)) == row < column < height((0, 0), (0, 5000))
+    assert height((0, 0), (9000, 200)) < column, "a wide one is drawn smaller"
 
 
 @pytest.mark.parametrize(
@@ -103,9 +61,9 @@ def test_the_graph_is_as_high_as_its_fullest_level() -> None:
     ],
 )
 def test_the_node_of_most_interest_is_shown_first(states: dict[str, TaskState], wanted: str | None, shown: str) -> None:
-    tasks = [_task(node, state) for node, state in states.items()]
-    assert selected_node(boxes(DOCUMENT, tasks), wanted) == shown
+    tasks = [some_task(node, state=state) for node, state in states.items()]
+    assert selected_node(DOCUMENT, tasks, wanted) == shown
 
 
 def test_a_document_without_nodes_has_none_to_show() -> None:
-    assert selected_node([], None) is None
+    assert selected_node(pipeline(), [], None) is None

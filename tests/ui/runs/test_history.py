@@ -5,38 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from building import box, pipeline
+from building import box, pipeline, some_run, some_task
 
-from engine.datasets import Dataset, Report, TrainedModel, VolumeDelta, VolumeSpec
-from engine.runs import Run, Task
-from ui.runs.history import (
-    Filters,
-    Results,
-    chosen,
-    main_figures,
-    pipelines_of,
-    positions,
-    reselected,
-    result_of,
-    short_id,
-)
+from engine.declare.datasets import Dataset, Report, TrainedModel, VolumeDelta, VolumeSpec
+from engine.history.details import short_id
+from engine.store.runs import Task
+from ui.runs.history import Filters, Results, chosen, main_figures, pipelines_of, positions, reselected, result_of
 
-RUN = Run("20260102-030405-abcdef", "quickstart", "{}", {}, "local", "done", "", 1, 1, 2, 2, None, None, 1, False)
+RUN = some_run("20260102-030405-abcdef", pipeline="quickstart")
 SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
 TABLE = VolumeDelta(uri="/t", count=2000, bytes=1, version=1, data_version=1)
 MODEL = TrainedModel(uri="/m", spec=SPEC, metrics={"loss": 0.5, "val_loss": 0.61234, "accuracy": 0.9}, parameters=7)
 
 
 def _task(node: str, *outputs: Dataset, **more: object) -> Task:
-    made = {f"out{i}": output for i, output in enumerate(outputs)}
-    task = Task("r", node, 0, "T", node, "done", "", "", 1, None, None, None, None, made, None)
-    return replace(task, **more)  # type: ignore[arg-type]
+    return some_task(node, outputs={f"out{i}": output for i, output in enumerate(outputs)}, **more)
 
 
 @pytest.mark.parametrize(
     ("tasks", "result"),
     [
-        ([_task("table", TABLE), _task("train", MODEL)], "accuracy 0.9, val_loss 0.6123"),
+        ([_task("table", TABLE), _task("train", MODEL)], "Accuracy 0.9, validation loss 0.6123"),
         ([_task("table", TABLE), _task("report", Report(uri="/r", figures={"bad": 3}))], "2,000 volumes"),
         ([_task("report", Report(uri="/r", figures={"bad": 3}))], "bad 3"),
         ([_task("a")], ""),
@@ -53,15 +42,15 @@ def test_a_run_that_failed_tells_why() -> None:
     failed = replace(RUN, state="failed")
     assert result_of(failed, tasks) == "train.depth: out of memory. Give the node less to hold."
     assert result_of(replace(failed, error="no space left"), []) == "no space left"
-    assert result_of(replace(RUN, state="lost"), []) == "the run's process ended without a word"
+    assert result_of(replace(RUN, state="lost"), []) == "the run's process died without reporting a result"
     assert len(result_of(failed, [_task("t", state="failed", failure={"message": "x" * 999})])) == 200
 
 
 def test_a_validation_figure_stands_for_its_training_one() -> None:
     assert main_figures({"loss": 1, "val_loss": 2, "accuracy": 0.5, "val_accuracy": 0.25}) == (
-        "val_accuracy 0.25, val_loss 2"
+        "Validation accuracy 0.25, validation loss 2"
     )
-    assert main_figures({"iou": 0.5}) == "iou 0.5"
+    assert main_figures({"iou": 0.5}) == "Iou 0.5"
 
 
 RUNS = [

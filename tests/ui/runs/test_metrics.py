@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from ui.runs.metrics import Line, families, family_name, points
-from ui.runs.series import MOST_POINTS, Series
+from ui.runs.feed import Series
+from ui.runs.metrics import families, family_name, laid_over
 
 NAMES = ("loss", "val_loss", "accuracy", "val_accuracy", "step_loss", "step_accuracy", "learning_rate")
 
@@ -33,20 +31,42 @@ def test_a_metric_and_its_validation_are_one_family(metric: str, family: str) ->
 
 
 def test_families_come_by_epochs_then_steps_with_losses_first() -> None:
-    found = families(_metrics(*NAMES), {"train": "Train"})
-    assert [(f.name, f.axis, [line.label for line in f.lines]) for f in found] == [
-        ("loss", "epoch", ["loss", "val_loss"]),
-        ("accuracy", "epoch", ["accuracy", "val_accuracy"]),
-        ("step_loss", "step", ["step_loss"]),
-        ("learning_rate", "step", ["learning_rate"]),
-        ("step_accuracy", "step", ["step_accuracy"]),
+    steps = {("train", "learning_rate"): Series(list(range(10)), [0.1] * 10)}
+    found = families(_metrics(*NAMES) | steps, {"train": "Train"})
+    assert [(f.title, f.axis, [line.label for line in f.lines]) for f in found] == [
+        ("Loss", "epoch", ["training", "validation"]),
+        ("Accuracy", "epoch", ["training", "validation"]),
+        ("Loss of a step", "step", ["Loss of a step"]),
+        ("Learning rate", "step", ["Learning rate"]),
+        ("Accuracy of a step", "step", ["Accuracy of a step"]),
     ]
+
+
+def test_a_figure_of_the_validation_alone_says_so_and_counts_epochs() -> None:
+    found = families(_metrics("loss", "step_loss", "val_auc", "test_auc", "samples_per_second"), {})
+    lines = {f.name: (f.axis, [line.label for line in f.lines]) for f in found}
+    assert lines["auc"] == ("epoch", ["test", "validation"])
+    assert lines["samples_per_second"] == ("epoch", ["Samples per second"])
+
+
+def test_the_parts_of_an_epochs_time_are_one_chart() -> None:
+    found = families(_metrics("loss", "step_loss", "epoch_seconds_data", "epoch_seconds_compute"), {})
+    stacked = [f for f in found if f.stacked]
+    assert [(f.axis, [line.label for line in f.lines]) for f in stacked] == [("epoch", ["compute", "data"])]
+
+
+def test_other_runs_are_laid_over_dashed_under_their_names() -> None:
+    mine, theirs = families(_metrics("loss", "val_loss"), {}), families(_metrics("loss", "accuracy"), {})
+    (loss,) = laid_over(mine, {"3a0f75": theirs})
+    assert [(line.label, line.dashed) for line in loss.lines] == [
+        ("training", False), ("validation", False), ("3a0f75: Loss", True),
+    ]  # fmt: skip
 
 
 def test_where_several_nodes_train_their_titles_tell_the_curves_apart() -> None:
     both = _metrics("loss", node="a") | _metrics("loss", node="b")
     (family,) = families(both, {"a": "First", "b": "Second"})
-    assert [line.label for line in family.lines] == ["First: loss", "Second: loss"]
+    assert [line.label for line in family.lines] == ["First: Loss", "Second: Loss"]
 
 
 def test_only_losses_above_zero_may_be_logarithmic() -> None:
@@ -60,18 +80,3 @@ def test_only_losses_above_zero_may_be_logarithmic() -> None:
     }
     (negative,) = families({("t", "loss"): Series([1], [-1.0])}, {})
     assert not negative.may_be_logarithmic
-
-
-def test_points_that_cannot_be_drawn_are_gaps() -> None:
-    line = Line("loss", Series([1, 2, 3, 4], [1.0, math.nan, -1.0, math.inf]))
-    assert [p["value"] for p in points([line])] == [1.0, None, -1.0, None]
-    assert [p["value"] for p in points([line], positive=True)] == [1.0, None, None, None]
-    assert points([line])[0] == {"step": 1, "value": 1.0, "line": "loss"}
-
-
-def test_each_line_is_thinned_by_itself() -> None:
-    long = Series(list(range(10_000)), [float(i % 7) for i in range(10_000)])
-    drawn = points([Line("a", long), Line("b", long), Line("c", Series([1], [1.0]))])
-    counts = {name: sum(p["line"] == name for p in drawn) for name in "abc"}
-    assert counts["a"] == counts["b"] <= MOST_POINTS
-    assert counts["c"] == 1

@@ -5,16 +5,18 @@ What needs one (the graph's clicks, the table's ticks, addresses, the way to the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from building import box, pipeline
 from streamlit.testing.v1 import AppTest
+from waiting import has_ended, wait_until
 
-from engine.events import Message
-from engine.pipeline import Node, Pipeline, PipelineParameter
-from engine.runs import RunStore
+from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.declare.events import Message
+from engine.document.pipeline import Node, Pipeline, PipelineParameter
+from engine.store.runs import RunStore
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
@@ -52,7 +54,7 @@ def test_the_history_lists_runs_newest_first(app: Open, runs, done: str) -> None
     assert "2 runs" in html(page)
     table = page.dataframe[0].value
     assert list(table["pipeline"]) == ["broken", "demo"]
-    assert list(table["result"]) == ["f.how: the probe was told to fail. Tell it otherwise.", "steps 2"]
+    assert list(table["result"]) == ["Fail.how: the probe was told to fail. Tell it otherwise.", "steps 2"]
     assert [list(s) for s in table["state"]] == [["failed"], ["done"]]
     assert list(table["run"]) == [failed.run_id[-6:], done[-6:]]
 
@@ -86,15 +88,15 @@ def test_a_long_history_is_shown_in_parts(app: Open, store: RunStore) -> None:
     assert not any(b.key == "runs_more" for b in page.button)
 
 
-def test_a_run_shows_its_graph_and_a_node(app: Open, done: str) -> None:
-    page = app("run", run=done)
+def test_a_run_shows_its_graph_and_a_node(app: Open, done: str, pictures: dict[str, dict[str, Any]]) -> None:
+    page = app("run", run=done, view="Graph")
     shown = html(page)
     assert "demo" in shown
     assert done in shown
     assert "2 ran" in shown
-    (graph,) = page.get("component_instance")
-    assert graph.proto.component_name == "streamlit_agraph.agraph"
-    assert '\\"id\\": \\"a\\"' in graph.proto.json_args
+    (graph,) = pictures.values()
+    assert {node: status["state"] for node, status in graph["status"].items()} == {"a": "done", "j": "done"}
+    assert (graph["doc"]["nodes"]["a"]["title"], graph["chosen"]) == ("Maker", "j")
     page.selectbox[0].set_value("a").run()
     shown = html(page)
     assert "wrote hello" in shown
@@ -103,15 +105,16 @@ def test_a_run_shows_its_graph_and_a_node(app: Open, done: str) -> None:
     assert "step_s" in shown
 
 
-def test_the_node_looked_at_stays_when_another_begins(app: Open, store: RunStore, done: str) -> None:
+def test_the_node_looked_at_stays_when_another_begins(
+    app: Open, store: RunStore, done: str, pictures: dict[str, dict[str, Any]]
+) -> None:
     def marked() -> list[str]:
-        (graph,) = page.get("component_instance")
-        data = json.loads(json.loads(graph.proto.json_args)["data"])
-        return [node["id"] for node in data["nodes"] if node["borderWidth"] > 1]
+        (graph,) = pictures.values()
+        return [graph["chosen"]]
 
     store.update_task(done, "a", state="running")
     store.update_task(done, "j", state="waiting")
-    page = app("run", run=done)
+    page = app("run", run=done, view="Graph")
     assert (page.selectbox[0].value, marked()) == ("a", ["a"])
     store.update_task(done, "a", state="done")
     store.update_task(done, "j", state="running")
@@ -119,11 +122,25 @@ def test_the_node_looked_at_stays_when_another_begins(app: Open, store: RunStore
     assert (page.selectbox[0].value, marked()) == ("a", ["a"])
 
 
+def test_another_run_is_looked_at_where_it_failed(app: Open, runs, store: RunStore, done: str) -> None:
+    document = pipeline(box("a", "Make"), box("j", "Join"), wires="a.out>j.first", name="demo")
+    other, _ = runs.run(document)
+    store.update_task(other.run_id, "a", state="failed")
+    page = app("run", run=done, view="Graph")
+    page.selectbox[0].set_value("j").run()
+    page.query_params["run"] = other.run_id
+    page.run()
+    assert page.selectbox[0].value == "a"
+    page.query_params["run"] = done
+    page.run()
+    assert page.selectbox[0].value == "j"
+
+
 def test_what_failed_stands_at_the_top_with_its_hint(app: Open, runs) -> None:
     run, _ = runs.run(pipeline(box("f", "Fail", how="told"), name="broken"))
     page = app("run", run=run.run_id)
     shown = html(page)
-    assert "f.how: the probe was told to fail" in shown
+    assert "Fail.how: the probe was told to fail" in shown
     assert "Tell it otherwise." in shown
     assert page.button(key="run_resume").label == "Resume"
 
@@ -138,14 +155,16 @@ def test_a_run_that_is_not_there_leads_to_the_history(app: Open, done: str, want
 def test_each_part_of_a_run_can_be_addressed(app: Open, runs, store: RunStore, done: str) -> None:
     runs.train(done, "a")
     store.add_events(done, [Message(node="a", text="x")])
-    assert "accuracy" in html(app("run", run=done, view="Metrics"))
-    assert "step_loss" in html(app("run", run=done, view="Metrics"))
-    assert "CPU" in html(app("run", run=done, view="System"))
+    assert "Accuracy" in html(app("run", run=done, view="Metrics"))
+    assert "Loss of a step" in html(app("run", run=done, view="Metrics"))
+    assert "CPU" in html(app("run", run=done, view="Monitor"))
     assert len(app("run", run=done, view="Timeline").get("vega_lite_chart")) == 1
     assert "wrote hello" in html(app("run", run=done, view="Logs"))
     page = app("run", run=done, view="Pipeline")
-    html(page)
-    assert page.code[0].value == store.run(done).document.rstrip("\n")
+    shown = html(page)
+    assert "hello" in shown
+    assert "Parameters of the pipeline" in shown
+    assert not page.code
 
 
 def test_a_log_can_be_sifted(app: Open, done: str) -> None:
@@ -153,6 +172,49 @@ def test_a_log_can_be_sifted(app: Open, done: str) -> None:
     assert "1 lines" in html(page)
     page.text_input(key="log_search").set_value("nothing like it").run()
     assert "No line matches." in html(page)
+
+
+def test_the_overview_comes_first_with_figures_and_what_changed(app: Open, runs, store: RunStore, done: str) -> None:
+    changed = pipeline(Node(id="a", type="Make", title="Maker", params={"text": "bye"}), name="demo")
+    run, _ = runs.run(changed)
+    runs.train(run.run_id, "a")
+    for run_id, auc in ((done, 0.8), (run.run_id, 0.9)):
+        spec = VolumeSpec(shape=(4, 4, 4), dtype="float32", classes=("a", "b"))
+        model = TrainedModel(uri="/gone", spec=spec, metrics={"val_auc": auc, "val_loss": 0.25})
+        store.update_task(run_id, "a", outputs={"out": model})
+    page = app("run", run=run.run_id)
+    shown = html(page)
+    for words in ("Validation AUC", "0.9", "↑ better, was 0.8", "as before", "Changed since run", "hello", "bye"):
+        assert words in shown
+    assert len(page.get("vega_lite_chart")) == 2
+    assert {"open_model", "register"} <= {b.key for b in page.button}
+    page.button(key="open_model").click().run()
+    assert any(f"voxelflow predict {run.run_id} volume.npy" in c.value for c in page.code)
+    assert "folder is gone." in html(page)
+
+
+def test_a_model_that_would_be_trained_again_is_not_registered(app: Open, runs, store: RunStore, done: str) -> None:
+    model = TrainedModel(uri="/gone", spec=VolumeSpec(shape=(4, 4, 4), dtype="float32"), metrics={"val_auc": 0.9})
+    store.update_task(done, "a", outputs={"out": model})
+    page = app("run", run=done)
+    page.button(key="register").click().run()
+    page.button(key="register_start").click().run()
+    assert "no node type RegisterModel" in html(page)
+    assert len(store.runs()) == 1
+
+
+def test_curves_are_smoothed_and_other_runs_laid_over(app: Open, runs, done: str) -> None:
+    other = runs.start(pipeline(box("a", "Make"), name="demo"))
+    runs.finish(other)
+    for run_id in (done, other):
+        runs.train(run_id, "a", epochs=12)
+    page = app("run", run=done, view="Metrics")
+    page.slider(key="smoothing").set_value(0.5).run()
+    page.multiselect(key=f"over-{done}").set_value([other]).run()
+    html(page)
+    specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
+    assert all('"raw"' in s for s in specifications)
+    assert all(f"{other[-6:]}: " in s for s in specifications)
 
 
 def test_the_loss_can_be_logarithmic(app: Open, runs, done: str) -> None:
@@ -183,7 +245,7 @@ def test_changed_values_are_asked_for_and_refused_with_a_reason(app: Open, runs)
     field.set_value("-1")
     page.button(key="rerun_start").click().run()
     shown = html(page)
-    assert "must be mended" in shown
+    assert "to fix before" in shown
     assert "a.steps" in shown
 
 
@@ -247,10 +309,13 @@ def test_hostile_names_are_text_everywhere(app: Open, runs, store: RunStore) -> 
     run, _ = runs.run(document)
     runs.train(run.run_id, "a")
     other, _ = runs.run(document.model_copy(update={"parameters": {}}))
-    pages = [app("run", run=run.run_id, view=view) for view in ("Graph", "Timeline", "Metrics", "System", "Logs")]
+    pages = [
+        app("run", run=run.run_id, view=view)
+        for view in ("Overview", "Graph", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline")
+    ]
     pages += [app("runs"), app("compare", runs=f"{run.run_id},{other.run_id}", compare_all="true")]
     for page in pages:
-        assert "<img" not in html(page)
+        assert "<img src=x" not in html(page)  # as the monitor's pictures are
         # Nothing of it is Markdown: what Streamlit would read as such is ours, or escaped.
         labels = [w.label for w in (*page.button, *page.text_input, *page.toggle)]
         assert not any("<img" in label or "**" in label for label in labels)
@@ -261,3 +326,18 @@ def test_hostile_names_are_text_everywhere(app: Open, runs, store: RunStore) -> 
     assert field.value == EVIL
     assert r"\<img" in field.help
     assert r"\[x\]\(javascript\:1\)" in field.help
+
+
+def test_a_damaged_run_store_is_named_with_the_command_that_helps(app: Open, runs, done: str) -> None:
+    database = runs.workspace.root / "runs.db"
+    # While the run's process has it open, a copy of its pages lies beside it.
+    supervisor = runs.store.run(done).pid
+    assert supervisor is not None
+    wait_until(lambda: has_ended(supervisor), "the end of the run's process")
+    runs.store.close()
+    content = bytearray(database.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    database.write_bytes(content)
+    shown = html(app("runs"))
+    assert "runs.db is damaged" in shown
+    assert "voxelflow runs rebuild" in shown

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ui.runs.series import Series
-from ui.runs.system import lasted, rates, system_charts
+from ui.runs.charts import Line
+from ui.runs.feed import Series
+from ui.runs.system import Chart, lasted, rates, system_charts
 
 
 def _every(seconds: float, *values: float, start: float = 100.0) -> Series:
@@ -53,3 +54,12 @@ def test_time_is_told_in_the_unit_asked_for() -> None:
     assert lasted({}, 100.0) == 0.0
     (chart,) = system_charts(system, 100.0, second=60.0)
     assert chart.lines[0].series.steps[-1] == 2.0
+
+
+def test_a_share_of_the_machine_is_drawn_from_0_to_100() -> None:
+    def cpu(*values: float) -> Chart:
+        return Chart("CPU", "%", (Line("machine", Series(list(range(len(values))), list(values))),))
+
+    assert cpu(99.7, float("nan"), 100.0).bounds == (0, 100)
+    assert cpu(99.7, 240.0).bounds == (0, None)  # of a run's processes: 100 is one core
+    assert Chart("Memory", "MB", ()).bounds == (0, None)

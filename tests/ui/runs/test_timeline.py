@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from building import box, pipeline
+from building import box, pipeline, some_run, some_task
 
-from engine.runs import Run, Task
+from engine.store.runs import Task
 from ui.runs.feed import Feed, Move
 from ui.runs.timeline import Bar, bars, records, row_title, time_unit
 
-RUN = Run("r", "p", "{}", {}, "local", "running", "", 100.0, 100.0, None, 130.0, None, None, 1, False)
+RUN = some_run("r", state="running", created=100.0, started=100.0, ended=None, heartbeat=130.0)
 
 
 def _task(node: str, title: str = "", position: int = 0) -> Task:
-    return Task("r", node, position, "T", title or node, "queued", "", "", 1, None, None, None, None, {}, None)
+    return some_task(node, position=position, title=title or node, state="queued", started=None, ended=None)
 
 
 def _drawn(found: list[Bar]) -> list[tuple[str, str, float, float]]:

@@ -1,16 +1,17 @@
-"""Pieces of HTML: what a person wrote is never markup."""
+"""Pieces of HTML, and plain text where Streamlit reads Markdown: what a person wrote is never markup."""
 
 from __future__ import annotations
 
+import string
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.diagnostics import Diagnostic
-from engine.errors import CheckFailed, UsageError
-from ui.shell.blocks import Html, chip, facts, heading, notice, table, tag, text
-from ui.shell.telling import error_block
+from engine.diagnostics.rule import CheckFailed, Diagnostic
+from engine.errors import UsageError
+from ui.shell.blocks import Html, chip, error_block, facts, heading, notice, plain, shortened, table, tag, text
 
 EVIL = '<img src=x onerror="alert(1)">'
 
@@ -87,7 +88,7 @@ def test_failed_checks_are_told_one_by_one() -> None:
     ]
     told = _read(error_block(CheckFailed(problems))).text
     for part in (
-        "1 problem must be mended",
+        "1 problem to fix",
         "error VF203 t.n: must be at least 1. Choose 1.",
         "warning VF150 not trusted",
     ):
@@ -97,3 +98,39 @@ def test_failed_checks_are_told_one_by_one() -> None:
 def test_errors_are_announced_and_other_notices_are_not() -> None:
     assert 'role="alert"' in notice("error", "x")
     assert 'role="status"' in notice("info", "x")
+
+
+@pytest.mark.parametrize(
+    ("written", "markdown"),
+    [
+        ("**b**", r"\*\*b\*\*"),
+        (":red[x]", r"\:red\[x\]"),
+        ("[x](javascript:1)", r"\[x\]\(javascript\:1\)"),
+        ("<script>", r"\<script\>"),
+        ("$x$ `c` :smile:", r"\$x\$ \`c\` \:smile\:"),
+        ("a\nb", "a b"),
+        ("1. one", r"1\. one"),
+        ("שלום", "שלום"),
+        ("a\u202eb", r"a\\u202eb"),
+    ],
+)
+def test_markdown_loses_its_meaning(written: str, markdown: str) -> None:
+    assert plain(written) == markdown
+
+
+@given(st.text())
+def test_every_character_that_means_something_is_escaped(written: str) -> None:
+    out = plain(written)
+    for at, character in enumerate(out):
+        if character in string.punctuation and character != "\\":
+            # An odd number of backslashes before it.
+            before = out[:at]
+            assert (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    assert "\n" not in out
+
+
+def test_long_texts_are_cut() -> None:
+    assert shortened("x" * 300, 10) == "x" * 9 + "…"
+    assert shortened("short", 10) == "short"
+    assert shortened("x" * 300) == "x" * 300
+    assert plain("**" * 300, 5) == r"\*\*\*\*…"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from streamlit import config
 
-from engine.events import RunState, TaskState
-from ui.shell.style import style_sheet, variables
-from ui.shell.theme import OPTIONS, SERIES, STATE_COLOURS, SURFACE, Mode
+import ui
+from engine.declare.appearance import CATEGORIES, Category
+from engine.declare.events import RunState, TaskState
+from ui.shell.theme import OPTIONS, SERIES, STATE_COLOURS, SURFACE, Mode, style_sheet, tints, variables
 
 MODES = get_args(Mode)
+CANVAS = Path(ui.__file__ or "").parent / "canvas"
 
 
 def test_streamlit_knows_every_option() -> None:
@@ -46,6 +49,18 @@ def test_states_and_lines_can_be_read_on_the_background(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("category", [*CATEGORIES, Category("Another")], ids=lambda each: each.name)
+def test_a_category_can_be_read_as_a_heading_and_its_icon_on_its_tint(category: Category, mode: Mode) -> None:
+    colour = category.colour.light if mode == "light" else category.colour.dark
+    styles = (CANVAS / "src/view/styles/canvas/cards.css").read_text()
+    tint = re.search(r"color-mix\(in srgb, var\(--category, var\(--vf-muted\)\) (\d+)%, var\(--vf-bg\)\)", styles)
+    assert tint is not None
+    for ground in (SURFACE[mode]["background"], SURFACE[mode]["raised"]):
+        assert _contrast(colour, ground) >= 4.5
+        assert _contrast(colour, _mixed(colour, ground, int(tint[1]) / 100)) >= 4.5
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_chip_can_be_read_in_every_state(mode: Mode) -> None:
     sheet = style_sheet(full_bleed=False)
     found = re.search(
@@ -66,6 +81,18 @@ def test_every_state_has_its_colour_in_the_style_sheet(mode: Mode) -> None:
     for state in {*get_args(TaskState), *get_args(RunState), "left-out", "cancelling"}:
         assert f"--vf-state-{state}:" in variables(mode)
         assert f".vf-state-{state} " in style_sheet(full_bleed=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_can_be_read_on_the_ground_of_a_state(mode: Mode) -> None:
+    assert tints(mode).keys() == STATE_COLOURS[mode].keys()
+    assert all(_contrast(SURFACE[mode]["text"], ground) > 7 for ground in tints(mode).values())
+
+
+def test_every_state_of_a_node_has_its_colour_on_the_canvas() -> None:
+    sheet = (CANVAS / "src/view/styles/states.css").read_text()
+    for state in {*get_args(TaskState), *get_args(RunState), "cancelling", "fresh", "stale"} - {"queued", "skipped"}:
+        assert f"[data-state='{state}']" in sheet
 
 
 def test_only_a_full_bleed_page_fills_the_window() -> None:
@@ -91,3 +118,11 @@ def _luminance(colour: str) -> float:
 def _mixed(colour: str, other: str, share: float) -> str:
     pairs = [(int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
+
+
+def test_the_canvas_takes_its_colours_of_states_from_the_page() -> None:
+    tokens = (CANVAS / "src/view/styles/tokens.css").read_text()
+    taken = set(re.findall(r"var\((--vf-state-[a-z-]+)\)", tokens))
+    assert len(taken) == 7
+    for mode in MODES:
+        assert all(f"{name}: #" in variables(mode) for name in taken)

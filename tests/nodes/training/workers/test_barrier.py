@@ -18,14 +18,14 @@ from spark_sessions import spark_local
 from training_scenarios import Place, run_training, tiny_program, tiny_workers
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.context import Resources, TaskContext
-from engine.datasets import TrainedModel, VolumeDelta
+from engine.declare.context import Resources, TaskContext
+from engine.declare.datasets import TrainedModel, VolumeDelta
+from engine.declare.events import Event
 from engine.errors import Cancelled, ExecutionError, UsageError
-from engine.events import Event
 from nodes.profile_training import profile_training
 from nodes.profiling import measurements
 from nodes.train_resnet3d import train_resnet3d
-from nodes.training.workers import group
+from nodes.training.workers import worker
 
 __all__ = ["spark_local", "tiny_workers"]
 pytestmark = pytest.mark.slow
@@ -41,9 +41,9 @@ PARAMS: dict[str, Any] = {
 }
 FRESH = """
 import sys
-from nodes.training import session
+from nodes.tensorflow_keras import models
 from training_scenarios import tiny_network
-session.build_resnet3d = tiny_network
+models.build_resnet3d = tiny_network
 from nodes.training.workers.worker import main
 main(*sys.argv[1:])
 """
@@ -104,7 +104,7 @@ def run_on_spark(
 def test_two_executors_learn_what_two_processes_learn(
     table: VolumeDelta, here: Place, spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "PROGRAM", ("-P", "-c", FRESH))
+    monkeypatch.setattr(worker, "PROGRAM", ("-P", "-c", FRESH))
     place = Place(tmp_path)
     trained = run_on_spark(place, table, spark_local, workers=2, **PARAMS)
     assert trained.uri == str(place.out)
@@ -120,7 +120,7 @@ def test_two_executors_learn_what_two_processes_learn(
 def test_a_worker_that_dies_fails_the_task_and_one_goes_on(
     table: VolumeDelta, here: Place, spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "PROGRAM", tiny_program())
+    monkeypatch.setattr(worker, "PROGRAM", tiny_program())
     place, killed = Place(tmp_path), list[int]()
 
     def kill(number: int) -> None:

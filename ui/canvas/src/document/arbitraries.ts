@@ -4,6 +4,7 @@ import fc from 'fast-check';
 
 import type { Doc, DocPosition, JsonValue, NodeTypeInfo, Op, PortInfo } from '../protocol';
 import { reaches, whyNot, type Types } from '../rules/wiring';
+import { addAnnotation, COLOURS, framed, moveAnnotations, placeAnnotation, setColour, setText } from './annotations';
 import { arranged } from './arrange';
 import { copyText, pasteText } from './clipboard';
 import {
@@ -16,6 +17,7 @@ import {
   removePipelineParameter,
   renamePipelineParameter,
   setDescription,
+  setMode,
   setParameter,
   setPipelineParameter,
   setPolicy,
@@ -32,6 +34,10 @@ export function nodeType(type: string, inputs: PortInfo[], outputs: PortInfo[]):
   const rest = {
     version: 1,
     category: 'Data',
+    light: '#2459b8',
+    dark: '#8ab4ff',
+    icon: 'M3 12h18',
+    keywords: [],
     summary: '',
     description: '',
     origin: 'built-in',
@@ -61,6 +67,10 @@ export type Deed = { do: string; a: number; b: number; c: number; text: string; 
 const KINDS = [
   'add',
   'add',
+  'add',
+  'add',
+  'connect',
+  'connect',
   'connect',
   'connect',
   'connect',
@@ -72,6 +82,14 @@ const KINDS = [
   'parameter',
   'reset',
   'policy',
+  'mode',
+  'frame',
+  'note',
+  'write',
+  'colour',
+  'resize',
+  'move frame',
+  'remove annotation',
   'change id',
   'description',
   'pipeline parameter',
@@ -106,6 +124,7 @@ export function opsOf(doc: Doc, { do: what, a, b, c, text, value }: Deed): Op[] 
   const parameters = Object.keys(doc.parameters).sort();
   const id = pick(ids, a);
   const key = pick(keys, a);
+  const drawn = pick(Object.keys(doc.annotations).sort(), a);
   const name = pick(NAMES, b) ?? 'a';
   const at: DocPosition = { x: b - 500, y: c - 500 };
   switch (what) {
@@ -131,6 +150,27 @@ export function opsOf(doc: Doc, { do: what, a, b, c, text, value }: Deed): Op[] 
       return id === undefined ? [] : setParameter(doc, id, name, undefined);
     case 'policy':
       return id === undefined ? [] : setPolicy(doc, id, b % 2 ? 'retries' : 'timeout_s', 1 + (c % 100));
+    case 'mode':
+      return id === undefined ? [] : setMode(doc, [id], (['run', 'disabled', 'bypass'] as const)[b % 3] ?? 'run');
+    case 'frame':
+    case 'note':
+      return addAnnotation(doc, what, { ...at, width: 100 + a, height: 60 + c }).ops;
+    case 'write':
+      return drawn === undefined ? [] : setText(doc, drawn, text);
+    case 'colour':
+      return drawn === undefined ? [] : setColour(doc, [drawn], pick(COLOURS, b) ?? 'grey');
+    case 'resize':
+      return drawn === undefined ? [] : placeAnnotation(doc, drawn, { width: b, height: c });
+    case 'move frame': {
+      if (drawn === undefined) return [];
+      const held = framed(doc, drawn, new Map());
+      return [
+        ...moveAnnotations(doc, new Map([drawn, ...held.annotations].map((item) => [item, at]))),
+        ...moveNodes(doc, new Map(held.nodes.map((node) => [node, at]))),
+      ];
+    }
+    case 'remove annotation':
+      return removeItems(doc, [], [], drawn === undefined ? [] : [drawn]);
     case 'change id':
       return id === undefined || Object.hasOwn(doc.nodes, name) ? [] : changeId(doc, id, name);
     case 'description':
@@ -148,6 +188,7 @@ export function opsOf(doc: Doc, { do: what, a, b, c, text, value }: Deed): Op[] 
           copyText(
             doc,
             ids.filter((_, index) => index % 3 === a % 3),
+            drawn === undefined ? [] : [drawn],
           ),
           at,
         )?.ops ?? []

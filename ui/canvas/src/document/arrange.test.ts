@@ -1,9 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { doc } from './arbitraries';
-import { arranged, heaped, USUAL_SIZE, type Size } from './arrange';
-import { moveNodes } from './edits';
+import { doc, TYPES } from './arbitraries';
+import { framed } from './annotations';
+import { arranged, framesAround, heaped } from './arrange';
+import { USUAL_SIZE, type Size } from './sizes';
+import { addNode, connect, moveNodes } from './edits';
 import { end } from './ends';
 import { apply, EMPTY } from './ops';
 
@@ -70,13 +72,49 @@ describe('arranged', () => {
     );
   });
 
-  test('twice is as once', () => {
+  test('twice is as once, where each frame holds what it held', () => {
     fc.assert(
       fc.property(doc, (start) => {
-        const once = apply(start, moveNodes(start, arranged(start, new Map())));
+        const places = arranged(start, new Map());
+        const once = apply(start, [...moveNodes(start, places), ...framesAround(start, places, new Map())]);
+        // Of frames that overlap one may get another's node, and is drawn around it the next time.
+        for (const id of Object.keys(start.annotations)) {
+          fc.pre(framed(start, id, new Map()).nodes.join() === framed(once, id, new Map()).nodes.join());
+        }
         expect(moveNodes(once, arranged(once, new Map()))).toEqual([]);
       }),
-      { numRuns: 40 },
+      { numRuns: 100 },
+    );
+  });
+
+  test('a long chain is broken into lines that fit the window, and nothing overlaps', () => {
+    let chain = EMPTY;
+    for (let n = 0; n < 24; n += 1) chain = apply(chain, addNode(chain, TYPES.Pass!, { x: 0, y: 0 }).ops);
+    const ids = Object.keys(chain.nodes);
+    for (let n = 1; n < ids.length; n += 1) chain = apply(chain, connect(chain, `${ids[n - 1]!}.out`, `${ids[n]!}.in`));
+    const shape = (places: ReadonlyMap<string, { x: number; y: number }>) => {
+      const xs = [...places.values()].map(({ x }) => x);
+      const ys = [...places.values()].map(({ y }) => y);
+      const width = Math.max(...xs) - Math.min(...xs) + USUAL_SIZE.width;
+      return width / (Math.max(...ys) - Math.min(...ys) + USUAL_SIZE.height);
+    };
+    expect(shape(arranged(chain, new Map()))).toBeGreaterThan(20);
+    const places = arranged(chain, new Map(), undefined, { width: 800, height: 500 });
+    expect(shape(places)).toBeGreaterThan(0.8);
+    expect(shape(places)).toBeLessThan(3.2);
+    const all = new Map(ids.map((id) => [id, USUAL_SIZE]));
+    for (const a of ids) for (const b of ids) if (a < b) expect(overlap(places, all, a, b)).toBe(false);
+  });
+
+  test('whatever the window, no two nodes overlap', () => {
+    fc.assert(
+      fc.property(doc, size, (start, window) => {
+        const ids = Object.keys(start.nodes);
+        const places = arranged(start, new Map(), undefined, window);
+        const all = new Map(ids.map((id) => [id, USUAL_SIZE]));
+        for (const a of ids) for (const b of ids) if (a < b) expect(overlap(places, all, a, b)).toBe(false);
+      }),
+      { numRuns: 60 },
     );
   });
 

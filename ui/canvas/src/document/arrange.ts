@@ -2,31 +2,54 @@
 
 import dagre from '@dagrejs/dagre';
 
-import type { Doc, DocPosition } from '../protocol';
+import type { Doc, DocPosition, Op } from '../protocol';
+import { around, framed, placeAnnotation } from './annotations';
+import { moveNodes } from './edits';
 import { end } from './ends';
-import { orderedNodes } from './ops';
+import { apply, orderedNodes } from './ops';
+import { USUAL_SIZE, type Size } from './sizes';
 
-export interface Size {
-  width: number;
-  height: number;
-}
-
-export const USUAL_SIZE: Size = { width: 220, height: 96 };
 const GAP_BETWEEN_COLUMNS = 72;
 const GAP_BETWEEN_ROWS = 36;
+/** Wires run back to the next line through this. */
+const GAP_BETWEEN_LINES = 96;
 
-/** New positions of all nodes, or of the `chosen` ones, whose top left corner then stays where it is. */
+/**
+ * New positions of all nodes, or of the `chosen` ones, whose top left corner then stays where it is.
+ *
+ * With a `window` the drawing gets about its shape: a chain longer than it is broken into lines, as text is, and parts
+ * that no wire joins stand beside each other. A pipeline with frames is drawn in one piece: a frame holds together.
+ */
 export function arranged(
   doc: Doc,
   sizes: ReadonlyMap<string, Size>,
   chosen?: ReadonlySet<string>,
+  window?: Size,
 ): Map<string, DocPosition> {
-  const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: 'LR', ranksep: GAP_BETWEEN_COLUMNS, nodesep: GAP_BETWEEN_ROWS });
-  graph.setDefaultEdgeLabel(() => ({}));
+  const frames = chosen ? new Map<string, string>() : heldBy(doc, sizes);
   const ids = orderedNodes(doc)
     .map(([id]) => id)
     .filter((id) => !chosen || chosen.size === 0 || chosen.has(id));
+  const corners =
+    window === undefined || frames.size > 0
+      ? laidOut(doc, ids, sizes, frames)
+      : inShelves(
+          joined(doc, ids).map((part) => inLines(laidOut(doc, part, sizes, frames), sizes, window)),
+          sizes,
+          window,
+        );
+  return shifted(corners, topLeft(ids.map((id) => doc.nodes[id]?.position)));
+}
+
+function laidOut(
+  doc: Doc,
+  ids: readonly string[],
+  sizes: ReadonlyMap<string, Size>,
+  frames: ReadonlyMap<string, string>,
+): Map<string, DocPosition> {
+  const graph = new dagre.graphlib.Graph({ compound: frames.size > 0 });
+  graph.setGraph({ rankdir: 'LR', ranksep: GAP_BETWEEN_COLUMNS, nodesep: GAP_BETWEEN_ROWS });
+  graph.setDefaultEdgeLabel(() => ({}));
   // dagre keeps names in plain objects, where a node called `constructor` would be found before it is put.
   const names = new Map(ids.map((id, index) => [id, `n${index}`]));
   for (const [id, name] of names) graph.setNode(name, { ...(sizes.get(id) ?? USUAL_SIZE) });
@@ -35,13 +58,142 @@ export function arranged(
     const target = names.get(end(edge.target).node);
     if (source !== undefined && target !== undefined) graph.setEdge(source, target);
   }
+  // The library lays a frame's nodes out beside each other, and other nodes outside of them.
+  const drawn = new Map([...new Set(frames.values())].map((frame, index) => [frame, `f${index}`]));
+  for (const name of drawn.values()) graph.setNode(name, {});
+  for (const [id, frame] of frames) {
+    const name = names.get(id);
+    const parent = drawn.get(frame);
+    if (name !== undefined && parent !== undefined) graph.setParent(name, parent);
+  }
   dagre.layout(graph);
   const corners = new Map<string, DocPosition>();
   for (const [id, name] of names) {
     const { x, y, width, height } = graph.node(name) as { x: number; y: number; width: number; height: number };
     corners.set(id, { x: x - width / 2, y: y - height / 2 });
   }
-  return shifted(corners, topLeft(ids.map((id) => doc.nodes[id]?.position)));
+  return corners;
+}
+
+/** The nodes in parts that no wire joins, in the order of the file. */
+function joined(doc: Doc, ids: readonly string[]): string[][] {
+  const next = new Map(ids.map((id): [string, string[]] => [id, []]));
+  for (const edge of Object.values(doc.edges)) {
+    const [a, b] = [end(edge.source).node, end(edge.target).node];
+    if (!next.has(a) || !next.has(b)) continue;
+    next.get(a)?.push(b);
+    next.get(b)?.push(a);
+  }
+  const seen = new Set<string>();
+  return ids.flatMap((id) => {
+    if (seen.has(id)) return [];
+    const part = new Set([id]);
+    for (const node of part) for (const other of next.get(node) ?? []) part.add(other);
+    for (const node of part) seen.add(node);
+    return [ids.filter((node) => part.has(node))];
+  });
+}
+
+interface Extent {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+function extentOf(corners: ReadonlyMap<string, DocPosition>, sizes: ReadonlyMap<string, Size>): Extent {
+  const all = [...corners].map(([id, at]) => ({ ...at, ...(sizes.get(id) ?? USUAL_SIZE) }));
+  const left = Math.min(...all.map(({ x }) => x));
+  const top = Math.min(...all.map(({ y }) => y));
+  return {
+    left,
+    top,
+    width: Math.max(...all.map(({ x, width }) => x + width)) - left,
+    height: Math.max(...all.map(({ y, height }) => y + height)) - top,
+  };
+}
+
+/** Parts beside and below each other, as books on shelves, so that all of it has about the window's shape. */
+function inShelves(
+  parts: readonly ReadonlyMap<string, DocPosition>[],
+  sizes: ReadonlyMap<string, Size>,
+  window: Size,
+): Map<string, DocPosition> {
+  const out = new Map<string, DocPosition>();
+  const blocks = parts.map((corners) => ({ corners, ...extentOf(corners, sizes) }));
+  const area = blocks.reduce((sum, b) => sum + (b.width + GAP_BETWEEN_COLUMNS) * (b.height + GAP_BETWEEN_ROWS), 0);
+  const widest = Math.max(window.width, Math.sqrt(area * shapeOf(window)), ...blocks.map(({ width }) => width));
+  let [x, y, tallest] = [0, 0, 0];
+  for (const { corners, left, top, width, height } of blocks) {
+    if (x > 0 && x + width > widest) [x, y, tallest] = [0, y + tallest + GAP_BETWEEN_ROWS, 0];
+    for (const [id, at] of corners) out.set(id, { x: at.x - left + x, y: at.y - top + y });
+    x += width + GAP_BETWEEN_COLUMNS;
+    tallest = Math.max(tallest, height);
+  }
+  return out;
+}
+
+/** The frames that held nodes before `places` were taken, as large as is needed to hold them still. */
+export function framesAround(
+  doc: Doc,
+  places: ReadonlyMap<string, DocPosition>,
+  sizes: ReadonlyMap<string, Size>,
+): Op[] {
+  const held = heldBy(doc, sizes);
+  const moved = apply(doc, moveNodes(doc, places));
+  return [...new Set(held.values())].flatMap((frame) => {
+    const nodes = [...held].filter(([, its]) => its === frame).map(([id]) => id);
+    const box = around(moved, { nodes, annotations: [] }, sizes);
+    return box && nodes.some((id) => places.has(id)) ? placeAnnotation(moved, frame, box) : [];
+  });
+}
+
+/** By node: the smallest frame that holds it. */
+function heldBy(doc: Doc, sizes: ReadonlyMap<string, Size>): Map<string, string> {
+  const frames = Object.entries(doc.annotations)
+    .filter(([, { kind }]) => kind === 'frame')
+    .sort(([, a], [, b]) => b.width * b.height - a.width * a.height);
+  return new Map(frames.flatMap(([id]) => framed(doc, id, sizes).nodes.map((node) => [node, id] as const)));
+}
+
+/** Never 0: a window that is not shown has none. */
+function shapeOf({ width, height }: Size): number {
+  return Math.max(1, width) / Math.max(1, height);
+}
+
+/** One part's columns, broken into lines below each other where it is wider than the window. */
+function inLines(
+  corners: Map<string, DocPosition>,
+  sizes: ReadonlyMap<string, Size>,
+  window: Size,
+): Map<string, DocPosition> {
+  const columns = new Map<number, string[]>();
+  const right = (id: string) => (corners.get(id)?.x ?? 0) + (sizes.get(id) ?? USUAL_SIZE).width;
+  // Nodes of one rank have one middle.
+  for (const [id, { x }] of corners) {
+    const middle = Math.round(x + (sizes.get(id) ?? USUAL_SIZE).width / 2);
+    columns.set(middle, [...(columns.get(middle) ?? []), id]);
+  }
+  const ordered = [...columns].sort(([a], [b]) => a - b).map(([, ids]) => ids);
+  const { left, top, width, height } = extentOf(corners, sizes);
+  const line = height + GAP_BETWEEN_LINES;
+  const lines = Math.min(ordered.length, Math.round(Math.sqrt(width / line / shapeOf(window))));
+  if (lines < 2 || width <= window.width) return corners;
+  const out = new Map<string, DocPosition>();
+  let from = left;
+  let below = 0;
+  for (const column of ordered) {
+    const start = Math.min(...column.map((id) => corners.get(id)?.x ?? 0));
+    if (Math.max(...column.map(right)) - from > (width / lines) * 1.05 && start > from) {
+      below += line;
+      from = start;
+    }
+    for (const id of column) {
+      const at = corners.get(id);
+      if (at) out.set(id, { x: at.x - from, y: at.y - top + below });
+    }
+  }
+  return out;
 }
 
 /** Whether all of several nodes lie at one place: the document was written without positions. */

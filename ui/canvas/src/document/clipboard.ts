@@ -1,6 +1,17 @@
 /** Copy and paste as text, so that nodes travel between pipelines, tabs and chat messages. */
 
-import type { Doc, DocEdge, DocNode, DocPosition, JsonValue, Op } from '../protocol';
+import {
+  POLICY_FIELDS,
+  type Doc,
+  type DocAnnotation,
+  type DocEdge,
+  type DocNode,
+  type DocPosition,
+  type JsonValue,
+  type Op,
+} from '../protocol';
+import { readBy } from '../rules/checks';
+import { COLOURS, LEAST_SIZE } from './annotations';
 import { edgeKey, end, nextOrder, written } from './ends';
 import { freeId, isId, marked } from './ids';
 import { orderedNodes, set } from './ops';
@@ -11,10 +22,12 @@ interface Clip {
   format: typeof FORMAT;
   nodes: { id: string; node: Omit<DocNode, 'order'> }[];
   edges: Omit<DocEdge, 'order'>[];
+  /** Missing in what an earlier version copied. */
+  annotations: { id: string; item: Omit<DocAnnotation, 'order'> }[];
 }
 
-/** The chosen nodes and the wires among them. */
-export function copyText(doc: Doc, chosen: readonly string[]): string {
+/** The chosen nodes with the wires among them, and the chosen frames and notes. */
+export function copyText(doc: Doc, chosen: readonly string[], drawn: readonly string[] = []): string {
   const wanted = new Set(chosen);
   const nodes = orderedNodes(doc)
     .filter(([id]) => wanted.has(id))
@@ -23,18 +36,32 @@ export function copyText(doc: Doc, chosen: readonly string[]): string {
     .filter((e) => wanted.has(end(e.source).node) && wanted.has(end(e.target).node))
     .sort((a, b) => a.order - b.order)
     .map(({ source, target }) => ({ source, target }));
-  return JSON.stringify({ format: FORMAT, nodes, edges } satisfies Clip, null, 2);
+  const annotations = Object.entries(doc.annotations)
+    .filter(([id]) => drawn.includes(id))
+    .sort(([, a], [, b]) => a.order - b.order)
+    .map(([id, { order: _, ...item }]) => ({ id, item }));
+  return JSON.stringify({ format: FORMAT, nodes, edges, annotations } satisfies Clip, null, 2);
+}
+
+export interface Pasted {
+  /** Of the new nodes. */
+  readonly ids: string[];
+  /** Ids of the new frames and notes. */
+  readonly annotations: string[];
+  readonly ops: Op[];
 }
 
 /**
- * The ops that paste `text` with its top left corner at `at`, and the ids of the new nodes; null: not ours.
+ * The ops that paste `text` with its top left corner at `at`, and the ids of what is new; null: not ours.
  * `mark` is the tab's while others edit too.
  */
-export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): { ids: string[]; ops: Op[] } | null {
+export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): Pasted | null {
   const clip = read(text);
-  if (!clip || clip.nodes.length === 0) return null;
-  const left = Math.min(...clip.nodes.map(({ node }) => node.position.x));
-  const top = Math.min(...clip.nodes.map(({ node }) => node.position.y));
+  if (!clip || clip.nodes.length + clip.annotations.length === 0) return null;
+  const places = [...clip.nodes.map(({ node }) => node), ...clip.annotations.map(({ item }) => item)];
+  const left = Math.min(...places.map(({ position }) => position.x));
+  const top = Math.min(...places.map(({ position }) => position.y));
+  const pasted = ({ x, y }: DocPosition) => ({ x: Math.round(x - left + at.x), y: Math.round(y - top + at.y) });
   const taken = new Set(Object.keys(doc.nodes));
   const renamed = new Map<string, string>();
   let order = nextOrder(doc.nodes);
@@ -43,8 +70,7 @@ export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): {
     const fresh = freeId(marked(id, mark), taken);
     taken.add(fresh);
     renamed.set(id, fresh);
-    const position = { x: Math.round(node.position.x - left + at.x), y: Math.round(node.position.y - top + at.y) };
-    ops.push(set(['nodes', fresh], { ...node, position, order }));
+    ops.push(set(['nodes', fresh], { ...node, position: pasted(node.position), order }));
     order += 1;
   }
   let edgeOrder = nextOrder(doc.edges);
@@ -56,7 +82,17 @@ export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): {
     ops.push(set(['edges', edgeKey(edge.source, edge.target)], edge));
     edgeOrder += 1;
   }
-  return { ids: [...renamed.values()], ops };
+  const drawn = new Set(Object.keys(doc.annotations));
+  const annotations: string[] = [];
+  let place = nextOrder(doc.annotations);
+  for (const { id, item } of clip.annotations) {
+    const fresh = freeId(marked(id, mark), drawn);
+    drawn.add(fresh);
+    annotations.push(fresh);
+    ops.push(set(['annotations', fresh], { ...item, position: pasted(item.position), order: place }));
+    place += 1;
+  }
+  return { ids: [...renamed.values()], annotations, ops };
 }
 
 /** Text from anywhere: every field is looked at before it is believed. */
@@ -80,7 +116,28 @@ function read(text: string): Clip | null {
     if (!isRecord(item) || typeof item.source !== 'string' || typeof item.target !== 'string') return null;
     edges.push({ source: item.source, target: item.target });
   }
-  return { format: FORMAT, nodes, edges };
+  const annotations: Clip['annotations'] = [];
+  for (const item of Array.isArray(raw.annotations) ? raw.annotations : []) {
+    const found = isRecord(item) && isRecord(item.item) ? readAnnotation(item.item) : null;
+    if (!isRecord(item) || typeof item.id !== 'string' || !isId(item.id) || !found) return null;
+    annotations.push({ id: item.id, item: found });
+  }
+  return { format: FORMAT, nodes, edges, annotations };
+}
+
+function readAnnotation(raw: Record<string, JsonValue>): Omit<DocAnnotation, 'order'> | null {
+  const { kind, text, position, width, height } = raw;
+  if ((kind !== 'frame' && kind !== 'note') || !isRecord(position)) return null;
+  const { x, y } = position;
+  if (![x, y, width, height].every(Number.isFinite)) return null;
+  return {
+    kind,
+    text: typeof text === 'string' ? text : '',
+    colour: COLOURS.find((colour) => colour === raw.colour) ?? 'grey',
+    position: { x: Number(x), y: Number(y) },
+    width: Math.max(LEAST_SIZE.width, Number(width)),
+    height: Math.max(LEAST_SIZE.height, Number(height)),
+  };
 }
 
 function readNode(raw: Record<string, JsonValue>): Omit<DocNode, 'order'> | null {
@@ -95,6 +152,7 @@ function readNode(raw: Record<string, JsonValue>): Omit<DocNode, 'order'> | null
     params,
     position: { x, y },
     retries: isRetries(raw.retries) ? raw.retries : 0,
+    mode: raw.mode === 'disabled' || raw.mode === 'bypass' ? raw.mode : 'run',
     timeout_s: typeof raw.timeout_s === 'number' && raw.timeout_s > 0 ? raw.timeout_s : null,
     ui: isRecord(ui) ? ui : {},
   };
@@ -106,5 +164,5 @@ function isRecord(value: unknown): value is Record<string, JsonValue> {
 }
 
 function isRetries(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100;
+  return typeof value === 'number' && 'value' in readBy(POLICY_FIELDS.retries.rules, value);
 }

@@ -5,6 +5,7 @@ import { edgeInto, edgeKey, edgesAt, end, nextOrder, written } from './ends';
 import { freeId, idFromType, marked } from './ids';
 import { remove, set } from './ops';
 import { own } from './own';
+import { renamed } from './references';
 
 /**
  * A new node with the type's defaults left unsaid: the file holds only what differs from them. `mark` is
@@ -20,19 +21,26 @@ export function addNode(doc: Doc, type: NodeTypeInfo, position: DocPosition, mar
     position: rounded(position),
     retries: 0,
     timeout_s: null,
+    mode: 'run',
     ui: {},
     order: nextOrder(doc.nodes),
   };
   return { id, ops: [set(['nodes', id], node)] };
 }
 
-/** Remove nodes with every wire at them, and single wires. */
-export function removeItems(doc: Doc, nodes: readonly string[], edges: readonly string[]): Op[] {
+/** Remove nodes with every wire at them, single wires, and frames or notes; what a frame held stays. */
+export function removeItems(
+  doc: Doc,
+  nodes: readonly string[],
+  edges: readonly string[],
+  annotations: readonly string[] = [],
+): Op[] {
   const gone = new Set(nodes);
   const cut = new Set([...edges, ...edgesAt(doc, gone).map(([key]) => key)]);
   return [
     ...[...cut].filter((key) => Object.hasOwn(doc.edges, key)).map((key) => remove(['edges', key])),
     ...[...gone].filter((id) => Object.hasOwn(doc.nodes, id)).map((id) => remove(['nodes', id])),
+    ...annotations.filter((id) => Object.hasOwn(doc.annotations, id)).map((id) => remove(['annotations', id])),
   ];
 }
 
@@ -102,6 +110,14 @@ export function setPolicy(doc: Doc, id: string, field: 'retries' | 'timeout_s', 
   return [set(['nodes', id, field], value)];
 }
 
+/** Let nodes take part in runs, leave them out, or let their input pass through. */
+export function setMode(doc: Doc, ids: readonly string[], mode: DocNode['mode']): Op[] {
+  return ids.flatMap((id) => {
+    const node = own(doc.nodes, id);
+    return node && node.mode !== mode ? [set(['nodes', id, 'mode'], mode)] : [];
+  });
+}
+
 /** Another id for a node: its wires follow. */
 export function changeId(doc: Doc, id: string, to: string): Op[] {
   const node = own(doc.nodes, id);
@@ -140,19 +156,11 @@ export function renamePipelineParameter(doc: Doc, name: string, to: string): Op[
   if (!old || name === to || Object.hasOwn(doc.parameters, to)) return [];
   const uses = Object.entries(doc.nodes).flatMap(([id, node]) =>
     Object.entries(node.params).flatMap(([field, value]) => {
-      const next = replaced(value, name, to);
+      const next = renamed(value, name, to);
       return same(next, value) ? [] : [set(['nodes', id, 'params', field], next)];
     }),
   );
   return [remove(['parameters', name]), set(['parameters', to], old), ...uses];
-}
-
-function replaced(value: JsonValue, name: string, to: string): JsonValue {
-  if (Array.isArray(value)) return value.map((item) => replaced(item, name, to));
-  if (typeof value !== 'string') return value;
-  return value.replace(/\$(\$)?\{([^}]*)\}/g, (text, escaped: string | undefined, found: string) =>
-    !escaped && found === name ? `\${${to}}` : text,
-  );
 }
 
 function same(a: unknown, b: unknown): boolean {

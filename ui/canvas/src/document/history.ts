@@ -1,6 +1,6 @@
 /** Undo and redo: a stack of steps, each with its inverse. One step is one action of the person. */
 
-import type { Doc, Op } from '../protocol';
+import type { Doc, JsonValue, Op } from '../protocol';
 import { own } from './own';
 import { apply, compact, EMPTY, invert } from './ops';
 
@@ -77,7 +77,7 @@ export function redo(history: History, doc: Doc): Moved | null {
 }
 
 /**
- * Someone else changed something inside a node that this tab has removed: undo brings it back with that change. It
+ * Someone else changed something inside a node or an annotation that this tab has removed: undo brings it back with that change. It
  * happens when both act before they have heard of each other, and neither's work may be lost.
  */
 export function amend(history: History, doc: Doc, ops: readonly Op[]): History {
@@ -86,20 +86,21 @@ export function amend(history: History, doc: Doc, ops: readonly Op[]): History {
 
 function amendOne(history: History, doc: Doc, op: Op): History {
   const [top, id, ...inside] = op.path;
-  if (top !== 'nodes' || id === undefined || inside.length === 0 || own(doc.nodes, id)) return history;
-  const restores = ({ path, remove }: Op) => !remove && path.length === 2 && path[0] === 'nodes' && path[1] === id;
+  if ((top !== 'nodes' && top !== 'annotations') || id === undefined || inside.length === 0) return history;
+  if (own<unknown>(doc[top], id)) return history;
+  const restores = ({ path, remove }: Op) => !remove && path.length === 2 && path[0] === top && path[1] === id;
   const at = history.done.findLastIndex((step) => step.inverse.some(restores));
   return {
     ...history,
     done: history.done.map((step, index) =>
       index === at
-        ? { ...step, inverse: step.inverse.map((old) => (restores(old) ? changed(old, id, op) : old)) }
+        ? { ...step, inverse: step.inverse.map((old) => (restores(old) ? changed(old, top, id, op) : old)) }
         : step,
     ),
   };
 }
 
-function changed(restoring: Op, id: string, op: Op): Op {
+function changed(restoring: Op, top: 'nodes' | 'annotations', id: string, op: Op): Op {
   const after = apply(apply(EMPTY, [restoring]), [op]);
-  return { ...restoring, value: own(after.nodes, id) ?? restoring.value };
+  return { ...restoring, value: own<JsonValue>(after[top], id) ?? restoring.value };
 }

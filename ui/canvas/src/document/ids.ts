@@ -5,6 +5,10 @@
  * take the place of the earlier. So while others edit too, ids carry their tab's mark.
  */
 
+import { ID_PATTERN } from '../protocol';
+
+const ID = new RegExp(ID_PATTERN);
+
 /** `NumpyToParquet` -> `numpy_to_parquet`, `TrainResNet3D` -> `train_res_net3d`. */
 export function idFromType(type: string): string {
   const words = type
@@ -40,5 +44,5 @@ export function markOf(client: string): string {
 }
 
 export function isId(text: string): boolean {
-  return /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(text);
+  return ID.test(text);
 }

@@ -65,7 +65,15 @@ export function compact(ops: readonly Op[]): Op[] {
   return ops.filter((op, index) => last.get(JSON.stringify(op.path)) === index);
 }
 
-export const EMPTY: Doc = { name: 'untitled', description: '', parameters: {}, nodes: {}, edges: {}, ui: {} };
+export const EMPTY: Doc = {
+  name: 'untitled',
+  description: '',
+  parameters: {},
+  nodes: {},
+  edges: {},
+  annotations: {},
+  ui: {},
+};
 
 /** Nodes in the order of the file. */
 export function orderedNodes(doc: Doc): [string, DocNode][] {

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 
 import type { Doc, DocNode, JsonValue } from '../protocol';
 import { declared } from '../rules/declared';
-import { references } from '../rules/parameters';
+import { references } from '../document/references';
 import { doc as anyDoc } from './arbitraries';
 import { apply, EMPTY } from './ops';
 import { bindToNew, removeAndKeepValues, unbind } from './parameters';
 
 const node = (params: Record<string, JsonValue>): DocNode => ({
   ...{ type: 'Train', version: 1, title: '', params, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, ui: {}, order: 0 },
+  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order: 0 },
 });
 const doc = (params: Record<string, JsonValue>, parameters: Doc['parameters'] = {}): Doc => ({
   ...EMPTY,

@@ -4,6 +4,7 @@ import type { Doc, FieldInfo, JsonValue, Op } from '../protocol';
 import { removePipelineParameter, setParameter, setPipelineParameter } from './edits';
 import { freeId, isId } from './ids';
 import { own } from './own';
+import { reference } from './references';
 
 /**
  * A new parameter of the pipeline with the field's value, and the field bound to it. `missing` is the
@@ -15,7 +16,7 @@ export function bindToNew(doc: Doc, node: string, field: FieldInfo, missing: str
   const held = missing === null ? own(own(doc.nodes, node)?.params ?? {}, field.name) : undefined;
   return [
     ...setPipelineParameter(doc, name, held === undefined ? field.default : held, field.help),
-    ...setParameter(doc, node, field.name, `\${${name}}`),
+    ...setParameter(doc, node, field.name, reference(name)),
   ];
 }
 
@@ -26,10 +27,10 @@ export function unbind(doc: Doc, node: string, field: string, parameter: string)
 
 /** Take a parameter away; fields that were nothing but it keep its value. */
 export function removeAndKeepValues(doc: Doc, name: string): Op[] {
-  const reference = `\${${name}}`;
+  const taken = reference(name);
   const uses = Object.entries(doc.nodes).flatMap(([id, node]) =>
     Object.entries(node.params)
-      .filter(([, value]) => value === reference)
+      .filter(([, value]) => value === taken)
       .flatMap(([field]) => setParameter(doc, id, field, valueIn(doc, name))),
   );
   return [...uses, ...removePipelineParameter(doc, name)];

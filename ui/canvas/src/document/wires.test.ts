@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 
 import { reaches } from '../rules/wiring';
 import { doc, TYPES } from './arbitraries';
-import { USUAL_SIZE } from './arrange';
+import { USUAL_SIZE } from './sizes';
 import { addNode, connect, moveNodes } from './edits';
 import { edgeInto, end } from './ends';
 import { apply, EMPTY } from './ops';
 import { downstream, upstream } from './reach';
-import { GAP, roomInWire } from './room';
+import { GAP, spaceInWire } from './space';
 import { readPorts, wiredPorts, wireInto } from './wires';
 
 test('the index of wires says what a search says', () => {
@@ -50,7 +50,7 @@ test('upstream and downstream are what reaches says', () => {
   );
 });
 
-describe('room in a wire', () => {
+describe('space in a wire', () => {
   const made = (distance: number) => {
     let next = apply(EMPTY, addNode(EMPTY, TYPES.Source!, { x: 0, y: 0 }).ops);
     next = apply(next, addNode(next, TYPES.Pack!, { x: distance, y: 40 }).ops);
@@ -60,9 +60,9 @@ describe('room in a wire', () => {
   };
   const edge = 'source.out->pack.files';
 
-  test('is made by moving what stands behind, as far as needed', () => {
+  test('is made by moving the nodes behind it, as far as needed', () => {
     const start = made(280);
-    const { at, moved } = roomInWire(start, edge, USUAL_SIZE, new Map())!;
+    const { at, moved } = spaceInWire(start, edge, USUAL_SIZE, new Map())!;
     const next = apply(start, moveNodes(start, moved));
     expect(at.x).toBe(USUAL_SIZE.width + GAP);
     expect(next.nodes.pack?.position.x).toBe(at.x + USUAL_SIZE.width + GAP);
@@ -71,17 +71,17 @@ describe('room in a wire', () => {
   });
 
   test('is there already on a long wire: nothing moves, the node goes to the middle', () => {
-    const { at, moved } = roomInWire(made(1000), edge, USUAL_SIZE, new Map())!;
+    const { at, moved } = spaceInWire(made(1000), edge, USUAL_SIZE, new Map())!;
     expect(moved.size).toBe(0);
     expect(at).toEqual({ x: 500, y: 20 });
   });
 
   test('is not made on a wire that runs back', () => {
-    expect(roomInWire(made(-500), edge, USUAL_SIZE, new Map())?.moved.size).toBe(0);
+    expect(spaceInWire(made(-500), edge, USUAL_SIZE, new Map())?.moved.size).toBe(0);
   });
 
   test('is not there without a wire', () => {
-    expect(roomInWire(made(280), 'none', USUAL_SIZE, new Map())).toBeNull();
-    expect(roomInWire(EMPTY, 'toString', USUAL_SIZE, new Map())).toBeNull();
+    expect(spaceInWire(made(280), 'none', USUAL_SIZE, new Map())).toBeNull();
+    expect(spaceInWire(EMPTY, 'toString', USUAL_SIZE, new Map())).toBeNull();
   });
 });

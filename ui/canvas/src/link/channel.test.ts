@@ -7,21 +7,33 @@ import { Counterpart, Handled } from './counterpart';
 
 const save = (document: string): Command => ({ type: 'save', document, overwrite: false });
 const cancel = (run_id: string): Command => ({ type: 'cancel', run_id });
-const told = (text: string): Notice => ({ type: 'told', level: 'info', text, hint: '', node: null, parameter: null });
+const message = (text: string): Notice => ({
+  type: 'message',
+  level: 'info',
+  text,
+  hint: '',
+  node: null,
+  parameter: null,
+});
 
 function inbox(change: Partial<Inbox>): Inbox {
   return { session: 's', client: 'me', handled: 0, posted: [], ...change };
 }
 
 describe('one end', () => {
-  test('a command stays in the outbox until it is handled', () => {
+  test('a command goes out once through a connection, and through each further one until it is handled', () => {
     const channel = new Channel('me');
+    const numbers = () => channel.outbox().sent.map(({ n }) => n);
     channel.receive(inbox({}));
     channel.say(save('a'));
     channel.say(save('b'));
-    expect(channel.outbox().sent.map(({ n }) => n)).toEqual([1, 2]);
+    expect(numbers()).toEqual([1, 2]);
+    expect(numbers()).toEqual([]);
+    channel.reconnected();
+    expect(numbers()).toEqual([1, 2]);
     channel.receive(inbox({ handled: 1 }));
-    expect(channel.outbox().sent.map(({ n }) => n)).toEqual([2]);
+    channel.reconnected();
+    expect(numbers()).toEqual([2]);
     expect(channel.oldest).toBe(2);
     channel.receive(inbox({ handled: 2 }));
     expect(channel.oldest).toBeNull();
@@ -37,21 +49,21 @@ describe('one end', () => {
   test('a notice counts once, in the order of the numbers', () => {
     const channel = new Channel('me');
     const posted = [
-      { n: 2, notice: told('b') },
-      { n: 1, notice: told('a') },
+      { n: 2, notice: message('b') },
+      { n: 1, notice: message('a') },
     ];
-    expect(channel.receive(inbox({ posted })).notices).toEqual([told('a'), told('b')]);
+    expect(channel.receive(inbox({ posted })).notices).toEqual([message('a'), message('b')]);
     expect(channel.receive(inbox({ posted })).notices).toEqual([]);
-    expect(channel.pending.unseen).toBe(true);
+    expect(channel.pending).toBe(true);
     expect(channel.outbox().seen).toBe(2);
-    expect(channel.pending.unseen).toBe(false);
+    expect(channel.pending).toBe(false);
   });
 
   test('a new session forgets wishes for the moment and keeps the work', () => {
     const channel = new Channel('me');
     channel.receive(inbox({}));
     for (const command of [save('a'), cancel('r'), { type: 'watch', node: 'n' } as const]) channel.say(command);
-    const { anew } = channel.receive(inbox({ session: 't', posted: [{ n: 1, notice: told('hi') }] }));
+    const { anew } = channel.receive(inbox({ session: 't', posted: [{ n: 1, notice: message('hi') }] }));
     expect(anew).toBe(true);
     expect(channel.outbox()).toEqual({ client: 'me', session: 't', seen: 1, sent: [{ n: 1, command: save('a') }] });
   });
@@ -62,12 +74,14 @@ describe('one end', () => {
 type Event =
   | { is: 'say'; keep: boolean }
   | { is: 'post' }
-  /** The newest value arrives at the other end; those before it that did not are lost. */
+  /** What is new arrives at the other end. */
   | { is: 'out' }
   | { is: 'in' }
   /** The last value that arrived arrives once more. */
   | { is: 'out again' }
   | { is: 'in again' }
+  /** What is new is lost with the connection, and there is another. */
+  | { is: 'cut' }
   | { is: 'session' };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
@@ -75,7 +89,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Event>({ is: 'post' }) },
   { weight: 4, arbitrary: fc.constantFrom<Event>({ is: 'out' }, { is: 'in' }) },
   { weight: 2, arbitrary: fc.constantFrom<Event>({ is: 'out again' }, { is: 'in again' }) },
-  { weight: 1, arbitrary: fc.constant<Event>({ is: 'session' }) },
+  { weight: 1, arbitrary: fc.constantFrom<Event>({ is: 'cut' }, { is: 'session' }) },
 );
 
 /** What was said and posted, and what arrived, after a history of events and a quiet end. */
@@ -102,7 +116,7 @@ function played(events: readonly Event[]) {
   let lastOut: Outbox | null = null;
   let lastIn: Inbox | null = null;
   const arrive = (value: Inbox) => {
-    const texts = channel.receive(value).notices.map((notice) => (notice.type === 'told' ? notice.text : '?'));
+    const texts = channel.receive(value).notices.map((notice) => (notice.type === 'message' ? notice.text : '?'));
     seen.get(value.session)?.push(...texts);
   };
   const steps: Record<Event['is'], (event: Event) => void> = {
@@ -116,7 +130,7 @@ function played(events: readonly Event[]) {
       const texts = posted.get(server.session) ?? [];
       const name = `${server.session} n${texts.length}`;
       texts.push(name);
-      server.post(told(name));
+      server.post(message(name));
     },
     out: () => {
       lastOut = structuredClone(channel.outbox());
@@ -131,6 +145,10 @@ function played(events: readonly Event[]) {
     },
     'in again': () => {
       if (lastIn) arrive(lastIn);
+    },
+    cut: () => {
+      channel.outbox();
+      channel.reconnected();
     },
     session: () => {
       server = link();

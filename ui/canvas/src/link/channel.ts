@@ -1,25 +1,12 @@
 /**
  * The browser's end of the link to Python. Both directions are numbered and acknowledged, so that
- * every command and notice counts exactly once although reruns coalesce values, connections drop
- * and servers restart.
+ * every command and notice counts exactly once although connections drop and servers restart.
  */
 
-import type { Inbox, MakeEdit, Outbox, Posted, Sent } from '../protocol';
+import { NOT_RESENT, type Inbox, type MakeEdit, type Outbox, type Posted, type Sent } from '../protocol';
 
 export type Command = Sent['command'];
 export type Notice = Posted['notice'];
-
-/** Commands that must not wait in line until a lost server is back: a person would have pressed again by then. */
-const ONE_SHOT: ReadonlySet<Command['type']> = new Set([
-  'hello',
-  'run',
-  'cancel',
-  'resume',
-  'browse',
-  'export',
-  'watch',
-  'seen',
-]);
 
 export class Channel {
   readonly client: string;
@@ -28,6 +15,8 @@ export class Channel {
   private acknowledged = 0;
   private next = 1;
   private unhandled: Sent[] = [];
+  /** The number of the last command that went out through the present connection. */
+  private sent = 0;
 
   constructor(client: string) {
     this.client = client;
@@ -41,7 +30,7 @@ export class Channel {
 
   /**
    * Take what Python sent. Gives the notices not seen before, in order, and whether the session is a
-   * new one: then the caller says hello, and one-shot commands of the old session are dropped.
+   * new one: then the caller says hello, and what only the old session was to do is dropped.
    */
   receive(inbox: Inbox): { notices: Notice[]; anew: boolean } {
     const anew = inbox.session !== this.session;
@@ -49,9 +38,10 @@ export class Channel {
       this.session = inbox.session;
       this.seen = 0;
       this.acknowledged = 0;
+      this.sent = 0;
     }
     if (inbox.client === this.client) this.unhandled = this.unhandled.filter(({ n }) => n > inbox.handled);
-    if (anew) this.unhandled = this.unhandled.filter(({ command }) => !ONE_SHOT.has(command.type));
+    if (anew) this.unhandled = this.unhandled.filter(({ command }) => !NOT_RESENT.includes(command.type));
     const fresh = inbox.posted.filter(({ n }) => n > this.seen).sort((a, b) => a.n - b.n);
     this.seen = fresh.at(-1)?.n ?? this.seen;
     return { notices: fresh.map(({ notice }) => notice), anew };
@@ -62,9 +52,9 @@ export class Channel {
     return this.unhandled.flatMap(({ command }) => (command.type === 'edit' ? [command] : []));
   }
 
-  /** Whether Python does not know yet of something said, or of something seen. */
-  get pending(): { commands: number; unseen: boolean } {
-    return { commands: this.unhandled.length, unseen: this.seen > this.acknowledged };
+  /** Whether there is something to send: a command, or what was seen. */
+  get pending(): boolean {
+    return this.seen > this.acknowledged || this.unhandled.some(({ n }) => n > this.sent);
   }
 
   /** The number of the oldest command not yet handled; null when there is none. */
@@ -72,9 +62,16 @@ export class Channel {
     return this.unhandled[0]?.n ?? null;
   }
 
-  /** All that Python has not acknowledged. Sending it twice does no harm. */
+  /** What went out through a connection that was lost goes out again. */
+  reconnected(): void {
+    this.sent = 0;
+  }
+
+  /** What Python has not acknowledged and the present connection has not taken. Sending it twice does no harm. */
   outbox(): Outbox {
     this.acknowledged = this.seen;
-    return { client: this.client, session: this.session, seen: this.seen, sent: [...this.unhandled] };
+    const sent = this.unhandled.filter(({ n }) => n > this.sent);
+    this.sent = this.next - 1;
+    return { client: this.client, session: this.session, seen: this.seen, sent };
   }
 }

@@ -1,4 +1,4 @@
-/** For tests: Python's end of the link, as ui/build/link.py, and time that passes when it is told to. */
+/** For tests: Python's end of the link, as ui/build/link.py, and a clock that the test moves. */
 
 import type { Inbox, Outbox, Posted } from '../protocol';
 import type { Command, Notice } from './channel';

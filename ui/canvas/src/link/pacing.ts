@@ -1,4 +1,4 @@
-/** When the outbox is sent: at once for a command, a little later for typing, lazily for mere acknowledgements. */
+/** Sends what there is to say as soon as it is said, and notices when nothing gets through any more. */
 
 import type { Outbox } from '../protocol';
 import type { Channel, Command } from './channel';
@@ -16,16 +16,11 @@ export const BROWSER_TIMER: Timer = {
   },
 };
 
-const TYPING_MS = 120;
-const ACKNOWLEDGE_MS = 900;
-const AGAIN_MS = 2500;
 /** A command so long without an answer: the person should know that nothing gets through. */
 const STALLED_MS = 5000;
 
 export class Pacing {
   private send: ((outbox: Outbox) => void) | null = null;
-  private cancel: (() => void) | null = null;
-  private due = Infinity;
   private awaited: number | null = null;
   private cancelStall: (() => void) | null = null;
   /** Called with true when nothing gets through any more, with false when it does again. */
@@ -34,27 +29,25 @@ export class Pacing {
   constructor(
     private readonly channel: Channel,
     private readonly timer: Timer,
-    private readonly now: () => number,
   ) {}
 
-  /** Where outboxes go; null while the component is not on the page. */
+  /** Where outboxes go; null while there is no connection. */
   attach(send: ((outbox: Outbox) => void) | null): void {
     this.send = send;
-    if (send && this.channel.pending.commands > 0) this.within(0);
+    this.channel.reconnected();
+    if (this.channel.pending) this.flush();
   }
 
   say(command: Command): void {
     this.channel.say(command);
     this.await();
-    this.within(command.type === 'edit' ? TYPING_MS : 0);
+    this.flush();
   }
 
-  /** After something arrived: acknowledge it in a while, and say again what is still not handled. */
-  received(large: boolean): void {
-    const { commands, unseen } = this.channel.pending;
+  /** After something arrived: acknowledge it. */
+  received(): void {
     this.await();
-    if (unseen) this.within(large ? TYPING_MS : ACKNOWLEDGE_MS);
-    if (commands > 0) this.within(AGAIN_MS);
+    if (this.channel.pending) this.flush();
   }
 
   /** Time how long the oldest command waits; every one that is handled starts the clock anew. */
@@ -71,22 +64,7 @@ export class Pacing {
     });
   }
 
-  private within(milliseconds: number): void {
-    const at = this.now() + milliseconds;
-    if (at >= this.due) return;
-    this.cancel?.();
-    this.due = at;
-    this.cancel = this.timer.after(milliseconds, () => {
-      this.flush();
-    });
-  }
-
   private flush(): void {
-    this.due = Infinity;
-    this.cancel = null;
-    if (!this.send) return;
-    this.send(this.channel.outbox());
-    // A value sent while the connection is down is lost without a word.
-    if (this.channel.pending.commands > 0) this.within(AGAIN_MS);
+    this.send?.(this.channel.outbox());
   }
 }

@@ -6,20 +6,19 @@ export function count(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: digits });
 }
 
-/** `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`, `2 d 4 h`. */
+/** `0.4 s`, `12 s`, `1 min 05 s`, `2 h 03 min`, `2 days 7 h`: as `engine.text.duration`. */
 export function duration(seconds: number): string {
   const s = Math.max(0, seconds);
-  if (s < 9.95) return `${count(Math.round(s * 10) / 10)} s`;
-  const whole = Math.round(s);
+  if (s < 9.95) return `${(Math.floor(s * 10 + 0.5) / 10).toFixed(1)} s`;
+  const whole = Math.floor(s + 0.5);
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return pair(whole, 60, 'min', 1, 's');
-  if (whole < 86400) return pair(whole, 3600, 'h', 60, 'min');
-  return pair(whole, 86400, 'd', 3600, 'h');
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
+  if (whole < 48 * 3600) return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} min`;
+  return `${Math.floor(whole / 86400)} days ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-function pair(seconds: number, large: number, largeUnit: string, small: number, smallUnit: string): string {
-  const rest = Math.floor((seconds % large) / small);
-  return `${Math.floor(seconds / large)} ${largeUnit}${rest > 0 ? ` ${rest} ${smallUnit}` : ''}`;
+function two(value: number): string {
+  return String(value).padStart(2, '0');
 }
 
 /** `512/s`, or `3.2/min` for what takes long. */

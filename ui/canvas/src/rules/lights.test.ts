@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import type { NodeStatus, Outlook, RunInfo } from '../protocol';
-import { count, duration, rate } from './figures';
-import { light, lightState, whereItRuns } from './lights';
+import type { NodeStatus, NodeForecast, RunInfo } from '../protocol';
+import { count, rate } from './figures';
+import { compared, light, lightState, recorded, whereItRuns } from './lights';
 
 function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): NodeStatus {
   return {
@@ -14,17 +14,39 @@ function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): Nod
     progress: null,
     made: '',
     outputs: [],
+    curve: [],
     failure: null,
     ...rest,
   };
 }
 
-function outlook(fresh: boolean, rest: Partial<Outlook> = {}): Outlook {
-  return { fresh, reason: fresh ? '' : 'never run', backend: 'embedded', backend_reason: '', last: null, ...rest };
+function forecast(fresh: boolean, rest: Partial<NodeForecast> = {}): NodeForecast {
+  return {
+    fresh,
+    reason: fresh ? '' : 'never run',
+    backend: 'embedded',
+    backend_reason: '',
+    advice: '',
+    last: null,
+    ...rest,
+  };
 }
 
 function run(state: RunInfo['state']): RunInfo {
-  return { run_id: 'r', state, profile: 'local', error: '', created: 0, started: 0, ended: null, cancelling: false };
+  return {
+    run_id: 'r',
+    state,
+    profile: 'local',
+    error: '',
+    created: 0,
+    started: 0,
+    ended: null,
+    cancelling: false,
+    changes: '',
+    given: '',
+    figures: [],
+    against: '',
+  };
 }
 
 const last = (run_id: string) => ({ run_id, created: 0, made: '5 volumes', outputs: [] });
@@ -32,37 +54,47 @@ const last = (run_id: string) => ({ run_id, created: 0, made: '5 volumes', outpu
 describe('the state of a card', () => {
   test('without a run is what a run would do', () => {
     expect(lightState(undefined, undefined, null)).toBe('idle');
-    expect(lightState(undefined, outlook(true), null)).toBe('fresh');
-    expect(lightState(undefined, outlook(false), null)).toBe('stale');
+    expect(lightState(undefined, forecast(true), null)).toBe('fresh');
+    expect(lightState(undefined, forecast(false), null)).toBe('stale');
   });
 
   test('is what the run does while it goes on', () => {
     for (const state of ['queued', 'waiting', 'running', 'done', 'cached', 'failed', 'cancelled', 'skipped'] as const) {
-      expect(lightState(status(state), outlook(false), run('running'))).toBe(state);
+      expect(lightState(status(state), forecast(false), run('running'))).toBe(state);
       expect(lightState(status(state), undefined, run('starting'))).toBe(state);
     }
-    expect(lightState(undefined, outlook(false), run('running'))).toBe('stale');
+    expect(lightState(undefined, forecast(false), run('running'))).toBe('stale');
   });
 
   test('stays done after the run, until an edit makes it stale', () => {
-    const before = outlook(false);
+    const before = forecast(false);
     expect(lightState(status('done'), before, run('done'))).toBe('done');
-    expect(lightState(status('done'), outlook(true, { last: last('r') }), run('done'))).toBe('done');
-    expect(lightState(status('done'), outlook(false, { last: last('r') }), run('done'))).toBe('stale');
-    expect(lightState(status('cached'), outlook(false, { last: last('older') }), run('done'))).toBe('stale');
-    expect(lightState(status('cached'), outlook(true), run('done'))).toBe('cached');
+    expect(lightState(status('done'), forecast(true, { last: last('r') }), run('done'))).toBe('done');
+    expect(lightState(status('done'), forecast(false, { last: last('r') }), run('done'))).toBe('stale');
+    expect(lightState(status('cached'), forecast(false, { last: last('older') }), run('done'))).toBe('stale');
+    expect(lightState(status('cached'), forecast(true), run('done'))).toBe('cached');
   });
 
   test('keeps what went wrong, and forgets what a lost run left under way', () => {
-    expect(lightState(status('failed'), outlook(false), run('failed'))).toBe('failed');
-    expect(lightState(status('skipped'), outlook(false), run('failed'))).toBe('skipped');
-    expect(lightState(status('running'), outlook(false), run('lost'))).toBe('stale');
+    expect(lightState(status('failed'), forecast(false), run('failed'))).toBe('failed');
+    expect(lightState(status('skipped'), forecast(false), run('failed'))).toBe('skipped');
+    expect(lightState(status('running'), forecast(false), run('lost'))).toBe('stale');
     expect(lightState(status('queued'), undefined, run('cancelled'))).toBe('idle');
   });
 });
 
 describe('what a card says', () => {
-  const progress = { done: 1234, total: 2000, unit: 'volumes', label: 'part 3', rate: 512.4, seconds_left: 12.2 };
+  const progress = {
+    done: 1234,
+    total: 2000,
+    unit: 'volumes',
+    label: 'part 3',
+    rate: 512.4,
+    seconds_left: 12.2,
+    phase: '',
+    share: 0.617,
+    counts: true,
+  };
 
   test('of a running node: how far, how fast, how long still', () => {
     const said = light(status('running', { started: 100, progress }), undefined, run('running'), 130);
@@ -76,19 +108,40 @@ describe('what a card says', () => {
     expect(said.detail).toBe('attempt 2 · 512/s · part 3');
   });
 
-  test('of one that can not tell how much there is', () => {
-    const open = { ...progress, total: null, rate: null, seconds_left: null, label: '' };
+  test('of one that does not know how much there is', () => {
+    const open = { ...progress, total: null, rate: null, seconds_left: null, share: null, label: '' };
     const said = light(status('running', { started: 100, progress: open }), undefined, run('running'), 165);
-    expect(said).toMatchObject({ word: '1,234 volumes', time: '1 min 5 s', detail: '', share: null });
+    expect(said).toMatchObject({ word: '1,234 volumes', time: '1 min 05 s', detail: '', share: null });
     expect(light(status('running'), undefined, run('running'), 0)).toMatchObject({ word: 'Running', time: '' });
   });
 
-  test('never more than all of it', () => {
-    const over = { ...progress, done: 3000 };
-    expect(light(status('running', { progress: over }), undefined, run('running'), 0).share).toBe(1);
-    expect(
-      light(status('running', { progress: { ...progress, total: 0 } }), undefined, run('running'), 0).share,
-    ).toBeNull();
+  test('of one with phases: which it is in, then how it goes in there', () => {
+    const inside = { ...progress, phase: 'Epoch 2 of 3', label: 'loss 0.31', share: 0.5, seconds_left: 190 };
+    const said = light(status('running', { started: 100, progress: inside }), undefined, run('running'), 130);
+    expect(said).toMatchObject({ word: 'Epoch 2 of 3', time: '3 min 10 s left', share: 0.5 });
+    expect(said.detail).toBe('loss 0.31 · 512/s · 1,234 / 2,000 volumes');
+    expect(said.full).toBe('Running · Epoch 2 of 3 · 1,234 / 2,000 volumes · 512/s · 3 min 10 s left · loss 0.31');
+  });
+
+  test('of one that has begun a phase and counts nothing in it: its name and how long it takes already', () => {
+    const begun = {
+      done: 0,
+      total: null,
+      unit: '',
+      label: '',
+      rate: null,
+      seconds_left: null,
+      phase: 'Starting TensorFlow',
+      share: null,
+      counts: false,
+    };
+    const said = light(
+      status('running', { started: 100, reason: 'why', progress: begun }),
+      undefined,
+      run('running'),
+      104,
+    );
+    expect(said).toMatchObject({ word: 'Starting TensorFlow', time: '4.0 s', detail: '', share: null });
   });
 
   test('of a finished one: how long it took and what it made', () => {
@@ -107,15 +160,15 @@ describe('what a card says', () => {
   });
 
   test('of one at rest: why it will run, or what it made last', () => {
-    expect(light(undefined, outlook(false), null, 0)).toMatchObject({ word: 'Will run', detail: 'never run' });
-    expect(light(undefined, outlook(true, { last: last('q') }), null, 0)).toMatchObject({
+    expect(light(undefined, forecast(false), null, 0)).toMatchObject({ word: 'Will run', detail: 'never run' });
+    expect(light(undefined, forecast(true, { last: last('q') }), null, 0)).toMatchObject({
       word: 'Up to date',
       detail: '5 volumes',
     });
   });
 
   test('of one that a problem holds back: the problem, but not over what a run says', () => {
-    expect(light(undefined, outlook(false), null, 0, 'Not wired.')).toMatchObject({
+    expect(light(undefined, forecast(false), null, 0, 'Not wired.')).toMatchObject({
       word: 'Not ready',
       detail: 'Not wired.',
       blocked: true,
@@ -140,20 +193,6 @@ describe('figures', () => {
   });
 
   test.each([
-    [-1, '0 s'],
-    [0.44, '0.4 s'],
-    [9.96, '10 s'],
-    [12.3, '12 s'],
-    [59.7, '1 min'],
-    [200, '3 min 20 s'],
-    [3600, '1 h'],
-    [3900, '1 h 5 min'],
-    [187200, '2 d 4 h'],
-  ])('duration %d', (seconds, text) => {
-    expect(duration(seconds)).toBe(text);
-  });
-
-  test.each([
     [512.4, '512/s'],
     [0.05, '3/min'],
     [0, ''],
@@ -164,9 +203,34 @@ describe('figures', () => {
 });
 
 test('where a node runs is explained when there is something to explain', () => {
-  const outlook = { fresh: false, reason: '', backend: 'embedded', backend_reason: '', last: null };
-  expect(whereItRuns(outlook)).toBe('on embedded');
-  expect(whereItRuns({ ...outlook, backend: 'spark', backend_reason: 'profile cluster' })).toBe(
+  const forecast = { fresh: false, reason: '', backend: 'embedded', backend_reason: '', advice: '', last: null };
+  expect(whereItRuns(forecast)).toBe('on embedded');
+  expect(whereItRuns({ ...forecast, backend: 'spark', backend_reason: 'profile cluster' })).toBe(
     'on spark (profile cluster)',
   );
+});
+
+describe('a card in a picture', () => {
+  test('shows what the run recorded, whatever a run would do today', () => {
+    expect(recorded(status('queued', { reason: 'waits for a' }), run('failed'), 0)).toMatchObject({
+      state: 'queued',
+      detail: 'waits for a',
+    });
+    expect(recorded(status('done', { made: '5 volumes', started: 1, ended: 3 }), run('done'), 0)).toMatchObject({
+      state: 'done',
+      time: '2.0 s',
+      detail: '5 volumes',
+    });
+    expect(recorded(undefined, run('done'), 0)).toMatchObject({ state: 'left-out', word: 'Left out' });
+  });
+
+  test('shows what differs between two documents', () => {
+    expect(compared({ change: 'changed', detail: 'epochs 3 → 5' })).toMatchObject({
+      state: 'changed',
+      word: 'Changed',
+      detail: 'epochs 3 → 5',
+      full: 'Changed · epochs 3 → 5',
+    });
+    expect(compared(undefined)).toMatchObject({ state: 'same', word: 'Same', detail: '' });
+  });
 });

@@ -1,9 +1,10 @@
 /** What a node's card says of its state: what the run shown does with it, else what a run would do. */
 
-import type { NodeStatus, Outlook, ProgressInfo, RunInfo } from '../protocol';
+import type { Change, NodeStatus, NodeForecast, ProgressInfo, RunInfo } from '../protocol';
 import { count, duration, rate } from './figures';
 
-export type LightState = 'idle' | 'fresh' | 'stale' | NodeStatus['state'];
+export type LightState =
+  'idle' | 'fresh' | 'stale' | 'off' | NodeStatus['state'] | 'left-out' | Change['change'] | 'same';
 
 export interface Light {
   readonly state: LightState;
@@ -21,8 +22,10 @@ export interface Light {
   readonly share: number | null;
 }
 
-const WORDS: Readonly<Record<LightState, string>> = {
+/** Each state in a word or two. */
+export const STATE_WORDS: Readonly<Record<LightState, string>> = {
   idle: 'Not checked yet',
+  off: 'Left out',
   fresh: 'Up to date',
   stale: 'Will run',
   queued: 'Queued',
@@ -33,47 +36,57 @@ const WORDS: Readonly<Record<LightState, string>> = {
   failed: 'Failed',
   cancelled: 'Cancelled',
   skipped: 'Skipped',
+  'left-out': 'Left out',
+  added: 'Added',
+  removed: 'Removed',
+  changed: 'Changed',
+  same: 'Same',
 };
 
 /** `on spark (profile cluster)`; the backend alone when there is nothing to explain. */
-export function whereItRuns({ backend, backend_reason }: Outlook): string {
+export function whereItRuns({ backend, backend_reason }: NodeForecast): string {
   return backend_reason ? `on ${backend} (${backend_reason})` : `on ${backend}`;
 }
 
 export function isActive(run: RunInfo | null): boolean {
-  return run !== null && (run.state === 'starting' || run.state === 'running');
+  return run !== null && (run.state === 'starting' || run.state === 'running' || run.state === 'stuck');
 }
 
 /** The state that a node's card shows. */
 export function lightState(
   status: NodeStatus | undefined,
-  outlook: Outlook | undefined,
+  forecast: NodeForecast | undefined,
   run: RunInfo | null,
 ): LightState {
-  const foreseen: LightState = outlook ? (outlook.fresh ? 'fresh' : 'stale') : 'idle';
-  if (!status || !run) return foreseen;
+  const expected: LightState = forecast ? (forecast.fresh ? 'fresh' : 'stale') : 'idle';
+  if (!status || !run) return expected;
   if (isActive(run)) return status.state;
   const made = status.state === 'done' || status.state === 'cached';
   if (!made) {
     // A run that was lost leaves states that nothing moves on any more.
     const over = status.state === 'failed' || status.state === 'cancelled' || status.state === 'skipped';
-    return over ? status.state : foreseen;
+    return over ? status.state : expected;
   }
-  // What was foreseen before the run ended does not know yet what the run made.
-  const knows = outlook !== undefined && (status.state === 'cached' || outlook.last?.run_id === run.run_id);
-  return knows && !outlook.fresh ? 'stale' : status.state;
+  // A forecast from before the run's end does not know yet what the run made.
+  const knows = forecast !== undefined && (status.state === 'cached' || forecast.last?.run_id === run.run_id);
+  return knows && !forecast.fresh ? 'stale' : status.state;
+}
+
+/** A node that takes no part in runs. */
+export function unlit(word: string, detail: string): Light {
+  return { state: 'off', word, time: '', detail, share: null, blocked: false, full: sentence([word, detail]) };
 }
 
 /** A node's state in words. `now` in seconds since the epoch; `blocker` is a problem that keeps it from running. */
 export function light(
   status: NodeStatus | undefined,
-  outlook: Outlook | undefined,
+  forecast: NodeForecast | undefined,
   run: RunInfo | null,
   now: number,
   blocker?: string,
 ): Light {
-  const state = lightState(status, outlook, run);
-  const word = WORDS[state];
+  const state = lightState(status, forecast, run);
+  const word = STATE_WORDS[state];
   if (state === 'running') return running(status, word, now);
   if (blocker !== undefined && (state === 'idle' || state === 'stale'))
     return {
@@ -85,49 +98,70 @@ export function light(
       blocked: true,
       full: sentence(['Not ready', blocker]),
     };
-  const detail = detailOf(state, status, outlook);
+  const detail = detailOf(state, status, forecast);
   const ended = state === 'done' || state === 'failed' || state === 'cancelled';
   const time = ended && status?.started && status.ended ? duration(status.ended - status.started) : '';
   const hint = state === 'failed' && status?.failure ? status.failure.hint : '';
   return { state, word, time, detail, share: null, blocked: false, full: sentence([word, time, detail, hint]) };
 }
 
+/** The state of a node in the run that a picture shows, whatever a run would do today. */
+export function recorded(status: NodeStatus | undefined, run: RunInfo | null, now: number): Light {
+  // An active run's states are shown as they are.
+  if (status && run) return light(status, undefined, { ...run, state: 'running' }, now);
+  return still('left-out', 'This run was not asked for it');
+}
+
+/** What became of a node from one document to another; nothing, where it is the same in both. */
+export function compared(change: Change | undefined): Light {
+  return change ? still(change.change, change.detail) : still('same', '');
+}
+
+function still(state: LightState, detail: string): Light {
+  const word = STATE_WORDS[state];
+  return { state, word, time: '', detail, share: null, blocked: false, full: sentence([word, detail]) };
+}
+
 function running(status: NodeStatus | undefined, word: string, now: number): Light {
   const progress = status?.progress ?? null;
-  const share = progress?.total ? Math.min(1, Math.max(0, progress.done / progress.total)) : null;
+  const share = progress?.share ?? null;
   const elapsed = status?.started ? duration(now - status.started) : '';
   const left = progress?.seconds_left ?? null;
   const time = left === null ? elapsed : `${duration(left)} left`;
   const amount = progress ? amountOf(progress) : '';
   const speed = progress?.rate ? rate(progress.rate) : '';
-  const label = progress?.label || (status?.reason ?? '');
+  const phase = progress?.phase ?? '';
+  const label = progress?.label || (phase ? '' : (status?.reason ?? ''));
   const again = status && status.attempt > 1 ? `attempt ${status.attempt}` : '';
   return {
     state: 'running',
-    word: amount || word,
+    word: phase || amount || word,
     time,
-    detail: sentence([again, speed, label]),
+    // The figure that matters first: a card's line is cut off behind.
+    detail: phase ? sentence([again, label, speed, amount]) : sentence([again, speed, label]),
     share,
     blocked: false,
-    full: sentence([word, again, amount, speed, time, label]),
+    full: sentence([word, again, phase, amount, speed, time, label]),
   };
 }
 
-/** `1,234 / 2,000 volumes` */
-export function amountOf({ done, total, unit }: ProgressInfo): string {
+/** `1,234 / 2,000 volumes`; nothing while nothing is counted. */
+export function amountOf({ done, total, unit, counts }: ProgressInfo): string {
+  if (!counts) return '';
   const of = total === null ? count(done) : `${count(done)} / ${count(total)}`;
   return unit ? `${of} ${unit}` : of;
 }
 
-function detailOf(state: LightState, status: NodeStatus | undefined, outlook: Outlook | undefined): string {
+function detailOf(state: LightState, status: NodeStatus | undefined, forecast: NodeForecast | undefined): string {
   switch (state) {
     case 'idle':
+    case 'off':
     case 'running':
       return '';
     case 'fresh':
-      return outlook?.last?.made ?? '';
+      return forecast?.last?.made ?? '';
     case 'stale':
-      return outlook?.reason ?? '';
+      return forecast?.reason ?? '';
     case 'done':
       // Why it had to run is of no interest any more.
       return status?.made ?? '';
@@ -140,6 +174,12 @@ function detailOf(state: LightState, status: NodeStatus | undefined, outlook: Ou
     case 'cancelled':
     case 'skipped':
       return status?.reason ?? '';
+    case 'left-out':
+    case 'added':
+    case 'removed':
+    case 'changed':
+    case 'same':
+      return '';
   }
 }
 

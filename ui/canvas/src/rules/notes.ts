@@ -1,4 +1,4 @@
-/** What stands under a field: what the browser sees at once, and what Python's checks add to it. */
+/** The notes under a field: what the browser sees at once, and what Python's checks add to it. */
 
 import type { FieldInfo, JsonValue, Problem } from '../protocol';
 import { objection } from './fields';
@@ -17,14 +17,14 @@ const SAID_AT_ONCE = new Set(['VF202', 'VF203']);
 /** The notes of a field with this value; `problems` may be those of the whole node. */
 export function notesOf(field: FieldInfo, value: JsonValue | undefined, problems: readonly Problem[]): Note[] {
   const atOnce = objection(field, value);
-  const told = problems
+  const found = problems
     .filter((p) => p.parameter === field.name && !(atOnce !== '' && SAID_AT_ONCE.has(p.code)))
-    // The hint is often the field's help, which stands there anyway.
+    // The hint is often the field's help, which is shown anyway.
     .map((p) => ({
       severity: p.severity,
       text: sentence(p.message),
       hint: p.hint === field.help ? '' : sentence(p.hint),
     }));
-  const all: Note[] = atOnce === '' ? told : [{ severity: 'error', text: atOnce, hint: '' }, ...told];
+  const all: Note[] = atOnce === '' ? found : [{ severity: 'error', text: atOnce, hint: '' }, ...found];
   return all.filter((note, index) => all.findIndex(({ text }) => text === note.text) === index);
 }

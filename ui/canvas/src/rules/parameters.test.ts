@@ -3,18 +3,24 @@ import { describe, expect, test } from 'vitest';
 import { EMPTY } from '../document/ops';
 import type { Doc, DocNode, FieldInfo, JsonValue, NodeTypeInfo } from '../protocol';
 import { declared } from './declared';
-import { fieldOf, reference, references, usesOf, wholeReference, withoutValue } from './parameters';
+import { choicesOf, limits } from './fields';
+import { reference, references, wholeReference } from '../document/references';
+import { fieldOf, usesOf, withoutValue } from './parameters';
 
 const node = (type: string, params: Record<string, JsonValue>, order = 0): DocNode => ({
   ...{ type, version: 1, title: '', params, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, ui: {}, order },
+  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order },
 });
 const type = (name: string, fields: FieldInfo[]): NodeTypeInfo => ({
   ...{ type: name, version: 1, category: '', summary: '', description: '', origin: '', backends: [] },
+  ...{ light: '#000000', dark: '#ffffff', icon: 'M3 12h18', keywords: [] },
   ...{ inputs: [], outputs: [], fields },
 });
 const TYPES = {
-  Train: type('Train', [declared({ low: 1, high: 100, unit: 'epochs' }), declared({ name: 'jit', type: 'bool' })]),
+  Train: type('Train', [
+    declared({ low: 1, high: 100, unit: 'epochs' }),
+    declared({ name: 'jit', type: 'bool', widget: 'switch' }),
+  ]),
   Tune: type('Tune', [declared({ name: 'rounds', low: 5 }), declared({ name: 'rate', type: 'float' })]),
 };
 const doc = (nodes: Record<string, DocNode>, value: JsonValue = 3): Doc => ({
@@ -52,13 +58,14 @@ test('parameters without a value', () => {
 describe('the field of a parameter', () => {
   test('is that of the node field that takes it', () => {
     const field = fieldOf(doc({ a: node('Train', { epochs: '${n}' }) }), TYPES, 'n');
-    expect(field).toMatchObject({ name: 'n', title: 'n', type: 'int', low: 1, high: 100, unit: 'epochs' });
+    expect(field).toMatchObject({ name: 'n', title: 'n', type: 'int', unit: 'epochs' });
+    expect(limits(field)).toBe('1 to 100 epochs');
     expect(field).toMatchObject({ required: false, optional: true, default: null, help: 'passes over the volumes.' });
   });
 
   test('has the tightest limits of all that take it', () => {
     const both = doc({ a: node('Train', { epochs: '${n}' }), b: node('Tune', { rounds: '${n}' }) });
-    expect(fieldOf(both, TYPES, 'n')).toMatchObject({ low: 5, high: 100 });
+    expect(limits(fieldOf(both, TYPES, 'n'))).toBe('5 to 100 epochs');
   });
 
   test('takes anything when they disagree, take it in part, or are not known', () => {
@@ -69,6 +76,7 @@ describe('the field of a parameter', () => {
   });
 
   test('of a switch has two choices: without a value it is neither', () => {
-    expect(fieldOf(doc({ a: node('Train', { jit: '${n}' }) }), TYPES, 'n').choices).toEqual([true, false]);
+    const field = fieldOf(doc({ a: node('Train', { jit: '${n}' }) }), TYPES, 'n');
+    expect([field.widget, choicesOf(field)]).toEqual(['choice', [true, false]]);
   });
 });

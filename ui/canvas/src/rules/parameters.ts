@@ -2,8 +2,9 @@
 
 import { orderedNodes } from '../document/ops';
 import { own } from '../document/own';
-import type { Doc, FieldInfo, JsonValue } from '../protocol';
-import { ANY, shown } from './fields';
+import { references, wholeReference } from '../document/references';
+import { FREE_FIELD, type Doc, type FieldInfo, type RuleInfo } from '../protocol';
+import { choicesOf } from './fields';
 import type { Types } from './wiring';
 
 export interface Use {
@@ -11,23 +12,6 @@ export interface Use {
   readonly field: string;
   /** Whether the field's value is `${name}` and nothing else, and so takes the value with its type. */
   readonly whole: boolean;
-}
-
-/** Names of the pipeline parameters in a value, in order of appearance. `$${` is a plain `${`. */
-export function references(value: JsonValue | undefined): string[] {
-  if (Array.isArray(value)) return [...new Set(value.flatMap(references))];
-  if (typeof value !== 'string') return [];
-  const found = [...value.matchAll(/\$(\$)?\{([^}]*)\}/g)].filter((match) => match[1] === undefined);
-  return [...new Set(found.map((match) => match[2] ?? ''))];
-}
-
-/** The name when the value is one reference and nothing else. */
-export function wholeReference(value: JsonValue | undefined): string | null {
-  return typeof value === 'string' ? (/^\$\{([^}]*)\}$/.exec(value)?.[1] ?? null) : null;
-}
-
-export function reference(name: string): string {
-  return `\${${name}}`;
 }
 
 /** Where the nodes take the parameter `name`. */
@@ -58,50 +42,42 @@ export function fieldOf(doc: Doc, types: Types, name: string): FieldInfo {
       const type = own(types, own(doc.nodes, use.node)?.type ?? '');
       return type?.fields.filter((f) => f.name === use.field) ?? [];
     });
-  const [first, ...others] = fields;
+  const [first] = fields;
   const help = own(doc.parameters, name)?.help ?? '';
-  const same =
-    first &&
-    others.every((f) => f.type === first.type && f.choices.map(shown).join() === first.choices.map(shown).join());
-  if (!same) return { ...FREE, name, title: name, help };
-  const low = tightest(
-    fields.map((f) => f.low),
-    Math.max,
-  );
-  const high = tightest(
-    fields.map((f) => f.high),
-    Math.min,
-  );
+  const [sort, ...sorts] = fields.map((f) => JSON.stringify([f.type, f.many, choicesOf(f)]));
+  if (!first || sorts.some((other) => other !== sort)) return { ...FREE_FIELD, name, title: name, help };
   return {
     ...first,
-    ...{ name, title: name, help: help || first.help, low, high },
+    ...{ name, title: name, help: help || first.help, rules: tightest(fields.map((f) => f.rules)) },
     ...{ required: false, default: null, optional: true, advanced: false },
     // A switch shows no third state: a parameter without a value is neither on nor off.
-    choices: first.type === 'bool' ? [true, false] : first.choices,
+    widget: first.type === 'bool' && !first.many ? 'choice' : first.widget,
   };
 }
 
-function tightest(ends: readonly (number | null)[], pick: (...ends: number[]) => number): number | null {
-  const known = ends.filter((n) => n !== null);
-  return known.length > 0 ? pick(...known) : null;
+/** The rules of all the fields; of several limits the narrowest. */
+function tightest(lists: readonly (readonly RuleInfo[])[]): RuleInfo[] {
+  const out: RuleInfo[] = [];
+  for (const rule of lists.flat()) {
+    // The parameter itself may have no value.
+    if (rule.check === 'filled') continue;
+    const same = out.findIndex((other) => other.check === rule.check && (isLimit(rule) || equal(other, rule)));
+    const before = out[same];
+    if (!before) out.push(rule);
+    else if (isLimit(rule) && isNarrower(rule, before)) out[same] = rule;
+  }
+  return out;
 }
 
-/** A parameter that no node takes whole. */
-const FREE: FieldInfo = {
-  name: '',
-  title: '',
-  type: ANY,
-  help: '',
-  required: false,
-  default: null,
-  low: null,
-  high: null,
-  choices: [],
-  unit: '',
-  path: null,
-  secret: false,
-  policy: false,
-  extendable: false,
-  advanced: false,
-  optional: true,
-};
+function isLimit({ check }: RuleInfo): boolean {
+  return check === 'at_least' || check === 'at_most';
+}
+
+function isNarrower(rule: RuleInfo, than: RuleInfo): boolean {
+  const more = Number(rule.value) - Number(than.value);
+  return rule.check === 'at_least' ? more > 0 : more < 0;
+}
+
+function equal(a: RuleInfo, b: RuleInfo): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

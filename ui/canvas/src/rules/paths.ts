@@ -1,5 +1,9 @@
 /** Paths of the machine that runs Voxelflow, taken apart for the file browser. */
 
+import { own } from '../document/own';
+import { wholeReference } from '../document/references';
+import type { Doc } from '../protocol';
+
 export interface Crumb {
   readonly name: string;
   readonly path: string;
@@ -28,6 +32,14 @@ function inside(path: string, root: string): boolean {
 
 function separatorOf(path: string): string {
   return path.includes('\\') && !path.includes('/') ? '\\' : '/';
+}
+
+/** The path that a node's parameter holds, or takes from a parameter of the pipeline; "" when there is none. */
+export function pathAt(doc: Doc, node: string | null, parameter: string | null): string {
+  const value = own(own(doc.nodes, node ?? '')?.params ?? {}, parameter ?? '');
+  const name = wholeReference(value);
+  const found = name === null ? value : own(doc.parameters, name)?.value;
+  return typeof found === 'string' ? found : '';
 }
 
 /** The folder that a path lies in; null for a bare name. */

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Problem } from '../protocol';
-import { pinnedTo } from './pinned';
-import { ofField, ofNode, ofPort, sorted, worst } from './problems';
+import { pinnedTo, ofField, ofNode, ofPort, sorted, worst } from './problems';
 
 function problem(severity: Problem['severity'], node: string | null, rest: Partial<Problem> = {}): Problem {
   return { code: 'c', severity, message: severity, hint: '', node, port: null, parameter: null, ...rest };

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 
 import type { NodeStatus, RunInfo } from '../protocol';
-import { canResume, elapsed, runAddress, tally } from './runs';
+import { canResume, elapsed, figureText, runAddress, tally } from './runs';
 
 const RUN: RunInfo = {
   ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-  ...{ created: 100, started: null, ended: null, cancelling: false },
+  ...{ created: 100, started: null, ended: null, cancelling: false, changes: '', given: '', figures: [], against: '' },
 };
 const status = (state: NodeStatus['state']): NodeStatus => ({
   ...{
@@ -17,8 +17,19 @@ const status = (state: NodeStatus['state']): NodeStatus => ({
     progress: null,
     made: '',
     outputs: [],
+    curve: [],
     failure: null,
   },
+});
+
+test.each([
+  [0.90234567, '0.9023'],
+  [33_368_897, '33,368,897'],
+  [12345.678, '12,346'],
+  [0.000012346, '0.00001235'],
+  [2, '2'],
+])('the figure %d is %s', (value, text) => {
+  expect(figureText(value)).toBe(text);
 });
 
 test('tasks that have come to an end, of all', () => {
@@ -37,7 +48,7 @@ test('time taken: from its start, till now or its end, and never less than none'
 });
 
 test('what did not come to a good end can be resumed', () => {
-  const states = ['starting', 'running', 'done', 'failed', 'cancelled', 'lost'] as const;
+  const states = ['starting', 'running', 'stuck', 'done', 'failed', 'cancelled', 'lost'] as const;
   expect(states.filter((state) => canResume({ ...RUN, state }))).toEqual(['failed', 'cancelled', 'lost']);
 });
 

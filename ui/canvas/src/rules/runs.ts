@@ -28,6 +28,7 @@ export function elapsed(run: RunInfo, now: number): number {
 export const RUN_WORDS: Readonly<Record<RunInfo['state'], string>> = {
   starting: 'Starting',
   running: 'Running',
+  stuck: 'Stuck',
   done: 'Done',
   failed: 'Failed',
   cancelled: 'Cancelled',
@@ -38,8 +39,9 @@ export const RUN_WORDS: Readonly<Record<RunInfo['state'], string>> = {
 export const RUN_MEANINGS: Readonly<Record<RunInfo['state'], string>> = {
   starting: 'The run’s process is starting.',
   running: 'The run is at work; it goes on when this page is closed.',
-  done: 'All tasks have come to a good end.',
-  failed: 'A task failed. What was finished is kept: resume the run when the cause is mended.',
+  stuck: 'The run’s process does nothing any more. Cancel the run, then resume it: what was finished is kept.',
+  done: 'All nodes have come to a good end.',
+  failed: 'A node failed. What was finished is kept: resume the run when the cause is fixed.',
   cancelled: 'The run was cancelled. What was finished is kept: resume it to go on.',
   lost: 'The run’s process is gone, perhaps with the computer’s restart. Resume it: what was finished is kept.',
 };
@@ -52,4 +54,12 @@ export function canResume(run: RunInfo): boolean {
 /** The address of a run's page, relative to the page of the editor. */
 export function runAddress(runId: string): string {
   return `run?run=${encodeURIComponent(runId)}`;
+}
+
+/** A figure of a model: `0.9023`, `33,368,897`. */
+export function figureText(value: number): string {
+  if (Number.isInteger(value)) return value.toLocaleString('en-US');
+  return Math.abs(value) >= 1000
+    ? value.toLocaleString('en-US', { maximumFractionDigits: 0 })
+    : String(Number(value.toPrecision(4)));
 }

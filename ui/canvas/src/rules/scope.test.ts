@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 
 import { doc as anyDoc } from '../document/arbitraries';
 import { EMPTY } from '../document/ops';
-import type { Doc, DocNode, Outlook, Problem } from '../protocol';
+import type { Doc, DocNode, NodeForecast, Problem } from '../protocol';
 import { blocking, EVERYTHING, forecast, wanted } from './scope';
 
 const node = (order: number): DocNode => ({
   ...{ type: 'Pass', version: 1, title: '', params: {}, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, ui: {}, order },
+  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order },
 });
 
 /** a -> b -> c, and x -> c, and y alone. */
@@ -29,7 +29,7 @@ const sorted = (set: Set<string>) => [...set].sort().join('');
 test.each([
   ['everything', null, null, 'abcxy'],
   ['to a node: what it needs', null, 'b', 'ab'],
-  ['from a node: what lies behind it, and what that needs', 'b', null, 'abcx'],
+  ['from a node: everything downstream, and what that needs', 'b', null, 'abcx'],
   ['from one to another', 'a', 'b', 'ab'],
   ['from a node that does not lead there: nothing', 'x', 'b', ''],
 ])('%s', (_, start, end, nodes) => {
@@ -53,34 +53,36 @@ test('a part holds all that its nodes need, and the node it was asked for', () =
 });
 
 describe('the forecast', () => {
-  const fresh = (reason = ''): Outlook => ({
+  const fresh = (reason = ''): NodeForecast => ({
     fresh: true,
     reason,
     backend: 'embedded',
     backend_reason: '',
+    advice: '',
     last: null,
   });
-  const stale = (reason: string): Outlook => ({
+  const stale = (reason: string): NodeForecast => ({
     fresh: false,
     reason,
     backend: 'embedded',
     backend_reason: '',
+    advice: '',
     last: null,
   });
-  const outlook = { a: fresh(), b: fresh(), c: stale('epochs changed'), x: fresh() };
-  const told = (part: Parameters<typeof forecast>[2]) =>
-    forecast(DOC, outlook, part).map(({ node: id, work, reason }) => `${id}${work ? '!' : ''} ${reason}`.trim());
+  const forecasts = { a: fresh(), b: fresh(), c: stale('epochs changed'), x: fresh() };
+  const steps = (part: Parameters<typeof forecast>[2]) =>
+    forecast(DOC, forecasts, part).map(({ node: id, work, reason }) => `${id}${work ? '!' : ''} ${reason}`.trim());
 
   test('says which nodes would do work, and why', () => {
-    expect(told(EVERYTHING)).toEqual(['a', 'b', 'c! epochs changed', 'x', 'y!']);
+    expect(steps(EVERYTHING)).toEqual(['a', 'b', 'c! epochs changed', 'x', 'y!']);
   });
 
-  test('from a node all behind it works', () => {
-    expect(told({ ...EVERYTHING, start: 'b' })).toEqual(['a', 'b! asked for', 'c! asked for', 'x']);
+  test('from a node everything downstream works', () => {
+    expect(steps({ ...EVERYTHING, start: 'b' })).toEqual(['a', 'b! asked for', 'c! asked for', 'x']);
   });
 
   test('fresh, all of them do', () => {
-    expect(told({ ...EVERYTHING, end: 'b', fresh: true })).toEqual(['a! asked for', 'b! asked for']);
+    expect(steps({ ...EVERYTHING, end: 'b', fresh: true })).toEqual(['a! asked for', 'b! asked for']);
   });
 });
 

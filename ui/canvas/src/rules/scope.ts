@@ -1,12 +1,12 @@
-/** Which nodes a run covers, and what it would do with each: what the run dialog tells before anything starts. */
+/** Which nodes a run covers, and what it would do with each: what the run dialog shows before anything starts. */
 
 import { orderedNodes } from '../document/ops';
 import { own } from '../document/own';
 import { downstream, upstream } from '../document/reach';
-import type { Doc, Outlook, Problem } from '../protocol';
+import type { Doc, NodeForecast, Problem } from '../protocol';
 
 export interface Part {
-  /** Run this node and all behind it again, whatever is kept. */
+  /** Rerun this node and everything downstream, whatever is kept. */
   readonly start: string | null;
   /** Run only what this node needs, and the node. */
   readonly end: string | null;
@@ -27,20 +27,25 @@ export function wanted(doc: Doc, part: Part): Set<string> {
   return new Set(behind.flatMap((id) => [...upstream(doc, id)]).filter((id) => all.has(id)));
 }
 
-export interface Forecast {
+export interface Step {
   readonly node: string;
   readonly work: boolean;
   readonly reason: string;
 }
 
-/** What a run of `part` does with each of its nodes, in the order of the file. */
-export function forecast(doc: Doc, outlook: Readonly<Record<string, Outlook>>, part: Part): Forecast[] {
+/** What a run of `part` does with each of its nodes, in the order of the file; those `out` take no part. */
+export function forecast(
+  doc: Doc,
+  forecasts: Readonly<Record<string, NodeForecast>>,
+  part: Part,
+  out: ReadonlySet<string> = new Set(),
+): Step[] {
   const chosen = wanted(doc, part);
   const again = part.start === null ? new Set<string>() : downstream(doc, part.start);
   return orderedNodes(doc)
-    .filter(([id]) => chosen.has(id))
+    .filter(([id]) => chosen.has(id) && !out.has(id))
     .map(([node]) => {
-      const known = own(outlook, node);
+      const known = own(forecasts, node);
       if (part.fresh || again.has(node)) return { node, work: true, reason: 'asked for' };
       if (!known) return { node, work: true, reason: '' };
       return { node, work: !known.fresh, reason: known.reason };

@@ -3,29 +3,37 @@ import { describe, expect, test } from 'vitest';
 
 import { nodeType } from '../document/arbitraries';
 import type { NodeTypeInfo } from '../protocol';
+import { declared } from './declared';
 import { byCategory, findTypes, score } from './search';
 
-function named(type: string, category: string, summary = ''): NodeTypeInfo {
-  return { ...nodeType(type, [], []), category, summary };
+function named(type: string, category: string, summary = '', more: Partial<NodeTypeInfo> = {}): NodeTypeInfo {
+  return { ...nodeType(type, [], []), category, summary, ...more };
 }
 
 const TYPES = [
-  named('TrainResNet3D', 'Training', 'Train a 3-D ResNet to tell the classes of volumes apart.'),
-  named('ParquetToDelta', 'Storage', 'Make a Delta table of Parquet files.'),
-  named('NumpyToParquet', 'Storage', 'Pack many small files into few large Parquet files.'),
-  named('OptimizeDelta', 'Storage', 'Compact a Delta table.'),
   named('VolumeFolder', 'Sources', 'Take the volumes of a folder.'),
+  named('NumpyToParquet', 'Conversion', 'Pack many small files into few large Parquet files.'),
+  named('ParquetToDelta', 'Tables', 'Make a Delta table of Parquet files.'),
+  named('OptimizeDelta', 'Tables', 'Compact a Delta table.'),
+  named('TrainResNet3D', 'Training', 'Train a 3-D ResNet to tell the classes of volumes apart.', {
+    description: 'The model normalises its input itself. It is saved as a\nplain Keras file.',
+    keywords: ['augmentation', 'fine tuning'],
+    fields: [
+      declared({ name: 'quarter_turns', title: 'Quarter turns', help: 'rotate volumes at random' }),
+      declared({ name: 'seed', title: 'Seed', help: 'of weights and order' }),
+    ],
+  }),
   named('Blur', 'My nodes'),
 ];
 
-const found = (query: string) => findTypes(TYPES, query).map(({ type }) => type);
+const found = (query: string) => findTypes(TYPES, query).map(({ type }) => type.type);
 
 describe('findTypes', () => {
   test.each([
     ['parquet', ['ParquetToDelta', 'NumpyToParquet']],
     ['NumpyToParquet', ['NumpyToParquet']],
     ['ntp', ['NumpyToParquet']],
-    ['storage', ['NumpyToParquet', 'OptimizeDelta', 'ParquetToDelta']],
+    ['tables', ['ParquetToDelta', 'OptimizeDelta']],
     ['compact', ['OptimizeDelta']],
     ['to delta', ['ParquetToDelta']],
     ['zzz', []],
@@ -34,8 +42,27 @@ describe('findTypes', () => {
     if (first.length === 0) expect(found(query)).toEqual([]);
   });
 
-  test('gives all by name for nothing', () => {
-    expect(found('  ')).toEqual([...TYPES.map(({ type }) => type)].sort());
+  test.each([
+    ['resnet', ''],
+    ['augment', 'For: augmentation'],
+    ['tuning fine', 'For: fine tuning'],
+    ['quarter', 'Parameter: Quarter turns'],
+    ['rotate', 'Parameter: Quarter turns'],
+    ['seed', 'Parameter: Seed'],
+    ['normalize', 'The model normalises its input itself.'],
+    ['keras', '… a plain Keras file.'],
+    ['apart', '… volumes apart.'],
+  ])('%s is found, and said by what', (query, why) => {
+    const [first] = findTypes(TYPES, query);
+    expect([first?.type.type, first?.why]).toEqual(['TrainResNet3D', why]);
+  });
+
+  test('two letters are not looked for in help and descriptions', () => {
+    expect(found('ke')).not.toContain('TrainResNet3D');
+  });
+
+  test('gives all as they come for nothing', () => {
+    expect(found('  ')).toEqual(TYPES.map(({ type }) => type));
   });
 
   test('finds every type by its own name first, in any case', () => {
@@ -68,10 +95,11 @@ test('a better match scores more', () => {
   expect(new Set(steps).size).toBe(steps.length);
 });
 
-test('categories come in the order they are worked through, others after them', () => {
-  expect(byCategory(TYPES).map(([category, types]) => [category, types.length])).toEqual([
+test('categories come in the order of a pipeline, as Python sends the types', () => {
+  expect(byCategory(findTypes(TYPES, '')).map(([category, types]) => [category, types.length])).toEqual([
     ['Sources', 1],
-    ['Storage', 3],
+    ['Conversion', 1],
+    ['Tables', 2],
     ['Training', 1],
     ['My nodes', 1],
   ]);

@@ -79,7 +79,7 @@ describe('fits', () => {
     expect(landing(some, {}, end('pack.table'), 'output', 'join')).toEqual({ why: 'The node type Join is not known.' });
   });
 
-  test('knows the kinds at a port, and what stands alone', () => {
+  test('knows the kinds at a port, and what has no kinds', () => {
     expect(kindsAt(some, TYPES, end('join.left'), 'input')).toEqual(['Files', 'Table']);
     expect(kindsAt(some, TYPES, end('gone.left'), 'input')).toEqual([]);
     expect(isLoose(some, 'train')).toBe(true);
@@ -156,7 +156,7 @@ describe('ports', () => {
     expect(spoken('output', output!, 'Pack')).toBe('output table of Pack, Table, connected');
   });
 
-  test('tell the kind of what flows', () => {
+  test('show the kind of what flows', () => {
     expect(kindFrom(some, TYPES, 'pack.table')).toBe('Table');
     expect(kindFrom(some, TYPES, 'gone.table')).toBe('');
     expect(typeOf(some, TYPES, 'constructor')).toBeUndefined();

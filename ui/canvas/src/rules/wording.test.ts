@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { ago, clock, plural, sentence, size, timeOfDay } from './wording';
+import { ago, plural, sentence, size, timeOfDay } from './wording';
 
 test('counts of things', () => {
   expect([plural(1, 'volumes'), plural(2000, 'volumes'), plural(3, 'MB'), plural(1, 'MB'), plural(7, '')]).toEqual([
@@ -24,10 +24,6 @@ test('sizes as on the command line', () => {
     '1.2 GB',
     '5,000 TB',
   ]);
-});
-
-test('a clock that ticks', () => {
-  expect([-3, 0, 7.9, 65, 3600, 3723].map(clock)).toEqual(['0:00', '0:00', '0:07', '1:05', '1:00:00', '1:02:03']);
 });
 
 test('how long ago', () => {

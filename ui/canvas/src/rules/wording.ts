@@ -26,14 +26,6 @@ export function size(bytes: number): string {
   return `${whole ? count(Math.round(amount)) : amount.toFixed(1)} ${unit}`;
 }
 
-/** A time that ticks: `0:07`, `12:05`, `1:02:03`. */
-export function clock(seconds: number): string {
-  const whole = Math.floor(Math.max(0, seconds));
-  const hours = Math.floor(whole / 3600);
-  const minutes = Math.floor((whole % 3600) / 60);
-  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
-}
-
 /** How long ago a moment (seconds since the epoch) was: `just now`, `5 min ago`, `3 days ago`, else its date. */
 export function ago(moment: number, now: number): string {
   const s = Math.max(0, now - moment);

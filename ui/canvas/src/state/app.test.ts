@@ -8,10 +8,10 @@ import type { Command, Notice } from '../link/channel';
 import { Clock, Counterpart, Handled } from '../link/counterpart';
 import type { Doc, DocNode, MakeEdit, Outbox } from '../protocol';
 import { App } from './app';
-import { NO_SHELF, type Shelf } from './shelf';
+import { NO_SHELF, type Shelf } from './browser_storage';
 
-/** A document that several tabs edit, as ui/build/room.py: edits count once, in the order in which they come. */
-class Room {
+/** A document that several tabs edit, as ui/build/shared_document.py: edits count once, in the order in which they come. */
+class SharedDocument {
   rev = 1;
   edits: string[] = [];
   links: Counterpart[] = [];
@@ -38,26 +38,25 @@ class Room {
   }
 }
 
-/** A browser page and its link to the room. */
+/** A browser page and its link to the document. */
 class Tab {
   readonly clock = new Clock();
   readonly app: App;
   readonly commands: Command[] = [];
   private link: Counterpart;
-  private sent: Outbox | null = null;
+  /** What went out through the present connection. */
+  private sent: Outbox[] = [];
+  private connected = false;
   private sessions = 0;
 
   constructor(
     readonly client: string,
-    private readonly room: Room,
+    private readonly shared: SharedDocument,
     private readonly handled: Handled,
     shelf: Shelf = NO_SHELF,
   ) {
-    this.app = new App(client, this.clock, this.clock.now, shelf);
+    this.app = new App(client, this.clock, shelf);
     this.link = this.linked();
-    this.app.attach((outbox) => {
-      this.sent = structuredClone(outbox);
-    });
   }
 
   private linked(): Counterpart {
@@ -65,10 +64,10 @@ class Tab {
     const link = new Counterpart(`${this.client} ${this.sessions}`, this.handled, (command) => {
       this.commands.push(command);
       if (command.type === 'hello') {
-        this.room.links.push(link);
-        this.room.show(link);
+        this.shared.links.push(link);
+        this.shared.show(link);
       }
-      if (command.type === 'edit') this.room.edit(link, command);
+      if (command.type === 'edit') this.shared.edit(link, command);
     });
     return link;
   }
@@ -77,22 +76,33 @@ class Tab {
     this.link.post(notice);
   }
 
+  /** The connection is lost, with what was on its way. */
+  cut(): void {
+    this.sent = [];
+    this.connected = false;
+    this.app.attach(null);
+  }
+
   /** The server is there anew: another session, and nothing of what was posted. */
   restart(): void {
-    this.room.links = this.room.links.filter((other) => other !== this.link);
+    this.cut();
+    this.shared.links = this.shared.links.filter((other) => other !== this.link);
     this.link = this.linked();
   }
 
   out(): void {
     this.clock.pass(500);
-    if (this.sent) this.link.receive(this.sent);
+    for (const outbox of this.sent) this.link.receive(outbox);
   }
 
   in(): void {
     this.app.receive(structuredClone(this.link.inbox()));
+    if (this.connected) return;
+    this.connected = true;
+    this.app.attach((outbox) => this.sent.push(structuredClone(outbox)));
   }
 
-  /** Until both ends have told each other all. */
+  /** Until both ends have sent each other everything. */
   settle(): void {
     for (let round = 0; round < 6; round += 1) {
       this.in();
@@ -111,19 +121,20 @@ function node(type: string, params: DocNode['params'] = {}): DocNode {
     position: { x: 0, y: 0 },
     retries: 0,
     timeout_s: null,
+    mode: 'run' as const,
     ui: {},
     order: 0,
   };
 }
 
-let room: Room;
+let shared: SharedDocument;
 let handled: Handled;
 let tab: Tab;
 
 beforeEach(() => {
-  room = new Room({ ...EMPTY, nodes: { a: node('Source'), b: node('Pass') } });
+  shared = new SharedDocument({ ...EMPTY, nodes: { a: node('Source'), b: node('Pass') } });
   handled = new Handled();
-  tab = new Tab('me', room, handled);
+  tab = new Tab('me', shared, handled);
   tab.settle();
 });
 
@@ -131,14 +142,14 @@ describe('editing', () => {
   test('an edit shows at once, is sent once, and is one step of undo', () => {
     tab.app.edit('Rename', setTitle(tab.app.state.doc, 'a', 'Alpha'));
     expect(tab.app.state.doc.nodes.a?.title).toBe('Alpha');
-    expect(room.doc.nodes.a?.title).toBe('');
+    expect(shared.doc.nodes.a?.title).toBe('');
     expect(tab.app.state.pending).toHaveLength(1);
     tab.settle();
-    expect(room.doc.nodes.a?.title).toBe('Alpha');
+    expect(shared.doc.nodes.a?.title).toBe('Alpha');
     expect(tab.app.state.pending).toEqual([]);
     expect(tab.app.undo()).toBe('Rename');
     tab.settle();
-    expect(room.doc.nodes.a?.title).toBe('');
+    expect(shared.doc.nodes.a?.title).toBe('');
   });
 
   test('letters typed into one field are one step, until the field is left', () => {
@@ -164,25 +175,25 @@ describe('editing', () => {
         kept = JSON.stringify(edits);
       },
     };
-    const before = new Tab('first page', room, handled, shelf);
+    const before = new Tab('first page', shared, handled, shelf);
     before.settle();
     before.app.edit('Rename', setTitle(before.app.state.doc, 'a', 'Alpha'));
-    expect(room.doc.nodes.a?.title).toBe('');
-    const after = new Tab('the page anew', room, handled, shelf);
+    expect(shared.doc.nodes.a?.title).toBe('');
+    const after = new Tab('the page anew', shared, handled, shelf);
     after.settle();
     expect(after.app.state.doc.nodes.a?.title).toBe('Alpha');
     expect(kept).toBe('[]');
     before.out(); // it had left the old page after all
     after.settle();
-    expect(room.rev).toBe(2);
-    expect(after.app.state.doc).toEqual(room.doc);
+    expect(shared.rev).toBe(2);
+    expect(after.app.state.doc).toEqual(shared.doc);
   });
 
   test.each([
     ['before', 0],
     ['after', 1],
   ])('undo of a delete keeps what another tab changed %s it came through', (_, first) => {
-    const other = new Tab('them', room, handled);
+    const other = new Tab('them', shared, handled);
     other.settle();
     tab.app.edit('Delete', removeItems(tab.app.state.doc, ['a'], []));
     other.app.select({ nodes: ['a'], edges: [] });
@@ -195,12 +206,12 @@ describe('editing', () => {
     tab.app.undo();
     tab.settle();
     other.settle();
-    expect(room.doc.nodes.a?.title).toBe('Theirs');
+    expect(shared.doc.nodes.a?.title).toBe('Theirs');
     expect(other.app.state.doc).toEqual(tab.app.state.doc);
   });
 
   test('what Python refuses is taken back', () => {
-    room.refuses = () => true;
+    shared.refuses = () => true;
     tab.app.edit('Rename', setTitle(tab.app.state.doc, 'a', 'Alpha'));
     tab.settle();
     expect(tab.app.state.doc.nodes.a?.title).toBe('');
@@ -219,7 +230,7 @@ describe('editing', () => {
 
   test('without a document nothing can be edited', () => {
     const app = new App('new');
-    app.edit('Rename', setTitle(room.doc, 'a', 'Alpha'));
+    app.edit('Rename', setTitle(shared.doc, 'a', 'Alpha'));
     expect(app.state.history.done).toEqual([]);
   });
 
@@ -245,10 +256,10 @@ describe('the log that is streamed', () => {
     expect(watched()).toEqual(['a', null, 'b']);
   });
 
-  test('ends when the node goes, by whoever', () => {
+  test('ends when the node goes, in whichever tab', () => {
     tab.app.select({ nodes: ['a'], edges: [] });
     tab.settle();
-    room.edit(new Counterpart('x', handled, () => undefined), {
+    shared.edit(new Counterpart('x', handled, () => undefined), {
       type: 'edit',
       document: 'd',
       edit: 'theirs',
@@ -285,17 +296,33 @@ describe('looking and asking', () => {
     tab.settle();
     const asked = tab.commands.filter(({ type }) => type === 'browse');
     expect(asked).toEqual([{ type: 'browse', request: 1, path: '/data' }]);
-    const listing = { path: '/data', parent: null, entries: [], truncated: false, problem: '' };
+    const listing = {
+      path: '/data',
+      parent: null,
+      entries: [],
+      truncated: false,
+      allowed: true,
+      elsewhere: [],
+      problem: '',
+    };
     tab.post({ type: 'listing', request: 1, ...listing });
     tab.settle();
     expect(await answer).toMatchObject(listing);
   });
 
+  test('what is imported is named until it is there, or why it is not', () => {
+    tab.app.say({ type: 'import', name: 'large.json', text: '{}' });
+    expect(tab.app.state.opening).toBe('Importing large.json…');
+    tab.post({ type: 'message', level: 'error', text: 'no', hint: '', node: null, parameter: null });
+    tab.settle();
+    expect(tab.app.state.opening).toBeNull();
+  });
+
   test('text for a download is handed on, and what that says is kept', () => {
     tab.app.onExported(({ name }) => {
-      tab.app.tell('success', name);
+      tab.app.notify('success', name);
     });
-    tab.post({ type: 'exported', name: 'd.json', text: '{}' });
+    tab.post({ type: 'exported', name: 'd.json', text: '{}', packed: false });
     tab.settle();
     expect(tab.app.state.toasts.map(({ text }) => text)).toEqual(['d.json']);
   });
@@ -309,14 +336,14 @@ describe('looking and asking', () => {
   });
 
   test('a toast that is dismissed takes no later one with it', () => {
-    tab.app.tell('info', 'one');
+    tab.app.notify('info', 'one');
     tab.app.dismiss(1);
-    tab.app.tell('info', 'two');
+    tab.app.notify('info', 'two');
     tab.app.dismiss(1);
     expect(tab.app.state.toasts.map(({ text }) => text)).toEqual(['two']);
   });
 
-  test('nothing getting through is told, and the end of it', () => {
+  test('nothing getting through is reported, and the end of it', () => {
     tab.app.say({ type: 'recheck', document: 'd' });
     tab.clock.pass(5000);
     expect(tab.app.state.stalled).toBe(true);
@@ -339,7 +366,7 @@ describe('looking and asking', () => {
 
 type Event =
   | { is: 'edit'; who: number; deed: Deed; typing: boolean }
-  | { is: 'undo' | 'redo' | 'out' | 'in' | 'restart'; who: number };
+  | { is: 'undo' | 'redo' | 'out' | 'in' | 'cut' | 'restart'; who: number };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
   {
@@ -352,7 +379,10 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.record({ is: fc.constantFrom('undo' as const, 'redo' as const, 'restart' as const), who: fc.nat(1) }),
+    arbitrary: fc.record({
+      is: fc.constantFrom('undo' as const, 'redo' as const, 'cut' as const, 'restart' as const),
+      who: fc.nat(1),
+    }),
   },
 );
 
@@ -360,8 +390,8 @@ function play(
   events: readonly Event[],
   refused: readonly boolean[],
   look: (app: App) => void = () => undefined,
-): { shared: Room; tabs: Tab[] } {
-  const shared = new Room(EMPTY);
+): { shared: SharedDocument; tabs: Tab[] } {
+  const shared = new SharedDocument(EMPTY);
   let count = 0;
   shared.refuses = () => refused[count++ % refused.length] ?? false;
   const memory = new Handled();

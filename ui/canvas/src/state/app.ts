@@ -7,17 +7,15 @@ import { markOf } from '../document/ids';
 import { apply } from '../document/ops';
 import { Channel, type Command } from '../link/channel';
 import { BROWSER_TIMER, Pacing, type Timer } from '../link/pacing';
-import type { Exported, Inbox, Listing, MakeEdit, Op, Outbox } from '../protocol';
-import { NO_SHELF, type Shelf } from './shelf';
+import type { Exported, Inbox, Listing, MakeEdit, Op, Outbox, VersionRead, Versions } from '../protocol';
+import { NO_SHELF, type Shelf } from './browser_storage';
 import { INITIAL, NOTHING, reduce, still, type Selection, type State } from './state';
-
-const LARGE = 4000;
 
 export class App {
   readonly store: StoreApi<State> = createStore(() => INITIAL);
   private readonly channel: Channel;
   private readonly pacing: Pacing;
-  private readonly asked = new Map<number, { path: string | null; answer: (listing: Listing) => void }>();
+  private readonly asked = new Map<number, Asked>();
   private lastRequest = 0;
   /** Edits that were on their way when the page was loaded anew. */
   private leftOver: MakeEdit[];
@@ -27,12 +25,11 @@ export class App {
   constructor(
     private readonly client: string,
     timer: Timer = BROWSER_TIMER,
-    now: () => number = () => performance.now(),
     private readonly shelf: Shelf = NO_SHELF,
   ) {
     this.leftOver = shelf.read();
     this.channel = new Channel(client);
-    this.pacing = new Pacing(this.channel, timer, now);
+    this.pacing = new Pacing(this.channel, timer);
     this.pacing.onStalled = (stalled) => {
       if (stalled !== this.state.stalled) this.store.setState({ stalled });
     };
@@ -61,12 +58,12 @@ export class App {
     for (const notice of notices) next = reduce(next, notice);
     if (next !== this.state) this.store.setState(next, true);
     for (const notice of notices) {
-      if (notice.type === 'listing') this.answered(notice);
+      if (notice.type === 'listing' || notice.type === 'versions' || notice.type === 'version') this.answered(notice);
       if (notice.type === 'exported') this.download(notice);
     }
     this.watch();
     this.shelve();
-    this.pacing.received(notices.length > 0 && JSON.stringify(notices).length > LARGE);
+    this.pacing.received();
   }
 
   /** A new session knows nothing of this page: what it should is said anew. */
@@ -76,7 +73,7 @@ export class App {
     this.leftOver = [];
     this.pacing.say({ type: 'hello', document: this.state.document });
     if (this.watched !== null) this.pacing.say({ type: 'watch', node: this.watched });
-    for (const [request, { path }] of this.asked) this.pacing.say({ type: 'browse', request, path });
+    for (const { question } of this.asked.values()) this.pacing.say(question);
     // The wish to run went with the old session.
     if (this.state.starting) this.store.setState({ starting: false });
   }
@@ -86,14 +83,29 @@ export class App {
     this.download = download;
   }
 
-  private answered(listing: Listing): void {
-    this.asked.get(listing.request)?.answer(listing);
-    this.asked.delete(listing.request);
+  private answered(answer: Answer): void {
+    this.asked.get(answer.request)?.answer(answer);
+    this.asked.delete(answer.request);
+  }
+
+  /** Ask something that has one answer; asked again when the connection is lost meanwhile. */
+  private ask<T extends Answer['type']>(type: T, question: Question): Promise<Extract<Answer, { type: T }>> {
+    this.lastRequest += 1;
+    const request = this.lastRequest;
+    return new Promise((resolve) => {
+      const answer = (found: Answer) => {
+        if (found.type === type) resolve(found as Extract<Answer, { type: T }>);
+      };
+      this.asked.set(request, { question: { ...question, request }, answer });
+      this.pacing.say({ ...question, request });
+    });
   }
 
   say(command: Command): void {
     this.pacing.say(command);
     if (command.type === 'run' || command.type === 'resume') this.store.setState({ starting: true });
+    const opening = openingOf(command);
+    if (opening !== null) this.store.setState({ opening });
   }
 
   // --- editing ----------------------------------------------------------------------------------
@@ -155,7 +167,8 @@ export class App {
   /** Choose nodes and wires. The log of a single chosen node is streamed. */
   select(selection: Selection): void {
     const before = this.state.selection;
-    if (sameItems(before.nodes, selection.nodes) && sameItems(before.edges, selection.edges)) return;
+    const same = sameItems(before.nodes, selection.nodes) && sameItems(before.edges, selection.edges);
+    if (same && sameItems(before.annotations ?? [], selection.annotations ?? [])) return;
     this.store.setState({ selection });
     this.watch();
   }
@@ -182,19 +195,47 @@ export class App {
     this.store.setState({ toasts: this.state.toasts.filter(({ id }) => id !== toast) });
   }
 
-  /** Say something to the person from here, as Python does with `Told`. */
-  tell(level: 'info' | 'success' | 'warning' | 'error', text: string, hint = ''): void {
-    this.store.setState(reduce(this.state, { type: 'told', level, text, hint, node: null, parameter: null }), true);
+  /** Show a message that comes from here, as Python sends one with `Message`. */
+  notify(level: 'info' | 'success' | 'warning' | 'error', text: string, hint = ''): void {
+    this.store.setState(reduce(this.state, { type: 'message', level, text, hint, node: null, parameter: null }), true);
   }
 
-  /** List a folder that the workspace may use; null lists where one may start. */
+  /** List a folder; null lists where one may start. */
   browse(path: string | null): Promise<Listing> {
-    this.lastRequest += 1;
-    const request = this.lastRequest;
-    return new Promise((resolve) => {
-      this.asked.set(request, { path, answer: resolve });
-      this.pacing.say({ type: 'browse', request, path });
-    });
+    return this.ask('listing', { type: 'browse', path });
+  }
+
+  /** What each save of the document wrote, the newest first. */
+  versions(document: string): Promise<Versions> {
+    return this.ask('versions', { type: 'list-versions', document });
+  }
+
+  readVersion(document: string, version: string): Promise<VersionRead> {
+    return this.ask('version', { type: 'read-version', document, version });
+  }
+}
+
+type Answer = Listing | Versions | VersionRead;
+type Asking = Extract<Command, { request: number }>;
+type Question = Asking extends infer Each ? (Each extends Asking ? Omit<Each, 'request'> : never) : never;
+
+interface Asked {
+  readonly question: Asking;
+  readonly answer: (found: Answer) => void;
+}
+
+/** What is said until the document is there. */
+function openingOf(command: Command): string | null {
+  switch (command.type) {
+    case 'import':
+      return `Importing ${command.name}…`;
+    case 'open':
+    case 'new':
+      return 'Opening…';
+    case 'duplicate':
+      return 'Copying…';
+    default:
+      return null;
   }
 }
 

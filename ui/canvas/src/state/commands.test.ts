@@ -4,12 +4,12 @@ import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import type { Doc, DocNode, FileState, Problem, RunInfo } from '../protocol';
 import { App } from './app';
-import { chosenProfile, keepMine, run, save, takeTheirs, tellProfile } from './commands';
+import { chosenProfile, keepMine, run, save, takeTheirs, sendProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
 const NODE: DocNode = {
   ...{ type: 'Source', version: 1, title: '', params: {}, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, ui: {}, order: 0 },
+  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order: 0 },
 };
 const DOC: Doc = { ...EMPTY, nodes: { a: NODE, b: NODE }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
 const PROFILES = [
@@ -27,10 +27,19 @@ function hear(...notices: Notice[]): void {
 
 function show(doc: Doc, file: Partial<FileState> = {}, problems: Problem[] = [], newest: RunInfo | null = null): void {
   hear(
-    { type: 'welcome', types: [], problems: [], profiles: PROFILES, workspace: '', version: '' },
+    {
+      type: 'welcome',
+      types: [],
+      datasets: [],
+      problems: [],
+      profiles: PROFILES,
+      workspace: '',
+      version: '',
+      ran: true,
+    },
     { type: 'opened', document: 'd', rev: 1, doc, edits: [] },
     { type: 'file', document: 'd', path: 'pipelines/d.json', dirty: false, disk: 'same', ...file },
-    { type: 'checked', document: 'd', rev: 1, problems, previews: {} },
+    { type: 'checked', document: 'd', rev: 1, problems, previews: {}, views: {}, does: {} },
     { type: 'run', document: 'd', run: newest },
   );
 }
@@ -112,7 +121,7 @@ describe('run', () => {
   test('is not started twice', () => {
     const active: RunInfo = {
       ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-      ...{ created: 1, started: 1, ended: null, cancelling: false },
+      ...{ created: 1, started: 1, ended: null, cancelling: false, changes: '', given: '', figures: [], against: '' },
     };
     show(DOC, {}, [], active);
     run(app);
@@ -132,8 +141,8 @@ describe('run', () => {
 describe('the profile', () => {
   const spoken = () => said.splice(0);
 
-  test('is told when it is not the usual one, when it changes, and anew in a new session', () => {
-    const leave = tellProfile(app);
+  test('is sent when it is not the usual one, when it changes, and anew in a new session', () => {
+    const leave = sendProfile(app);
     show(DOC);
     expect(spoken()).toEqual([]);
     keep({ profile: 'cluster' });
@@ -150,7 +159,7 @@ describe('the profile', () => {
   });
 
   test('that is gone counts as the usual one', () => {
-    const leave = tellProfile(app);
+    const leave = sendProfile(app);
     keep({ profile: 'moon' });
     show(DOC);
     expect(spoken()).toEqual([]);

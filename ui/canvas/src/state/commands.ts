@@ -1,11 +1,15 @@
 /** What the toolbar, menus and shortcuts do, where it takes more than one command or asks back first. */
 
-import type { JsonValue, Welcome } from '../protocol';
+import { opsBetween } from '../document/difference';
+import type { Doc, GalleryItem, JsonValue, Welcome } from '../protocol';
 import { isActive } from '../rules/lights';
 import { withoutValue } from '../rules/parameters';
+import { nameOf } from '../rules/ports';
 import { blocking, EVERYTHING, type Part } from '../rules/scope';
+import { valuesOf, type Sweep } from '../rules/sweep';
 import type { App } from './app';
 import { openDialog, panels } from './panels';
+import { viewsAt } from './views';
 
 /** Save: a pipeline without a file asks for a name; one whose file others changed asks what to do. */
 export function save(app: App): void {
@@ -21,7 +25,7 @@ export function run(app: App, part: Part = EVERYTHING): void {
   const { document, doc, problems, run: newest, starting } = app.state;
   if (document === null || starting) return;
   if (isActive(newest)) {
-    app.tell('info', 'This pipeline is running already.', 'Wait for its end, or cancel it.');
+    app.notify('info', 'This pipeline is running already.', 'Wait for its end, or cancel it.');
   } else if (blocking(problems, doc, part).length > 0) {
     panels.setState({ dock: 'problems' });
   } else if (withoutValue(doc).length > 0) {
@@ -39,6 +43,15 @@ export function startRun(app: App, part: Part, values: Record<string, JsonValue>
   app.say({ type: 'run', document, profile, ...part, values });
 }
 
+/** Start a sweep of what the dialog holds, up to the node `end`. */
+export function startSweep(app: App, end: string | null, sweep: Sweep): void {
+  const { document } = app.state;
+  const profile = chosenProfile(app);
+  if (document === null || profile === null) return;
+  const { jobs, search } = sweep;
+  app.say({ type: 'sweep', document, profile, end, values: valuesOf(sweep), jobs, search });
+}
+
 /** The profile that the next run takes: the one chosen last, if it is still there. */
 export function chosenProfile(app: App): string | null {
   const names = (app.state.welcome?.profiles ?? []).map(({ name }) => name);
@@ -46,25 +59,25 @@ export function chosenProfile(app: App): string | null {
   return profile !== null && names.includes(profile) ? profile : (names[0] ?? null);
 }
 
-/** Problems and the outlook are told for the profile chosen here: Python hears of it, and anew in each session. */
-export function tellProfile(app: App): () => void {
+/** Problems and forecasts are those of the profile chosen here: Python gets it, and anew in each session. */
+export function sendProfile(app: App): () => void {
   let session: Welcome | null = null;
-  let told: string | null = null;
-  const tell = () => {
+  let sent: string | null = null;
+  const send = () => {
     const { welcome } = app.state;
     if (welcome === null) return;
     if (welcome !== session) {
       session = welcome;
-      // What Python takes before it hears of another.
-      told = welcome.profiles[0]?.name ?? null;
+      // What Python takes before it gets another.
+      sent = welcome.profiles[0]?.name ?? null;
     }
     const profile = chosenProfile(app);
-    if (profile === null || profile === told) return;
-    told = profile;
+    if (profile === null || profile === sent) return;
+    sent = profile;
     app.say({ type: 'choose', profile });
   };
-  const leave = [app.store.subscribe(tell), panels.subscribe(tell)];
-  tell();
+  const leave = [app.store.subscribe(send), panels.subscribe(send)];
+  send();
   return () => {
     for (const each of leave) each();
   };
@@ -76,6 +89,27 @@ export function takeTheirs(app: App): void {
   if (document === null) return;
   if (file?.dirty || pending.length > 0) openDialog({ kind: 'revert' });
   else app.say({ type: 'revert', document });
+}
+
+/** Show what a node made or has; a node without anything says so. */
+export function look(app: App, node: string, port: string | null = null, row: GalleryItem | null = null): void {
+  const views = viewsAt(app.state, node);
+  const first = port === null ? views[0] : views.find((view) => view.port === port);
+  if (first) {
+    openDialog({ kind: 'look', title: nameOf(app.state.doc, node), views, port: first.port, row });
+  } else {
+    app.notify('info', 'There is nothing to look at yet.', 'Run the node first.');
+  }
+}
+
+/** Make a version the document again: one step of undo, saved as a new version; what was there is kept as one too. */
+export function restore(app: App, version: Doc, saved: string): void {
+  const { document, file } = app.state;
+  if (document === null) return;
+  app.say({ type: 'keep-draft', document });
+  app.edit(`Restore the version of ${saved}`, opsBetween(app.state.doc, version));
+  // A file that others changed meanwhile is theirs to keep or lose: the person is asked as for every save.
+  if (file?.disk === 'same') app.say({ type: 'save', document, overwrite: false });
 }
 
 /** Write what the canvas shows over what the file holds. */

@@ -3,7 +3,9 @@
 import { useStore } from 'zustand';
 import { createStore } from 'zustand/vanilla';
 
-import { recall, remember } from './remembered';
+import type { GalleryItem } from '../protocol';
+import type { View } from '../rules/views';
+import { recall, remember } from './browser_storage';
 
 export type Dialog =
   | { kind: 'open' }
@@ -13,9 +15,13 @@ export type Dialog =
   | { kind: 'delete' }
   | { kind: 'revert' }
   | { kind: 'overwrite' }
+  | { kind: 'history'; document: string }
+  | { kind: 'export-code' }
+  | { kind: 'allow'; path: string }
   | { kind: 'parameters' }
   | { kind: 'run'; start: string | null; end: string | null; fresh: boolean }
   | { kind: 'help' }
+  | Looking
   | Browsing;
 
 /** The file browser; `write` also takes a place that is not there yet. */
@@ -28,6 +34,15 @@ export interface Browsing {
   choose: (path: string) => void;
 }
 
+/** What a node made or has, by port; `port` is shown first, and of it the volume `row`, if one is named. */
+export interface Looking {
+  kind: 'look';
+  title: string;
+  views: readonly View[];
+  port: string;
+  row: GalleryItem | null;
+}
+
 export interface Panels {
   readonly dialog: Dialog | null;
   readonly dock: 'log' | 'problems' | null;
@@ -38,21 +53,38 @@ export interface Panels {
   readonly inspectorWidth: number;
   /** The compute profile that the next run takes; null: the first. */
   readonly profile: string | null;
+  /** 1 once this person has run something, or closed the hint that says how. */
+  readonly runKnown: number;
+}
+
+/** Narrower than this, the side panels lie over the canvas, begin folded, and one at a time is open. */
+const NARROW = matchWindow('(width < 960px)');
+
+/** A media query, where there is a window. */
+function matchWindow(query: string): { readonly matches: boolean } {
+  return typeof matchMedia === 'undefined' ? { matches: false } : matchMedia(query);
 }
 
 export const panels = createStore<Panels>(() => ({
   dialog: null,
   dock: null,
-  palette: true,
-  inspector: true,
+  palette: !NARROW.matches,
+  inspector: !NARROW.matches,
   inspectorTab: 'parameters',
   dockHeight: recall('dockHeight', 220),
   inspectorWidth: recall('inspectorWidth', 320),
   profile: recall<string | null>('profile', null),
+  runKnown: recall('runKnown', 0),
 }));
 
 export function usePanels<T>(select: (panels: Panels) => T): T {
   return useStore(panels, select);
+}
+
+/** Open or fold the palette or the inspector. */
+export function showPanel(panel: 'palette' | 'inspector', open: boolean): void {
+  const other = panel === 'palette' ? 'inspector' : 'palette';
+  panels.setState({ [panel]: open, ...(open && NARROW.matches ? { [other]: false } : {}) });
 }
 
 export function openDialog(dialog: Dialog): void {
@@ -63,8 +95,8 @@ export function closeDialog(): void {
   panels.setState({ dialog: null });
 }
 
-/** Heights, widths and the profile stay as they are for the next visit. */
-export function keep(change: Partial<Pick<Panels, 'dockHeight' | 'inspectorWidth' | 'profile'>>): void {
+/** Heights, widths, the profile and what is known stay as they are for the next visit. */
+export function keep(change: Partial<Pick<Panels, 'dockHeight' | 'inspectorWidth' | 'profile' | 'runKnown'>>): void {
   panels.setState(change);
   for (const [name, value] of Object.entries(change)) remember(name, value);
 }

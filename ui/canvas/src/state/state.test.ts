@@ -14,6 +14,7 @@ function node(type = 'Source'): DocNode {
     position: { x: 0, y: 0 },
     retries: 0,
     timeout_s: null,
+    mode: 'run' as const,
     ui: {},
     order: 0,
   };
@@ -29,6 +30,10 @@ const RUN: RunInfo = {
   started: 1,
   ended: null,
   cancelling: false,
+  changes: '',
+  given: '',
+  figures: [],
+  against: '',
 };
 const STATUS: NodeStatus = {
   state: 'running',
@@ -39,6 +44,7 @@ const STATUS: NodeStatus = {
   progress: null,
   made: '',
   outputs: [],
+  curve: [],
   failure: null,
 };
 
@@ -56,12 +62,12 @@ describe('notices of a document', () => {
   const others: Notice[] = [
     { type: 'edited', document: 'other', rev: 9, edit: 'x', ops: [set(['description'], 'theirs')] },
     { type: 'file', document: 'other', path: 'p', dirty: true, disk: 'changed' },
-    { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' } },
+    { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' }, views: {}, does: {} },
     {
-      type: 'foreseen',
+      type: 'forecast',
       document: 'other',
       rev: 9,
-      nodes: { a: { fresh: true, reason: '', backend: '', backend_reason: '', last: null } },
+      nodes: { a: { fresh: true, reason: '', backend: '', backend_reason: '', advice: '', last: null } },
     },
     { type: 'run', document: 'other', run: RUN },
     { type: 'others', document: 'other', count: 3 },
@@ -137,12 +143,25 @@ describe('a run', () => {
     expect(next.status).toEqual({});
   });
 
-  test('is starting until it shows up, or until something is told to stand in its way', () => {
+  test('is news when it ends before our eyes, and no longer when the next one begins', () => {
+    const done = { ...RUN, state: 'done', ended: 9 } as const;
+    const shown = (run: RunInfo | null): Notice => ({ type: 'run', document: 'one', run });
+    expect(after(opened('one'), shown(done)).finished).toBeNull();
+    const seen = after(opened('one'), shown(RUN), shown(done));
+    expect(seen.finished).toBe('r1');
+    expect(reduce(seen, shown(done)).finished).toBe('r1');
+    expect(reduce(seen, shown(RUN)).finished).toBeNull();
+    expect(reduce(seen, shown({ ...RUN, run_id: 'r2' })).finished).toBeNull();
+    expect(reduce(seen, shown({ ...done, run_id: 'r2' })).finished).toBeNull();
+    expect(reduce(seen, opened('two', EMPTY)).finished).toBeNull();
+  });
+
+  test('is starting until it shows up, or until a message says what prevents it', () => {
     const ended = after(opened('one'), { type: 'run', document: 'one', run: { ...RUN, state: 'failed' } });
     const starting = { ...ended, starting: true };
-    const told = { type: 'told', text: 'x', hint: '', node: null, parameter: null } as const;
-    expect(reduce(starting, { ...told, level: 'info' }).starting).toBe(true);
-    expect(reduce(starting, { ...told, level: 'error' }).starting).toBe(false);
+    const message = { type: 'message', text: 'x', hint: '', node: null, parameter: null } as const;
+    expect(reduce(starting, { ...message, level: 'info' }).starting).toBe(true);
+    expect(reduce(starting, { ...message, level: 'error' }).starting).toBe(false);
     const late: Notice = { type: 'run', document: 'one', run: { ...RUN, state: 'failed' } };
     expect(reduce(starting, late).starting).toBe(true);
     expect(reduce(starting, { type: 'run', document: 'one', run: { ...RUN, run_id: 'r2' } }).starting).toBe(false);
@@ -177,11 +196,28 @@ describe('the rest', () => {
   test('of a node type the newest version counts, in whatever order they come', () => {
     const type = (version: number) => ({
       ...{ type: 'Pass', version, category: '', summary: '', description: '', origin: '', backends: [] },
+      ...{ light: '#000000', dark: '#ffffff', icon: 'M3 12h18', keywords: [] },
       ...{ inputs: [], outputs: [], fields: [] },
     });
     const types = [type(2), type(3), type(1)];
-    const welcome: Notice = { type: 'welcome', types, problems: [], profiles: [], workspace: '', version: '' };
+    const welcome: Notice = {
+      type: 'welcome',
+      ran: true,
+      types,
+      datasets: [],
+      problems: [],
+      profiles: [],
+      workspace: '',
+      version: '',
+    };
     expect(after(welcome).types.Pass?.version).toBe(3);
+  });
+
+  test('that a pipeline is empty is no problem to report: the canvas says it', () => {
+    const problem = { severity: 'error' as const, message: 'm', hint: '', node: null, port: null, parameter: null };
+    const problems = ['VF108', 'VF205'].map((code) => ({ ...problem, code }));
+    const checked: Notice = { type: 'checked', document: 'd', rev: 1, problems, previews: {}, views: {}, does: {} };
+    expect(after(opened('d'), checked).problems.map(({ code }) => code)).toEqual(['VF205']);
   });
 
   test('what is selected must be there, whatever it is called', () => {
@@ -192,14 +228,22 @@ describe('the rest', () => {
   });
 
   test('of many toasts the last five stay, each with an id of its own', () => {
-    const told: Notice = { type: 'told', level: 'info', text: 'x', hint: '', node: null, parameter: null };
-    const ids = after(...Array.from({ length: 7 }, () => told)).toasts.map(({ id }) => id);
+    const message: Notice = { type: 'message', level: 'info', text: 'x', hint: '', node: null, parameter: null };
+    const ids = after(...Array.from({ length: 7 }, () => message)).toasts.map(({ id }) => id);
     expect(ids).toEqual([3, 4, 5, 6, 7]);
   });
 
   test('listings and exports are no part of the state', () => {
-    const found = { path: null, parent: null, entries: [], truncated: false, problem: '' };
+    const found = {
+      path: null,
+      parent: null,
+      entries: [],
+      truncated: false,
+      allowed: true,
+      elsewhere: [],
+      problem: '',
+    };
     expect(reduce(INITIAL, { type: 'listing', request: 1, ...found })).toBe(INITIAL);
-    expect(reduce(INITIAL, { type: 'exported', name: 'x', text: '' })).toBe(INITIAL);
+    expect(reduce(INITIAL, { type: 'exported', name: 'x', text: '', packed: false })).toBe(INITIAL);
   });
 });

@@ -9,10 +9,10 @@ import type {
   NodeTypeInfo,
   Op,
   Opened,
-  Outlook,
+  NodeForecast,
   Problem,
   RunInfo,
-  Told,
+  Message,
   Welcome,
 } from '../protocol';
 import { amend, NO_HISTORY, type History } from '../document/history';
@@ -25,6 +25,8 @@ import type { Types } from '../rules/wiring';
 export interface Selection {
   readonly nodes: readonly string[];
   readonly edges: readonly string[];
+  /** Frames and notes; without it none. */
+  readonly annotations?: readonly string[];
 }
 
 export const NOTHING: Selection = { nodes: [], edges: [] };
@@ -35,7 +37,7 @@ export interface Pending {
   readonly ops: readonly Op[];
 }
 
-export interface Toast extends Told {
+export interface Toast extends Message {
   readonly id: number;
 }
 
@@ -70,7 +72,11 @@ export interface State {
   readonly file: FileState | null;
   readonly problems: readonly Problem[];
   readonly previews: Readonly<Record<string, string>>;
-  readonly outlook: Readonly<Record<string, Outlook>>;
+  /** By `node.port`: keys of data that is there before a run and can be looked at. */
+  readonly views: Readonly<Record<string, string>>;
+  /** By node: what it does with its parameters, in a few words, where it says so. */
+  readonly does: Readonly<Record<string, string>>;
+  readonly forecasts: Readonly<Record<string, NodeForecast>>;
   readonly run: RunInfo | null;
   readonly status: Readonly<Record<string, NodeStatus>>;
   readonly log: Log | null;
@@ -79,9 +85,13 @@ export interface State {
   readonly selection: Selection;
   readonly destination: Destination | null;
   /** How many toasts there were: the newest one's id. */
-  readonly told: number;
+  readonly messages: number;
   /** A run was asked for and has not shown up yet. */
   readonly starting: boolean;
+  /** A document was asked for and is not there yet: what to say meanwhile. */
+  readonly opening: string | null;
+  /** The run whose end this page has seen: one that had ended before is no news. */
+  readonly finished: string | null;
   /** What is said gets no answer: it is kept and sent again. */
   readonly stalled: boolean;
 }
@@ -100,7 +110,9 @@ export const INITIAL: State = {
   file: null,
   problems: [],
   previews: {},
-  outlook: {},
+  views: {},
+  does: {},
+  forecasts: {},
   run: null,
   status: {},
   log: null,
@@ -108,8 +120,10 @@ export const INITIAL: State = {
   others: 0,
   selection: NOTHING,
   destination: null,
-  told: 0,
+  messages: 0,
   starting: false,
+  opening: null,
+  finished: null,
   stalled: false,
 };
 
@@ -125,8 +139,8 @@ export function reduce(state: State, notice: Notice): State {
       return { ...state, library: notice };
     case 'opened':
       return opened(state, notice);
-    case 'told':
-      return told(state, notice);
+    case 'message':
+      return withMessage(state, notice);
     case 'status':
       if (state.run?.run_id !== notice.run_id) return state;
       return { ...state, status: notice.whole ? notice.nodes : { ...state.status, ...notice.nodes } };
@@ -134,13 +148,20 @@ export function reduce(state: State, notice: Notice): State {
       return logged(state, notice);
     case 'listing':
     case 'exported':
+    case 'versions':
+    case 'version':
       return state;
     default:
       return notice.document === state.document ? ofDocument(state, notice) : state;
   }
 }
 
-type OfDocument = Extract<Notice, { type: 'edited' | 'file' | 'checked' | 'foreseen' | 'run' | 'others' }>;
+/** All but that the pipeline is empty: the canvas says it itself, and nobody has done anything wrong. */
+function worthSaying(problems: readonly Problem[]): readonly Problem[] {
+  return problems.filter(({ code }) => code !== 'VF108');
+}
+
+type OfDocument = Extract<Notice, { type: 'edited' | 'file' | 'checked' | 'forecast' | 'run' | 'others' }>;
 
 function ofDocument(state: State, notice: OfDocument): State {
   switch (notice.type) {
@@ -149,24 +170,34 @@ function ofDocument(state: State, notice: OfDocument): State {
     case 'file':
       return { ...state, file: notice };
     case 'checked':
-      return { ...state, problems: notice.problems, previews: notice.previews };
-    case 'foreseen':
-      return { ...state, outlook: notice.nodes };
+      return {
+        ...state,
+        problems: worthSaying(notice.problems),
+        previews: notice.previews,
+        views: notice.views,
+        does: notice.does,
+      };
+    case 'forecast':
+      return { ...state, forecasts: notice.nodes };
     case 'run': {
       const same = state.run?.run_id === notice.run?.run_id;
       const starting = state.starting && same && !isActive(notice.run);
-      return { ...state, run: notice.run, status: same ? state.status : {}, log: same ? state.log : null, starting };
+      const ends = same && isActive(state.run) && notice.run !== null && !isActive(notice.run);
+      const finished = ends ? (notice.run?.run_id ?? null) : same && !isActive(notice.run) ? state.finished : null;
+      const log = same ? state.log : null;
+      return { ...state, run: notice.run, status: same ? state.status : {}, log, starting, finished };
     }
     case 'others':
       return { ...state, others: notice.count };
   }
 }
 
-function told(state: State, notice: Told): State {
-  const id = state.told + 1;
-  // What stands in the way of a run is told: nothing is starting any more.
+function withMessage(state: State, notice: Message): State {
+  const id = state.messages + 1;
+  // A message says what stands in the way of a run: nothing is starting any more.
   const starting = state.starting && (notice.level === 'info' || notice.level === 'success');
-  return { ...state, toasts: [...state.toasts, { ...notice, id }].slice(-TOASTS), told: id, starting };
+  const opening = notice.level === 'error' ? null : state.opening;
+  return { ...state, toasts: [...state.toasts, { ...notice, id }].slice(-TOASTS), messages: id, starting, opening };
 }
 
 function newest(types: readonly NodeTypeInfo[]): Types {
@@ -183,7 +214,8 @@ function opened(state: State, notice: Opened): State {
   if (state.document === notice.document) {
     const pending = state.pending.filter(({ edit }) => !arrived.has(edit));
     const doc = withPending(notice.doc, pending);
-    return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection: still(state.selection, doc) };
+    const selection = still(state.selection, doc);
+    return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection, opening: null };
   }
   const histories = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
   // Renamed or saved under another name: the same work goes on, and so does its undo.
@@ -200,18 +232,22 @@ function opened(state: State, notice: Opened): State {
     file: null,
     problems: [],
     previews: {},
-    outlook: {},
+    views: {},
+    does: {},
+    forecasts: {},
     run: null,
     status: {},
     log: null,
     others: 0,
     starting: false,
+    opening: null,
+    finished: null,
     selection: goesOn ? state.selection : NOTHING,
   };
 }
 
 function content(doc: Doc): unknown {
-  return [doc.nodes, doc.edges];
+  return [doc.nodes, doc.edges, doc.annotations];
 }
 
 function edited(state: State, rev: number, edit: string, ops: readonly Op[]): State {
@@ -228,14 +264,14 @@ function edited(state: State, rev: number, edit: string, ops: readonly Op[]): St
   if (state.pending.some((p) => p.edit === edit)) return next;
   const gone = state.selection.nodes.filter((id) => !next.selection.nodes.includes(id));
   const history = amend(state.history, doc, ops);
-  return gone.length === 0 ? { ...next, history } : told({ ...next, history }, removedByOthers(state.doc, gone));
+  return gone.length === 0 ? { ...next, history } : withMessage({ ...next, history }, removedByOthers(state.doc, gone));
 }
 
 /** A node that one has chosen must not vanish without a word. */
-function removedByOthers(doc: Doc, gone: readonly string[]): Told {
+function removedByOthers(doc: Doc, gone: readonly string[]): Message {
   const names = gone.map((id) => own(doc.nodes, id)?.title || id).join(', ');
   return {
-    type: 'told',
+    type: 'message',
     level: 'info',
     text: `Removed in another tab: ${names}`,
     hint: 'Undo there brings it back, with what you changed.',
@@ -252,8 +288,11 @@ function withPending(doc: Doc, pending: readonly Pending[]): Doc {
 export function still(selection: Selection, doc: Doc): Selection {
   const nodes = selection.nodes.filter((id) => Object.hasOwn(doc.nodes, id));
   const edges = selection.edges.filter((key) => Object.hasOwn(doc.edges, key));
-  if (nodes.length === selection.nodes.length && edges.length === selection.edges.length) return selection;
-  return { nodes, edges };
+  const drawn = selection.annotations ?? [];
+  const annotations = drawn.filter((id) => Object.hasOwn(doc.annotations, id));
+  const same = nodes.length === selection.nodes.length && edges.length === selection.edges.length;
+  if (same && annotations.length === drawn.length) return selection;
+  return selection.annotations ? { nodes, edges, annotations } : { nodes, edges };
 }
 
 function logged(state: State, notice: Extract<Notice, { type: 'log' }>): State {

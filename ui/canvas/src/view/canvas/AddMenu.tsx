@@ -1,17 +1,18 @@
 /** The menu for adding a node: search, arrow keys, Enter. It offers only what fits where it was opened. */
 
-import { createElement, useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from 'react';
+import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from 'react';
 
 import type { NodeTypeInfo } from '../../protocol';
 import { findTypes } from '../../rules/search';
 import { useCanvas } from '../../state/hooks';
 import { focusCanvas, focusNode } from './focus';
 import { Floating } from './Floating';
-import { iconOf } from './icons';
-import { stage, useStage, type AddMenu as Opened } from './stage';
+import { NodeIcon } from '../NodeIcon';
+import { useEditor } from './editor';
+import { stage, type AddMenu as Opened } from './stage';
 
 export function AddMenu({ menu }: { menu: Opened }) {
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   const types = useCanvas((s) => s.types);
   const [query, setQuery] = useState('');
   const [at, setAt] = useState(0);
@@ -38,7 +39,7 @@ export function AddMenu({ menu }: { menu: Opened }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step !== undefined && found.length > 0) setAt((chosen + step + found.length) % found.length);
-    else if (event.key === 'Enter') add(found[chosen]);
+    else if (event.key === 'Enter') add(found[chosen]?.type);
     else if (event.key === 'Escape' || event.key === 'Tab') close();
     else return;
     event.preventDefault();
@@ -68,11 +69,12 @@ export function AddMenu({ menu }: { menu: Opened }) {
         </div>
       )}
       <ul className="add-menu-list" role="listbox" id={list} aria-label="Node types">
-        {found.map((type, index) => (
+        {found.map(({ type, why }, index) => (
           <Option
             key={type.type}
             id={`${list}-${index}`}
             type={type}
+            why={why}
             chosen={index === chosen}
             hover={() => {
               setAt(index);
@@ -128,12 +130,14 @@ function Field({
 function Option({
   id,
   type,
+  why,
   chosen,
   hover,
   pick,
 }: {
   id: string;
   type: NodeTypeInfo;
+  why: string;
   chosen: boolean;
   hover: () => void;
   pick: () => void;
@@ -151,12 +155,10 @@ function Option({
       onPointerMove={hover}
       onClick={pick}
     >
-      <span className="add-menu-icon" aria-hidden="true">
-        {createElement(iconOf(type.category), { size: 15 })}
-      </span>
+      <NodeIcon type={type} size={15} />
       <span className="add-menu-text">
         <span className="add-menu-name">{type.type}</span>
-        <span className="add-menu-summary">{type.summary}</span>
+        <span className="add-menu-summary">{why || type.summary}</span>
       </span>
     </li>
   );

@@ -7,10 +7,11 @@ import type { ReactNode } from 'react';
 import { useCanvas } from '../../state/hooks';
 import { smooth } from './motion';
 import { printed } from './shortcuts';
+import { useEditor } from './editor';
 import { stage, useStage } from './stage';
 
 export function CanvasControls() {
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   const box = useStage((s) => s.box);
   const empty = useCanvas((s) => Object.keys(s.doc.nodes).length === 0);
   const several = useCanvas((s) => s.selection.nodes.length > 1);
@@ -49,7 +50,7 @@ export function CanvasControls() {
   );
 }
 
-function Zoom() {
+export function Zoom() {
   const flow = useReactFlow();
   const percent = useStore((s) => Math.round(s.transform[2] * 100));
   return (
@@ -68,19 +69,19 @@ function Zoom() {
 interface ControlProps {
   name: string;
   title?: string;
-  keys: string;
+  keys?: string;
   disabled?: boolean;
   pressed?: boolean;
   press: () => void;
   children: ReactNode;
 }
 
-function Control({ name, title = name, keys, disabled = false, pressed, press, children }: ControlProps) {
+export function Control({ name, title = name, keys, disabled = false, pressed, press, children }: ControlProps) {
   return (
     <button
       type="button"
       aria-label={name}
-      title={`${title} (${printed(keys)})`}
+      title={keys === undefined ? title : `${title} (${printed(keys)})`}
       aria-pressed={pressed}
       disabled={disabled}
       onClick={press}

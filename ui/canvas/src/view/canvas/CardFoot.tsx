@@ -1,39 +1,12 @@
-/** The foot of a card: how the node stands, always in two lines, so that a run never moves anything. */
+/** The foot of a card: the node's state, always in two lines, so that a run never moves anything. */
 
-import {
-  Ban,
-  Check,
-  CircleAlert,
-  CircleCheckBig,
-  CircleDashed,
-  Clock,
-  DatabaseZap,
-  Hourglass,
-  LoaderCircle,
-  Play,
-  SkipForward,
-  X,
-  type LucideIcon,
-} from 'lucide-react';
-import { createElement, useCallback } from 'react';
+import { CircleAlert } from 'lucide-react';
+import { createElement, useCallback, type ReactNode } from 'react';
 
 import type { Light, LightState } from '../../rules/lights';
+import { STATE_ICONS } from '../state_icons';
 import { useTip } from './tips';
 import { useLight } from './use_light';
-
-const ICONS: Readonly<Record<LightState, LucideIcon>> = {
-  idle: CircleDashed,
-  fresh: Check,
-  stale: Play,
-  queued: Clock,
-  waiting: Hourglass,
-  running: LoaderCircle,
-  done: CircleCheckBig,
-  cached: DatabaseZap,
-  failed: X,
-  cancelled: Ban,
-  skipped: SkipForward,
-};
 
 export function CardFoot({ id, light }: { id: string; light: Light }) {
   const { state, word, time, detail, full, share, blocked } = light;
@@ -45,18 +18,30 @@ export function CardFoot({ id, light }: { id: string; light: Light }) {
     <div className="card-foot" {...tip}>
       <div className="card-state">
         <span className="card-light" aria-hidden="true">
-          {createElement(blocked ? CircleAlert : ICONS[state], { size: 12, strokeWidth: 2.25 })}
+          {createElement(blocked ? CircleAlert : STATE_ICONS[state], { size: 12, strokeWidth: 2.25 })}
         </span>
         <span className="card-word">{word}</span>
         <span className="card-time">{time}</span>
       </div>
       <div className="card-detail" dir="auto">
-        {/* From a distance the letters are larger, and the first line has no room for the time. */}
+        {/* From a distance the letters are larger, and the first line has no space for the time. */}
         <span className="card-time-below">{time !== '' && detail !== '' ? `${time} · ` : time}</span>
-        {detail}
+        {figures(state, detail)}
       </div>
       {state === 'running' && <Progress share={share} full={full} />}
     </div>
+  );
+}
+
+/** What a node made, figure by figure: what does not fit goes whole, behind what matters more, and no figure is cut. */
+function figures(state: LightState, detail: string): ReactNode {
+  if (state !== 'done' && state !== 'cached' && state !== 'fresh') return detail;
+  return (
+    <span className="card-figures">
+      {detail.split(', ').map((figure, index) => (
+        <span key={index}>{figure}</span>
+      ))}
+    </span>
   );
 }
 

@@ -1,48 +1,48 @@
 /** The top of a card: icon, title, type, problems. */
 
 import { CircleAlert, Monitor, TriangleAlert, Zap } from 'lucide-react';
-import { createElement, useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
+import { useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
 
 import { own } from '../../document/own';
 import type { NodeTypeInfo } from '../../protocol';
 import { whereItRuns } from '../../rules/lights';
-import { pinnedTo } from '../../rules/pinned';
-import { worst } from '../../rules/problems';
+import { pinnedTo, worst } from '../../rules/problems';
 import { useCanvas } from '../../state/hooks';
+import { usePicture } from '../../state/picture';
 import { theEditor } from './editor';
 import { focusNode } from './focus';
-import { iconOf } from './icons';
-import { ProblemList } from './ProblemList';
+import { NodeIcon } from '../NodeIcon';
+import { ProblemList } from '../ProblemText';
 import { stage, useStage } from './stage';
 import { useTip } from './tips';
 
 export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefined }) {
   const title = useCanvas((s) => own(s.doc.nodes, id)?.title ?? '');
   const typeName = useCanvas((s) => own(s.doc.nodes, id)?.type ?? '');
+  const fixed = usePicture() !== null;
   const renaming = useStage((s) => s.renaming === id);
   const tip = useTip(
     useCallback(() => <HeadTip id={id} />, [id]),
     'top',
   );
-  const below = title === '' ? (type?.category ?? 'Not installed') : typeName;
+  const does = useCanvas((s) => own(s.does, id) ?? '');
+  const below = does || (title === '' ? (type?.category ?? 'Not installed') : typeName);
   const rename = (event: MouseEvent) => {
     event.stopPropagation();
     stage.setState({ renaming: id, tip: null });
   };
   return (
     <div className="card-head">
-      <span className="card-icon" aria-hidden="true">
-        {createElement(iconOf(type?.category), { size: 16 })}
-      </span>
+      <NodeIcon type={type} size={16} />
       <div className="card-names">
         {renaming ? (
           <TitleField id={id} title={title} typeName={typeName} />
         ) : (
-          <div className="card-title" dir="auto" onDoubleClick={rename} {...tip}>
+          <div className="card-title" dir="auto" onDoubleClick={fixed ? undefined : rename} {...tip}>
             {title || typeName}
           </div>
         )}
-        <div className="card-type" dir="auto">
+        <div className="card-type" dir="auto" title={does || undefined}>
           {below}
         </div>
       </div>
@@ -54,17 +54,17 @@ export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefi
 
 /** Where the node works, when the profile chosen is for more than this machine's own workers. */
 function BackendMark({ id }: { id: string }) {
-  const outlook = useCanvas((s) => own(s.outlook, id));
+  const forecast = useCanvas((s) => own(s.forecasts, id));
   const tip = useTip(
     useCallback(() => <BackendTip id={id} />, [id]),
     'top',
   );
-  if (!outlook?.backend_reason) return null;
-  const spark = outlook.backend === 'spark';
+  if (!forecast?.backend_reason) return null;
+  const spark = forecast.backend === 'spark';
   return (
     <span
       className="card-backend"
-      data-backend={outlook.backend}
+      data-backend={forecast.backend}
       role="img"
       aria-label={spark ? 'Runs on Spark' : 'Runs on the driver'}
       {...tip}
@@ -75,8 +75,8 @@ function BackendMark({ id }: { id: string }) {
 }
 
 function BackendTip({ id }: { id: string }) {
-  const outlook = useCanvas((s) => own(s.outlook, id));
-  return outlook ? whereItRuns(outlook) : null;
+  const forecast = useCanvas((s) => own(s.forecasts, id));
+  return forecast ? whereItRuns(forecast) : null;
 }
 
 function TitleField({ id, title, typeName }: { id: string; title: string; typeName: string }) {

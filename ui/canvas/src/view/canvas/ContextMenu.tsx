@@ -2,14 +2,20 @@
 
 import { Fragment, useEffect, useMemo, useRef, type KeyboardEvent } from 'react';
 
+import { COLOURS, type Colour } from '../../document/annotations';
 import { edgesAt } from '../../document/ends';
+import { own } from '../../document/own';
+import { whyNoBypass } from '../../rules/modes';
+import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
+import { viewsAt } from '../../state/views';
 import { copyByMenu, cutByMenu, duplicate, pasteByMenu } from './clipboard';
-import type { Editor } from './editor';
+import { useEditor, type Editor } from './editor';
 import { focusCanvas } from './focus';
 import { Floating } from './Floating';
+import { itemOf } from './items';
 import { printed } from './shortcuts';
-import { stage, useStage, type ContextMenu as Opened } from './stage';
+import { stage, type ContextMenu as Opened } from './stage';
 
 interface Item {
   label: string;
@@ -17,12 +23,14 @@ interface Item {
   disabled?: boolean;
   /** The last of its group: a line follows. */
   last?: boolean;
+  /** Shown as a dot before the label. */
+  colour?: Colour;
   act: () => void;
 }
 
 export function ContextMenu({ menu }: { menu: Opened }) {
   const app = useApp();
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   const box = useRef<HTMLDivElement>(null);
   const selected = useCanvas((s) => s.selection.nodes.length);
   const items = useMemo(() => (editor ? itemsOf(menu, editor, selected) : []), [menu, editor, selected]);
@@ -58,7 +66,7 @@ export function ContextMenu({ menu }: { menu: Opened }) {
         ref={box}
         onKeyDown={onKeyDown}
       >
-        {items.map(({ label, keys, disabled, last, act }) => (
+        {items.map(({ label, keys, disabled, last, colour, act }) => (
           <Fragment key={label}>
             <button
               type="button"
@@ -70,7 +78,10 @@ export function ContextMenu({ menu }: { menu: Opened }) {
                 act();
               }}
             >
-              <span>{label}</span>
+              <span>
+                {colour && <span className="swatch swatch-small" data-colour={colour} aria-hidden />}
+                {label}
+              </span>
               {keys !== undefined && <kbd aria-hidden="true">{printed(keys)}</kbd>}
             </button>
             {last && <hr />}
@@ -84,6 +95,7 @@ export function ContextMenu({ menu }: { menu: Opened }) {
 function labelOf({ of }: Opened, selected: number): string {
   if (of === null) return 'Canvas';
   if ('edge' in of) return 'Wire';
+  if ('annotation' in of) return 'Frame or note';
   return selected > 1 ? `${selected} nodes` : 'Node';
 }
 
@@ -93,14 +105,25 @@ function buttons(box: HTMLElement | null): HTMLButtonElement[] {
 
 function itemsOf({ of, screen }: Opened, editor: Editor, selected: number): Item[] {
   if (of === null) return ofCanvas(editor, screen);
+  if ('annotation' in of) return ofAnnotation(editor, of.annotation);
   return 'edge' in of ? ofWire(editor, of.edge, screen) : ofNode(editor, of.node, selected);
 }
 
 function ofNode(editor: Editor, id: string, selected: number): Item[] {
   const { doc, selection } = editor.app.state;
   const one = selected <= 1;
+  const mode = own(doc.nodes, id)?.mode;
   const wired = edgesAt(doc, new Set(selection.nodes)).length > 0;
   return [
+    {
+      label: 'Look at data',
+      keys: 'D',
+      disabled: !one || viewsAt(editor.app.state, id).length === 0,
+      last: true,
+      act: () => {
+        look(editor.app, id);
+      },
+    },
     {
       label: 'Run to here',
       disabled: !one,
@@ -114,6 +137,29 @@ function ofNode(editor: Editor, id: string, selected: number): Item[] {
       last: true,
       act: () => {
         editor.run(id, null);
+      },
+    },
+    {
+      label: mode === 'disabled' ? 'Enable' : 'Disable',
+      keys: 'M',
+      act: () => {
+        editor.toggleMode('disabled');
+      },
+    },
+    {
+      label: mode === 'bypass' ? 'End the bypass' : 'Bypass',
+      keys: 'B',
+      disabled: mode !== 'bypass' && whyNoBypass(doc, editor.app.state.types, id) !== '',
+      act: () => {
+        editor.toggleMode('bypass');
+      },
+    },
+    {
+      label: 'Frame',
+      keys: 'G',
+      last: true,
+      act: () => {
+        editor.addFrame();
       },
     },
     {
@@ -163,6 +209,65 @@ function ofNode(editor: Editor, id: string, selected: number): Item[] {
   ];
 }
 
+function ofAnnotation(editor: Editor, id: string): Item[] {
+  const frame = own(editor.app.state.doc.annotations, id)?.kind === 'frame';
+  const ofFrame: Item[] = [
+    {
+      label: 'Fit to its nodes',
+      act: () => {
+        editor.fitFrame(id);
+      },
+    },
+    {
+      label: 'Select what it holds',
+      last: true,
+      act: () => {
+        editor.selectFramed(id);
+      },
+    },
+  ];
+  return [
+    {
+      label: frame ? 'Rename' : 'Write',
+      keys: 'F2',
+      last: !frame,
+      act: () => {
+        stage.setState({ renaming: itemOf(id) });
+      },
+    },
+    ...(frame ? ofFrame : []),
+    ...COLOURS.map((colour, index) => ({
+      label: colour.charAt(0).toUpperCase() + colour.slice(1),
+      colour,
+      last: index === COLOURS.length - 1,
+      act: () => {
+        editor.colour(editor.app.state.selection.annotations ?? [id], colour);
+      },
+    })),
+    {
+      label: 'Duplicate',
+      keys: 'Ctrl+D',
+      act: () => {
+        duplicate(editor);
+      },
+    },
+    {
+      label: 'Copy',
+      keys: 'Ctrl+C',
+      act: () => {
+        copyByMenu(editor);
+      },
+    },
+    {
+      label: 'Delete',
+      keys: 'Delete',
+      act: () => {
+        editor.remove();
+      },
+    },
+  ];
+}
+
 function ofWire(editor: Editor, edge: string, screen: Opened['screen']): Item[] {
   return [
     {
@@ -189,6 +294,20 @@ function ofCanvas(editor: Editor, screen: Opened['screen']): Item[] {
       keys: '/',
       act: () => {
         editor.openAddMenu(screen);
+      },
+    },
+    {
+      label: 'Add frame',
+      keys: 'G',
+      act: () => {
+        editor.addFrame(screen);
+      },
+    },
+    {
+      label: 'Add note',
+      keys: 'T',
+      act: () => {
+        editor.addNote(screen);
       },
     },
     {

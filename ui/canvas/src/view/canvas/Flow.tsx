@@ -17,11 +17,12 @@ import {
 import { useEffect, useMemo, type MouseEvent } from 'react';
 
 import { useApp } from '../../state/hooks';
+import { Frame, Note } from './Annotation';
 import { useClipboard } from './clipboard';
 import { refresh, stop } from './connecting';
 import { ConnectionLine, ConnectionReason } from './ConnectionLine';
-import { Editor, theEditor } from './editor';
-import type { Card, Wire } from './items';
+import { Editor, setEditor, theEditor } from './editor';
+import { annotationOf, parted, type Card, type Wire } from './items';
 import { NodeCard } from './NodeCard';
 import { Overview } from './Overview';
 import { PromisedWire } from './PromisedWire';
@@ -29,14 +30,14 @@ import { stage, useStage } from './stage';
 import { useDragging } from './use_dragging';
 import { useItems } from './use_items';
 import { useShortcuts } from './use_shortcuts';
-import { useView } from './use_view';
+import { LEAST_ZOOM, useView } from './use_view';
 import { useWiring } from './use_wiring';
 import { hoverWire, leaveWire } from './wire_hover';
 import { WireLine } from './WireLine';
 
-const NODE_TYPES: NodeTypes = { card: NodeCard };
-const EDGE_TYPES: EdgeTypes = { wire: WireLine };
-const ZOOM = { least: 0.1, most: 2 };
+export const NODE_TYPES: NodeTypes = { card: NodeCard, frame: Frame, note: Note };
+export const EDGE_TYPES: EdgeTypes = { wire: WireLine };
+export const MOST_ZOOM = 2;
 /** Below these, cards say less in larger letters: see `data-distance` in canvas.css. */
 const MIDDLE_DISTANCE = 0.62;
 const FAR_DISTANCE = 0.36;
@@ -46,9 +47,9 @@ const MIDDLE = [1];
 
 export function Flow({ frame }: { frame: HTMLElement }) {
   const flow = useEditor(frame);
-  const { nodes, edges, onNodesChange, onEdgesChange, onSelectionStart, onSelectionEnd, settle } = useItems();
+  const { nodes, edges, onNodesChange, onEdgesChange, onSelectionStart, onSelectionEnd, settle, carry } = useItems();
   const { abandon, ...wiring } = useWiring();
-  const dragging = useDragging(settle);
+  const dragging = useDragging(settle, carry);
   const { onInit, onMoveStart, onMoveEnd } = useView(flow, frame);
   const box = useStage((s) => s.box);
   useShortcuts(abandon);
@@ -79,8 +80,8 @@ export function Flow({ frame }: { frame: HTMLElement }) {
       connectionDragThreshold={4}
       connectOnClick={false}
       reconnectRadius={12}
-      minZoom={ZOOM.least}
-      maxZoom={ZOOM.most}
+      minZoom={LEAST_ZOOM}
+      maxZoom={MOST_ZOOM}
       zoomOnDoubleClick={false}
       panOnDrag={box ? MIDDLE : LEFT_AND_MIDDLE}
       selectionOnDrag={box}
@@ -109,7 +110,7 @@ function useEditor(frame: HTMLElement) {
   const flow = useReactFlow<Card, Wire>();
   const editor = useMemo(() => new Editor(app, flow, frame), [app, flow, frame]);
   useEffect(() => {
-    stage.setState({ editor });
+    setEditor(editor);
     const unsubscribe = app.store.subscribe((state, before) => {
       if (state.doc !== before.doc) refresh(app);
       const { wire } = stage.getState();
@@ -126,11 +127,11 @@ function useEditor(frame: HTMLElement) {
 
 /** A click on one of several chosen nodes means that one; React Flow thinks only of dragging them all. */
 function choose({ ctrlKey, metaKey, shiftKey }: MouseEvent, { id }: Card): void {
-  if (!ctrlKey && !metaKey && !shiftKey) theEditor()?.app.select({ nodes: [id], edges: [] });
+  if (!ctrlKey && !metaKey && !shiftKey) theEditor()?.app.select({ ...parted([id]), edges: [] });
 }
 
 function enter(_event: unknown, { id }: Card): void {
-  if (stage.getState().connecting?.by === 'pointer') stage.setState({ over: id });
+  if (annotationOf(id) === undefined && stage.getState().connecting?.by === 'pointer') stage.setState({ over: id });
 }
 
 function enterWire({ buttons }: MouseEvent, { id }: Wire): void {
@@ -145,8 +146,8 @@ function leave(): void {
   if (stage.getState().over !== null) stage.setState({ over: null });
 }
 
-/** Tells the style sheet how far away the cards are. */
-function Distance({ frame }: { frame: HTMLElement }) {
+/** Sets for the style sheet how far away the cards are. */
+export function Distance({ frame }: { frame: HTMLElement }) {
   const distance = useStore(({ transform: [, , zoom] }) =>
     zoom < FAR_DISTANCE ? 'far' : zoom < MIDDLE_DISTANCE ? 'middle' : 'near',
   );

@@ -1,4 +1,4 @@
-/** A node's card: what it is, its ports, and how it stands. Everything is read by id, so a change redraws one card. */
+/** A node's card: what it is, its ports, and its state. Everything is read by id, so a change redraws one card. */
 
 import type { NodeProps } from '@xyflow/react';
 import { memo, useMemo } from 'react';
@@ -9,6 +9,7 @@ import { shownPorts, typeOf } from '../../rules/ports';
 import { useCanvas } from '../../state/hooks';
 import { CardFoot } from './CardFoot';
 import { CardHead } from './CardHead';
+import { CardStrip } from './CardStrip';
 import { takes } from './connecting';
 import type { Card } from './items';
 import { PortRows } from './PortRows';
@@ -23,6 +24,7 @@ export const NodeCard = memo(function NodeCard({ id }: NodeProps<Card>) {
   const ports = useMemo(() => shownPorts(type, readPorts(wired)), [type, wired]);
   const fits = useStage((s) => takes(s.connecting, id));
   const light = useLight(id);
+  const mode = useCanvas((s) => own(s.doc.nodes, id)?.mode);
   // React Flow draws once more before it hears that a node is gone.
   if (gone) return null;
   return (
@@ -30,6 +32,7 @@ export const NodeCard = memo(function NodeCard({ id }: NodeProps<Card>) {
       className="node-card"
       data-testid={`node-${id}`}
       data-state={light.state}
+      data-mode={mode}
       data-blocked={light.blocked || undefined}
       data-known={type !== undefined || waiting}
       data-fits={fits ?? undefined}
@@ -37,6 +40,7 @@ export const NodeCard = memo(function NodeCard({ id }: NodeProps<Card>) {
       <CardHead id={id} type={type} />
       <PortRows id={id} ports={ports} />
       <CardFoot id={id} light={light} />
+      <CardStrip id={id} />
     </div>
   );
 });

@@ -1,13 +1,14 @@
 /** What floats above the editor: menus, tooltips, the node that is being carried, and words for screen readers. */
 
-import { createElement, useEffect } from 'react';
+import { useEffect } from 'react';
 import { createPortal } from 'react-dom';
 
 import { AddMenu } from './AddMenu';
 import { ContextMenu } from './ContextMenu';
 import { Floating } from './Floating';
 import { rootOf } from './focus';
-import { iconOf } from './icons';
+import { NodeIcon } from '../NodeIcon';
+import { useEditor } from './editor';
 import { stage, useStage } from './stage';
 import { hideTip } from './tips';
 
@@ -56,7 +57,7 @@ function useClosing(frame: HTMLElement, open: boolean): void {
 /** The node on its way from the palette, as large as it will be. */
 function Ghost({ frame }: { frame: HTMLElement }) {
   const carried = useStage((s) => s.carried);
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   const aimed = useStage((s) => s.target !== null);
   if (!carried) return null;
   const studio = (frame.closest('.studio') ?? frame).getBoundingClientRect();
@@ -70,9 +71,7 @@ function Ghost({ frame }: { frame: HTMLElement }) {
       data-aimed={aimed || undefined}
       style={{ transform: `translate(${x}px, ${y}px) scale(${zoom}) translate(-50%, -22px)` }}
     >
-      <span className="card-icon" aria-hidden="true">
-        {createElement(iconOf(carried.type.category), { size: 16 })}
-      </span>
+      <NodeIcon type={carried.type} size={16} />
       <span className="ghost-name">{carried.type.type}</span>
     </div>
   );

@@ -14,15 +14,15 @@ import { written } from '../../document/ends';
 import { own } from '../../document/own';
 import { wireInto } from '../../document/wires';
 import type { Doc, NodeStatus } from '../../protocol';
-import { pinnedTo } from '../../rules/pinned';
+import { pinnedTo, ofPort } from '../../rules/problems';
 import { kindFrom, nameOf, spoken, type ShownPort } from '../../rules/ports';
-import { ofPort } from '../../rules/problems';
 import { listed, type Side } from '../../rules/wiring';
 import { useApp, useCanvas } from '../../state/hooks';
+import { usePicture } from '../../state/picture';
 import { kindStyle } from './colours';
 import { press, verdict } from './connecting';
 import { theEditor } from './editor';
-import { ProblemList } from './ProblemList';
+import { ProblemList } from '../ProblemText';
 import { useStage } from './stage';
 import { useTip } from './tips';
 
@@ -51,10 +51,12 @@ export const Port = memo(function Port({ node, port, side }: Props) {
     side === 'input' ? 'left' : 'right',
   );
   const pressed = useRef({ x: 0, y: 0 });
+  // In a picture a port only says what it is.
+  const fixed = usePicture() !== null;
 
   const activate = () => {
     const why = press(app, { node, port: name }, side);
-    if (why !== '') app.tell('info', why);
+    if (why !== '') app.notify('info', why);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' && event.key !== ' ') return;
@@ -77,14 +79,16 @@ export const Port = memo(function Port({ node, port, side }: Props) {
         className="port-dot"
         style={kindStyle(kind)}
         // The wire into an input is taken by its end, as in every node editor; an output starts another wire.
+        isConnectable={!fixed}
         isConnectableStart={!(side === 'input' && port.wired)}
         onMouseDown={(event: ReactMouseEvent) => {
-          if (side === 'input' && port.wired && event.button === 0) takeEnd(event, written(node, name), app.state.doc);
+          if (!fixed && side === 'input' && port.wired && event.button === 0)
+            takeEnd(event, written(node, name), app.state.doc);
         }}
-        role="button"
-        tabIndex={fit === 'no' ? -1 : 0}
+        role={fixed ? 'img' : 'button'}
+        tabIndex={fixed || fit === 'no' ? -1 : 0}
         aria-label={spoken(side, port, owner) + (wrong ? ', has a problem' : '')}
-        aria-pressed={fit === 'start'}
+        aria-pressed={fixed ? undefined : fit === 'start'}
         data-port={name}
         data-side={side}
         data-fit={fit ?? undefined}
@@ -97,8 +101,8 @@ export const Port = memo(function Port({ node, port, side }: Props) {
           pressed.current = { x: event.clientX, y: event.clientY };
           tip.onPointerDown();
         }}
-        onClick={onClick}
-        onKeyDown={onKeyDown}
+        onClick={fixed ? undefined : onClick}
+        onKeyDown={fixed ? undefined : onKeyDown}
       />
       <span className="port-name" aria-hidden="true">
         {name}

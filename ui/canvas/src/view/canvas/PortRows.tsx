@@ -27,7 +27,7 @@ function Side({ node, port, position }: { node: string; port: ShownPort | undefi
   return <Port key={port.name} node={node} port={port} side={position === Position.Left ? 'input' : 'output'} />;
 }
 
-/** React Flow measures ports only when a card changes its size: other ports of the same number must be told. */
+/** React Flow measures ports only when a card changes its size: other ports of the same number must be reported to it. */
 function useMeasured(id: string, { inputs, outputs }: ShownPorts): void {
   const update = useUpdateNodeInternals();
   const names = [...inputs, ...outputs].map(({ name }) => name).join(' ');

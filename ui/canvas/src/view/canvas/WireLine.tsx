@@ -9,6 +9,7 @@ import { written } from '../../document/ends';
 import { kindFrom } from '../../rules/ports';
 import { isActive } from '../../rules/lights';
 import { useCanvas } from '../../state/hooks';
+import { usePicture } from '../../state/picture';
 import { kindStyle } from './colours';
 import { theEditor } from './editor';
 import type { Wire } from './items';
@@ -29,8 +30,13 @@ export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
     (s) =>
       isActive(s.run) && (own(s.status, source)?.state === 'running' || own(s.status, target)?.state === 'running'),
   );
+  const off = useCanvas(
+    (s) => own(s.doc.nodes, source)?.mode === 'disabled' || own(s.doc.nodes, target)?.mode === 'disabled',
+  );
   const open = useStage((s) => s.wire === id || (selected === true && s.connecting === null && s.target === null));
   const aimed = useStage((s) => s.target === id);
+  const picture = usePicture();
+  const change = picture?.changes ? own(picture.changes, id)?.change : undefined;
   const [path, x, y] = wirePath(props);
   return (
     <>
@@ -39,11 +45,13 @@ export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
         className="wire react-flow__edge-path"
         d={path}
         style={kindStyle(kind)}
+        data-off={off || undefined}
         data-open={open || undefined}
+        data-change={change}
         data-aimed={aimed || undefined}
       />
       {flows && <path className="wire-flow" d={path} style={kindStyle(kind)} />}
-      {open && (
+      {open && picture === null && (
         <EdgeLabelRenderer>
           <WireTools id={id} from={from} x={x} y={y} />
         </EdgeLabelRenderer>

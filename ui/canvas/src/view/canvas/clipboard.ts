@@ -5,10 +5,11 @@ import { useEffect } from 'react';
 import { copyText, pasteText } from '../../document/clipboard';
 import { removeItems } from '../../document/edits';
 import type { DocPosition } from '../../protocol';
-import type { Editor } from './editor';
+import { useEditor, type Editor } from './editor';
 import { focusCanvas, focusIsNowhere, focusedIn, isTyping, rootOf } from './focus';
+import { itemOf } from './items';
 import { HEAD, WIDTH } from './size';
-import { announce, useStage, type Point } from './stage';
+import { announce, type Point } from './stage';
 
 const AWAY = 32;
 
@@ -19,7 +20,7 @@ let last: { at: DocPosition; times: number } | null = null;
 
 /** Listens to the browser's own copy, cut and paste: they need no permission. */
 export function useClipboard(): void {
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   useEffect(() => {
     if (!editor) return;
     const onCopy = (event: ClipboardEvent) => {
@@ -63,32 +64,33 @@ export async function pasteByMenu(editor: Editor, screen: Point): Promise<void> 
 /** The chosen nodes once more, a little aside. */
 export function duplicate(editor: Editor): void {
   const { doc, selection } = editor.app.state;
-  const corner = topLeft(editor, selection.nodes);
+  const corner = topLeft(editor);
   if (!corner) return;
   const pasted = pasteText(
     doc,
-    copyText(doc, selection.nodes),
+    copyText(doc, selection.nodes, selection.annotations),
     { x: corner.x + AWAY, y: corner.y + AWAY },
     editor.app.mark,
   );
   if (!pasted) return;
-  editor.app.edit(pasted.ids.length === 1 ? 'Duplicate node' : `Duplicate ${pasted.ids.length} nodes`, pasted.ops);
-  editor.app.select({ nodes: pasted.ids, edges: [] });
+  editor.app.edit(`Duplicate ${counted(pasted)}`, pasted.ops);
+  editor.app.select({ nodes: pasted.ids, edges: [], annotations: pasted.annotations });
 }
 
 function copied(editor: Editor): string | null {
   const { doc, selection } = editor.app.state;
-  if (selection.nodes.length === 0) return null;
-  clip = copyText(doc, selection.nodes);
+  const { nodes: ids, annotations = [] } = selection;
+  if (ids.length + annotations.length === 0) return null;
+  clip = copyText(doc, ids, annotations);
   last = null;
-  announce(`Copied ${selection.nodes.length} node${selection.nodes.length === 1 ? '' : 's'}.`);
+  announce(`Copied ${counted({ ids, annotations })}.`);
   return clip;
 }
 
 function cutSelected(editor: Editor): void {
   const { doc, selection } = editor.app.state;
-  const { nodes } = selection;
-  editor.app.edit(nodes.length === 1 ? 'Cut node' : `Cut ${nodes.length} nodes`, removeItems(doc, nodes, []));
+  const { nodes: ids, annotations = [] } = selection;
+  editor.app.edit(`Cut ${counted({ ids, annotations })}`, removeItems(doc, ids, [], annotations));
   focusCanvas(editor.frame);
 }
 
@@ -99,16 +101,29 @@ function paste(editor: Editor, text: string, screen: Point | null): void {
   const at = beside({ x: x - WIDTH / 2, y: y - HEAD / 2 });
   const pasted = pasteText(app.state.doc, text, at, app.mark);
   if (!pasted) {
-    app.tell(
+    app.notify(
       'info',
       'Nothing to paste: the clipboard holds no nodes.',
       'Copy nodes in this or another pipeline first.',
     );
     return;
   }
-  app.edit(pasted.ids.length === 1 ? 'Paste node' : `Paste ${pasted.ids.length} nodes`, pasted.ops);
-  app.select({ nodes: pasted.ids, edges: [] });
-  announce(`Pasted ${pasted.ids.length} node${pasted.ids.length === 1 ? '' : 's'}.`);
+  app.edit(`Paste ${counted(pasted)}`, pasted.ops);
+  app.select({ nodes: pasted.ids, edges: [], annotations: pasted.annotations });
+  announce(`Pasted ${counted(pasted)}.`);
+}
+
+interface Copied {
+  readonly ids: readonly string[];
+  readonly annotations: readonly string[];
+}
+
+function counted({ ids, annotations }: Copied): string {
+  const words = [
+    ids.length === 1 ? 'node' : ids.length > 1 ? `${ids.length} nodes` : '',
+    annotations.length === 1 ? 'frame or note' : annotations.length > 1 ? `${annotations.length} frames and notes` : '',
+  ];
+  return words.filter((word) => word !== '').join(' and ');
 }
 
 function beside(at: DocPosition): DocPosition {
@@ -118,8 +133,9 @@ function beside(at: DocPosition): DocPosition {
   return { x: at.x + times * AWAY, y: at.y + times * AWAY };
 }
 
-function topLeft(editor: Editor, nodes: readonly string[]): DocPosition | null {
-  const at = nodes.flatMap((id) => editor.app.state.doc.nodes[id]?.position ?? []);
+function topLeft(editor: Editor): DocPosition | null {
+  const { nodes, annotations = [] } = editor.app.state.selection;
+  const at = [...nodes, ...annotations.map(itemOf)].flatMap((item) => editor.placeOf(item) ?? []);
   if (at.length === 0) return null;
   return { x: Math.min(...at.map((p) => p.x)), y: Math.min(...at.map((p) => p.y)) };
 }

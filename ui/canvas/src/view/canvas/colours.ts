@@ -1,6 +1,15 @@
-/** Colours of dataset kinds, from tokens.css. */
+/** Colours of dataset kinds: each type brings its own with the catalogue. */
 
 import type { CSSProperties } from 'react';
+
+import type { DatasetTypeInfo } from '../../protocol';
+
+/** A style that declares the colour of every kind, for all that is drawn below; it follows light and dark. */
+export function kindColours(datasets: readonly DatasetTypeInfo[]): CSSProperties {
+  return Object.fromEntries(
+    datasets.map(({ kind, light, dark }) => [`--vf-kind-${kind}`, `light-dark(${light}, ${dark})`]),
+  );
+}
 
 /** A style that sets `--kind`, to be used by the style sheet; unknown kinds share a colour. */
 export function kindStyle(kind: string): CSSProperties {

@@ -1,22 +1,47 @@
 /** What a person can do on the canvas, whichever way they ask: by key, menu, button or mouse. */
 
 import type { ReactFlowInstance } from '@xyflow/react';
+import { useStore } from 'zustand';
+import { createStore } from 'zustand/vanilla';
 
-import { arranged, type Size } from '../../document/arrange';
-import { addNode, connect, insertOnEdge, moveNodes, reconnect, removeItems, setTitle } from '../../document/edits';
+import {
+  addAnnotation,
+  around,
+  framed,
+  moveAnnotations,
+  NOTE_SIZE,
+  placeAnnotation,
+  setColour,
+  setText,
+  type Box,
+  type Colour,
+} from '../../document/annotations';
+import { arranged, framesAround } from '../../document/arrange';
+import type { Size } from '../../document/sizes';
+import {
+  addNode,
+  connect,
+  insertOnEdge,
+  moveNodes,
+  reconnect,
+  removeItems,
+  setMode,
+  setTitle,
+} from '../../document/edits';
 import { edgesAt, type End } from '../../document/ends';
 import { apply, orderedNodes } from '../../document/ops';
 import { own } from '../../document/own';
-import { roomInWire } from '../../document/room';
-import type { Doc, DocPosition, NodeTypeInfo, Op } from '../../protocol';
+import { spaceInWire } from '../../document/space';
+import type { Doc, DocAnnotation, DocPosition, NodeTypeInfo, Op } from '../../protocol';
 import { directed, isLoose, kindsAt, landing, opposite, portsOn } from '../../rules/fits';
+import { whyNoBypass, type Mode } from '../../rules/modes';
 import { nameOf, typeOf } from '../../rules/ports';
 import { fitting, insertion, whyNot, type Side, type Types } from '../../rules/wiring';
 import type { App } from '../../state/app';
-import { NOTHING } from '../../state/state';
+import { NOTHING, type Selection } from '../../state/state';
 import { run, save } from '../../state/commands';
 import { focusCanvas, focusNode, rootOf } from './focus';
-import type { Card, Wire } from './items';
+import { annotationOf, itemOf, parted, type Card, type Wire } from './items';
 import { smooth } from './motion';
 import { cardSize, HEAD, portOffset, WIDTH } from './size';
 import { announce, stage, type AddMenu, type Point } from './stage';
@@ -42,7 +67,7 @@ export class Editor {
     return this.added(`Add ${type.type}`, type, { x: x - WIDTH / 2, y: y - HEAD / 2 });
   }
 
-  /** A new node in the middle of the view, beside what stands there already. */
+  /** A new node in the middle of the view, beside what is there already. */
   addAtCentre(type: NodeTypeInfo): string {
     const { x, y } = this.flow.screenToFlowPosition(this.centre());
     const { width, height } = cardSize(type);
@@ -57,7 +82,7 @@ export class Editor {
     return this.added(`Add ${type.type}`, type, at);
   }
 
-  /** `at`, or a little aside as long as a node stands there: nodes that lie upon each other look like one. */
+  /** `at`, or a little aside as long as a node is there: nodes on top of each other look like one. */
   private beside(at: DocPosition): DocPosition {
     const taken = Object.values(this.app.state.doc.nodes).map(({ position }) => position);
     const near = (p: DocPosition) => Math.abs(p.x - at.x) < CASCADE / 2 && Math.abs(p.y - at.y) < CASCADE / 2;
@@ -89,10 +114,10 @@ export class Editor {
   addIntoWire(edge: string, type: NodeTypeInfo): string | null {
     const { doc, types } = this.app.state;
     const ports = insertion(doc, types, edge, type);
-    const room = roomInWire(doc, edge, cardSize(type), this.sizes());
-    if (!ports || !room) return null;
-    return this.added(`Insert ${type.type}`, type, room.at, (id, doc) => [
-      ...moveNodes(doc, room.moved),
+    const space = spaceInWire(doc, edge, cardSize(type), this.sizes());
+    if (!ports || !space) return null;
+    return this.added(`Insert ${type.type}`, type, space.at, (id, doc) => [
+      ...moveNodes(doc, space.moved),
       ...insertOnEdge(doc, edge, id, ports.input, ports.output),
     ]);
   }
@@ -174,14 +199,134 @@ export class Editor {
     return isLoose(doc, node) ? typeOf(doc, types, node) : undefined;
   }
 
+  // --- frames and notes -------------------------------------------------------------------------
+
+  /** A new frame around the chosen nodes, or where the pointer is; its title is asked for at once. */
+  addFrame(screen: Point = this.aim()): void {
+    const { doc, selection } = this.app.state;
+    const chosen = { nodes: selection.nodes, annotations: selection.annotations ?? [] };
+    this.drawn('frame', around(doc, chosen, this.sizes()) ?? this.boxAt(screen, { width: 420, height: 260 }));
+  }
+
+  addNote(screen: Point = this.aim()): void {
+    this.drawn('note', this.boxAt(screen, NOTE_SIZE));
+  }
+
+  private boxAt(screen: Point, { width, height }: Size): Box {
+    const { x, y } = this.flow.screenToFlowPosition(screen);
+    return { x: x - width / 2, y: y - 20, width, height };
+  }
+
+  private drawn(kind: DocAnnotation['kind'], box: Box): void {
+    const { id, ops } = addAnnotation(this.app.state.doc, kind, box, this.app.mark);
+    this.app.edit(`Add ${kind}`, ops);
+    this.app.select({ nodes: [], edges: [], annotations: [id] });
+    stage.setState({ renaming: itemOf(id), menu: null, tip: null });
+    announce(`Added a ${kind}.`);
+  }
+
+  write(id: string, text: string): void {
+    const { doc } = this.app.state;
+    const kind = own(doc.annotations, id)?.kind ?? 'note';
+    this.app.edit(kind === 'frame' ? 'Rename frame' : 'Write note', setText(doc, id, text));
+  }
+
+  colour(ids: readonly string[], colour: Colour): void {
+    this.app.edit('Change colour', setColour(this.app.state.doc, ids, colour));
+  }
+
+  resize(id: string, size: Size): void {
+    this.app.edit('Resize', placeAnnotation(this.app.state.doc, id, size));
+  }
+
+  /** The frame as large as what it holds. */
+  fitFrame(id: string): void {
+    const { doc } = this.app.state;
+    const box = around(doc, framed(doc, id, this.sizes()), this.sizes());
+    if (box) this.app.edit('Fit frame', placeAnnotation(doc, id, box));
+  }
+
+  selectFramed(id: string): void {
+    const { nodes, annotations } = framed(this.app.state.doc, id, this.sizes());
+    this.app.select({ nodes, edges: [], annotations: [id, ...annotations] });
+  }
+
+  /** What goes along when `items` are dragged and some are frames, by where it is now. */
+  followers(items: readonly string[]): Map<string, DocPosition> {
+    const { doc } = this.app.state;
+    const sizes = this.sizes();
+    const found = new Map<string, DocPosition>();
+    for (const frame of parted(items).annotations) {
+      const { nodes, annotations } = framed(doc, frame, sizes);
+      for (const item of [...nodes, ...annotations.map(itemOf)]) {
+        const at = this.placeOf(item);
+        if (at && !items.includes(item)) found.set(item, at);
+      }
+    }
+    return found;
+  }
+
+  placeOf(item: string): DocPosition | undefined {
+    const { doc } = this.app.state;
+    const annotation = annotationOf(item);
+    return annotation === undefined ? own(doc.nodes, item)?.position : own(doc.annotations, annotation)?.position;
+  }
+
+  /** Where the chosen nodes, frames and notes are, and what the frames hold: by item. */
+  private chosen({ nodes, annotations = [] }: Selection): Map<string, DocPosition> {
+    const items = [...nodes, ...annotations.map(itemOf)];
+    const places = items.flatMap((item) => {
+      const at = this.placeOf(item);
+      return at ? [[item, at] as const] : [];
+    });
+    return new Map([...places, ...this.followers(items)]);
+  }
+
+  private moving(positions: ReadonlyMap<string, DocPosition>): Op[] {
+    const { doc } = this.app.state;
+    const annotations = [...positions].flatMap(([item, at]) => {
+      const annotation = annotationOf(item);
+      return annotation === undefined ? [] : [[annotation, at] as const];
+    });
+    return [...moveNodes(doc, positions), ...moveAnnotations(doc, new Map(annotations))];
+  }
+
+  private nameOfMove(positions: ReadonlyMap<string, DocPosition>, items: readonly string[]): string {
+    const [first = ''] = items;
+    const annotation = annotationOf(first);
+    if (items.length === 1 && annotation !== undefined) {
+      return `Move ${own(this.app.state.doc.annotations, annotation)?.kind ?? 'note'}`;
+    }
+    return positions.size === 1 ? 'Move node' : `Move ${positions.size} nodes`;
+  }
+
+  // --- taking part ------------------------------------------------------------------------------
+
+  /** Give the chosen nodes a mode, or take it from them when all have it. */
+  toggleMode(mode: Exclude<Mode, 'run'>): void {
+    const { doc, types, selection } = this.app.state;
+    const all = selection.nodes.every((id) => own(doc.nodes, id)?.mode === mode);
+    if (selection.nodes.length === 0) return;
+    const why =
+      all || mode !== 'bypass' ? '' : (selection.nodes.map((id) => whyNoBypass(doc, types, id)).find(Boolean) ?? '');
+    if (why !== '') {
+      this.app.notify('info', 'This cannot be bypassed.', `${why} Disable it instead.`);
+      return;
+    }
+    const word = all ? 'Enable' : mode === 'disabled' ? 'Disable' : 'Bypass';
+    const [first = ''] = selection.nodes;
+    const what = selection.nodes.length === 1 ? nameOf(doc, first) : `${selection.nodes.length} nodes`;
+    this.app.edit(`${word} ${what}`, setMode(doc, selection.nodes, all ? 'run' : mode));
+    announce(`${word}d ${what}.`.replace('Bypassd', 'Bypassed'));
+  }
+
   // --- nodes ------------------------------------------------------------------------------------
 
   /** Nodes were dragged to new places, and perhaps one of them onto a wire. */
   moved(positions: ReadonlyMap<string, DocPosition>, into: string | null): void {
     const [node] = positions.keys();
     if (into !== null && node !== undefined && this.insertNode(node, into, positions)) return;
-    const label = positions.size === 1 ? 'Move node' : `Move ${positions.size} nodes`;
-    this.app.edit(label, moveNodes(this.app.state.doc, positions));
+    this.app.edit(this.nameOfMove(positions, [...positions.keys()].slice(0, 1)), this.moving(positions));
   }
 
   private insertNode(node: string, edge: string, dropped: ReadonlyMap<string, DocPosition>): boolean {
@@ -189,10 +334,10 @@ export class Editor {
     const type = typeOf(doc, types, node);
     const ports = type && insertion(doc, types, edge, type);
     const sizes = this.sizes();
-    const room = roomInWire(doc, edge, sizes.get(node) ?? cardSize(type), sizes);
-    if (!ports || !room) return false;
+    const space = spaceInWire(doc, edge, sizes.get(node) ?? cardSize(type), sizes);
+    if (!ports || !space) return false;
     // It stays where it was let go, unless it has to be squeezed in.
-    const places = room.moved.size > 0 ? new Map([...room.moved, [node, room.at] as const]) : dropped;
+    const places = space.moved.size > 0 ? new Map([...space.moved, [node, space.at] as const]) : dropped;
     this.app.edit(`Insert ${nameOf(doc, node)}`, [
       ...moveNodes(doc, places),
       ...insertOnEdge(doc, edge, node, ports.input, ports.output),
@@ -202,15 +347,10 @@ export class Editor {
 
   /** Move the chosen nodes a little. Gives the group of edits that it belongs to. */
   nudge(dx: number, dy: number): string {
-    const { doc, selection } = this.app.state;
-    const positions = new Map<string, DocPosition>();
-    for (const id of selection.nodes) {
-      const position = own(doc.nodes, id)?.position;
-      if (position) positions.set(id, { x: position.x + dx, y: position.y + dy });
-    }
-    const label = positions.size === 1 ? 'Move node' : `Move ${positions.size} nodes`;
+    const chosen = this.chosen(this.app.state.selection);
+    const positions = new Map([...chosen].map(([item, { x, y }]) => [item, { x: x + dx, y: y + dy }]));
     const group = `nudge ${[...positions.keys()].join(' ')}`;
-    this.app.edit(label, moveNodes(doc, positions), group);
+    this.app.edit(this.nameOfMove(positions, [...positions.keys()].slice(0, 1)), this.moving(positions), group);
     return group;
   }
 
@@ -221,14 +361,22 @@ export class Editor {
   /** Delete the chosen nodes and cut the chosen wires. */
   remove(): void {
     const { doc, selection } = this.app.state;
-    const { nodes, edges } = selection;
-    if (nodes.length === 0) {
+    const { nodes, edges, annotations = [] } = selection;
+    if (nodes.length + annotations.length === 0) {
       this.cut(edges);
       return;
     }
     const [first = ''] = nodes;
-    const what = nodes.length === 1 ? nameOf(doc, first) : `${nodes.length} nodes`;
-    this.app.edit(`Delete ${what}`, removeItems(doc, nodes, edges));
+    const [drawn = ''] = annotations;
+    const what =
+      nodes.length === 1
+        ? nameOf(doc, first)
+        : nodes.length > 1
+          ? `${nodes.length} nodes`
+          : annotations.length === 1
+            ? `the ${own(doc.annotations, drawn)?.kind ?? 'note'}`
+            : `${annotations.length} frames and notes`;
+    this.app.edit(`Delete ${what}`, removeItems(doc, nodes, edges, annotations));
     announce(`Deleted ${what}.`);
     // The focused card is gone; without a focus the next Ctrl+Z would reach nobody.
     focusCanvas(this.frame);
@@ -238,7 +386,9 @@ export class Editor {
   arrange(): void {
     const { doc, selection } = this.app.state;
     const chosen = selection.nodes.length > 1 ? new Set(selection.nodes) : undefined;
-    this.app.edit('Arrange', moveNodes(doc, arranged(doc, this.sizes(), chosen)));
+    const sizes = this.sizes();
+    const places = arranged(doc, sizes, chosen, chosen ? undefined : this.frame.getBoundingClientRect());
+    this.app.edit('Arrange', [...moveNodes(doc, places), ...framesAround(doc, places, sizes)]);
     if (!chosen) {
       soon(() => {
         this.fit();
@@ -250,7 +400,8 @@ export class Editor {
 
   selectAll(): void {
     const { doc } = this.app.state;
-    this.app.select({ nodes: orderedNodes(doc).map(([id]) => id), edges: Object.keys(doc.edges) });
+    const nodes = orderedNodes(doc).map(([id]) => id);
+    this.app.select({ nodes, edges: Object.keys(doc.edges), annotations: Object.keys(doc.annotations) });
   }
 
   /** Select the node after (or before) the chosen one, bring it into view and focus it. */
@@ -331,7 +482,18 @@ function without(doc: Doc, edge: string | null): Doc {
   return edge === null ? doc : apply(doc, removeItems(doc, [], [edge]));
 }
 
+const current = createStore<{ readonly editor: Editor | null }>(() => ({ editor: null }));
+
 /** The editor of the canvas on this page; null while there is none. */
 export function theEditor(): Editor | null {
-  return stage.getState().editor;
+  return current.getState().editor;
+}
+
+/** The same for a component, which is drawn again when there is another. */
+export function useEditor(): Editor | null {
+  return useStore(current, (s) => s.editor);
+}
+
+export function setEditor(editor: Editor): void {
+  current.setState({ editor });
 }

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { deed, doc, opsOf } from '../../document/arbitraries';
 import { apply, set } from '../../document/ops';
 import { NOTHING } from '../../state/state';
-import { cards, wires } from './items';
+import type { Doc } from '../../protocol';
+import { annotationOf, cards, parted, wires } from './items';
 
 describe('cards and wires', () => {
   test('are those of the document, and keep their identity while nothing of theirs changes', () => {
@@ -17,11 +18,15 @@ describe('cards and wires', () => {
 
         const next = apply(start, opsOf(start, step));
         const after = cards(next, NOTHING, before);
-        expect(after.map(({ id }) => id).sort()).toEqual(Object.keys(next.nodes).sort());
+        const parts = parted(after.map(({ id }) => id));
+        expect(parts.nodes.sort()).toEqual(Object.keys(next.nodes).sort());
+        expect(parts.annotations.sort()).toEqual(Object.keys(next.annotations).sort());
         for (const card of after) {
-          expect(card.position).toEqual(next.nodes[card.id]?.position);
+          const drawn = annotationOf(card.id);
+          const of = (doc: Doc) => (drawn === undefined ? doc.nodes[card.id] : doc.annotations[drawn]);
+          expect(card.position).toEqual(of(next)?.position);
           const old = before.find(({ id }) => id === card.id);
-          if (old && next.nodes[card.id] === start.nodes[card.id]) expect(card).toBe(old);
+          if (old && of(next) === of(start)) expect(card).toBe(old);
         }
         expect(
           wires(next, NOTHING, lines)
@@ -50,6 +55,20 @@ describe('cards and wires', () => {
         expect(card.measured).toEqual({ width: 9, height: 9 });
         const dropped = cards(next, NOTHING, [{ ...card, dragging: false }]).find((c) => c.id === id)!;
         expect(dropped.position).toEqual({ x: 1, y: 1 });
+      }),
+    );
+  });
+
+  test('frames lie below the cards, chosen or not, and the larger below the smaller', () => {
+    fc.assert(
+      fc.property(doc, fc.boolean(), (start, chosen) => {
+        const annotations = Object.keys(start.annotations);
+        const items = cards(start, { nodes: [], edges: [], annotations: chosen ? annotations : [] }, []);
+        const frames = items.filter(({ type }) => type === 'frame');
+        // What is selected is raised by a thousand.
+        for (const { zIndex = 0, selected } of frames) expect(zIndex + (selected ? 1000 : 0)).toBeLessThan(0);
+        const areas = frames.map(({ style }) => Number(style?.width) * Number(style?.height));
+        expect(areas).toEqual([...areas].sort((a, b) => b - a));
       }),
     );
   });

@@ -16,7 +16,7 @@ describe('shortcuts', () => {
     }
   });
 
-  test('no chord stands in two lines', () => {
+  test('no chord is in two lines', () => {
     const all = SHORTCUTS.filter(({ group }) => group !== 'Mouse').flatMap(({ keys }) => keys);
     expect(new Set(all).size).toBe(all.length);
   });

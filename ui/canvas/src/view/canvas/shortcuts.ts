@@ -12,6 +12,11 @@ export type Action =
   | 'duplicate'
   | 'delete'
   | 'rename'
+  | 'disable'
+  | 'bypass'
+  | 'frame'
+  | 'note'
+  | 'look'
   | 'all'
   | 'escape'
   | 'next'
@@ -55,6 +60,11 @@ export const SHORTCUTS: readonly Shortcut[] = [
   on('canvas', 'Edit', 'duplicate', 'Duplicate', 'Ctrl+D'),
   on('canvas', 'Edit', 'delete', 'Delete nodes, cut wires', 'Delete', 'Backspace'),
   on('canvas', 'Edit', 'rename', 'Rename a node', 'F2'),
+  on('canvas', 'Edit', 'disable', 'Disable nodes, or enable them', 'M'),
+  on('canvas', 'Edit', 'bypass', 'Bypass nodes, or end it', 'B'),
+  on('canvas', 'Edit', 'frame', 'Frame the selected nodes, or a new frame', 'G'),
+  on('canvas', 'Edit', 'note', 'Add a note', 'T'),
+  on('canvas', 'View', 'look', 'Look at the data of a node', 'D'),
   on('canvas', 'Edit', null, 'On a port: start a wire, and finish it on another', 'Enter'),
 
   on('canvas', 'Select and move', 'all', 'Select all', 'Ctrl+A'),

@@ -1,6 +1,6 @@
 /** How large a card is, known before it is drawn: for placing new nodes and the first view. canvas.css says the same. */
 
-import type { Size } from '../../document/arrange';
+import type { Size } from '../../document/sizes';
 import type { ShownPorts } from '../../rules/ports';
 import type { Side } from '../../rules/wiring';
 

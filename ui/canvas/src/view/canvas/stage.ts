@@ -7,7 +7,6 @@ import { useStore } from 'zustand';
 import type { End } from '../../document/ends';
 import type { DocPosition, NodeTypeInfo } from '../../protocol';
 import type { Side } from '../../rules/wiring';
-import type { Editor } from './editor';
 
 /** A place on the screen, in client pixels. */
 export interface Point {
@@ -38,7 +37,7 @@ export interface AddMenu {
 export interface ContextMenu {
   readonly kind: 'context';
   readonly screen: Point;
-  readonly of: { readonly node: string } | { readonly edge: string } | null;
+  readonly of: { readonly node: string } | { readonly edge: string } | { readonly annotation: string } | null;
 }
 
 export interface Tip {
@@ -54,7 +53,6 @@ export interface Carried {
 }
 
 export interface Stage {
-  readonly editor: Editor | null;
   readonly menu: AddMenu | ContextMenu | null;
   readonly tip: Tip | null;
   readonly connecting: Connecting | null;
@@ -64,6 +62,7 @@ export interface Stage {
   readonly wire: string | null;
   /** The wire into which what is dragged would be put. */
   readonly target: string | null;
+  /** The item whose title or text is being typed. */
   readonly renaming: string | null;
   readonly carried: Carried | null;
   /** Dragging on the canvas selects instead of moving the view. */
@@ -73,7 +72,6 @@ export interface Stage {
 }
 
 export const stage = createStore<Stage>(() => ({
-  editor: null,
   menu: null,
   tip: null,
   connecting: null,

@@ -4,9 +4,11 @@ import { applyEdgeChanges, applyNodeChanges, type EdgeChange, type NodeChange } 
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { flushSync } from 'react-dom';
 
+import { own } from '../../document/own';
 import type { App } from '../../state/app';
 import { useApp } from '../../state/hooks';
-import { cards, wires, type Card, type Wire } from './items';
+import type { DocPosition } from '../../protocol';
+import { annotationOf, cards, itemOf, parted, wires, type Card, type Wire } from './items';
 
 interface Items {
   nodes: Card[];
@@ -17,6 +19,8 @@ interface Items {
   onSelectionEnd: () => void;
   /** Take positions from the document again, after a drag that changed nothing in it. */
   settle: () => void;
+  /** Items that follow a frame in the person's hand; with `held` false they are let go. */
+  carry: (positions: ReadonlyMap<string, DocPosition>, held: boolean) => void;
 }
 
 type Selecting = Extract<NodeChange<Card> | EdgeChange<Wire>, { type: 'select' }>;
@@ -45,7 +49,13 @@ export function useItems(): Items {
   const onNodesChange = useCallback(
     (changes: NodeChange<Card>[]) => {
       // The document alone says which nodes there are.
-      const shown = changes.filter(({ type }) => type === 'position' || type === 'dimensions' || type === 'select');
+      const shown = changes.filter(
+        (change) =>
+          change.type === 'position' ||
+          change.type === 'dimensions' ||
+          // A box is drawn inside of a frame to choose some of what it holds.
+          (change.type === 'select' && !(boxed.current && isFrame(app, change.id))),
+      );
       if (shown.length === 0) return;
       const apply = () => {
         setNodes((before) => applyNodeChanges(shown, before));
@@ -55,7 +65,7 @@ export function useItems(): Items {
       else apply();
       const selecting = shown.filter((change) => change.type === 'select');
       if (boxed.current) mark(boxed.current, selecting);
-      else choose(app, 'nodes', selecting);
+      else chooseItems(app, selecting);
     },
     [app],
   );
@@ -65,31 +75,54 @@ export function useItems(): Items {
       // A box chooses nodes; that wires touch them goes without saying.
       const shown = boxed.current ? [] : changes.filter((change) => change.type === 'select');
       if (shown.length > 0) setEdges((before) => applyEdgeChanges(shown, before));
-      choose(app, 'edges', shown);
+      chooseWires(app, shown);
     },
     [app],
   );
 
   const onSelectionStart = useCallback(() => {
-    boxed.current = new Set(app.state.selection.nodes);
+    const { nodes: chosen, annotations = [] } = app.state.selection;
+    boxed.current = new Set([...chosen, ...annotations.map(itemOf)]);
   }, [app]);
 
   const onSelectionEnd = useCallback(() => {
     const found = boxed.current;
     boxed.current = null;
-    if (found) app.select({ nodes: [...found], edges: [] });
+    if (found) app.select({ ...parted([...found]), edges: [] });
     settle();
   }, [app, settle]);
 
-  return { nodes, edges, onNodesChange, onEdgesChange, onSelectionStart, onSelectionEnd, settle };
+  const carry = useCallback((positions: ReadonlyMap<string, DocPosition>, held: boolean) => {
+    setNodes((before) =>
+      before.map((card) => {
+        const position = positions.get(card.id);
+        return position ? { ...card, position, dragging: held } : card;
+      }),
+    );
+  }, []);
+
+  return { nodes, edges, onNodesChange, onEdgesChange, onSelectionStart, onSelectionEnd, settle, carry };
 }
 
-function choose(app: App, what: 'nodes' | 'edges', changes: readonly Selecting[]): void {
+function chooseItems(app: App, changes: readonly Selecting[]): void {
+  if (changes.length === 0) return;
+  const { nodes, edges, annotations = [] } = app.state.selection;
+  const chosen = new Set([...nodes, ...annotations.map(itemOf)]);
+  mark(chosen, changes);
+  app.select({ ...parted([...chosen]), edges });
+}
+
+function chooseWires(app: App, changes: readonly Selecting[]): void {
   if (changes.length === 0) return;
   const { selection } = app.state;
-  const chosen = new Set(selection[what]);
+  const chosen = new Set(selection.edges);
   mark(chosen, changes);
-  app.select({ ...selection, [what]: [...chosen] });
+  app.select({ ...selection, edges: [...chosen] });
+}
+
+function isFrame(app: App, item: string): boolean {
+  const annotation = annotationOf(item);
+  return annotation !== undefined && own(app.state.doc.annotations, annotation)?.kind === 'frame';
 }
 
 function mark(chosen: Set<string>, changes: readonly Selecting[]): void {

@@ -2,13 +2,16 @@
 
 import { useEffect } from 'react';
 
+import { look } from '../../state/commands';
 import { openDialog, panels } from '../../state/panels';
+import { NOTHING } from '../../state/state';
 import { duplicate } from './clipboard';
 import { stop } from './connecting';
-import type { Editor } from './editor';
+import { useEditor, type Editor } from './editor';
 import { focusIsNowhere, focusedIn, isTyping, rootOf } from './focus';
+import { itemOf, parted } from './items';
 import { shortcutFor, type Action, type Scope } from './shortcuts';
-import { announce, stage, useStage } from './stage';
+import { announce, stage } from './stage';
 
 const NEAR = 8;
 const FAR = 32;
@@ -18,7 +21,7 @@ const ONE_MOVE_MS = 1000;
 const MODIFIERS: ReadonlySet<string> = new Set(['Shift', 'Control', 'Meta', 'Alt']);
 
 export function useShortcuts(abandonWire: () => void): void {
-  const editor = useStage((s) => s.editor);
+  const editor = useEditor();
   useEffect(() => {
     if (!editor) return;
     const root = rootOf(editor.frame);
@@ -71,8 +74,13 @@ function chooseFocused(editor: Editor, event: KeyboardEvent): boolean {
   if (!isNode && !target.classList.contains('react-flow__edge')) return false;
   event.preventDefault();
   const { selection } = editor.app.state;
-  const kept = event.shiftKey ? selection : { nodes: [], edges: [] };
-  editor.app.select(isNode ? { ...kept, nodes: [...kept.nodes, id] } : { ...kept, edges: [...kept.edges, id] });
+  const kept = event.shiftKey ? selection : NOTHING;
+  const found = parted(isNode ? [id] : []);
+  editor.app.select({
+    nodes: [...kept.nodes, ...found.nodes],
+    edges: isNode ? kept.edges : [...kept.edges, id],
+    annotations: [...(kept.annotations ?? []), ...found.annotations],
+  });
   return true;
 }
 
@@ -113,9 +121,26 @@ const ACTS: Readonly<Record<Action, Act>> = {
   delete: (editor) => {
     editor.remove();
   },
-  rename: (editor) => {
+  look: (editor) => {
     const [node] = editor.app.state.selection.nodes;
-    if (node !== undefined) stage.setState({ renaming: node });
+    if (node !== undefined) look(editor.app, node);
+  },
+  rename: (editor) => {
+    const { nodes, annotations = [] } = editor.app.state.selection;
+    const item = nodes[0] ?? annotations.map(itemOf)[0];
+    if (item !== undefined) stage.setState({ renaming: item });
+  },
+  disable: (editor) => {
+    editor.toggleMode('disabled');
+  },
+  bypass: (editor) => {
+    editor.toggleMode('bypass');
+  },
+  frame: (editor) => {
+    editor.addFrame();
+  },
+  note: (editor) => {
+    editor.addNote();
   },
   all: (editor) => {
     editor.selectAll();

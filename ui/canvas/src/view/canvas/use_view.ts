@@ -1,9 +1,10 @@
-/** Where the view stands: kept for each document while the page lives, and taken to where the person asks to go. */
+/** Where the view is: kept for each document while the page lives, and taken to where the person asks to go. */
 
 import { getViewportForBounds, type Viewport } from '@xyflow/react';
 import { useCallback, useEffect, useRef } from 'react';
 
-import { arranged, heaped, type Size } from '../../document/arrange';
+import { arranged, heaped } from '../../document/arrange';
+import type { Size } from '../../document/sizes';
 import { moveNodes } from '../../document/edits';
 import { own } from '../../document/own';
 import { readPorts, wiredPorts } from '../../document/wires';
@@ -16,7 +17,7 @@ import { smooth } from './motion';
 import { cardSize } from './size';
 import { hideTip } from './tips';
 
-/** What stands in the middle of the frame, in the document's pixels. */
+/** What is in the middle of the frame, in the document's pixels. */
 interface View {
   readonly x: number;
   readonly y: number;
@@ -25,6 +26,8 @@ interface View {
 
 /** By its middle, not by its corner: the frame changes its size, also while the page is left or entered. */
 const kept = new Map<string, View>();
+/** A pipeline of 300 nodes is seen whole. */
+export const LEAST_ZOOM = 0.02;
 const EDGE = 0.08;
 const NEAREST = 1;
 /** A node that is gone to is brought at least this close. */
@@ -45,7 +48,9 @@ export function useView(flow: Flow, frame: HTMLElement) {
       if (state.document === null) return;
       framed.current = frame.getBoundingClientRect();
       // Written by hand, without positions: nobody could see what lies on one heap.
-      if (heaped(state.doc)) app.edit('Arrange', moveNodes(state.doc, arranged(state.doc, sizes(state))));
+      if (heaped(state.doc)) {
+        app.edit('Arrange', moveNodes(state.doc, arranged(state.doc, sizes(state), undefined, framed.current)));
+      }
       const view = kept.get(state.document);
       void flow.setViewport(view ? viewportOf(view, framed.current) : whole(app.state, framed.current));
     },
@@ -85,7 +90,7 @@ export function useView(flow: Flow, frame: HTMLElement) {
   }, [flow, frame]);
 
   useEffect(() => {
-    // A panel that opens takes room: what stood in the middle stays in the middle.
+    // A panel that opens takes space: what was in the middle stays in the middle.
     const observer = new ResizeObserver(() => {
       const before = framed.current;
       const now = frame.getBoundingClientRect();
@@ -140,6 +145,10 @@ function whole(state: State, { width, height }: Size): Viewport {
     if (!position) return [];
     return [{ left: position.x, top: position.y, right: position.x + size.width, bottom: position.y + size.height }];
   });
+  for (const item of Object.values(state.doc.annotations)) {
+    const { x, y } = item.position;
+    boxes.push({ left: x, top: y, right: x + item.width, bottom: y + item.height });
+  }
   if (boxes.length === 0 || width === 0) return { x: 0, y: 0, zoom: NEAREST };
   const x = Math.min(...boxes.map((b) => b.left));
   const y = Math.min(...boxes.map((b) => b.top));
@@ -149,10 +158,11 @@ function whole(state: State, { width, height }: Size): Viewport {
     width: Math.max(...boxes.map((b) => b.right)) - x,
     height: Math.max(...boxes.map((b) => b.bottom)) - y,
   };
-  return getViewportForBounds(bounds, width, height, 0.1, NEAREST, EDGE);
+  return getViewportForBounds(bounds, width, height, LEAST_ZOOM, NEAREST, EDGE);
 }
 
-function sizes({ doc, types }: State): Map<string, Size> {
+/** How large the cards are, by node, before they are drawn. */
+export function sizes({ doc, types }: State): Map<string, Size> {
   return new Map(
     Object.keys(doc.nodes).map((id) => [
       id,

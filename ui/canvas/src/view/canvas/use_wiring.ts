@@ -120,7 +120,7 @@ function dropped(app: App, { at, from, side, edge }: Start, here: Point): void {
   if (node !== null && node !== undefined) {
     if (node === from.node) return;
     const why = editor.connectToNode(from, side, node, edge);
-    if (why !== '') app.tell('info', why);
+    if (why !== '') app.notify('info', why);
     return;
   }
   if (!element.closest('.react-flow__pane, .react-flow__edges, .react-flow__edge')) return;
@@ -140,7 +140,8 @@ function pointOf(event: MouseEvent | TouchEvent): Point {
 function useForwardedMouse(): void {
   useEffect(() => {
     const forward = (event: MouseEvent) => {
-      const { connecting, editor } = stage.getState();
+      const { connecting } = stage.getState();
+      const editor = theEditor();
       if (connecting?.by !== 'pointer' || !editor) return;
       const root = rootOf(editor.frame);
       if (event.composedPath().includes(root)) return;

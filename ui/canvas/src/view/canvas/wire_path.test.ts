@@ -16,7 +16,7 @@ describe('the path of a wire', () => {
     expect([x, y]).toEqual([300, 160]);
   });
 
-  it('is a curve where two rows leave it no room', () => {
+  it('is a curve where two rows leave it no space', () => {
     const [path] = wirePath({ ...from, targetX: 100, targetY: 100 });
     expect(path).toContain('C');
   });

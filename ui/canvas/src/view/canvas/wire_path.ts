@@ -10,7 +10,7 @@ export interface Ends {
 }
 
 const CORNER = 14;
-/** So far apart, two cards have room for a wire between them. */
+/** So far apart, two cards have space for a wire between them. */
 const ROW = 130;
 
 /**

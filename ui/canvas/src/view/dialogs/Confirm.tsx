@@ -2,6 +2,7 @@
 
 import type { ReactNode } from 'react';
 
+import { isActive } from '../../rules/lights';
 import { keepMine } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, openDialog } from '../../state/panels';
@@ -12,11 +13,13 @@ interface ConfirmProps {
   /** What the main button does, in a word. */
   verb: string;
   danger?: boolean;
+  /** A further button, beside the main one. */
+  also?: ReactNode;
   onConfirm: () => void;
   children: ReactNode;
 }
 
-function Confirm({ title, verb, danger = false, onConfirm, children }: ConfirmProps) {
+function Confirm({ title, verb, danger = false, also, onConfirm, children }: ConfirmProps) {
   return (
     <Dialog
       title={title}
@@ -26,6 +29,7 @@ function Confirm({ title, verb, danger = false, onConfirm, children }: ConfirmPr
           <button type="button" className="btn" data-autofocus onClick={closeDialog}>
             Cancel
           </button>
+          {also}
           <button
             type="button"
             className={danger ? 'btn btn-primary btn-danger' : 'btn btn-primary'}
@@ -49,11 +53,27 @@ export function ConfirmDelete() {
   const document = useCanvas((s) => s.document);
   const name = useCanvas((s) => s.doc.name);
   const others = useCanvas((s) => s.others);
+  const live = useCanvas((s) => (isActive(s.run) ? (s.run?.run_id ?? null) : null));
   return (
     <Confirm
       title="Delete pipeline"
-      verb="Delete"
+      verb={live === null ? 'Delete' : 'Delete, and let the run end'}
       danger
+      also={
+        live !== null && (
+          <button
+            type="button"
+            className="btn btn-danger"
+            onClick={() => {
+              closeDialog();
+              app.say({ type: 'cancel', run_id: live });
+              if (document !== null) app.say({ type: 'delete', document });
+            }}
+          >
+            Cancel the run and delete
+          </button>
+        )
+      }
       onConfirm={() => {
         if (document !== null) app.say({ type: 'delete', document });
       }}
@@ -61,8 +81,35 @@ export function ConfirmDelete() {
       <p>
         Delete <bdi className="strong">{name}</bdi> and its file?
       </p>
+      {live !== null && (
+        <p className="note-warning">
+          A run of it is live. It goes on without the pipeline unless you cancel it, and is shown under Runs.
+        </p>
+      )}
       <p className="quiet">Its runs and what they made stay.</p>
       {others > 0 && <p className="note-warning">Others have it open at this moment.</p>}
+    </Confirm>
+  );
+}
+
+/** A folder outside of those that pipelines of this workspace may use. */
+export function ConfirmAllow({ path }: { path: string }) {
+  const app = useApp();
+  return (
+    <Confirm
+      title="Allow this folder"
+      verb="Allow"
+      onConfirm={() => {
+        app.say({ type: 'allow-folder', path });
+      }}
+    >
+      <p>
+        Let the pipelines of this workspace read and write in <bdi className="strong">{path}</bdi> and below?
+      </p>
+      <p className="quiet">
+        It is kept in workspace.json, under <code>data_roots</code>, for the command line too. Of a file, its folder is
+        allowed.
+      </p>
     </Confirm>
   );
 }

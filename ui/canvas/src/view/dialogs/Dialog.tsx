@@ -11,7 +11,7 @@ interface DialogProps {
   children: ReactNode;
   /** What the buttons below the content do. */
   footer?: ReactNode;
-  size?: 'small' | 'medium' | 'large';
+  size?: 'small' | 'medium' | 'large' | 'full';
   /** Enter in a field does what the main button does. */
   onSubmit?: () => void;
 }

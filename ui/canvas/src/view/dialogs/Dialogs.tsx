@@ -4,10 +4,13 @@ import { useEffect } from 'react';
 
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, usePanels, type Dialog } from '../../state/panels';
-import { ConfirmDelete, ConfirmOverwrite, ConfirmRevert } from './Confirm';
+import { ConfirmAllow, ConfirmDelete, ConfirmOverwrite, ConfirmRevert } from './Confirm';
+import { LookDialog } from '../look/LookDialog';
 import { DropZone } from './DropZone';
+import { ExportDialog } from './ExportDialog';
 import { FileBrowser } from './FileBrowser';
 import { HelpDialog } from './HelpDialog';
+import { HistoryDialog } from './HistoryDialog';
 import { download } from './importing';
 import { NameDialog } from './NameDialog';
 import { OpenDialog } from './OpenDialog';
@@ -46,12 +49,20 @@ function Opened({ dialog }: { dialog: Dialog }) {
       return <ConfirmRevert />;
     case 'overwrite':
       return <ConfirmOverwrite />;
+    case 'history':
+      return <HistoryDialog document={dialog.document} />;
+    case 'export-code':
+      return <ExportDialog />;
+    case 'allow':
+      return <ConfirmAllow path={dialog.path} />;
     case 'parameters':
       return <ParametersDialog />;
     case 'run':
       return <RunDialog asked={dialog} />;
     case 'help':
       return <HelpDialog />;
+    case 'look':
+      return <LookDialog key={dialog.views.map(({ key }) => key).join()} looking={dialog} />;
     case 'browse':
       return <FileBrowser browsing={dialog} />;
   }

@@ -1,6 +1,6 @@
-/** Files and folders of the machine that Voxelflow runs on, inside the roots that the workspace may use. */
+/** Files and folders of the machine that Voxelflow runs on; those that pipelines may not use yet are set apart. */
 
-import { ChevronRight, File, Folder } from 'lucide-react';
+import { ChevronRight, File, Folder, HardDrive, ShieldAlert } from 'lucide-react';
 import { useEffect, useId, useRef, useState } from 'react';
 
 import type { Entry, Listing } from '../../protocol';
@@ -16,6 +16,7 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
   const app = useApp();
   const { title, folders, write = false, start, choose } = browsing;
   const [roots, setRoots] = useState<readonly string[]>([]);
+  const [elsewhere, setElsewhere] = useState(false);
   const [listing, setListing] = useState<Listing | null>(null);
   const [path, setPath] = useState(start);
   const asked = useRef(0);
@@ -26,6 +27,7 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
     const question = asked.current;
     void opening(app, start).then(({ top, found }) => {
       if (question !== asked.current) return;
+      setElsewhere(top.elsewhere.length > 0);
       setRoots(top.entries.map((entry) => entry.path));
       setListing(found);
       if (folders && start === '' && found.path !== null) setPath(found.path);
@@ -44,9 +46,12 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
   const onEnter = (to: string | null) => {
     void enter(to);
   };
+  /** What is typed is left to the checks; what was looked at here is known to be outside. */
+  const outside = listing?.allowed === false && listing.path !== null && path.startsWith(listing.path);
   const take = (chosen: string) => {
     if (chosen.trim() === '') return;
     closeDialog();
+    if (outside) app.say({ type: 'allow-folder', path: chosen.trim() });
     choose(chosen.trim());
   };
   return (
@@ -63,12 +68,21 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
             Cancel
           </button>
           <button type="submit" className="btn btn-primary" disabled={path.trim() === ''}>
-            {folders ? 'Choose this folder' : 'Choose'}
+            {outside ? 'Allow and choose' : folders ? 'Choose this folder' : 'Choose'}
           </button>
         </>
       }
     >
-      <Crumbs listing={listing} roots={roots} onEnter={onEnter} />
+      <Crumbs listing={listing} roots={roots} elsewhere={elsewhere} onEnter={onEnter} />
+      {listing?.allowed === false && (
+        <p className="files-outside" role="note">
+          <ShieldAlert size={15} aria-hidden />
+          <span>
+            <b>Outside the workspace’s folders.</b> Choosing here lets the pipelines of this workspace read and write in
+            this folder from now on; workspace.json keeps it.
+          </span>
+        </p>
+      )}
       <Entries listing={listing} folders={folders} chosen={path} onEnter={onEnter} onPick={setPath} onTake={take} />
       <label className="dialog-label" htmlFor={id}>
         {write ? 'Path (a new name makes a new one)' : 'Path'}
@@ -100,16 +114,18 @@ async function opening(app: App, start: string): Promise<{ top: Listing; found: 
 
 interface CrumbsProps {
   listing: Listing | null;
+  /** Whether there is more to see than the roots. */
+  elsewhere: boolean;
   roots: readonly string[];
   onEnter: (path: string | null) => void;
 }
 
-function Crumbs({ listing, roots, onEnter }: CrumbsProps) {
+function Crumbs({ listing, roots, elsewhere, onEnter }: CrumbsProps) {
   const path = listing?.path ?? null;
-  const steps = path === null ? [] : crumbs(path, roots);
+  const steps = path === null ? [] : crumbs(path, listing?.allowed === false ? ['/'] : roots);
   return (
     <nav className="crumbs" aria-label="Folder">
-      {(roots.length > 1 || path === null) && (
+      {(roots.length > 1 || path === null || listing?.allowed === false || elsewhere) && (
         <button
           type="button"
           className="link"
@@ -122,7 +138,7 @@ function Crumbs({ listing, roots, onEnter }: CrumbsProps) {
       )}
       {steps.map((step, index) => (
         <span key={step.path} className="crumb">
-          {(index > 0 || roots.length > 1) && <ChevronRight size={12} aria-hidden />}
+          {(index > 0 || roots.length > 1 || elsewhere) && <ChevronRight size={12} aria-hidden />}
           <button
             type="button"
             className="link"
@@ -157,7 +173,7 @@ function Entries({ listing, folders, chosen, onEnter, onPick, onTake }: EntriesP
     );
   const entries = [...listing.entries].sort(byKind);
   return (
-    <div className="files">
+    <div className="files" data-outside={!listing.allowed || undefined}>
       {listing.problem && (
         <p className="note-warning padded" role="alert">
           {listing.problem}
@@ -195,6 +211,29 @@ function Entries({ listing, folders, chosen, onEnter, onPick, onTake }: EntriesP
           </li>
         ))}
       </ul>
+      {listing.elsewhere.length > 0 && (
+        <section className="files-elsewhere" aria-label="Outside the workspace">
+          <h3>Outside the workspace</h3>
+          <ul>
+            {listing.elsewhere.map((entry) => (
+              <li key={entry.path}>
+                <button
+                  type="button"
+                  className="file-row"
+                  data-kind="folder"
+                  onClick={() => {
+                    onEnter(entry.path);
+                  }}
+                >
+                  <HardDrive size={15} aria-hidden />
+                  <bdi className="file-name">{entry.name}</bdi>
+                  <span className="quiet">{entry.path}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
       {listing.truncated && <p className="quiet padded">There is more than is shown: type the path below.</p>}
     </div>
   );

@@ -1,7 +1,10 @@
 /** What a run will do, before it is started. */
 
+import { Gauge } from 'lucide-react';
 import { useMemo } from 'react';
 
+import { own } from '../../document/own';
+import { leftOut } from '../../rules/modes';
 import { nameOf } from '../../rules/ports';
 import { forecast, type Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
@@ -10,8 +13,10 @@ import { StateMark } from '../inspector/StateMark';
 
 export function Forecast({ part, otherValues }: { part: Part; otherValues: boolean }) {
   const doc = useCanvas((s) => s.doc);
-  const outlook = useCanvas((s) => s.outlook);
-  const steps = useMemo(() => forecast(doc, outlook, part), [doc, outlook, part]);
+  const forecasts = useCanvas((s) => s.forecasts);
+  const problems = useCanvas((s) => s.problems);
+  const out = useMemo(() => leftOut(doc, problems), [doc, problems]);
+  const steps = useMemo(() => forecast(doc, forecasts, part, out), [doc, forecasts, part, out]);
   const work = steps.filter((step) => step.work).length;
   if (steps.length === 0) {
     return (
@@ -26,7 +31,8 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
     <section aria-label="What will run">
       <h3>What will run</h3>
       <p role="status">
-        {plural(work, 'nodes')} will run, {steps.length - work} up to date.
+        {plural(work, 'nodes')} will run, {steps.length - work} up to date
+        {out.size > 0 ? `, ${out.size} left out` : ''}.
         {otherValues && <span className="quiet"> Other parameters may make more of them run.</span>}
       </p>
       <ul className="forecast">
@@ -40,6 +46,21 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
           </li>
         ))}
       </ul>
+      {steps.map(({ node, work: runs }) => {
+        const advice = own(forecasts, node)?.advice;
+        return (
+          runs &&
+          advice && (
+            <p key={node} className="forecast-advice" data-testid="run-advice">
+              <Gauge size={14} aria-hidden />
+              <span>
+                <b dir="auto">{nameOf(doc, node)}</b>{' '}
+                {advice.split('`').map((part, n) => (n % 2 ? <code key={n}>{part}</code> : part))}
+              </span>
+            </p>
+          )
+        );
+      })}
     </section>
   );
 }

@@ -2,11 +2,10 @@
 
 import { useId, useState } from 'react';
 
+import { MAX_NAME } from '../../protocol';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
 import { Dialog } from './Dialog';
-
-const LONGEST = 300;
 
 export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
   const app = useApp();
@@ -59,7 +58,7 @@ export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
         }}
       />
       <p id={`${id}-note`} role="alert" className={refusal ? 'field-note note-error' : 'quiet'}>
-        {refusal || (taken ? 'There is one called so already: this one’s file gets a number behind its name.' : '')}
+        {refusal || (taken ? 'There is one called so already: this one’s file gets a number after its name.' : '')}
       </p>
     </Dialog>
   );
@@ -69,5 +68,5 @@ function refused(name: string): string {
   if (name.trim() === '') return 'Needs a name.';
   // As Python counts: a character beyond the first plane is one.
   const length = Array.from(name.trim()).length;
-  return length > LONGEST ? `Too long: ${length} characters, at most ${LONGEST}.` : '';
+  return length > MAX_NAME ? `Too long: ${length} characters, at most ${MAX_NAME}.` : '';
 }

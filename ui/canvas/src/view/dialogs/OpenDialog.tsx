@@ -6,10 +6,9 @@ import { useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'r
 import type { PipelineInfo, TemplateInfo } from '../../protocol';
 import { score } from '../../rules/search';
 import { ago, plural } from '../../rules/wording';
-import { useApp, useCanvas } from '../../state/hooks';
+import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
 import { moveFocus } from '../toolbar/rove';
-import { useNow } from '../toolbar/use_now';
 import { Dialog } from './Dialog';
 
 export function OpenDialog({ only }: { only: 'templates' | null }) {
@@ -117,7 +116,7 @@ function PipelineRow({ pipeline, onChoose }: { pipeline: PipelineInfo; onChoose:
   const open = useCanvas((s) => s.document === pipeline.document);
   const now = useNow(false);
   const { name, problem, description, unsaved, modified } = pipeline;
-  const when = modified === null ? 'no file yet' : ago(modified, now);
+  const when = modified === null ? 'not saved' : ago(modified, now);
   return (
     <Row
       icon={problem ? <TriangleAlert size={16} className="sign-warning" /> : <FileJson size={16} />}

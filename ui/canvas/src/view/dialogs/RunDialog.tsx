@@ -10,14 +10,16 @@ import { notesOf } from '../../rules/notes';
 import { fieldOf } from '../../rules/parameters';
 import { nameOf } from '../../rules/ports';
 import { blocking, type Part } from '../../rules/scope';
+import { EMPTY_SWEEP, isComplete, type Sweep } from '../../rules/sweep';
 import { plural } from '../../rules/wording';
-import { startRun } from '../../state/commands';
+import { startRun, startSweep } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, keep, panels, usePanels } from '../../state/panels';
 import { ValueControl } from '../inspector/fields/controls';
 import { FieldFrame } from '../inspector/fields/FieldFrame';
 import { Dialog } from './Dialog';
 import { Forecast } from './Forecast';
+import { SweepForm } from './SweepForm';
 
 type Values = Readonly<Record<string, JsonValue>>;
 
@@ -28,17 +30,20 @@ export function RunDialog({ asked }: { asked: Part }) {
   const problems = useCanvas((s) => s.problems);
   const [part, setPart] = useState<Part>({ start: asked.start, end: asked.end, fresh: asked.fresh });
   const [values, setValues] = useState<Values>({});
+  const [sweep, setSweep] = useState<Sweep | null>(null);
   const fields = useMemo(
     () => Object.keys(doc.parameters).map((name) => ({ ...fieldOf(doc, types, name), optional: false })),
     [doc, types],
   );
   const valueOf = (name: string): JsonValue => own(values, name) ?? own(doc.parameters, name)?.value ?? null;
-  const wrong = fields.filter((field) => notesOf(field, valueOf(field.name), []).length > 0);
+  const ofFields = fields.filter((field) => notesOf(field, valueOf(field.name), []).length > 0);
   const stops = blocking(problems, doc, part).length;
+  const wrong = sweep === null ? ofFields.length > 0 : !isComplete(sweep);
   const start = () => {
-    if (wrong.length > 0 || stops > 0) return;
+    if (wrong || stops > 0) return;
     closeDialog();
-    startRun(app, part, { ...values });
+    if (sweep === null) startRun(app, part, { ...values });
+    else startSweep(app, part.end, sweep);
   };
   return (
     <Dialog
@@ -63,13 +68,24 @@ export function RunDialog({ asked }: { asked: Part }) {
           <button type="button" className="btn" onClick={closeDialog}>
             Cancel
           </button>
-          <button type="submit" className="btn btn-primary" data-autofocus disabled={wrong.length > 0 || stops > 0}>
-            <Play size={14} aria-hidden /> Run
+          <button type="submit" className="btn btn-primary" data-autofocus disabled={wrong || stops > 0}>
+            <Play size={14} aria-hidden /> {sweep === null ? 'Run' : 'Run the sweep'}
           </button>
         </>
       }
     >
-      {fields.length > 0 && (
+      <label className="check">
+        <input
+          type="checkbox"
+          checked={sweep !== null}
+          onChange={(event) => {
+            setSweep(event.currentTarget.checked ? EMPTY_SWEEP : null);
+          }}
+        />
+        Try several values: a sweep, with a run for each
+      </label>
+      {sweep !== null && <SweepForm sweep={sweep} onChange={setSweep} />}
+      {sweep === null && fields.length > 0 && (
         <section className="run-values" aria-label="Parameters of this run">
           <h3>Parameters, for this run only</h3>
           {fields.map((field) => (
@@ -85,8 +101,8 @@ export function RunDialog({ asked }: { asked: Part }) {
           ))}
         </section>
       )}
-      <PartForm part={part} onChange={setPart} />
-      <Forecast part={part} otherValues={Object.keys(values).length > 0} />
+      <PartForm part={part} onChange={setPart} whole={sweep !== null} />
+      {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
     </Dialog>
   );
 }
@@ -123,7 +139,14 @@ function RunValue({ field, value, changed: other, onChange }: RunValueProps) {
   );
 }
 
-function PartForm({ part, onChange }: { part: Part; onChange: (part: Part) => void }) {
+interface PartFormProps {
+  part: Part;
+  onChange: (part: Part) => void;
+  /** From the beginning, and what is up to date is not run again. */
+  whole: boolean;
+}
+
+function PartForm({ part, onChange, whole }: PartFormProps) {
   const app = useApp();
   const id = useId();
   const doc = useCanvas((s) => s.doc);
@@ -152,9 +175,10 @@ function PartForm({ part, onChange }: { part: Part; onChange: (part: Part) => vo
   );
   return (
     <section className="run-part" aria-label="Which part">
-      {select('From', 'the beginning', part.start, (start) => {
-        onChange({ ...part, start });
-      })}
+      {!whole &&
+        select('From', 'the beginning', part.start, (start) => {
+          onChange({ ...part, start });
+        })}
       {select('Up to', 'the end', part.end, (end) => {
         onChange({ ...part, end });
       })}
@@ -175,16 +199,18 @@ function PartForm({ part, onChange }: { part: Part; onChange: (part: Part) => vo
           ))}
         </select>
       </div>
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={part.fresh}
-          onChange={(event) => {
-            onChange({ ...part, fresh: event.currentTarget.checked });
-          }}
-        />
-        Run everything fresh: use no result from before
-      </label>
+      {!whole && (
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={part.fresh}
+            onChange={(event) => {
+              onChange({ ...part, fresh: event.currentTarget.checked });
+            }}
+          />
+          Run everything fresh: use no result from before
+        </label>
+      )}
     </section>
   );
 }

@@ -12,6 +12,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import type { Log } from '../../state/state';
 import { Failure } from '../inspector/NodeResult';
 import { StateMark } from '../inspector/StateMark';
+import { useLight } from '../canvas/use_light';
 import { LogBlock } from './LogBlock';
 
 export function LogPanel() {
@@ -26,6 +27,7 @@ function NodeLog({ node }: { node: string }) {
   const log = useCanvas((s) => (s.log?.node === node ? s.log : null));
   const status = useCanvas((s) => own(s.status, node));
   const name = useCanvas((s) => nameOf(s.doc, node));
+  const shown = useCanvas((s) => s.run !== null);
   const [search, setSearch] = useState('');
   const wanted = useDeferredValue(search);
   return (
@@ -34,7 +36,7 @@ function NodeLog({ node }: { node: string }) {
         <span className="log-name" dir="auto">
           {name}
         </span>
-        {status && <StateMark state={status.state} />}
+        {status && (status.state === 'running' ? <HowFar node={node} /> : <StateMark state={status.state} />)}
         <label className="log-search">
           <Search size={13} aria-hidden />
           <input
@@ -54,16 +56,33 @@ function NodeLog({ node }: { node: string }) {
       {log && log.lines.length > 0 ? (
         <Lines log={log} search={wanted} />
       ) : (
-        <p className="quiet dock-empty">{whyEmpty(status?.state)}</p>
+        <p className="quiet dock-empty">{whyEmpty(status?.state, shown)}</p>
       )}
     </div>
   );
 }
 
-function whyEmpty(state: NodeStatus['state'] | undefined): string {
+/** The phase, the share of the whole task and the time left, as on the card. */
+function HowFar({ node }: { node: string }) {
+  const { word, time, share, full } = useLight(node);
+  return (
+    <span className="log-progress" title={full}>
+      <span className="log-phase">{word}</span>
+      {share !== null && (
+        <span className="bar" data-known aria-hidden>
+          <span style={{ width: `${share * 100}%` }} />
+        </span>
+      )}
+      {share !== null && <span className="quiet">{Math.floor(share * 100)}%</span>}
+      <span className="quiet">{time}</span>
+    </span>
+  );
+}
+
+function whyEmpty(state: NodeStatus['state'] | undefined, shown: boolean): string {
   switch (state) {
     case undefined:
-      return 'It has not run yet: there is no log.';
+      return shown ? 'This run did not include it: there is no log.' : 'There is no run to show a log of.';
     case 'queued':
     case 'waiting':
     case 'running':
@@ -89,10 +108,14 @@ function CopyLog({ log, search }: { log: Log; search: string }) {
         const lines = matching(log.lines, search);
         navigator.clipboard.writeText(asText(lines)).then(
           () => {
-            app.tell('success', `Copied ${plural(lines.length, 'lines')}.`);
+            app.notify('success', `Copied ${plural(lines.length, 'lines')}.`);
           },
           () => {
-            app.tell('warning', 'The browser does not allow copying here.', 'Select the lines and copy them by hand.');
+            app.notify(
+              'warning',
+              'The browser does not allow copying here.',
+              'Select the lines and copy them by hand.',
+            );
           },
         );
       }}

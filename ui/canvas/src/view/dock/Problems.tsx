@@ -9,7 +9,8 @@ import { nameOf } from '../../rules/ports';
 import { sorted } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
 import { moveFocus } from '../toolbar/rove';
-import { ProblemText } from './ProblemText';
+import { AllowFolder } from '../AllowFolder';
+import { ProblemText } from '../ProblemText';
 
 const NONE: readonly Problem[] = [];
 
@@ -34,6 +35,7 @@ export function Problems() {
         {problems.map((problem, index) => (
           <li key={`${index} ${problem.code}`}>
             <ProblemLine problem={problem} />
+            <AllowFolder problem={problem} />
           </li>
         ))}
       </ul>

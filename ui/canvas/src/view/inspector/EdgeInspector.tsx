@@ -1,12 +1,14 @@
 /** A wire: where from, where to, what travels on it. */
 
-import { Scissors } from 'lucide-react';
+import { Eye, Scissors } from 'lucide-react';
 
 import { removeItems } from '../../document/edits';
 import { end } from '../../document/ends';
 import { own } from '../../document/own';
 import { kindFrom, nameOf } from '../../rules/ports';
+import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
+import { useViews } from '../../state/views';
 import { kindStyle } from '../canvas/colours';
 import { FoldButton } from './FoldButton';
 
@@ -15,6 +17,8 @@ export function EdgeInspector({ edge }: { edge: string }) {
   const wire = useCanvas((s) => own(s.doc.edges, edge));
   const kind = useCanvas((s) => (wire ? kindFrom(s.doc, s.types, wire.source) : ''));
   const preview = useCanvas((s) => (wire ? own(s.previews, wire.source) : undefined));
+  const from = end(wire?.source ?? '');
+  const seen = useViews(from.node).some(({ port }) => port === from.port);
   if (!wire) return null;
   return (
     <>
@@ -36,7 +40,18 @@ export function EdgeInspector({ edge }: { edge: string }) {
             </dd>
           </div>
         </dl>
-        <div className="padded">
+        <div className="padded edge-actions">
+          {seen && (
+            <button
+              type="button"
+              className="btn"
+              onClick={() => {
+                look(app, from.node, from.port);
+              }}
+            >
+              <Eye size={14} aria-hidden /> Look at data
+            </button>
+          )}
           <button
             type="button"
             className="btn"

@@ -2,7 +2,7 @@
 
 import { PanelRightClose, PanelRightOpen } from 'lucide-react';
 
-import { panels } from '../../state/panels';
+import { showPanel } from '../../state/panels';
 
 export function FoldButton({ open }: { open: boolean }) {
   return (
@@ -13,7 +13,7 @@ export function FoldButton({ open }: { open: boolean }) {
       title={open ? 'Hide the inspector' : 'Show the inspector'}
       aria-expanded={open}
       onClick={() => {
-        panels.setState({ inspector: !open });
+        showPanel('inspector', !open);
       }}
     >
       {open ? <PanelRightClose size={16} aria-hidden /> : <PanelRightOpen size={16} aria-hidden />}

@@ -4,9 +4,10 @@ import { useEffect, useMemo, useRef } from 'react';
 
 import { own } from '../../document/own';
 import { useApp, useCanvas } from '../../state/hooks';
-import { keep, panels, usePanels } from '../../state/panels';
+import { keep, panels, showPanel, usePanels } from '../../state/panels';
 import type { Destination } from '../../state/state';
 import { Resizer } from '../dock/Resizer';
+import { AnnotationInspector } from './AnnotationInspector';
 import { EdgeInspector } from './EdgeInspector';
 import { FormEpoch, useFormUndo } from './fields/typed';
 import { FoldButton } from './FoldButton';
@@ -53,15 +54,20 @@ function Subject() {
   const selection = useCanvas((s) => s.selection);
   const [node] = selection.nodes;
   const [edge] = selection.edges;
+  const [annotation] = selection.annotations ?? [];
   const known = useCanvas((s) =>
     node === undefined ? edge !== undefined && edge in s.doc.edges : node in s.doc.nodes,
   );
   const subject = useMemo(() => {
-    if (!known) return <PipelineInspector />;
-    if (selection.nodes.length + selection.edges.length > 1) return <SelectionInspector selection={selection} />;
+    const drawn = selection.annotations?.length ?? 0;
+    if (annotation !== undefined && drawn + selection.nodes.length + selection.edges.length === 1)
+      return <AnnotationInspector key={annotation} id={annotation} />;
+    if (!known && drawn < 2) return <PipelineInspector />;
+    if (drawn + selection.nodes.length + selection.edges.length > 1)
+      return <SelectionInspector selection={selection} />;
     if (node !== undefined) return <NodeInspector key={node} id={node} />;
     return edge === undefined ? <PipelineInspector /> : <EdgeInspector key={edge} edge={edge} />;
-  }, [known, selection, node, edge]);
+  }, [known, selection, node, edge, annotation]);
   return (
     // Only listens to what the fields inside let pass.
     // eslint-disable-next-line jsx-a11y/no-static-element-interactions
@@ -91,7 +97,8 @@ function useArrival(panel: { readonly current: HTMLElement | null }): void {
     if (!destination || destination.n === arrived.current || destination.parameter === null) return;
     const { node, parameter } = destination;
     const field = node === null ? null : fieldOf(app.state, node, parameter);
-    panels.setState({ inspector: true, inspectorTab: 'parameters' });
+    showPanel('inspector', true);
+    panels.setState({ inspectorTab: 'parameters' });
     // The panel, its tab and the folded part may have to be drawn first.
     const frame = requestAnimationFrame(() => {
       if (field?.advanced) unfold(panel.current);

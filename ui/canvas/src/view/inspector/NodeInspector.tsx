@@ -4,7 +4,7 @@ import { useEffect } from 'react';
 
 import { own } from '../../document/own';
 import { setTitle } from '../../document/edits';
-import { pinnedTo } from '../../rules/pinned';
+import { pinnedTo } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
 import { panels, usePanels, type Panels } from '../../state/panels';
 import { AboutNode } from './AboutNode';
@@ -12,8 +12,10 @@ import { useTyped } from './fields/typed';
 import { FoldButton } from './FoldButton';
 import { NodeForm } from './NodeForm';
 import { NodeId } from './NodeId';
+import { NodeMode } from './NodeMode';
 import { NodeProblems } from './NodeProblems';
 import { NodeResult } from './NodeResult';
+import { NodeIcon } from '../NodeIcon';
 import { moveFocus } from '../toolbar/rove';
 
 export function NodeInspector({ id }: { id: string }) {
@@ -33,6 +35,7 @@ export function NodeInspector({ id }: { id: string }) {
   return (
     <>
       <header className="inspector-head">
+        <NodeIcon type={type} size={16} />
         <NodeTitle id={id} title={node.title} placeholder={node.type} />
         <FoldButton open />
         <p className="inspector-facts">
@@ -46,6 +49,7 @@ export function NodeInspector({ id }: { id: string }) {
       </header>
       <Tabs current={tab} id={id} />
       <div className="inspector-scroll" role="tabpanel" aria-label={TABS.get(tab)}>
+        <NodeMode id={id} />
         <NodeProblems id={id} fieldsShown={tab === 'parameters'} />
         {tab === 'parameters' && <NodeForm id={id} />}
         {tab === 'result' && <NodeResult id={id} />}

@@ -2,10 +2,11 @@
 
 import { own } from '../../document/own';
 import { setParameter } from '../../document/edits';
-import { pinnedTo } from '../../rules/pinned';
-import { sorted } from '../../rules/problems';
+import { LEFT_OUT } from '../../rules/modes';
+import { pinnedTo, sorted } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
-import { ProblemText } from '../dock/ProblemText';
+import { AllowFolder } from '../AllowFolder';
+import { ProblemText } from '../ProblemText';
 
 export function NodeProblems({ id, fieldsShown }: { id: string; fieldsShown: boolean }) {
   const app = useApp();
@@ -13,7 +14,9 @@ export function NodeProblems({ id, fieldsShown }: { id: string; fieldsShown: boo
   const type = useCanvas((s) => own(s.types, own(s.doc.nodes, id)?.type ?? ''));
   const problems = useCanvas((s) => pinnedTo(s.problems, id));
   const fields = new Set(fieldsShown ? type?.fields.map(({ name }) => name) : []);
-  const shown = sorted(problems).filter(({ parameter }) => parameter === null || !fields.has(parameter));
+  const shown = sorted(problems.filter(({ code }) => code !== LEFT_OUT)).filter(
+    ({ parameter }) => parameter === null || !fields.has(parameter),
+  );
   if (shown.length === 0) return null;
   return (
     <ul className="node-problems" aria-label="Problems of the node">
@@ -27,6 +30,7 @@ export function NodeProblems({ id, fieldsShown }: { id: string; fieldsShown: boo
             data-severity={problem.severity}
           >
             <ProblemText problem={problem} />
+            <AllowFolder problem={problem} />
             {stray && (
               <button
                 type="button"

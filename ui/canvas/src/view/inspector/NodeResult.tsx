@@ -1,31 +1,58 @@
 /** What the node does in the run that is shown, what it last made, and what the next run would do with it. */
 
-import { Copy, CornerDownRight } from 'lucide-react';
+import { Copy, CornerDownRight, Eye } from 'lucide-react';
 
 import { own } from '../../document/own';
-import type { FailureInfo, Last, NodeStatus, Outlook, OutputInfo } from '../../protocol';
+import type { FailureInfo, Last, NodeStatus, NodeForecast, OutputInfo } from '../../protocol';
 import { duration, rate } from '../../rules/figures';
 import { amountOf, isActive, whereItRuns } from '../../rules/lights';
 import { runAddress } from '../../rules/runs';
 import { ago, sentence, timeOfDay } from '../../rules/wording';
-import { useApp, useCanvas } from '../../state/hooks';
-import { useNow } from '../toolbar/use_now';
+import { look } from '../../state/commands';
+import { useApp, useCanvas, useNow } from '../../state/hooks';
+import { useViews } from '../../state/views';
 import { StateMark } from './StateMark';
 
 export function NodeResult({ id }: { id: string }) {
   const status = useCanvas((s) => own(s.status, id));
   const run = useCanvas((s) => s.run?.run_id ?? null);
-  // While a run is at work, what was foreseen before it is behind the times.
+  // While a run is at work, the forecast from before it is outdated.
   const atWork = useCanvas((s) => isActive(s.run) && Object.hasOwn(s.status, id));
-  const outlook = useCanvas((s) => (atWork ? undefined : own(s.outlook, id)));
-  if (!status && !outlook) return <p className="quiet padded">Nothing is known yet: the node has not run.</p>;
+  const forecast = useCanvas((s) => (atWork ? undefined : own(s.forecasts, id)));
+  const seen = useViews(id).length > 0;
+  if (!status && !forecast && !seen) return <p className="quiet padded">Nothing is known of it yet.</p>;
   return (
     <div className="result">
+      {seen && <Look id={id} />}
       {status && <InThisRun id={id} status={status} />}
-      {outlook && <InTheNext outlook={outlook} />}
-      {outlook?.last && <LastMade last={outlook.last} thisRun={status ? run : null} />}
-      {outlook && !outlook.last && !status && <p className="quiet">It has made nothing yet.</p>}
+      {forecast && <InTheNext forecast={forecast} />}
+      {forecast?.last && <LastMade last={forecast.last} thisRun={status ? run : null} />}
+      {forecast && !forecast.last && !status && <p className="quiet">No result of it is kept.</p>}
     </div>
+  );
+}
+
+/** What there is to see of the node, port by port. */
+function Look({ id }: { id: string }) {
+  const app = useApp();
+  const views = useViews(id);
+  return (
+    <section aria-label="Data">
+      <div className="result-line">
+        {views.map(({ port }) => (
+          <button
+            key={port}
+            type="button"
+            className="btn"
+            onClick={() => {
+              look(app, id, port);
+            }}
+          >
+            <Eye size={14} aria-hidden /> Look at {views.length > 1 ? port : 'data'}
+          </button>
+        ))}
+      </div>
+    </section>
   );
 }
 
@@ -51,9 +78,9 @@ function InThisRun({ id, status }: { id: string; status: NodeStatus }) {
 }
 
 function Progress({ progress }: { progress: NonNullable<NodeStatus['progress']> }) {
-  const { done, total, label, rate: speed, seconds_left: left } = progress;
-  const share = total ? Math.min(1, done / total) : null;
-  const facts = [amountOf(progress), speed ? rate(speed) : '', left === null ? '' : `${duration(left)} left`, label];
+  const { phase, label, rate: speed, seconds_left: left, share } = progress;
+  const time = left === null ? '' : `${duration(left)} left`;
+  const facts = [phase, amountOf(progress), speed ? rate(speed) : '', time, label];
   return (
     <>
       <div
@@ -95,20 +122,20 @@ export function Failure({ node, failure }: { node: string; failure: FailureInfo 
   );
 }
 
-function InTheNext({ outlook }: { outlook: Outlook }) {
+function InTheNext({ forecast }: { forecast: NodeForecast }) {
   return (
     <section aria-label="In the next run">
       <h3>In the next run</h3>
       <div className="result-line">
-        <StateMark state={outlook.fresh ? 'fresh' : 'stale'} />
-        {outlook.backend && <span className="quiet">{whereItRuns(outlook)}</span>}
+        <StateMark state={forecast.fresh ? 'fresh' : 'stale'} />
+        {forecast.backend && <span className="quiet">{whereItRuns(forecast)}</span>}
       </div>
-      {!outlook.fresh && outlook.reason && <p className="quiet">{sentence(outlook.reason)}</p>}
+      {!forecast.fresh && forecast.reason && <p className="quiet">{sentence(forecast.reason)}</p>}
     </section>
   );
 }
 
-/** The result that is kept. When it is this run's, it stands above already. */
+/** The result that is kept. When it is this run's, it is shown above already. */
 function LastMade({ last, thisRun }: { last: Last; thisRun: string | null }) {
   const now = useNow(false);
   if (last.run_id !== '' && last.run_id === thisRun) return null;
@@ -161,10 +188,10 @@ function CopyLine({ text, label }: { text: string; label: string }) {
         onClick={() => {
           navigator.clipboard.writeText(text).then(
             () => {
-              app.tell('success', 'Copied.');
+              app.notify('success', 'Copied.');
             },
             () => {
-              app.tell('warning', 'The browser does not allow copying here.', 'Select the text and copy it by hand.');
+              app.notify('warning', 'The browser does not allow copying here.', 'Select the text and copy it by hand.');
             },
           );
         }}

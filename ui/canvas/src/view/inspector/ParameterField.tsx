@@ -5,13 +5,14 @@ import { useId, useState } from 'react';
 
 import { setParameter } from '../../document/edits';
 import { own } from '../../document/own';
+import { wholeReference } from '../../document/references';
 import type { Doc, FieldInfo, JsonValue } from '../../protocol';
 import { isChanged, shown } from '../../rules/fields';
 import { notesOf } from '../../rules/notes';
-import { wholeReference } from '../../rules/parameters';
-import { pinnedTo } from '../../rules/pinned';
+import { pinnedTo } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
+import { AllowFolder } from '../AllowFolder';
 import { Binding, BindMenu } from './Binding';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';
@@ -90,6 +91,11 @@ export function ParameterField({ node, field }: { node: string; field: FieldInfo
       ) : (
         <Binding node={node} field={field} parameter={bound} />
       )}
+      {problems
+        .filter(({ parameter }) => parameter === field.name)
+        .map((problem) => (
+          <AllowFolder key={problem.code} problem={problem} />
+        ))}
     </FieldFrame>
   );
 }

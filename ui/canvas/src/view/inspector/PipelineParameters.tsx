@@ -6,9 +6,10 @@ import { useId, useMemo, useState } from 'react';
 import { renamePipelineParameter, setPipelineParameter } from '../../document/edits';
 import { isId } from '../../document/ids';
 import { removeAndKeepValues } from '../../document/parameters';
+import { reference } from '../../document/references';
 import type { DocParameter, JsonValue } from '../../protocol';
 import { notesOf } from '../../rules/notes';
-import { fieldOf, reference, usesOf, type Use } from '../../rules/parameters';
+import { fieldOf, usesOf, type Use } from '../../rules/parameters';
 import { nameOf } from '../../rules/ports';
 import { plural } from '../../rules/wording';
 import type { App } from '../../state/app';
@@ -164,8 +165,9 @@ function Help({ name, parameter }: { name: string; parameter: DocParameter }) {
     app.edit(`Set help of ${name}`, ops, `parameter ${name} help`);
   });
   return (
-    <input
-      className="input input-quiet"
+    <textarea
+      className="input input-quiet input-grows"
+      rows={1}
       aria-label={`Help of parameter ${name}`}
       placeholder="What is it?"
       dir="auto"

@@ -8,17 +8,18 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import type { Selection } from '../../state/state';
 import { duplicate } from '../canvas/clipboard';
-import { useStage } from '../canvas/stage';
+import { useEditor } from '../canvas/editor';
 import { FoldButton } from './FoldButton';
 
 export function SelectionInspector({ selection }: { selection: Selection }) {
   const app = useApp();
   const doc = useCanvas((s) => s.doc);
-  const editor = useStage((s) => s.editor);
-  const { nodes, edges } = selection;
+  const editor = useEditor();
+  const { nodes, edges, annotations = [] } = selection;
   const what = [
     nodes.length > 0 ? plural(nodes.length, 'nodes') : '',
     edges.length > 0 ? plural(edges.length, 'wires') : '',
+    annotations.length > 0 ? plural(annotations.length, 'annotations') : '',
   ].filter((text) => text !== '');
   return (
     <>
@@ -53,7 +54,7 @@ export function SelectionInspector({ selection }: { selection: Selection }) {
             className="btn btn-danger"
             onClick={() => {
               if (editor) editor.remove();
-              else app.edit('Delete', removeItems(doc, nodes, edges));
+              else app.edit('Delete', removeItems(doc, nodes, edges, annotations));
             }}
           >
             <Trash2 size={14} aria-hidden /> Delete

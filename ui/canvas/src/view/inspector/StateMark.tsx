@@ -1,41 +1,15 @@
-/** A state as sign and word: never told by colour alone. */
+/** A node's state as sign and word, in the state's colour on its tint: as the chips of the run pages. */
 
-import {
-  Ban,
-  CircleCheck,
-  CircleDashed,
-  CircleX,
-  Clock,
-  Hourglass,
-  LoaderCircle,
-  SkipForward,
-  Zap,
-  type LucideIcon,
-} from 'lucide-react';
+import { createElement } from 'react';
 
-import type { NodeStatus } from '../../protocol';
+import { STATE_WORDS, type LightState } from '../../rules/lights';
+import { STATE_ICONS } from '../state_icons';
 
-type Shown = NodeStatus['state'] | 'fresh' | 'stale';
-
-const SIGNS: Readonly<Record<Shown, readonly [LucideIcon, string]>> = {
-  queued: [Clock, 'Queued'],
-  waiting: [Hourglass, 'Waiting'],
-  running: [LoaderCircle, 'Running'],
-  done: [CircleCheck, 'Done'],
-  cached: [Zap, 'Cached'],
-  failed: [CircleX, 'Failed'],
-  cancelled: [Ban, 'Cancelled'],
-  skipped: [SkipForward, 'Skipped'],
-  fresh: [CircleCheck, 'Up to date'],
-  stale: [CircleDashed, 'Will run'],
-};
-
-export function StateMark({ state }: { state: Shown }) {
-  const [Sign, word] = SIGNS[state];
+export function StateMark({ state }: { state: LightState }) {
   return (
     <span className="state-mark" data-state={state}>
-      <Sign size={14} aria-hidden />
-      {word}
+      {createElement(STATE_ICONS[state], { size: 13, 'aria-hidden': true })}
+      {STATE_WORDS[state]}
     </span>
   );
 }

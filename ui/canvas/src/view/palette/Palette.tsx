@@ -5,7 +5,8 @@ import { useMemo, useRef, useState, type KeyboardEvent } from 'react';
 
 import { byCategory, findTypes } from '../../rules/search';
 import { useCanvas } from '../../state/hooks';
-import { panels, usePanels } from '../../state/panels';
+import { showPanel, usePanels } from '../../state/panels';
+import { categoryStyle } from '../NodeIcon';
 import { CatalogProblems } from './CatalogProblems';
 import { PaletteItem } from './PaletteItem';
 
@@ -51,7 +52,7 @@ function OpenPalette() {
         <input
           type="search"
           aria-label="Search nodes"
-          placeholder="Search"
+          placeholder="Name or purpose"
           autoComplete="off"
           spellCheck={false}
           value={query}
@@ -69,11 +70,11 @@ function OpenPalette() {
       <div className="palette-list" ref={list}>
         {groups.map(([category, members]) => (
           <section key={category} aria-label={category === '' ? 'Found' : category}>
-            {category !== '' && <h3>{category}</h3>}
+            {category !== '' && <h3 style={members[0] && categoryStyle(members[0].type)}>{category}</h3>}
             <ul>
-              {members.map((type) => (
-                <li key={type.type}>
-                  <PaletteItem type={type} />
+              {members.map((each) => (
+                <li key={each.type.type}>
+                  <PaletteItem found={each} />
                 </li>
               ))}
             </ul>
@@ -97,7 +98,7 @@ function Toggle({ open }: { open: boolean }) {
       title={open ? 'Hide nodes' : 'Show nodes'}
       aria-expanded={open}
       onClick={() => {
-        panels.setState({ palette: !open });
+        showPanel('palette', !open);
       }}
     >
       {open ? <PanelLeftClose size={15} /> : <PanelLeftOpen size={15} />}

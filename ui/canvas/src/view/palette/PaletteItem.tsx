@@ -1,16 +1,17 @@
-/** A node type in the palette: drag it, double-click it, or press Enter. */
+/** A node type in the palette, and why a search found it: drag it, double-click it, or press Enter. */
 
-import { createElement, useCallback, type MouseEvent } from 'react';
+import { useCallback, type MouseEvent } from 'react';
 
 import type { NodeTypeInfo, PortInfo } from '../../protocol';
+import type { Found } from '../../rules/search';
 import { listed } from '../../rules/wiring';
 import { kindStyle } from '../canvas/colours';
 import { theEditor } from '../canvas/editor';
-import { iconOf } from '../canvas/icons';
 import { useTip } from '../canvas/tips';
+import { NodeIcon } from '../NodeIcon';
 import { startCarrying } from './carry';
 
-export function PaletteItem({ type }: { type: NodeTypeInfo }) {
+export function PaletteItem({ found: { type, why } }: { found: Found }) {
   const tip = useTip(
     useCallback(() => <TypeCard type={type} />, [type]),
     'right',
@@ -35,10 +36,11 @@ export function PaletteItem({ type }: { type: NodeTypeInfo }) {
       }}
       onDoubleClick={add}
     >
-      <span className="palette-icon" aria-hidden="true">
-        {createElement(iconOf(type.category), { size: 15 })}
+      <NodeIcon type={type} size={15} />
+      <span className="palette-words">
+        <span className="palette-name">{type.type}</span>
+        {why !== '' && <span className="palette-why">{why}</span>}
       </span>
-      <span className="palette-name">{type.type}</span>
     </button>
   );
 }
@@ -49,6 +51,7 @@ function TypeCard({ type }: { type: NodeTypeInfo }) {
   return (
     <div className="type-card">
       <div className="tip-title">{type.type}</div>
+      <div className="tip-muted">{type.category}</div>
       <p>
         <Words text={summary} />
       </p>

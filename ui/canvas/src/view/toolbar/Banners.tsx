@@ -6,7 +6,7 @@ import { useEffect } from 'react';
 import { useApp, useCanvas } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
 import { keepMine, takeTheirs } from '../../state/commands';
-import { useServerAway } from './server_away';
+import { useConnectionLost } from './connection_lost';
 
 export function Banners() {
   return (
@@ -19,7 +19,7 @@ export function Banners() {
 
 function ConnectionLost() {
   const stalled = useCanvas((s) => s.stalled);
-  const away = useServerAway();
+  const lost = useConnectionLost();
   useEffect(() => {
     if (!stalled) return undefined;
     // Closing the page now would lose what only it holds.
@@ -33,7 +33,7 @@ function ConnectionLost() {
   }, [stalled]);
   return (
     <div role="status">
-      {(stalled || away) && (
+      {(stalled || lost) && (
         <div className="banner">
           <WifiOff size={14} aria-hidden />
           <span>

@@ -1,9 +1,10 @@
-/** The pipeline's name, how it stands to its file, and what can be done with it as a whole. */
+/** The pipeline's name, whether its file is up to date, and what can be done with it as a whole. */
 
 import {
   ChevronDown,
   CopyPlus,
   Download,
+  FileCode,
   FilePlus,
   FolderOpen,
   History,
@@ -12,18 +13,18 @@ import {
   Save,
   SaveAll,
   Trash2,
+  Undo,
   Upload,
 } from 'lucide-react';
 import { useRef } from 'react';
 
 import { save } from '../../state/commands';
 import type { App } from '../../state/app';
-import { useApp, useCanvas } from '../../state/hooks';
+import { useApp, useCanvas, useUnsaved, useUntouched } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
 import { importFile } from '../dialogs/importing';
 import { Menu, type MenuGroups } from './Menu';
-import { useUnsaved } from './use_unsaved';
 
 const SIZE = 14;
 
@@ -32,6 +33,7 @@ export function PipelineMenu() {
   const name = useCanvas((s) => s.doc.name);
   const disk = useCanvas((s) => s.file?.disk);
   const unsaved = useUnsaved();
+  const untouched = useUntouched();
   const chooser = useRef<HTMLInputElement>(null);
   return (
     <div className="pipeline-name">
@@ -44,10 +46,10 @@ export function PipelineMenu() {
         <span className="pipeline-title" dir="auto">
           {name}
         </span>
-        {unsaved && <span className="unsaved-dot" title="Unsaved changes" data-testid="unsaved" />}
+        {unsaved && !untouched && <span className="unsaved-dot" title="Unsaved changes" data-testid="unsaved" />}
         <ChevronDown size={14} aria-hidden />
       </Menu>
-      {disk === 'new' && <span className="tag">no file yet</span>}
+      {disk === 'new' && !untouched && <span className="tag">not saved</span>}
       {disk === 'changed' && <span className="tag tag-warning">changed on disk</span>}
       {disk === 'deleted' && <span className="tag tag-warning">deleted on disk</span>}
       <input
@@ -126,8 +128,15 @@ function groups(app: App, chooseFile: () => void): MenuGroups {
         },
       },
       {
-        label: 'Revert to saved…',
+        label: 'Version history…',
         icon: <History size={SIZE} />,
+        onSelect: () => {
+          openDialog({ kind: 'history', document });
+        },
+      },
+      {
+        label: 'Revert to saved…',
+        icon: <Undo size={SIZE} />,
         unavailable: noFile || (file?.disk === 'deleted' ? 'Its file was deleted' : ''),
         onSelect: () => {
           openDialog({ kind: 'revert' });
@@ -135,6 +144,13 @@ function groups(app: App, chooseFile: () => void): MenuGroups {
       },
     ],
     [
+      {
+        label: 'Export code…',
+        icon: <FileCode size={SIZE} />,
+        onSelect: () => {
+          openDialog({ kind: 'export-code' });
+        },
+      },
       { label: 'Import JSON…', icon: <Upload size={SIZE} />, onSelect: chooseFile },
       {
         label: 'Export JSON',

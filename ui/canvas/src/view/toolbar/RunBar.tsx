@@ -1,7 +1,7 @@
 /** The run: where, what part of it, how it goes, how it ended. */
 
-import { Ban, ChevronDown, Play, RotateCcw, Square } from 'lucide-react';
-import { useState } from 'react';
+import { Ban, ChevronDown, History, Play, RotateCcw, SlidersHorizontal, Square, X } from 'lucide-react';
+import { useEffect, useState } from 'react';
 
 import type { RunInfo } from '../../protocol';
 import { duration } from '../../rules/figures';
@@ -9,14 +9,13 @@ import { isActive } from '../../rules/lights';
 import { nameOf } from '../../rules/ports';
 import { canResume, elapsed, runAddress, RUN_MEANINGS, RUN_WORDS, tally } from '../../rules/runs';
 import { blocking, EVERYTHING } from '../../rules/scope';
-import { clock, plural } from '../../rules/wording';
+import { plural } from '../../rules/wording';
 import type { App } from '../../state/app';
 import { chosenProfile, run } from '../../state/commands';
-import { useApp, useCanvas } from '../../state/hooks';
+import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { keep, openDialog, usePanels } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
 import { Menu, type MenuGroups } from './Menu';
-import { useNow } from './use_now';
 
 export function RunBar() {
   const shown = useCanvas((s) => s.run);
@@ -63,6 +62,7 @@ function RunButton({ starting }: { starting: boolean }) {
   const why = empty ? 'Add a node first' : stops > 0 ? `${plural(stops, 'errors')} must be solved first` : '';
   return (
     <div className="split-button">
+      <RunHint ready={why === '' && !starting} />
       <button
         type="button"
         className="btn btn-primary"
@@ -83,6 +83,34 @@ function RunButton({ starting }: { starting: boolean }) {
       >
         <ChevronDown size={14} aria-hidden />
       </Menu>
+    </div>
+  );
+}
+
+/** Beside Run, for somebody who has never run anything; a run or a click on it, and it is gone for good. */
+function RunHint({ ready }: { ready: boolean }) {
+  const never = useCanvas(({ welcome, run: shown }) => welcome?.ran === false && shown === null);
+  const starting = useCanvas((s) => s.starting);
+  const known = usePanels((p) => p.runKnown) === 1;
+  useEffect(() => {
+    if (starting) keep({ runKnown: 1 });
+  }, [starting]);
+  if (!ready || !never || known) return null;
+  return (
+    <div className="run-hint" role="note">
+      <span>
+        <strong>Press Run</strong> to try it. Each node then shows its progress and what it has made.
+      </span>
+      <button
+        type="button"
+        className="btn btn-icon btn-tiny"
+        aria-label="Close the hint"
+        onClick={() => {
+          keep({ runKnown: 1 });
+        }}
+      >
+        <X size={13} aria-hidden />
+      </button>
     </div>
   );
 }
@@ -151,15 +179,38 @@ function Progress({ run: shown }: { run: RunInfo }) {
       <span className="run-pulse" aria-hidden />
       <span role="status">{shown.cancelling ? 'Cancelling' : RUN_WORDS[shown.state]}</span>
       <span className="run-figure" data-testid="run-elapsed">
-        {clock(elapsed(shown, now))}
+        {duration(Math.floor(elapsed(shown, now)))}
       </span>
       {total > 0 && (
         <span className="run-figure" data-testid="run-tasks">
-          {finished}/{total} tasks
+          {finished}/{total} nodes
         </span>
       )}
       {failed > 0 && <span className="run-failed">{failed} failed</span>}
+      <Older run={shown} />
+      <OwnValues run={shown} />
       <a href={runAddress(shown.run_id)}>Open run</a>
+    </span>
+  );
+}
+
+/** Says of a run that it runs, or ran, the document as it was before it was edited. */
+function Older({ run: shown }: { run: RunInfo }) {
+  if (shown.changes === '') return null;
+  const runs = isActive(shown) ? 'This run works on' : 'This run was of';
+  return (
+    <span className="run-older" title={`${runs} the pipeline as it was when it began. Since then: ${shown.changes}.`}>
+      <History size={12} aria-hidden /> older version
+    </span>
+  );
+}
+
+/** Says of a run that some values were given for it alone, so that the cards show what the fields do not. */
+function OwnValues({ run: shown }: { run: RunInfo }) {
+  if (shown.given === '') return null;
+  return (
+    <span className="run-older" title={`Values for this run alone: ${shown.given}`}>
+      <SlidersHorizontal size={12} aria-hidden /> own values
     </span>
   );
 }
@@ -169,7 +220,9 @@ function CancelButton({ run: shown }: { run: RunInfo }) {
   const session = useCanvas((s) => s.welcome);
   // A wish that the old session had is gone with it: then the button can be pressed again.
   const [asked, setAsked] = useState<{ run: string; session: unknown } | null>(null);
-  const cancelling = shown.cancelling || (asked?.run === shown.run_id && asked.session === session);
+  // One that is stuck does not hear the wish; asked again, Python ends it.
+  const heard = shown.state !== 'stuck';
+  const cancelling = heard && (shown.cancelling || (asked?.run === shown.run_id && asked.session === session));
   return (
     <button
       type="button"
@@ -194,6 +247,8 @@ function Result({ run: shown }: { run: RunInfo }) {
       <span className="run-dot" aria-hidden />
       <span role="status">{RUN_WORDS[state]}</span>
       {ended !== null && <span className="run-figure">{duration(elapsed(shown, ended))}</span>}
+      <Older run={shown} />
+      <OwnValues run={shown} />
       <a href={runAddress(run_id)}>Open run</a>
       {canResume(shown) && (
         <button

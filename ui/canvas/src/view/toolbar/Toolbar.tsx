@@ -4,13 +4,12 @@ import { Braces, Redo2, Save, Undo2, Users } from 'lucide-react';
 
 import { plural } from '../../rules/wording';
 import { save } from '../../state/commands';
-import { useApp, useCanvas } from '../../state/hooks';
+import { useApp, useCanvas, useUnsaved } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
 import { Banners } from './Banners';
 import { PipelineMenu } from './PipelineMenu';
 import { RunBar } from './RunBar';
-import { useUnsaved } from './use_unsaved';
 
 export function Toolbar() {
   const ready = useCanvas((s) => s.welcome !== null && s.document !== null);

@@ -1,4 +1,4 @@
-/** What stands around every control of a form: name, tools, what is wrong, help. */
+/** What surrounds every control of a form: name, tools, what is wrong, help. */
 
 import type { ReactNode } from 'react';
 
@@ -15,14 +15,14 @@ interface FieldFrameProps {
   changed?: boolean;
   notes: readonly Note[];
   tools?: ReactNode;
-  /** The name is for screen readers only: what stands above says it already. */
+  /** The name is for screen readers only: what is above says it already. */
   nameless?: boolean;
   children: ReactNode;
 }
 
 export function FieldFrame(props: FieldFrameProps) {
   const { field, id, descriptionId, changed = false, notes, tools, nameless = false, children } = props;
-  const hint = [field.help, limits(field), secretHelp(field)].map(sentence).join(' ').trim();
+  const hint = [field.help, limits(field), field.hint].map(sentence).join(' ').trim();
   return (
     <div className="field" data-field={field.name} data-changed={changed}>
       <div className={nameless ? 'visually-hidden' : 'field-head'}>
@@ -58,8 +58,4 @@ export function FieldFrame(props: FieldFrameProps) {
       </div>
     </div>
   );
-}
-
-function secretHelp(field: FieldInfo): string {
-  return field.secret ? 'the name of an environment variable: the secret itself never enters the pipeline' : '';
 }

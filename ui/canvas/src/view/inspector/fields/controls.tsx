@@ -1,10 +1,10 @@
 /** One control for a declared parameter, whatever its value belongs to: a node, a run, the pipeline. */
 
 import { ChevronDown, ChevronUp, FolderOpen } from 'lucide-react';
-import type { KeyboardEvent } from 'react';
+import type { KeyboardEvent, ReactNode } from 'react';
 
 import type { FieldInfo, JsonValue } from '../../../protocol';
-import { control, isOn, placeholder, shown, stepped, valueOf, written } from '../../../rules/fields';
+import { choicesOf, inForce, isOn, placeholder, shown, stepped, valueOf, written } from '../../../rules/fields';
 import { useTyped } from './typed';
 
 export interface ControlProps {
@@ -21,23 +21,21 @@ export interface ControlProps {
   invalid: boolean;
 }
 
+/** What draws a field, by the widget that Python declares for it (`WidgetName` in engine/declare/field_rules.py). */
+const CONTROLS: Readonly<Record<FieldInfo['widget'], (props: ControlProps) => ReactNode>> = {
+  text: TextInput,
+  number: NumberInput,
+  choice: Choices,
+  switch: Switch,
+  automatic: Automatic,
+  list: TextInput,
+  path: PathInput,
+  secret: TextInput,
+};
+
 export function ValueControl(props: ControlProps) {
-  switch (control(props.field)) {
-    case 'switch':
-      return <Switch {...props} />;
-    case 'automatic':
-      return <Segments {...props} choices={AUTOMATIC} />;
-    case 'choice':
-      return isShort(props.field) ? <Segments {...props} choices={plain(props.field)} /> : <Select {...props} />;
-    case 'number':
-      return <NumberInput {...props} />;
-    case 'path':
-      return <PathInput {...props} />;
-    case 'list':
-    case 'secret':
-    case 'text':
-      return <TextInput {...props} />;
-  }
+  const Control = CONTROLS[props.field.widget];
+  return <Control {...props} />;
 }
 
 function TextInput(props: ControlProps) {
@@ -51,23 +49,33 @@ function TextInput(props: ControlProps) {
 }
 
 function PlainInput({ field, value, onChange, onDone, id, describedBy, invalid, onKeyDown }: InputProps) {
-  const typed = useTyped(written(field, value), (text) => {
+  const typed = useTyped(written(field, inForce(field, value)), (text) => {
     onChange(valueOf(field, text));
   });
-  const mono = field.secret || field.path !== null;
+  const mono = field.widget === 'secret' || field.widget === 'path';
   return (
     <input
       id={id}
       className={mono ? 'input input-mono' : 'input'}
       type="text"
-      inputMode={field.type === 'int' ? 'numeric' : field.type === 'float' ? 'decimal' : 'text'}
+      inputMode={field.widget === 'number' ? (field.type === 'int' ? 'numeric' : 'decimal') : 'text'}
       autoComplete="off"
       spellCheck={false}
       value={typed.text}
-      placeholder={placeholder(field, value)}
+      placeholder={placeholder(field)}
       aria-invalid={invalid}
       aria-describedby={describedBy}
       aria-required={field.required}
+      // The first letter typed replaces a default, which nobody has written here.
+      onFocus={(event) => {
+        if (value === undefined) event.currentTarget.select();
+      }}
+      onMouseDown={(event) => {
+        // By itself the browser would put the caret there and drop the selection.
+        if (value !== undefined || isFocused(event.currentTarget)) return;
+        event.preventDefault();
+        event.currentTarget.focus();
+      }}
       onChange={(event) => {
         typed.type(event.currentTarget.value);
       }}
@@ -81,6 +89,11 @@ function PlainInput({ field, value, onChange, onDone, id, describedBy, invalid, 
       }}
     />
   );
+}
+
+function isFocused(field: HTMLElement): boolean {
+  const root = field.getRootNode();
+  return (root instanceof ShadowRoot || root instanceof Document) && root.activeElement === field;
 }
 
 interface InputProps extends ControlProps {
@@ -138,7 +151,7 @@ function PathInput(props: ControlProps) {
 }
 
 function Switch({ field, value, onChange, onDone, id, describedBy, invalid }: ControlProps) {
-  const on = isOn(value === undefined ? field.default : value);
+  const on = isOn(inForce(field, value));
   return (
     <button
       id={id}
@@ -160,13 +173,21 @@ function Switch({ field, value, onChange, onDone, id, describedBy, invalid }: Co
 }
 
 /** Few short choices stand side by side; more of them fold into a list. */
-function isShort(field: FieldInfo): boolean {
-  return field.choices.length <= 3 && field.choices.map(shown).join('').length <= 22;
+function Choices(props: ControlProps) {
+  const choices = choicesOf(props.field).map(shown);
+  const short = choices.length <= 3 && choices.join('').length <= 22;
+  if (!short) return <Select {...props} />;
+  return <Segments {...props} choices={choices.map((text) => ({ text, label: text }))} />;
+}
+
+/** On, off, or neither: then the node decides. */
+function Automatic(props: ControlProps) {
+  return <Segments {...props} choices={AUTOMATIC} />;
 }
 
 /** The choice that a value names; text of a document may name a number. */
 function chosen(field: FieldInfo, value: JsonValue | undefined): string {
-  return shown(value === undefined ? field.default : value);
+  return shown(inForce(field, value));
 }
 
 interface Choice {
@@ -174,16 +195,11 @@ interface Choice {
   label: string;
 }
 
-/** On, off, or neither: then the node decides. */
 const AUTOMATIC: readonly Choice[] = [
   { text: '', label: 'Automatic' },
   { text: 'true', label: 'On' },
   { text: 'false', label: 'Off' },
 ];
-
-function plain(field: FieldInfo): Choice[] {
-  return field.choices.map(shown).map((text) => ({ text, label: text }));
-}
 
 function Segments(props: ControlProps & { choices: readonly Choice[] }) {
   const { field, value, onChange, onDone, id, describedBy, invalid, choices } = props;
@@ -218,7 +234,7 @@ function Segments(props: ControlProps & { choices: readonly Choice[] }) {
 
 function Select({ field, value, onChange, onDone, id, describedBy, invalid }: ControlProps) {
   const now = chosen(field, value);
-  const choices = field.choices.map(shown);
+  const choices = choicesOf(field).map(shown);
   const extra = choices.includes(now) ? [] : [now];
   return (
     <div className="input-group">

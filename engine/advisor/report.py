@@ -1,0 +1,246 @@
+"""Advice in words and tables, for the command, the Run dialog and the page Compute alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from engine.advisor.advice import Advice, Estimate, frontier
+from engine.advisor.machines import DATA_SHEET
+from engine.text import duration, money, number, plural, size
+
+COLUMNS = ("machine", "cores", "GPUs", "time", "from - to", "cost", "limited by", "known from")
+"""Of the lines of `row`."""
+SHOWN = 12
+BENCH_FIRST = "Run `voxelflow bench` here first (some minutes): it measures how fast this machine trains."
+_BOUND = {"input": "input", "compute": "computing", "memory": "memory"}
+_WAYS = {"files": "files, one each", "table": "a table", "remote table": "a table in an object store"}
+
+
+def subject(advice: Advice) -> str:
+    """What is trained: `5 epochs of 1,600 volumes from a table, in batches of 32`."""
+    work = advice.work
+    workers = f" on {work.workers} workers" if work.workers > 1 else ""
+    return (
+        f"{plural(work.epochs, 'epochs')} of {plural(work.volumes, 'volumes')} from {_WAYS[advice.way]},"
+        f" in batches of {work.batch_size}{workers}"
+    )
+
+
+def span(estimate: Estimate) -> str:
+    """The error bar: `8 - 12 min` in words of `duration`."""
+    return f"{duration(estimate.low)} - {duration(estimate.high)}"
+
+
+def source_of(estimate: Estimate) -> str:
+    """How its speed is known."""
+    return estimate.source or "measured"
+
+
+def row(estimate: Estimate) -> tuple[str, ...]:
+    """A line of the table, with the columns `COLUMNS`."""
+    machine = estimate.machine
+    gpus = f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
+    if not estimate.fits:
+        return (machine.name, str(machine.cores), gpus, "does not fit", "", "", _BOUND["memory"], source_of(estimate))
+    cost = "" if estimate.cost is None else money(estimate.cost, machine.currency)
+    return (
+        machine.name,
+        str(machine.cores),
+        gpus,
+        duration(estimate.seconds),
+        span(estimate),
+        cost,
+        _BOUND[estimate.bound],
+        source_of(estimate),
+    )
+
+
+def chosen_few(advice: Advice, most: int = SHOWN) -> list[Estimate]:
+    """The estimates worth a line: the profile's own, what is measured, the cheapest without a GPU, the efficient ones,
+    then the cheapest."""
+    ranked = sorted(advice.estimates, key=lambda e: (e.cost is None, e.cost or 0.0, e.seconds))
+    plain = next((e for e in ranked if not e.machine.gpus and e.cost is not None), None)
+    first = [advice.own, advice.recommended, plain, *(e for e in advice.estimates if e.machine.origin == "bench")]
+    wanted = [*(e for e in first if e is not None), *reversed(frontier(advice.estimates)), *ranked]
+    few = list(dict.fromkeys(id(e) for e in wanted))[:most]
+    return [e for e in ranked if id(e) in few]
+
+
+# --- sentences -----------------------------------------------------------------------------------
+
+
+def in_a_line(advice: Advice) -> str:
+    """The advice for the Run dialog: the time and cost under the profile, and where it would be better."""
+    own, best = advice.own, advice.recommended
+    if own is None:
+        return BENCH_FIRST
+    if not own.fits:
+        text = f"Does not fit into the memory of {own.machine.name}"
+    else:
+        text = f"About {duration(own.seconds)} ({span(own)}){_for_cost(own)}, limited by {_BOUND[own.bound]}"
+    if own.source:
+        text += f", {_taken(own)}"
+    text += "."
+    if best is not None and best.machine.name != own.machine.name and best.fits and best.seconds < 0.9 * own.seconds:
+        text += f" {best.machine.name} would take {duration(best.seconds)}{_for_cost(best)}"
+        text += ", by its data sheet." if best.source == DATA_SHEET else "."
+    return text
+
+
+def _taken(estimate: Estimate) -> str:
+    return "taken from its data sheet" if estimate.source == DATA_SHEET else estimate.source
+
+
+def _for_cost(estimate: Estimate) -> str:
+    return "" if estimate.cost is None else f" for {money(estimate.cost, estimate.machine.currency)}"
+
+
+def reasons(advice: Advice) -> list[str]:
+    """Why the recommended machine."""
+    best = advice.recommended
+    if best is None:
+        return []
+    out = []
+    others = sorted((e for e in advice.estimates if e is not best and e.cost is not None), key=lambda e: e.cost or 0.0)
+    faster = [e for e in frontier(advice.estimates) if e.seconds < best.seconds]
+    if best.cost_range is not None:
+        low, high = (money(each, best.machine.currency) for each in best.cost_range)
+        cheaper = [e for e in others if (e.cost or 0.0) < (best.cost or 0.0)]
+        what = "nearly as cheap as the cheapest, and faster" if cheaper else "the cheapest"
+        out.append(f"It is {what}: {low} to {high}, in {duration(best.low)} to {duration(best.high)}.")
+    if faster:
+        other = faster[-1]
+        times = best.seconds / other.seconds
+        out.append(
+            f"The next faster one is {other.machine.name}: {number(round(times, 1))} times as fast{_for_cost(other)}."
+        )
+    if best.bound == "input":
+        share = 1 - best.compute_s / best.input_s if best.input_s else 0.0
+        out.append(f"It waits for volumes {share:.0%} of the time.")
+    elif best.input_s:
+        out.append(
+            f"It is limited by computing: volumes come {number(round(best.compute_s / best.input_s, 1))} times as fast"
+            " as they are used."
+        )
+    if best.source:
+        out.append(f"It was not measured: its speed is {_taken(best)}, so its error bar is wide.")
+    return out
+
+
+def changes(advice: Advice) -> list[str]:
+    """What would change the recommendation."""
+    out = []
+    best, own = advice.recommended, advice.own
+    if advice.from_table:
+        out += list(_table_instead(advice))
+    if own is not None and best is not None and best.source and best.machine.name != own.machine.name:
+        overlap = best.cost_range is not None and any(
+            e.cost_range is not None and e is not best and e.cost_range[0] < (best.cost or 0.0) < e.cost_range[1]
+            for e in advice.estimates
+        )
+        if overlap:
+            out.append(
+                f"Other machines lie within the error bars: `voxelflow bench` on {best.machine.name} makes it certain."
+            )
+    if best is not None and best.bound == "input" and not best.cached and best.fits and advice.work.epochs > 1:
+        needed = (advice.work.volumes + advice.work.validation) * advice.work.volume_bytes
+        out.append(f"Where all volumes fit into memory ({size(needed)}), epochs after the first do not wait for them.")
+    return out
+
+
+def _table_instead(advice: Advice) -> Iterator[str]:
+    by_name = {e.machine.name: e for e in advice.from_table}
+    for each in dict.fromkeys(filter(None, (advice.own, advice.recommended))):
+        then = by_name.get(each.machine.name)
+        if then is not None and then.fits and each.fits and then.seconds < 0.95 * each.seconds:
+            yield (
+                f"From a table {each.machine.name} takes {duration(then.seconds)} instead of"
+                f" {duration(each.seconds)}{_for_cost(then)}."
+            )
+    if advice.conversion_s is not None and advice.pays_after is not None:
+        yield (
+            f"Converting the files takes about {duration(advice.conversion_s)} and has paid after"
+            f" {plural(advice.pays_after, 'epochs')}."
+        )
+    fast = min((e for e in advice.from_table if e.machine.gpus and e.cost is not None), key=_cost, default=None)
+    slow = min((e for e in advice.from_table if not e.machine.gpus and e.cost is not None), key=_cost, default=None)
+    files_gpu = min((e for e in advice.estimates if e.machine.gpus and e.cost is not None), key=_cost, default=None)
+    files_cpu = min((e for e in advice.estimates if not e.machine.gpus and e.cost is not None), key=_cost, default=None)
+    if fast and slow and files_gpu and files_cpu and _cost(fast) < _cost(slow) and _cost(files_gpu) > _cost(files_cpu):
+        yield (
+            f"A GPU pays off once the data is a table: {fast.machine.name} then takes"
+            f" {duration(fast.seconds)}{_for_cost(fast)}."
+        )
+
+
+def _cost(estimate: Estimate) -> float:
+    return estimate.cost or 0.0
+
+
+def missing(advice: Advice, place: str) -> list[str]:
+    """What to measure for a better prediction, as commands."""
+    out = []
+    if not advice.estimates:
+        out.append(BENCH_FIRST)
+    elif advice.own is None or advice.own.source:
+        out.append("`voxelflow bench` on this machine makes its figures measured ones.")
+    if advice.assumed_input and advice.estimates:
+        out.append(
+            f"How fast volumes come is not known: `voxelflow probe {place}` measures it. Until then the times"
+            " are as if no step had to wait for them."
+        )
+    if not advice.work.exact_network:
+        out.append("The network is your own: times are those of the ResNet with the same parameters.")
+    return out
+
+
+# --- for other programs --------------------------------------------------------------------------
+
+
+def as_json(advice: Advice, place: str) -> dict[str, Any]:
+    """The advice as plain values; times in seconds."""
+
+    def one(estimate: Estimate | None) -> dict[str, Any] | None:
+        if estimate is None:
+            return None
+        machine = estimate.machine
+        return {
+            "machine": machine.name,
+            "cores": machine.cores,
+            "gpus": machine.gpus,
+            "gpu": machine.gpu,
+            "price_per_hour": machine.price_per_hour,
+            "currency": machine.currency,
+            "stored_as": estimate.way,
+            "batch_size": estimate.batch_size,
+            "workers": estimate.workers,
+            "fits": estimate.fits,
+            "seconds": round(estimate.seconds, 1),
+            "low": round(estimate.low, 1),
+            "high": round(estimate.high, 1),
+            "cost": estimate.cost,
+            "cost_range": estimate.cost_range,
+            "bound": estimate.bound,
+            "step_s": estimate.step_s,
+            "compute_s": estimate.compute_s,
+            "input_s": estimate.input_s,
+            "first_epoch_s": round(estimate.first_epoch_s, 1),
+            "later_epoch_s": round(estimate.later_epoch_s, 1),
+            "memory_bytes": estimate.memory_bytes,
+            "source": source_of(estimate),
+        }
+
+    return {
+        "subject": subject(advice),
+        "own": one(advice.own),
+        "recommended": one(advice.recommended),
+        "estimates": [one(e) for e in advice.estimates],
+        "from_table": [one(e) for e in advice.from_table],
+        "conversion_s": advice.conversion_s,
+        "conversion_pays_after_epochs": advice.pays_after,
+        "reasons": reasons(advice),
+        "changes": changes(advice),
+        "settings": [vars(s) for s in advice.settings],
+        "missing": missing(advice, place),
+    }

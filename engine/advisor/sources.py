@@ -1,0 +1,195 @@
+"""What a workspace knows for the advisor: benchmarks, probes, profiles and prices; the trainings of a pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.advisor.advice import Advice, Knowledge, advise
+from engine.advisor.machines import all_candidates, measured_machine
+from engine.advisor.reading import InputModel, Way, from_bench, from_memory, from_probe
+from engine.advisor.report import in_a_line
+from engine.bench.result import BenchResult, Configuration, bench_results, newest_by_machine
+from engine.catalog import AnyNodeType
+from engine.declare.datasets import Preview, VolumeSpec
+from engine.declare.node import Look
+from engine.declare.workload import Network, TrainingWork
+from engine.document.checks import Observation
+from engine.document.identity import identify
+from engine.document.resolve import Resolved
+from engine.prices import machine_table
+from engine.probes import StorageProbe, probes
+from engine.profiles import Profile
+from engine.storage import is_url
+from engine.storage.cache import RangeCache
+from engine.workspace import Workspace
+
+_UNKNOWN = "the number and shape of its volumes are known once the nodes before it have run"
+_WAYS: tuple[Way, ...] = ("files", "table", "remote table")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training of a pipeline. `work` is None, with the reason in `unknown`, where too little is known of its data."""
+
+    node: str
+    title: str
+    node_type: AnyNodeType
+    work: TrainingWork | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A workspace's measurements, read once for all trainings."""
+
+    benches: Sequence[BenchResult]
+    probes: Sequence[StorageProbe]
+
+
+def read_known(workspace: Workspace, benches: Sequence[BenchResult] = ()) -> Known:
+    """The newest benchmark of each machine, `benches` first, and all probes. Raises nothing."""
+    kept = [*benches, *(r for r in bench_results(workspace) if r.name not in {b.name for b in benches})]
+    return Known(newest_by_machine(kept), probes(workspace))
+
+
+def trainings(
+    resolved: Resolved, previews: Mapping[tuple[str, str], Preview], observation: Observation
+) -> Iterator[Training]:
+    """The nodes that train, with their work as far as the previews, and results that are there already, say it."""
+    identities = identify(resolved, observation.paths, observation.own_paths)
+
+    def known(node: str, port: str) -> Preview | None:
+        cached = observation.cache.get(identities[node].fingerprint) if node in identities else None
+        if cached is not None and not cached.problem and port in cached.result.outputs:
+            return Preview.of(cached.result.outputs[port])
+        return previews.get((node, port))
+
+    for item in resolved.typed():
+        hook = item.type.workload_hook
+        if hook is None:
+            continue
+        work, unknown = None, "one of its parameters has no valid value" if not item.complete else _UNKNOWN
+        if item.complete:
+            wires = resolved.wires_into(item.node.id)
+            found = {e.target_port: p for e in wires if (p := known(e.source_node, e.source_port)) is not None}
+            look = Look(params=item.params, inputs=found, facts=observation.facts.get(item.node.id, {}))
+            try:
+                work = hook(look)
+            except Exception as exc:  # a user node's hook must not end the advice for others
+                unknown = f"its node failed to describe its work: {type(exc).__name__}: {exc}"
+        yield Training(item.node.id, item.node.label, item.type, work, "" if work else unknown)
+
+
+def advise_training(
+    training: Training,
+    known: Known,
+    workspace: Workspace,
+    profile: Profile,
+    *,
+    within_s: float | None = None,
+    farther_s: float = 0.0,
+) -> Advice | None:
+    """The advice for one training under a profile; None where its work is not known.
+
+    With `farther_s` as if each request to the storage took so much longer.
+    """
+    work = training.work
+    if work is None:
+        return None
+    way = way_of(work)
+    table = machine_table(workspace).machines
+    network_of = networks(training.node_type)
+    measured = [m for r in known.benches if (m := measured_machine(r, network_of, table)) is not None]
+    cold: dict[Way, InputModel] = {}
+    cached: dict[Way, InputModel] = {}
+    probe = probe_of(work.uri or str(workspace.root), known.probes)
+    for each in _WAYS:
+        access, loader = work.access.get(each), "npy" if each == "files" else work.loader
+        if access is None:
+            continue
+        loader = "arrow" if each != "files" and loader == "npy" else loader
+        size = work.volume_bytes
+        rows = [from_bench(m.result, each, loader, access, size, cold=True) for m in measured]
+        again = [from_bench(m.result, each, loader, access, size, cold=False) for m in measured]
+        cached[each] = next(filter(None, again), from_memory(each, loader, access, size))
+        remote = probe is not None and probe.storage != "local"
+        if probe is not None and remote == (is_url(work.uri) if each == "files" else each == "remote table"):
+            cold[each] = from_probe(probe, each, loader, access, size)
+        elif found := next(filter(None, rows), None):
+            cold[each] = found
+        if farther_s:
+            cold[each] = cold.get(each, cached[each]).farther(farther_s)
+    cache = RangeCache.from_environment()
+    knowledge = Knowledge(
+        candidates=all_candidates(profile, measured, table),
+        measured=measured,
+        cold=cold,
+        cached=cached,
+        cache_bytes=cache.limit if cache is not None else 0,
+        write_mb_s=probe.large_writes.mb_s if probe is not None else None,
+        fresh=not work.uri,
+    )
+    return advise(work, way, knowledge, within_s=within_s)
+
+
+def advice_by_node(
+    resolved: Resolved,
+    previews: Mapping[tuple[str, str], Preview],
+    observation: Observation,
+    workspace: Workspace,
+    profile: Profile,
+) -> dict[str, str]:
+    """A line of advice for each training whose work is known; only where there is one are files read."""
+    found = [each for each in trainings(resolved, previews, observation) if each.work is not None]
+    if not found:
+        return {}
+    known = read_known(workspace)
+    advised = {each.node: advise_training(each, known, workspace, profile) for each in found}
+    return {node: in_a_line(advice) for node, advice in advised.items() if advice is not None}
+
+
+def way_of(work: TrainingWork) -> Way:
+    """How the volumes that a training reads are stored."""
+    if work.kind == "VolumeFiles":
+        return "files"
+    return "remote table" if is_url(work.uri) else "table"
+
+
+def probe_of(place: str, known: Sequence[StorageProbe]) -> StorageProbe | None:
+    """The newest probe that says something of the place: of the same container, or of the same file system."""
+    if is_url(place):
+        root = "/".join(place.split("/")[:3])
+        return next((p for p in known if "/".join(p.place.split("/")[:3]) == root), None)
+    device = _device(place)
+    return next((p for p in known if not is_url(p.place) and device is not None and _device(p.place) == device), None)
+
+
+def _device(place: str) -> int | None:
+    path = Path(place).absolute()
+    for each in (path, *path.parents):
+        try:
+            return os.stat(each).st_dev
+        except OSError:
+            continue
+    return None
+
+
+def networks(node_type: AnyNodeType) -> Callable[[Configuration], Network | None]:
+    """What the node says of the network that a benchmark's row trained."""
+    known: dict[tuple[object, ...], Network | None] = {}
+    defaults = {p.name: p.default for p in node_type.parameters if not p.required}
+
+    def network_of(configuration: Configuration) -> Network | None:
+        key = (configuration.depth, configuration.shape, configuration.stem, configuration.width)
+        if key not in known and node_type.workload_hook is not None:
+            spec = VolumeSpec(shape=configuration.shape, dtype=configuration.dtype)
+            own = {"depth": configuration.depth, "stem": configuration.stem, "width": configuration.width}
+            data = Preview(kind="VolumeDelta", count=configuration.batch_size, spec=spec)
+            work = node_type.workload_hook(Look(params=defaults | own, inputs={"data": data}))
+            known[key] = work.network if work is not None else None
+        return known.get(key)
+
+    return network_of

@@ -1,0 +1,58 @@
+"""What `voxelflow bench` is to measure: every combination of the lists, with each kind of input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.bench.result import INPUTS, Input
+
+SHAPE = (30, 30, 10, 10)
+"""Voxels and channels of the volumes that are made: those of the whitepaper that this project began with."""
+QUICK_SHAPE = (12, 12, 8, 2)
+_EPOCH_BATCHES = 8
+_LEAST_VOLUMES = 64
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """See `voxelflow bench --help`. Lists are measured in their order; "" and None stand for what is not given."""
+
+    data: str = ""
+    """A folder of `.npy` files, or a Delta table; "": volumes are made."""
+    storage: str = ""
+    """Where the volumes that are made are put: a folder or a URL; "": the workspace."""
+    shape: tuple[int, ...] = SHAPE
+    dtype: str = "float32"
+    volumes: int | None = None
+    depths: tuple[int, ...] = (18,)
+    batch_sizes: tuple[int, ...] = (8, 32)
+    workers: tuple[int, ...] = (1,)
+    loaders: tuple[str, ...] = ("arrow", "npy")
+    inputs: tuple[Input, ...] = INPUTS
+    mixed_precision: tuple[bool, ...] = (False,)
+    jit: tuple[bool, ...] = (False,)
+    deterministic: bool = True
+    steps: int = 8
+    warmup: int = 2
+    repeats: int = 1
+    """How often all of it is measured, one time after the other."""
+    cores: int | None = None
+    name: str = ""
+    machine_type: str = ""
+    price_per_hour: float | None = None
+    currency: str = ""
+
+    def quick(self) -> BenchOptions:
+        """The same with what is not given at its smallest: a try of the command, no figure to go by."""
+        start = BenchOptions()
+        return replace(
+            self,
+            shape=QUICK_SHAPE if self.shape == start.shape else self.shape,
+            batch_sizes=(8,) if self.batch_sizes == start.batch_sizes else self.batch_sizes,
+            steps=4 if self.steps == start.steps else self.steps,
+        )
+
+    @property
+    def volumes_to_make(self) -> int:
+        """As many as are given, else some batches of the largest size."""
+        return self.volumes or max(_LEAST_VOLUMES, _EPOCH_BATCHES * max(self.batch_sizes))

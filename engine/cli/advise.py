@@ -1,0 +1,149 @@
+"""`voxelflow advise`: where to run a training, what it takes and costs there, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.cli.session import Session, json_option, pipeline_options, profile_option, workspace_option
+
+if TYPE_CHECKING:
+    from engine.advisor.advice import Advice
+    from engine.advisor.sources import Training
+
+
+@click.command("advise", short_help="Predict time and cost of a training on each machine, and recommend one.")
+@pipeline_options
+@profile_option
+@click.option(
+    "--bench",
+    "benches",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A result of `voxelflow bench` from any machine; can be repeated. Those in the workspace are known already.",
+)
+@click.option("--within", "hours", type=click.FloatRange(0, min_open=True), metavar="HOURS", help="Be done by then.")
+@click.option(
+    "--latency-ms",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="MS",
+    help="As if the storage were farther away: each request to it takes so much longer.",
+)
+@click.option("--all", "show_all", is_flag=True, help="List every machine of the price table.")
+@json_option
+@workspace_option
+@click.pass_obj
+def command(
+    session: Session,
+    pipeline: str,
+    settings: tuple[str, ...],
+    profile: str | None,
+    benches: tuple[Path, ...],
+    hours: float | None,
+    latency_ms: float,
+    show_all: bool,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Predict what each training of PIPELINE takes and costs on the profile's machine and on those of the price table.
+
+    Computing is predicted from the benchmarks of `voxelflow bench`, reading from the probes of `voxelflow probe`, and
+    the work from the pipeline and a look at its data; nothing is started. A machine that was never benchmarked is
+    scaled from one that was, with a wider error bar. A time lies within its bar four times of five.
+
+    Recommended is the cheapest machine, or a faster one that costs at most a tenth more; with --within among those that
+    are done in time.
+    """
+    from engine.advisor.report import as_json as advice_as_json
+    from engine.advisor.sources import advise_training, read_known, trainings
+    from engine.bench.result import read_result
+    from engine.cli.screen import say, say_diagnostics, say_json
+    from engine.document.checks import preview_outputs
+    from engine.document.resolve import resolve
+    from engine.observe.observe import observe
+    from engine.profiles import find_profile
+    from engine.store.runs import RunStore
+
+    workspace = session.workspace(root)
+    document, catalog, values = session.pipeline(pipeline, settings, workspace)
+    where = find_profile(profile, workspace)
+    known = read_known(workspace, [read_result(path) for path in benches])
+    resolved = resolve(document, catalog, values, base=Path.cwd())
+    named = [v for v in values.values() if isinstance(v, str)]
+    observation = observe(resolved, workspace, RunStore(workspace), extra_roots=named)
+    previews, _ = preview_outputs(resolved, observation)
+    within_s = None if hours is None else 3600 * hours
+    found = [
+        (each, advise_training(each, known, workspace, where, within_s=within_s, farther_s=latency_ms / 1000))
+        for each in trainings(resolved, previews, observation)
+    ]
+    if as_json:
+        say_json(
+            {
+                "pipeline": document.name,
+                "profile": where.name,
+                "trainings": [
+                    {"node": each.node, "unknown": each.unknown}
+                    | ({} if advice is None else advice_as_json(advice, _place(each, workspace.root)))
+                    for each, advice in found
+                ],
+            }
+        )
+        return 0
+    if not found:
+        say_diagnostics(resolved.problems)
+        say(f"{document.name} has no node that trains, so there is nothing to advise.")
+    for number, (each, advice) in enumerate(found):
+        if number:
+            say("")
+        if advice is None:
+            say(f"{each.title}: no prediction yet: {each.unknown}.")
+        else:
+            _show(each, advice, _place(each, workspace.root), show_all)
+    return 0
+
+
+def _place(training: Training, root: Path) -> str:
+    """Where its data lie, or will lie."""
+    return (training.work.uri if training.work is not None else "") or str(root)
+
+
+def _show(training: Training, advice: Advice, place: str, show_all: bool) -> None:
+    from engine.advisor import report
+    from engine.cli.screen import say, table
+
+    say(f"{training.title}: {report.subject(advice)}")
+    shown = report.chosen_few(advice, len(advice.estimates) if show_all else report.SHOWN)
+    if shown:
+        say("")
+        table(report.COLUMNS, [report.row(each) for each in shown], right=("cores", "time", "cost"))
+        left = len(advice.estimates) - len(shown)
+        if left:
+            say(f"{left:,} other machines: --all lists them")
+    best = advice.recommended
+    if best is not None:
+        say("")
+        say(f"recommended: {best.machine.name}")
+        for line in report.reasons(advice):
+            say(f"  {line}")
+    changes = report.changes(advice)
+    if changes:
+        say("")
+        say("what would change it")
+        for line in changes:
+            say(f"  {line}")
+    if advice.settings:
+        where = advice.own or best
+        say("")
+        say(f"better settings on {where.machine.name}" if where is not None else "better settings")
+        for setting in advice.settings:
+            say(f"  {setting.name} = {setting.advised} instead of {setting.now}: {setting.why}")
+    missing = report.missing(advice, place)
+    if missing:
+        say("")
+        for line in missing:
+            say(line)

@@ -1,0 +1,211 @@
+"""`voxelflow prices`: machine types and what an hour of them costs: list, show, import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.cli.session import Session, json_option, workspace_option
+
+if TYPE_CHECKING:
+    from engine.bench.compare import Point
+    from engine.prices import Machine
+    from engine.workspace import Workspace
+
+
+@click.group("prices", short_help="What machines cost an hour: list, show, import.", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Machine types with their figures and prices, each with the document and date that the price comes from.
+
+    A compute profile names one (machine = "m5.2xlarge" in profiles.toml); its runs then show what they have cost.
+    The workspace's file machines.csv adds machines and replaces shipped ones, as with your own discount.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_all)
+
+
+@command.command("list", short_help="List the machines.")
+@click.argument("words", nargs=-1, metavar="[WORD ...]")
+@json_option
+@workspace_option
+@click.pass_obj
+def list_all(session: Session, words: tuple[str, ...] = (), as_json: bool = False, root: Path | None = None) -> int:
+    """List the machines, the cheapest first; with WORDs those that have them all, such as: azure westeurope t4.
+
+    Prices are on demand, without discounts, taxes, disks and traffic. Machines that `voxelflow bench` measured show
+    the volumes a second of their fastest training.
+    """
+    from engine.cli.screen import COLOURS, say, say_json, table
+    from engine.prices import machine_table, machines_file
+
+    workspace = session.workspace_to_look_at(root)
+    found, measured = machine_table(workspace), _measured(workspace)
+    wanted = [word.casefold() for word in words]
+    shown = [m for m in found.machines if all(word in _searched(m) for word in wanted)]
+    shown.sort(key=lambda m: (m.price_per_hour is None, m.price_per_hour or 0.0, m.key))
+    problem = found.problem.line() if found.problem is not None else ""
+    if as_json:
+        own = str(machines_file(workspace))
+        rates = {machine.key: _rate(machine, measured) for machine in shown}
+        machines = [{**asdict(machine), "measured_samples_per_s": rates[machine.key]} for machine in shown]
+        say_json({"file": own, "problem": problem, "machines": machines})
+        return 0
+    if shown:
+        columns: tuple[str, ...] = (
+            "machine",
+            "region",
+            "cores",
+            "GiB",
+            "GPUs",
+            "disk MB/s",
+            "network MB/s",
+            "an hour",
+            "as of",
+            "from",
+        )
+        right = ("cores", "GiB", "disk MB/s", "network MB/s", "an hour", "volumes/s")
+        rows = [_row(machine) for machine in shown]
+        if any(_rate(machine, measured) is not None for machine in shown):
+            # Only where something was measured: the table is wide.
+            columns += ("volumes/s",)
+            rows = [(*row, _rate_text(_rate(machine, measured))) for machine, row in zip(shown, rows, strict=True)]
+        table(columns, rows, right=right)
+    else:
+        say("no machine has " + " and ".join(words))
+    if problem:
+        say(f"error: {problem}", style=COLOURS["error"], error=True)
+    return 0
+
+
+@command.command("show", short_help="Show all of a machine, with its sources.")
+@click.argument("name")
+@json_option
+@workspace_option
+@click.pass_obj
+def show(session: Session, name: str, as_json: bool, root: Path | None) -> int:
+    """Show all figures of the machine NAME, or NAME@REGION where it is in several, with the sources."""
+    from engine.cli.screen import say_json, table
+    from engine.prices import machine_table
+
+    workspace = session.workspace_to_look_at(root)
+    machine, measured = machine_table(workspace).find(name), _measured(workspace)
+    if as_json:
+        say_json({**asdict(machine), "measured_samples_per_s": _rate(machine, measured)})
+    else:
+        table(("field", "value"), [*_fields(machine), *_measured_fields(_point(machine, measured))])
+    return 0
+
+
+@command.command("import", short_help="Take the rows of a CSV file into the workspace's own machines.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE.csv")
+@json_option
+@workspace_option
+@click.pass_obj
+def import_file(session: Session, file: Path, as_json: bool, root: Path | None) -> int:
+    """Take the rows of FILE.csv into machines.csv of the workspace; a row of the same name and region is replaced.
+
+    The first line names the columns, in any order: name is needed; provider, region, cores, memory_gib, gpus, gpu,
+    disk_mb_s, network_mb_s, price_per_hour, currency, date (2026-06-18), source and specs_source may be there. An empty
+    price means that none is known.
+    """
+    from engine.cli.screen import say, say_json
+    from engine.prices import import_machines, machines_file
+    from engine.text import plural
+
+    workspace = session.workspace(root)
+    added, replaced = import_machines(file, workspace)
+    if as_json:
+        say_json({"file": str(machines_file(workspace)), "added": added, "replaced": replaced})
+    else:
+        say(f"{plural(added, 'machines')} added, {replaced:,} replaced in {machines_file(workspace)}")
+    return 0
+
+
+def _measured(workspace: Workspace) -> dict[str, Point]:
+    """The fastest training of each machine that was measured. Without results nothing is imported for it."""
+    from engine.bench import FOLDER
+
+    if not (workspace.root / FOLDER).is_dir():
+        return {}
+    from engine.bench.compare import best_by_machine
+    from engine.bench.result import bench_results
+
+    return best_by_machine(bench_results(workspace))
+
+
+def _point(machine: Machine, measured: dict[str, Point]) -> Point | None:
+    return measured.get(machine.key.casefold())
+
+
+def _rate(machine: Machine, measured: dict[str, Point]) -> float | None:
+    point = _point(machine, measured)
+    return None if point is None else round(point.row.samples_per_s, 3)
+
+
+def _rate_text(rate: float | None) -> str:
+    from engine.text import number
+
+    return "" if rate is None else number(float(f"{rate:.3g}"))
+
+
+def _measured_fields(point: Point | None) -> Iterator[tuple[str, str]]:
+    if point is None:
+        return
+    from engine.bench.compare import Work
+    from engine.bench.tables import way
+    from engine.text import duration, moment, money
+
+    result, case = point.result, point.row.configuration
+    yield "volumes/s, measured", _rate_text(point.row.samples_per_s)
+    yield "measured with", f"{Work.of(case).describe()}, {case.input} input, {way(case)}; bound by {point.bound}"
+    cost = "" if point.cost is None else f", {money(point.cost, result.currency)}"
+    yield "650,000 volumes", duration(point.seconds) + cost
+    yield "measured on", moment(result.measured_at)
+
+
+def _searched(machine: Machine) -> str:
+    return f"{machine.key} {machine.provider} {machine.gpu} {machine.origin}".casefold()
+
+
+def _row(machine: Machine) -> tuple[str, ...]:
+    from engine.text import hourly
+
+    price = "" if machine.price_per_hour is None else hourly(machine.price_per_hour, machine.currency, an_hour="")
+    rates = (_figure(machine.disk_mb_s), _figure(machine.network_mb_s))
+    origin = machine.provider if machine.origin == "shipped" else machine.origin
+    sizes = (_figure(machine.cores), _figure(machine.memory_gib))
+    return (machine.name, machine.region, *sizes, _gpus(machine), *rates, price, machine.date, origin)
+
+
+def _gpus(machine: Machine) -> str:
+    return f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
+
+
+def _figure(value: float | None) -> str:
+    from engine.text import number
+
+    return "" if value is None else number(value)
+
+
+def _fields(machine: Machine) -> Iterator[tuple[str, str]]:
+    from engine.text import hourly
+
+    price = machine.price_per_hour
+    yield "machine", machine.key
+    yield "provider", machine.provider
+    yield "cores", _figure(machine.cores)
+    yield "memory, GiB", _figure(machine.memory_gib)
+    yield "GPUs", _gpus(machine)
+    yield "disk, MB/s at most", _figure(machine.disk_mb_s)
+    yield "network, MB/s at most", _figure(machine.network_mb_s)
+    yield "price an hour", "not known" if price is None else hourly(price, machine.currency, an_hour="")
+    yield "price as of", machine.date
+    yield "price from", machine.source
+    for source in machine.specs_source.split():
+        yield "figures from", source
+    yield "stands in", "the table that is shipped" if machine.origin == "shipped" else machine.origin

@@ -1,0 +1,500 @@
+"""`voxelflow sweep`: run a pipeline with many sets of values, some at a time; show, list, resume and cancel sweeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.cli.session import Session, json_option, profile_option, workspace_option
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from engine.catalog import Catalog
+    from engine.document.pipeline import Pipeline
+    from engine.profiles import Profile
+    from engine.store.runs import RunStore
+    from engine.store.sweeps import Sweep, Trial
+    from engine.sweep.options import SweepOptions
+    from engine.sweep.score import Objective
+    from engine.workspace import Workspace
+
+_POLL_S = 0.1
+_STATUS = {"done": 0, "failed": 1, "lost": 3, "cancelled": 130}
+_TRACKING_PATIENCE_S = 60.0
+
+
+class _Sweep(click.Group):
+    """`sweep PIPELINE` is short for `sweep start PIPELINE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("sweep", cls=_Sweep, short_help="Run a pipeline with many sets of values, and rank them.")
+def command() -> None:
+    """Run a pipeline with many sets of values."""
+
+
+@command.command("start", short_help="Start a sweep and follow it: `voxelflow sweep PIPELINE` does the same.")
+@click.argument("pipeline")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Values of a parameter of the pipeline, or NODE.PARAMETER of a node, separated by commas; can be repeated."
+    " One value alone is that of all trials. With --trials also a range: 16..64, 0.1..0.9, 1e-5..1e-2:log or, in"
+    " steps, 16..64:16. A comma within brackets or quotes belongs to a value.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Search: try N sets of values, each chosen by what the ones before came to (Optuna).",
+)
+@click.option("--maximise", metavar="FIGURE", help="The figure that is best when high, such as val_auc or NODE.auc.")
+@click.option("--minimise", metavar="FIGURE", help="The figure that is best when low, such as val_loss.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N", help="Trials at a time.")
+@click.option("--no-prune", is_flag=True, help="In a search, run every trial to its end.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="The search's own seed.")
+@click.option("--to", "end", metavar="NODE", help="Run only this node and what it needs.")
+@click.option("--dry-run", is_flag=True, help="Show the trials, what each would run and what it takes; start nothing.")
+@click.option("--detach", is_flag=True, help="Start the sweep, print its id and return.")
+@profile_option
+@json_option
+@workspace_option
+@click.pass_obj
+def start(
+    session: Session,
+    pipeline: str,
+    settings: tuple[str, ...],
+    trials: int | None,
+    maximise: str | None,
+    minimise: str | None,
+    jobs: int,
+    no_prune: bool,
+    seed: int,
+    end: str | None,
+    dry_run: bool,
+    detach: bool,
+    profile: str | None,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Run PIPELINE with every combination of the given values, or search them, and rank the trials.
+
+    \b
+      voxelflow sweep quickstart --set learning_rate=1e-4,3e-4 --set train.width=16,32
+      voxelflow sweep quickstart --set train.learning_rate=1e-5..1e-2:log --trials 20 --maximise val_auc
+
+    Each trial is a run. What is up to date is not run again, so the data is prepared once: a trial waits while another
+    makes what it needs too. With --jobs each trial gets its part of the profile's cores and memory.
+
+    The sweep is a process of its own. The first Ctrl-C cancels it and waits, the second leaves it to itself; closing
+    the terminal leaves it at work. After a kill or a cancel the same command goes on, or `voxelflow sweep resume ID`:
+    trials that are done are not repeated.
+
+    Without --maximise or --minimise the trials are ranked by the first of val_auc, val_accuracy, val_loss and their
+    like that they report. A search needs one of both. It ends trials that after some epochs are worse than half of the
+    others were by then.
+
+    \b
+    voxelflow sweep list            the sweeps of the workspace
+    voxelflow sweep show ID         the trials, best first
+    voxelflow sweep resume ID       go on; also with trials that failed
+    voxelflow sweep cancel ID       stop it and its runs
+
+    Exit status: 0 when all trials ended well, 1 when some failed, 130 when it was cancelled.
+    """
+    from engine.errors import UsageError
+    from engine.profiles import find_profile
+    from engine.store.runs import RunStore
+    from engine.sweep.options import SweepOptions
+    from engine.sweep.score import Objective
+    from engine.sweep.space import read_space
+    from engine.sweep.start import start_sweep
+
+    if maximise is not None and minimise is not None:
+        raise UsageError("--maximise and --minimise are both given", hint="Trials are ranked by one figure.")
+    workspace = session.workspace(root)
+    document, catalog, _ = session.pipeline(pipeline, (), workspace)
+    figure = maximise or minimise
+    options = SweepOptions(
+        space=read_space(settings, document, catalog, searched=trials is not None),
+        objective=None if figure is None else Objective(figure, maximise is not None),
+        trials=trials,
+        jobs=jobs,
+        prune=not no_prune,
+        seed=seed,
+        base=Path.cwd(),
+        end=end,
+        source=pipeline,
+    )
+    where = find_profile(profile, workspace)
+    store = RunStore(workspace)
+    if dry_run:
+        return _dry_run(document, catalog, workspace, store, options, where, as_json=as_json)
+    began = start_sweep(document, catalog, workspace, store, options, where)
+    return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
+
+
+@command.command("resume", short_help="Go on with a sweep that was lost, was cancelled, or has failed trials.")
+@click.argument("sweep", default="last")
+@click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Trials at a time. Default: as before.")
+@click.option("--detach", is_flag=True, help="Start it and return.")
+@json_option
+@workspace_option
+@click.pass_obj
+def resume(session: Session, sweep: str, jobs: int | None, detach: bool, as_json: bool, root: Path | None) -> int:
+    """Go on with SWEEP: trials that are done stay, those that were at work go on from what is done."""
+    from engine.profiles import find_profile
+    from engine.sweep.start import resume_sweep
+
+    workspace, store = session.workspace_with_runs(root)
+    went_on = resume_sweep(workspace, store, sweep, jobs=jobs)
+    where = find_profile(went_on.profile, workspace)
+    return _follow(workspace, store, went_on, where, detach=detach, as_json=as_json)
+
+
+@command.command("cancel", short_help="Stop a sweep and its runs.")
+@click.argument("sweep", default="last")
+@json_option
+@workspace_option
+@click.pass_obj
+def cancel(session: Session, sweep: str, as_json: bool, root: Path | None) -> int:
+    """Ask SWEEP to stop; its runs are cancelled. `voxelflow sweep resume` goes on from what is done."""
+    from engine.cli.screen import say, say_json
+    from engine.sweep.start import cancel_sweep
+
+    _, store = session.workspace_with_runs(root)
+    found = cancel_sweep(store, sweep)
+    if as_json:
+        say_json({"sweep_id": found.sweep_id, "cancelling": found.active})
+    else:
+        say(f"asked sweep {found.sweep_id} to stop; `voxelflow sweep show {found.sweep_id}` shows when it has")
+    return 0
+
+
+@command.command("list", short_help="List the newest sweeps.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
+@json_option
+@workspace_option
+@click.pass_obj
+def list_sweeps(session: Session, limit: int, as_json: bool, root: Path | None) -> int:
+    """List the newest sweeps with their state, what they vary and their best score."""
+    from engine.cli.screen import say, say_json, table
+    from engine.text import moment
+
+    _, store = session.workspace_with_runs(root)
+    found = store.sweeps(limit)
+    if as_json:
+        say_json([_as_json(store, each) for each in found])
+    elif not found:
+        say("there are no sweeps yet; `voxelflow sweep --help` shows how to start one")
+    else:
+        rows = []
+        for each in found:
+            ranked, objective = _ranked(store, each)
+            done = sum(t.ended for t in ranked)
+            rows.append(
+                (
+                    each.sweep_id, each.state, each.pipeline, moment(each.created), f"{done}/{_options(each).count}",
+                    ", ".join(_options(each).space.names), _score(ranked[0]) if ranked and objective else "",
+                )
+            )  # fmt: skip
+        table(("sweep", "state", "pipeline", "started", "trials", "varies", "best"), rows, right=("trials", "best"))
+    return 0
+
+
+@command.command("show", short_help="Show a sweep's trials, best first.")
+@click.argument("sweep", default="last")
+@json_option
+@workspace_option
+@click.pass_obj
+def show(session: Session, sweep: str, as_json: bool, root: Path | None) -> int:
+    """Show the trials of SWEEP, best first, with their values, scores and runs; and the command that takes the best."""
+    from engine.cli.screen import say_json
+
+    workspace, store = session.workspace_with_runs(root)
+    found = store.sweep(sweep)
+    if as_json:
+        say_json(_as_json(store, found))
+    else:
+        _report(workspace, store, found)
+    return 0
+
+
+# --- what would be done ------------------------------------------------------------------------------
+
+
+def _dry_run(
+    document: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    options: SweepOptions,
+    profile: Profile,
+    *,
+    as_json: bool,
+) -> int:
+    from engine.cli.screen import say, say_json, table
+    from engine.sweep.forecast import forecast
+    from engine.sweep.space import value_text
+    from engine.sweep.start import check_values
+    from engine.text import duration, money, plural
+
+    check_values(document, catalog, options)
+    found = forecast(document, catalog, workspace, store, options, profile)
+    if as_json:
+        say_json(
+            {
+                "pipeline": document.name,
+                "trials": [
+                    {"values": t.values, "runs": list(t.runs), "seconds": t.seconds, "cost": t.cost}
+                    for t in found.trials
+                ],
+                "count": options.count,
+                "seconds": found.seconds,
+                "cost": found.cost,
+                "currency": found.currency,
+            }
+        )  # fmt: skip
+        return 0
+    names = options.space.names
+    if options.trials is not None:
+        say(f"{document.name}: {plural(options.trials, 'trials')}, chosen one after the other from")
+        for name, values in options.space.lists.items():
+            say(f"  {name}: {', '.join(value_text(value) for value in values)}")
+        for name, within in options.space.ranges.items():
+            say(f"  {name}: {within}")
+        return 0
+    rows = [
+        (
+            str(number), *(value_text(t.values[name]) for name in names), ", ".join(t.runs) or "up to date",
+            "" if t.seconds is None else duration(t.seconds), "" if t.cost is None else money(t.cost, found.currency),
+        )
+        for number, t in enumerate(found.trials)
+    ]  # fmt: skip
+    columns = ("trial", *names, "runs", "time", "cost")
+    width = len(columns) - (found.cost is None) - (found.seconds is None)
+    table(columns[:width], [row[:width] for row in rows], right=("trial", "time", "cost"))
+    total = [plural(options.count, "trials")]
+    if found.seconds is not None:
+        total.append(f"about {duration(found.seconds)} of training")
+    if found.cost is not None:
+        total.append(money(found.cost, found.currency))
+    say(f"{', '.join(total)}; {_resources(profile, options.jobs)}")
+    if found.unknown:
+        say(f"time and cost are not known: {found.unknown}")
+    return 0
+
+
+def _resources(profile: Profile, jobs: int) -> str:
+    from engine.sweep.options import share_of
+    from engine.text import plural, size
+
+    own = share_of(profile, jobs)
+    at_a_time = "one at a time" if jobs == 1 else f"{jobs} at a time"
+    return f"{at_a_time}, each with {plural(own.cores, 'cores')} and {size(own.memory_bytes)} of memory"
+
+
+# --- following ------------------------------------------------------------------------------------------
+
+
+def _follow(
+    workspace: Workspace, store: RunStore, sweep: Sweep, profile: Profile, *, detach: bool, as_json: bool
+) -> int:
+    """Say what the sweep's trials do until it ends; gives the exit status."""
+    from engine.cli.following import Interrupts
+    from engine.cli.screen import say, say_json
+    from engine.errors import UsageError
+    from engine.sweep.start import cancel_sweep, wait_started
+
+    sweep_id, options = sweep.sweep_id, _options(sweep)
+    with Interrupts() as interrupts:
+        if sweep.attempt == 0:
+            wait_started(workspace, store, sweep)
+        if as_json:
+            say_json({"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline})
+        else:
+            kind = "trials of a search" if options.trials is not None else "trials"
+            say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {_resources(profile, options.jobs)}")
+        if detach:
+            if not as_json:
+                say(f"`voxelflow sweep show {sweep_id}` shows how far it is")
+            return 0
+        asked = False
+        shown: dict[int, str] = {}
+        while True:
+            # The sweep first: once it says that it has ended, its trials are as they stay.
+            now = store.sweep(sweep_id)
+            for trial in store.trials(sweep_id):
+                before = shown.get(trial.number)
+                if before != trial.state:
+                    shown[trial.number] = trial.state
+                    if before is not None or trial.state != "waiting":
+                        _say_trial(store, now, trial, as_json=as_json)
+            if not now.active:
+                break
+            if interrupts.count and not asked:
+                asked = True
+                say("cancelling the sweep and its runs; Ctrl-C again leaves it to itself", error=True)
+                try:
+                    cancel_sweep(store, sweep_id)
+                except UsageError:  # it has just ended
+                    continue
+            if interrupts.count > 1:
+                say(f"left the sweep to itself, to be cancelled; `voxelflow sweep show {sweep_id}` shows its state")
+                return _STATUS["cancelled"]
+            time.sleep(_POLL_S)
+        if not as_json:
+            say("")
+            _report(workspace, store, now)
+        _wait_for_mlflow(workspace, store, now, interrupts.count)
+    if as_json:
+        say_json({"event": "sweep-ended", **_as_json(store, now)})
+    failed = any(trial.state == "failed" for trial in store.trials(sweep_id))
+    return _STATUS[now.state] or int(failed)
+
+
+def _say_trial(store: RunStore, sweep: Sweep, trial: Trial, *, as_json: bool) -> None:
+    from engine.cli.screen import COLOURS, say, say_json
+    from engine.sweep.space import settings_text
+    from engine.text import duration
+
+    run_id = store.runs_of_trials(sweep.sweep_id).get(trial.number, "")
+    if as_json:
+        say_json({"event": "trial", **_trial_as_json(trial, run_id)})
+        return
+    run = store.run(run_id) if run_id else None
+    took = f" in {duration(run.seconds)}" if run is not None and trial.ended and run.seconds is not None else ""
+    objective = _options(sweep).objective
+    came_to = f"{objective.figure} {_score(trial)}" if objective is not None and trial.score is not None else ""
+    what = f": {came_to}" if came_to and trial.state == "done" else f": {trial.error}" if trial.error else ""
+    about = f" (run {run_id})" if run_id and trial.state == "running" else ""
+    head = f"trial {trial.number}  {settings_text(trial.values)}"
+    say(f"{head}  {trial.state}{took}{what}{about}", style=COLOURS.get(trial.state, ""))
+
+
+def _wait_for_mlflow(workspace: Workspace, store: RunStore, sweep: Sweep, presses: int) -> None:
+    """Wait until the sweep's process has sent its end, so that the machine may be shut down after us."""
+    from engine.cli.following import is_tracked
+    from engine.storage.process_lock import is_held
+
+    until = time.monotonic() + _TRACKING_PATIENCE_S
+    while is_tracked() and time.monotonic() < until and is_held(workspace.sweep_folder(sweep.sweep_id) / "lock"):
+        time.sleep(_POLL_S)
+
+
+# --- what came of it -----------------------------------------------------------------------------------
+
+
+def _options(sweep: Sweep) -> SweepOptions:
+    from engine.sweep.options import SweepOptions
+
+    return SweepOptions.from_json(sweep.options)
+
+
+def _ranked(store: RunStore, sweep: Sweep) -> tuple[list[Trial], Objective | None]:
+    from engine.sweep.score import best_first
+
+    objective = _options(sweep).objective
+    return best_first(store.trials(sweep.sweep_id), objective), objective
+
+
+def _score(trial: Trial) -> str:
+    return "" if trial.score is None else f"{trial.score:.4g}"
+
+
+def _report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
+    """The trials as a table, best first, and the commands that come next."""
+    from engine.cli.screen import COLOURS, say, table
+    from engine.sweep.space import value_text
+
+    ranked, objective = _ranked(store, sweep)
+    runs = store.runs_of_trials(sweep.sweep_id)
+    names = _options(sweep).space.names
+    figure = objective.figure if objective is not None else "score"
+    rows = [
+        (
+            str(t.number), *(value_text(t.values[name]) if name in t.values else "" for name in names), _score(t),
+            t.state, runs.get(t.number, ""),
+        )
+        for t in ranked
+    ]  # fmt: skip
+    table(("trial", *names, figure, "state", "run"), rows, right=("trial", figure))
+    for trial in ranked:
+        if trial.error and trial.state != "pruned":
+            say(f"trial {trial.number}: {trial.error}", style=COLOURS["error"])
+    say(f"sweep {sweep.sweep_id}: {', '.join(_counts(ranked, sweep))}", style=COLOURS.get(sweep.state, ""))
+    if sweep.error:
+        say(f"error: {sweep.error}", style=COLOURS["error"])
+    best = ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
+    if best is not None and objective is not None:
+        say(f"{objective.words}: {_score(best)}, trial {best.number}; to run it:")
+        say(f"  {_command_for(sweep, best.values)}")
+    if len(runs) > 1:
+        say(f"`voxelflow runs compare {' '.join(_short(runs[t.number]) for t in ranked[:4] if t.number in runs)}`")
+    if not sweep.active and sweep.state != "done":
+        say(f"`voxelflow sweep resume {sweep.sweep_id}` goes on from what is done")
+
+
+def _short(run_id: str) -> str:
+    return run_id.rpartition("-")[2]
+
+
+def _counts(trials: Sequence[Trial], sweep: Sweep) -> Iterator[str]:
+    yield sweep.state
+    for state in ("done", "running", "failed", "pruned", "cancelled", "waiting"):
+        if count := sum(t.state == state for t in trials):
+            yield f"{count} {state}"
+
+
+def _command_for(sweep: Sweep, values: Mapping[str, JsonValue]) -> str:
+    """The command that runs the pipeline with these values."""
+    import shlex
+
+    from engine.sweep.space import value_text
+
+    options = _options(sweep)
+    given = {**options.space.fixed, **values}
+    parts = ["voxelflow", "run", options.source or sweep.pipeline]
+    for name, value in given.items():
+        parts += ["--set", f"{name}={value_text(value)}"]
+    if options.end is not None:
+        parts += ["--to", options.end]
+    return shlex.join(parts)
+
+
+def _as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
+    ranked, objective = _ranked(store, sweep)
+    runs = store.runs_of_trials(sweep.sweep_id)
+    best = ranked[0] if ranked and ranked[0].score is not None and ranked[0].state == "done" else None
+    return {
+        "sweep_id": sweep.sweep_id,
+        "pipeline": sweep.pipeline,
+        "state": sweep.state,
+        "error": sweep.error,
+        "objective": None if objective is None else {"figure": objective.figure, "maximise": objective.maximise},
+        "trials": [_trial_as_json(t, runs.get(t.number, "")) for t in ranked],
+        "best": None if best is None else best.number,
+        "command": None if best is None else _command_for(sweep, best.values),
+    }
+
+
+def _trial_as_json(trial: Trial, run_id: str) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "values": dict(trial.values),
+        "state": trial.state,
+        "score": trial.score,
+        "run_id": run_id,
+        "error": trial.error,
+    }

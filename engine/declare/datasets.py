@@ -1,0 +1,522 @@
+"""What travels on a pipeline's edges: small typed references to data, never the data.
+
+A reference is a frozen value that round-trips through JSON. It pins exactly what it means: a Delta
+reference names a *version*, a Parquet reference a *manifest* of files, a selection an interval of
+the hash of the volume's id. Reading the same reference twice gives the same rows.
+
+Here are the built-in types; `engine.declare.dataset_type` says what makes a type, and reads references of any type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from engine.declare.appearance import Colour
+from engine.declare.dataset_type import AnyDataset, Dataset, UnknownDataset, dataset_from_json
+from engine.declare.dataset_type import Frozen as _Frozen
+
+__all__ = [
+    "BUILT_IN_TYPES",
+    "DTYPES",
+    "FORMAT_VERSION",
+    "AnyDataset",
+    "Dataset",
+    "Predictions",
+    "Preview",
+    "Report",
+    "Selection",
+    "TrainedModel",
+    "Transform",
+    "UnknownDataset",
+    "VolumeDelta",
+    "VolumeFiles",
+    "VolumeParquet",
+    "VolumeSpec",
+    "dataset_from_json",
+    "id_digests",
+    "id_fraction",
+    "words_of",
+]
+
+from engine.storage.files import size_problem
+from engine.storage.workspace_paths import LocalPath
+
+FORMAT_VERSION = 1
+"""Version of the volume table layout, kept in schema metadata and table properties."""
+
+DTYPES = frozenset(
+    ["float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+"""NumPy dtype names a volume may have; bool, complex, strings, objects and records are refused."""
+
+
+class Transform(_Frozen):
+    """A step of a chain that changes volumes: its name, the version of what it does, and its parameters as JSON.
+
+    `nodes.transforms.steps` says what the steps are. `words` is what it does, for people: "crop 64x64x48".
+    """
+
+    name: str
+    version: int = 1
+    parameters: dict[str, Any] = {}
+    words: str = ""
+
+    @field_validator("parameters")
+    @classmethod
+    def _as_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        # With lists for tuples: one that was stored meanwhile is the same.
+        parsed: dict[str, Any] = json.loads(json.dumps(value))
+        return parsed
+
+
+def words_of(transforms: Iterable[Transform]) -> str:
+    """`resample 1 mm, crop 64x64x48, z-score`."""
+    return ", ".join(each.words or each.name for each in transforms)
+
+
+def _without_defaults(model: _Frozen, fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The fields, those of `names` only where they are not at their default.
+
+    So a reference reads and hashes as one that was stored before these fields existed.
+    """
+    defaults = {name: type(model).model_fields[name].default for name in names}
+    return {k: v for k, v in fields.items() if k not in defaults or getattr(model, k) != defaults[k]}
+
+
+class VolumeSpec(_Frozen):
+    """What all volumes of a dataset have in common.
+
+    `shape` is the array's shape, voxels first and channels last, e.g. (30, 30, 10, 10); `dtype` a
+    NumPy name in `DTYPES` (stored little-endian, C order); `classes` the names of the labels
+    0, 1, ... when they are known; `transforms` what was done to the volumes since their files were read.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    classes: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_defaults(self, handler(self), ("transforms",))
+
+    @field_validator("dtype")
+    @classmethod
+    def _known_dtype(cls, value: str) -> str:
+        if value not in DTYPES:
+            raise ValueError(f"dtype {value} is not supported; use one of {', '.join(sorted(DTYPES))}")
+        return value
+
+    @property
+    def volume_bytes(self) -> int:
+        """Bytes of one volume."""
+        size = int("".join(c for c in self.dtype if c.isdigit())) // 8
+        for length in self.shape:
+            size *= length
+        return size
+
+    def describe(self) -> str:
+        """`30x30x10x10 float32`."""
+        return f"{'x'.join(map(str, self.shape))} {self.dtype}"
+
+
+def id_fraction(volume_id: str, salt: str) -> float:
+    """Where an id falls in [0, 1): the first 8 bytes of BLAKE2b(salt, id) as a fraction of 2**64.
+
+    The same id and salt give the same fraction on every machine, so a split never moves a volume
+    from one side to the other when volumes are added.
+    """
+    # 53 bits: what a float holds exactly, so that the result is always below 1.0.
+    return (int.from_bytes(id_digests([volume_id.encode()], salt), "big") >> 11) / 2**53
+
+
+def id_digests(ids: Iterable[bytes], salt: str) -> bytes:
+    """What `id_fraction` is made of, for many ids in UTF-8: eight bytes for each, one behind the other."""
+    key = hashlib.blake2b(salt.encode(), digest_size=16).digest()
+    return b"".join([hashlib.blake2b(volume_id, digest_size=8, salt=key).digest() for volume_id in ids])
+
+
+class Selection(_Frozen):
+    """The volumes whose `id_fraction(key, salt)` lies in [low, high), or with `outside` those whose does not.
+
+    The key is the volume's id, or what its columns `by` say: their values, so that volumes with equal ones are never
+    parted, or with `blocks` (a length for each of them) the block of space that a position lies in. A volume without
+    a value has its id for a key. `nodes.table.selection` says which rows a selection holds.
+    """
+
+    salt: str
+    low: Annotated[float, Field(ge=0, le=1)]
+    high: Annotated[float, Field(ge=0, le=1)]
+    outside: bool = False
+    by: tuple[str, ...] = ()
+    strata: tuple[tuple[str, float, float], ...] = ()
+    """Other ends for the volumes with a label, given as text ("" for none): label, low, high."""
+    blocks: tuple[float, ...] = ()
+    gap: tuple[float, ...] = ()
+    """With `blocks`: volumes whose position is within this distance, on every axis, of a block in `clear_of` are left
+    out."""
+    clear_of: tuple[float, float] | None = None
+    """Ends of the blocks' fractions that the volumes must stay away from."""
+    since: str | None = None
+    """With one column `by`: only values from this one on, as text; no fraction decides then."""
+    until: str | None = None
+    """The same up to this value, without it."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Selection:
+        if self.low > self.high:
+            raise ValueError("a selection's low end lies above its high end")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is at its default: references that were stored before it existed mean the same."""
+        optional = [name for name, field in Selection.model_fields.items() if not field.is_required()]
+        return _without_defaults(self, handler(self), optional)
+
+    @property
+    def by_id(self) -> bool:
+        """Whether the id alone decides."""
+        return not (self.by or self.strata)
+
+    def holds(self, volume_id: str) -> bool:
+        """Whether the volume belongs to the selection. Raises `ValueError` where its id does not decide."""
+        if not self.by_id:
+            raise ValueError(f"which volumes are held follows from the columns {', '.join(self.columns)}")
+        return (self.low <= id_fraction(volume_id, self.salt) < self.high) != self.outside
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What must be known of a row to say whether it is held."""
+        return ("id", *(["label"] if self.strata else []), *self.by)
+
+    @property
+    def share(self) -> float:
+        """About which share of all volumes it holds."""
+        return 1 - (self.high - self.low) if self.outside else self.high - self.low
+
+
+class _Volumes(Dataset):
+    counted = "volumes"
+    pictured = True
+    lists_files = True
+
+    count: int
+    """Volumes in the dataset (before any selection)."""
+    bytes: int
+    """Bytes on disk."""
+    spec: VolumeSpec | None = None
+
+    def details(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"volumes": self.count, "bytes": self.bytes}
+        if self.spec is not None:
+            out["shape"] = "x".join(map(str, self.spec.shape))
+            out["dtype"] = self.spec.dtype
+            if self.spec.transforms:
+                out["transforms"] = words_of(self.spec.transforms)
+        return out
+
+    def mlflow_profile(self) -> Mapping[str, Any]:
+        classes = list(self.spec.classes) if self.spec is not None else []
+        return self.details() | ({"classes": classes} if classes else {})
+
+
+class _ListedVolumes(_Volumes):
+    manifest: LocalPath
+
+    def places(self) -> tuple[str, ...]:
+        return (self.uri, self.manifest)
+
+    def mlflow_source(self) -> tuple[str, Mapping[str, Any]]:
+        scheme, address = super().mlflow_source() or ("local", {})
+        return scheme, {**address, "manifest": self.manifest}
+
+
+class VolumeFiles(_ListedVolumes):
+    """A folder of volumes, a file each, exactly those its manifest lists; or rows of a table, read one by one.
+
+    `manifest` is the path of an Arrow IPC file with the columns `path: string` (below `uri`, POSIX,
+    as the file system spells it), `size: int64` (bytes), `mtime_ns: int64` (see `engine.storage.manifest`). In other
+    formats than `.npy` a path may be that of a folder or a series of files, and its time a fingerprint of theirs.
+    Of a table's rows (the format `rows`) see `nodes.conversion.table_rows`.
+
+    Whoever reads a volume applies `transforms` to it: `spec` is what the volumes are like afterwards.
+    """
+
+    colour = Colour("#8a63d2")
+
+    format: str = "npy"
+    """Of its files: npy, nifti, dicom ..."""
+    dataset: str = ""
+    """Which array of each file is the volume; "": the only one."""
+    transforms: tuple[Transform, ...] = ()
+    """The last of `spec.transforms`: those that the stored volumes do not have yet."""
+    table_version: int | None = None
+    """Of the Delta table whose rows these are."""
+    largest_bytes: int = 0
+    """Of a volume before its transforms, as far as a sample shows; 0: as large as afterwards."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_defaults(self, handler(self), ("transforms", "table_version", "largest_bytes"))
+
+    def pinned_version(self) -> int | None:
+        return self.table_version
+
+    def details(self) -> dict[str, Any]:
+        return super().details() | ({} if self.format in ("npy", "rows") else {"format": self.format})
+
+    def check(self) -> str:
+        from engine.storage import manifest
+
+        # An earlier version, which flushed no listing to the disk, leaves a torn one after a power cut.
+        return "" if manifest.is_whole(self.manifest) else f"{self.manifest} is damaged"
+
+
+class VolumeParquet(_ListedVolumes):
+    """A set of Parquet files in the volume layout: those its manifest lists, all below `uri`.
+
+    `manifest` is the path of the JSON file that lists them (`nodes.volume_file.parts`).
+    `found = count + quarantined + left_out` always holds: those left out were not asked for. `labelled` volumes have a
+    label.
+    """
+
+    title: ClassVar[str] = "Parquet files"
+
+    colour = Colour("#2f8fd0")
+
+    found: int
+    quarantined: int = 0
+    labelled: int = 0
+    left_out: int = 0
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is at its default: references that were stored before it existed mean the same."""
+        return {name: value for name, value in handler(self).items() if name != "left_out" or value}
+
+    def details(self) -> dict[str, Any]:
+        out = super().details() | {"found": self.found, "quarantined": self.quarantined, "labelled": self.labelled}
+        return out | ({"left out": self.left_out} if self.left_out else {})
+
+    def check(self) -> str:
+        """One `stat` a file: 3,000 for 650,000 volumes of 360 kB."""
+        try:
+            listed = _ListedParts.model_validate_json(Path(self.manifest).read_bytes())
+        except (OSError, ValueError) as exc:
+            return f"the list of its files, {self.manifest}, cannot be read: {exc}"
+        for part in listed.parts:
+            path = f"{self.uri}/{part.path}"
+            if problem := size_problem(path, part.bytes):
+                return f"{path} {problem}"
+        return ""
+
+
+@pydantic_dataclass(frozen=True, slots=True)
+class _ListedPart:
+    path: str
+    bytes: int
+
+
+class _ListedParts(BaseModel):
+    """Of a manifest of Parquet files what `check` needs; `nodes.volume_file.parts` has all of it."""
+
+    parts: tuple[_ListedPart, ...]
+
+
+class VolumeDelta(_Volumes):
+    """One version of a Delta table in the volume layout, or a selection of its rows.
+
+    `data_version` is the last version up to `version` whose commit changed data (a compaction does
+    not). A row belongs to the dataset when every selection holds it.
+    """
+
+    title: ClassVar[str] = "Delta table"
+
+    colour = Colour("#12938a")
+    shares_files = True
+
+    version: int
+    data_version: int
+    files: int = 0
+    """Active data files of this version."""
+    labelled: int = 0
+    selections: tuple[Selection, ...] = ()
+
+    def select(self, selection: Selection) -> VolumeDelta:
+        """The same version with one more selection: rows that all of them hold."""
+        return self.model_copy(update={"selections": (*self.selections, selection)})
+
+    def details(self) -> dict[str, Any]:
+        out = super().details() | {"version": self.version, "files": self.files}
+        if self.selections:
+            # Which volumes these are takes a look at every id; how many they are on average does not.
+            out["share"] = round(math.prod(each.share for each in self.selections), 6)
+        return out
+
+    def pinned_version(self) -> int:
+        return self.version
+
+    def mlflow_source(self) -> tuple[str, Mapping[str, Any]]:
+        return "delta_table", {"path": self.uri, "delta_table_version": self.version}
+
+    def mlflow_profile(self) -> Mapping[str, Any]:
+        out = self.details() | {"labelled": self.labelled, "data_version": self.data_version}
+        if self.selections:
+            # The counts are the table's; which of its rows these are, the selections say.
+            out["selections"] = [s.model_dump(mode="json") for s in self.selections]
+        return {**out, **super().mlflow_profile()}
+
+
+_HEADLINES = tuple(
+    f"{of}{name}" for of in ("test_", "val_", "") for name in ("auc", "accuracy", "f1", "mae", "rmse", "loss")
+)
+"""What says most of a model: on volumes that it never saw before those that it was judged by, these before its own."""
+
+
+class TrainedModel(Dataset):
+    """A folder with `model.keras`, `model.json` (input spec, classes, parameter counts), `history.json`.
+
+    `metrics` are those of the epoch whose weights it has, and what was measured with it at the end.
+    """
+
+    colour = Colour("#d0722a")
+
+    spec: VolumeSpec
+    metrics: dict[str, float] = {}
+    parameters: int = 0
+    bytes: int = 0
+
+    def details(self) -> dict[str, Any]:
+        figures = {k: round(v, 4) for k, v in self.metrics.items()}
+        return _headline_first(figures, self.headline()) | {"parameters": self.parameters}
+
+    def scores(self) -> Mapping[str, float]:
+        return self.metrics
+
+    def headline(self) -> tuple[str, float] | None:
+        return next(((name, self.metrics[name]) for name in _HEADLINES if name in self.metrics), None)
+
+    def mlflow_source(self) -> None:
+        return None
+
+
+class Predictions(Dataset):
+    """One version of a Delta table with a row a volume: its id, its scores, its label, and what a model says it is.
+
+    `classes` names the scores in their order, none of them for a regression. `labelled` rows have a label of
+    their own. `model` is the SHA-256 of the model's file.
+    """
+
+    colour = Colour("#c2508f")
+    counted = "volumes"
+    lists_files = True
+
+    count: int
+    bytes: int
+    version: int
+    model: str
+    files: int = 0
+    labelled: int = 0
+    classes: tuple[str, ...] = ()
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "volumes": self.count,
+            "bytes": self.bytes,
+            "labelled": self.labelled,
+            "version": self.version,
+            "files": self.files,
+        }
+
+    def mlflow_source(self) -> None:
+        return None
+
+
+class Report(Dataset):
+    """A document for people (`uri` is an HTML, Markdown, CSV or JSON file) with its key figures."""
+
+    colour = Colour("#7a8699")
+    is_file = True
+
+    figures: dict[str, float | int | str] = {}
+
+    def details(self) -> dict[str, Any]:
+        return _headline_first(dict(self.figures), self.headline())
+
+    def headline(self) -> tuple[str, float] | None:
+        found = ((name, self.figures.get(name)) for name in _HEADLINES)
+        return next(((name, value) for name, value in found if isinstance(value, (int, float))), None)
+
+    def mlflow_source(self) -> None:
+        return None
+
+
+def _headline_first(figures: dict[str, Any], headline: tuple[str, float] | None) -> dict[str, Any]:
+    """The figures, the one that says most before all others: what is short of space shows the first."""
+    return figures if headline is None else {headline[0]: figures[headline[0]]} | figures
+
+
+BUILT_IN_TYPES: tuple[type[Dataset], ...] = (
+    VolumeFiles, VolumeParquet, VolumeDelta, TrainedModel, Predictions, Report,
+)  # fmt: skip
+
+
+class Preview(_Frozen):
+    """What is known of a dataset before it exists: what a `preview` hook returns, and what it gets of its inputs.
+
+    Shown on the wire and the card, used by the checks of the nodes behind. None means not known yet: say what is
+    certain, and leave out the rest.
+
+    Attributes:
+        kind: the dataset type's name, "VolumeParquet".
+        uri: path or URL where it will lie, where that is known.
+        count: volumes or rows, before any selection.
+        bytes: bytes on disk.
+        spec: shape, dtype and class names of the volumes.
+        labelled: volumes with a label.
+        sample: paths of a few files below `uri`, for a scan further down the pipeline.
+        refused: files that are known to be no volumes of `spec`: at least so many will be left out.
+        labels: some of the different labels that there are, those first that can be no classes.
+        labels_complete: whether `labels` are all that there are.
+        columns: what is known of each volume besides its id and label, by name.
+        figures: further figures, by name, for a person to see.
+        does: what the node does with its parameters, in a few words for its card: "crop 64x64x48, z-score".
+        dataset: the data itself, where it is there before any run: it can be looked at already.
+    """
+
+    kind: str
+    uri: str | None = None
+    count: int | None = None
+    bytes: int | None = None
+    spec: VolumeSpec | None = None
+    labelled: int | None = None
+    sample: tuple[str, ...] = ()
+    refused: int = 0
+    labels: tuple[float, ...] = ()
+    labels_complete: bool = False
+    columns: tuple[str, ...] | None = None
+    figures: dict[str, float | int | str] = {}
+    does: str = ""
+    dataset: SerializeAsAny[AnyDataset] | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Preview:
+        """The preview of a dataset that exists: nothing is unknown."""
+        return cls(kind=dataset.kind, uri=dataset.uri, **dataset.preview())

@@ -1,0 +1,1 @@
+"""A pipeline from JSON to a plan. Pure: nothing here reads data or starts a process."""

@@ -1,0 +1,54 @@
+"""Finding the pipeline that a person means: a file, one of the workspace, or one that comes with Voxelflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import engine
+from engine.declare.field_rules import control_character
+from engine.document.pipeline import Pipeline, read_pipeline
+from engine.errors import PipelineError
+from engine.workspace import Workspace
+
+
+def find_pipeline(name: str, workspace: Workspace) -> Pipeline:
+    """The document at the path `name`, else the one called so in the workspace, else the shipped one.
+
+    Raises `PipelineError` when there is none or it cannot be read.
+    """
+    if bad := control_character(name):
+        raise PipelineError(
+            f"no pipeline can be called {name!r}: it holds the control character {bad!r}", hint="Remove it."
+        )
+    path = Path(name).expanduser()
+    if path.is_file():
+        return read_pipeline(path)
+    is_name = path.name == name and path.suffix != ".json"
+    candidates = [workspace.pipelines / f"{name}.json"] if is_name else []
+    shipped = shipped_pipelines()
+    if is_name and name in shipped:
+        candidates.append(shipped[name])
+    for candidate in candidates:
+        if candidate.is_file():
+            return read_pipeline(candidate)
+    if not is_name and not path.exists() and path.stem in shipped:
+        raise PipelineError(
+            f"{name} does not exist", hint=f"`{path.stem}` alone means the pipeline that comes with Voxelflow."
+        )
+    if not is_name or path.exists():
+        return read_pipeline(path)
+    known = sorted({p.stem for p in _documents(workspace.pipelines)} | shipped.keys())
+    raise PipelineError(
+        f"there is no pipeline {name}",
+        hint=f"Give a file, or one of: {', '.join(known)}." if known else "`voxelflow new` makes one to start from.",
+    )
+
+
+def shipped_pipelines() -> dict[str, Path]:
+    """The pipelines that come with Voxelflow, by name. They lie beside the engine, in a checkout and in a wheel."""
+    folder = Path(engine.__file__ or "").parents[1] / "pipelines"
+    return {p.stem: p for p in _documents(folder)}
+
+
+def _documents(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob("*.json") if not p.name.endswith(".schema.json"))

@@ -1,0 +1,152 @@
+"""A Databricks asset bundle: a job with a task for each step, on a cluster made from the compute profile.
+
+Databricks brings Spark and Delta, so `voxelflow` is installed there without them, and what a profile says of executors
+becomes the size of the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.errors import UsageError
+from engine.export.program import Program
+from engine.export.yaml_text import to_yaml
+from engine.profiles import Profile
+
+SECRET = "voxelflow"
+"""The scope of the credentials."""
+RUNTIME = "17.3.x-scala2.13"
+GPU_RUNTIME = "17.3.x-gpu-ml-scala2.13"
+_WORKERS = 2
+"""Where the profile does not say how many executors there are."""
+_THEIRS = re.compile(
+    r"spark\.(master|submit\..*|jars(\..*)?|driver\.(host|bindAddress|port|cores|memory.*|extra.*)|executor\..*"
+    r"|dynamicAllocation\..*|kubernetes\..*|yarn\..*|pyspark\..*|local\.dir|ui\..*|sql\.(extensions|catalog\..*)"
+    r"|authenticate.*|voxelflow\..*)"
+)
+"""Settings that Databricks has its own answer to: addresses, jars, sizes, the session's extensions."""
+_SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def databricks_files(program: Program) -> dict[str, str]:
+    """The files of the bundle by their paths in its folder, without the program itself.
+
+    Raises `UsageError` for a Spark setting that a bundle cannot hold.
+    """
+    profile = program.profile
+    tasks = []
+    for step in program.steps:
+        task: dict[str, Any] = {"task_key": step.name}
+        if step.before:
+            task["depends_on"] = [{"task_key": name} for name in step.before]
+        task |= {
+            "job_cluster_key": "main",
+            "spark_python_task": {
+                "python_file": f"./{program.file}",
+                "parameters": ["--step", step.name, "--out", "${var.out}"],
+            },
+            "libraries": [{"pypi": {"package": program.requirement("spark")}}],
+            "max_retries": step.retries,
+        }
+        if step.timeout_s is not None:
+            task["timeout_seconds"] = max(1, round(step.timeout_s))
+        tasks.append(task)
+    out = program.out if profile.storage_root is not None else f"/Volumes/main/default/voxelflow/{program.out}"
+    bundle = {
+        "bundle": {"name": program.stem},
+        "variables": {
+            "out": {"description": "Folder for results; the cluster's machines must all see it.", "default": out},
+            "node_type": {"description": f"Machine type of the cluster: {_machine(profile)}."} | _node_type(profile),
+            "runtime": {"description": "Databricks runtime.", "default": GPU_RUNTIME if profile.gpus else RUNTIME},
+        },
+        "targets": {"dev": {"mode": "development", "default": True}},
+        "resources": {
+            "jobs": {
+                program.stem: {
+                    "name": program.title,
+                    "max_concurrent_runs": 1,
+                    "queue": {"enabled": True},
+                    "job_clusters": [{"job_cluster_key": "main", "new_cluster": _cluster(program)}],
+                    "tasks": tasks,
+                }
+            }
+        },
+    }
+    return {"databricks.yml": to_yaml(bundle, _head(program))}
+
+
+def _node_type(profile: Profile) -> dict[str, str]:
+    # `NAME@REGION` in the table of prices; a cluster's region is that of the Databricks workspace.
+    return {"default": profile.machine.partition("@")[0]} if profile.machine else {}
+
+
+def _head(program: Program) -> str:
+    wanted = "" if program.profile.machine else " --var node_type=TYPE"
+    lines = [
+        f"The pipeline {program.title} as a Databricks job, written by `voxelflow export`. In this folder:",
+        "",
+        f"  databricks bundle deploy{wanted}" + ("   # databricks clusters list-node-types" if wanted else ""),
+        f"  databricks bundle run {program.stem}{wanted}",
+        "",
+        "A package index of yours must have voxelflow; else build a wheel and name it under libraries as whl:.",
+    ]
+    if program.variables:
+        lines += [
+            f"Credentials come from the secret scope {SECRET}; remove the variables that you do not use:",
+            *(f"  databricks secrets put-secret {SECRET} {name}" for name in program.variables),
+        ]
+    return "\n".join(lines)
+
+
+def _machine(profile: Profile) -> str:
+    wanted = f"at least {profile.cores} cores and {profile.memory_bytes / 1e9:.0f} GB"
+    executor = [profile.spark.get(f"spark.executor.{name}", "") for name in ("cores", "memory")]
+    if any(executor):
+        cores, memory = executor
+        wanted = f"at least {cores or profile.cores} cores" + (f" and {memory} for an executor" if memory else "")
+    return wanted + (f", {profile.gpus} GPUs" if profile.gpus else "")
+
+
+def _cluster(program: Program) -> dict[str, Any]:
+    profile = program.profile
+    cluster: dict[str, Any] = {
+        "spark_version": "${var.runtime}",
+        "node_type_id": "${var.node_type}",
+        "data_security_mode": "SINGLE_USER",
+    }
+    settings = _settings(profile) if program.on_spark else {}
+    if not program.on_spark or profile.master.startswith("local"):
+        cluster |= {"num_workers": 0, "custom_tags": {"ResourceClass": "SingleNode"}}
+        settings = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"} | settings
+    elif profile.spark.get("spark.dynamicAllocation.enabled") == "true":
+        fewest = int(profile.spark.get("spark.dynamicAllocation.minExecutors", "1"))
+        most = int(profile.spark.get("spark.dynamicAllocation.maxExecutors", str(max(fewest, _WORKERS))))
+        cluster["autoscale"] = {"min_workers": max(1, fewest), "max_workers": max(1, most)}
+    else:
+        cluster["num_workers"] = int(profile.spark.get("spark.executor.instances", str(_WORKERS)))
+    if settings:
+        cluster["spark_conf"] = settings
+    if program.variables:
+        cluster["spark_env_vars"] = {name: _secret(name) for name in program.variables}
+    return cluster
+
+
+def _settings(profile: Profile) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, value in profile.spark.items():
+        if _THEIRS.fullmatch(name):
+            continue
+        if match := _SECRET.fullmatch(value):
+            value = _secret(match[1])
+        elif "${" in value:
+            raise UsageError(
+                f"the setting {name} of profile {profile.name} cannot go into a bundle, which reads ${{...}} itself",
+                hint="A credential must be the whole value there: put the rest of it into the variable, too.",
+            )
+        out[name] = value
+    return out
+
+
+def _secret(name: str) -> str:
+    return f"{{{{secrets/{SECRET}/{name}}}}}"

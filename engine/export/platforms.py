@@ -1,0 +1,67 @@
+"""The platforms that a pipeline can be exported to, each with the files that it takes beside the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from engine.document.resolve import Resolved
+from engine.errors import UsageError
+from engine.export.airflow import airflow_files
+from engine.export.databricks import databricks_files
+from engine.export.github import github_files
+from engine.export.kubernetes import kubernetes_files, on_kubernetes
+from engine.export.program import Program, program
+from engine.export.source import file_stem
+from engine.export.write import write
+from engine.profiles import Profile
+from engine.profiles.file import read_profiles_file
+from engine.profiles.find import FILE, READY
+
+PLATFORMS: Mapping[str, Callable[[Program], dict[str, str]]] = {
+    "airflow": airflow_files,
+    "databricks": databricks_files,
+    "github": github_files,
+    "kubernetes": kubernetes_files,
+}
+
+
+def export_files(
+    target: str, resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, workspace: Path
+) -> dict[str, str]:
+    """What `voxelflow export --to TARGET` writes, by path: one file for "python". Raises as `platform_files`."""
+    machine = profile.name in READY and profile.name not in read_profiles_file(workspace / FILE).tables
+    if target != "python":
+        return platform_files(target, resolved, profile, given, base=base, machine=machine)
+    _check_profile(target, profile)
+    text = write(resolved, profile, given, base=base, machine=machine)
+    return {f"{file_stem(resolved.pipeline.name)}.py": text}
+
+
+def platform_files(
+    platform: str, resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, machine: bool
+) -> dict[str, str]:
+    """Everything that lies in the folder of an export, by path: texts, the program among them.
+
+    `machine` says whether the profile means the machine that it finds itself on; a container's limits are the
+    profile's in any case. The other arguments are those of `write`. Raises `UsageError` for what the platform cannot
+    run, `OSError` when a file of the workspace's own nodes cannot be read.
+    """
+    _check_profile(platform, profile)
+    if platform == "kubernetes":
+        profile, machine = on_kubernetes(profile), False
+    elif platform == "databricks":
+        machine = True
+    made = program(resolved, profile, given, base=base, machine=machine)
+    files = {made.file: made.text, **PLATFORMS[platform](made)}
+    return files | {f"my_nodes/{file.name}": file.read_text(encoding="utf-8") for file in made.own_files}
+
+
+def _check_profile(platform: str, profile: Profile) -> None:
+    if profile.on_databricks and platform != "databricks":
+        raise UsageError(
+            f"the profile {profile.name} is on Databricks, which takes jobs",
+            hint="Export with --to databricks, or choose another profile.",
+        )

@@ -1,0 +1,1 @@
+"""All that is read before a run: sources, their manifests, results of earlier runs."""

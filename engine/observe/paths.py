@@ -1,0 +1,279 @@
+"""Paths and URLs of parameters: which a document may name, what lies there, and whether a node can use it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.declare.field_rules import control_character
+from engine.declare.node import PathFound
+from engine.declare.parameters import FileKind, PathIn
+from engine.errors import UsageError, VoxelflowError
+from engine.storage import StorageUrl, is_url, manifest, parse_url
+from engine.workspace import Workspace, data_roots, storages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLE = 64
+"""Names of a listing that a scan may open: enough to see a wrong shape or a broken export."""
+
+
+@dataclass(frozen=True)
+class AllowedPlaces:
+    """Folders and places in object storage that documents may name; see `allowed_places`."""
+
+    folders: tuple[Path, ...]
+    urls: tuple[StorageUrl, ...]
+
+    def __contains__(self, text: object) -> bool:
+        """Whether a document may name this path or URL. What is wrong with a URL that cannot be read, `find_path` and
+        `why_not_writable` report."""
+        if not is_url(text):
+            resolved = Path(str(text)).resolve()
+            return any(resolved.is_relative_to(folder) for folder in self.folders)
+        try:
+            url = parse_url(str(text))
+        except VoxelflowError:
+            return True
+        return any(root.holds(url) for root in self.urls)
+
+
+def allowed_places(workspace: Workspace, extra: Iterable[Path | str] = ()) -> AllowedPlaces:
+    """The workspace and its storages, the current directory, the listed data roots, and those in `extra`.
+
+    Data roots are listed in `workspace.json` and in `VOXELFLOW_DATA_ROOTS`. Raises `WorkspaceError` when that file is
+    damaged.
+    """
+    # The separator between two roots is a colon, and so is a part of a URL.
+    split = re.split(rf"{re.escape(os.pathsep)}(?!//)", os.environ.get("VOXELFLOW_DATA_ROOTS", ""))
+    named: list[Path | str] = [*data_roots(workspace), *filter(None, split)]
+    folders = [Path.cwd(), *(s.root for s in storages(workspace))]
+    folders += [Path(place).expanduser() for place in named if not is_url(place)]
+    # The check of parameters reports a control character; the system would refuse the path here, without a word of it.
+    more = [place for place in extra if not control_character(str(place))]
+    folders += [Path(place) for place in more if not is_url(place)]
+    urls = []
+    for place in (*named, *more):
+        if is_url(place):
+            with contextlib.suppress(UsageError):
+                urls.append(parse_url(str(place)))
+    return AllowedPlaces(tuple(folder.resolve() for folder in folders), tuple(urls))
+
+
+def find_path(
+    text: str, wanted: PathIn, listings: Path, *, scan: bool = True, params: Mapping[str, Any] | None = None
+) -> PathFound:
+    """Look at the file, or list the folder; its listing goes into the folder `listings`.
+
+    `scan=False` lists nothing, and asks nothing of an object store. What is wrong becomes the `problem`. `params` are
+    the node's parameters: one of them may choose among the `kinds` of files that are wanted.
+    """
+    if is_url(text):
+        return _find_url(text, wanted, listings, scan=scan, params=params or {})
+    path = Path(text)
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return PathFound(text, exists=False)
+    except OSError as exc:
+        return PathFound(text, exists=True, problem=exc.strerror or str(exc))
+    is_folder = stat.S_ISDIR(found.st_mode)
+    if not is_folder and not stat.S_ISREG(found.st_mode):
+        # A named pipe would wait for its writer when it is opened, and a device may never end.
+        return PathFound(text, exists=True, kind="file", problem="it is not a regular file, but a pipe or a device")
+    kind = "folder" if is_folder else "file"
+    if not _may_access(path, os.R_OK | (os.X_OK if is_folder else 0)):
+        return PathFound(text, exists=True, kind=kind, problem="permission denied")
+    if not is_folder:
+        return PathFound(
+            text, exists=True, kind=kind, count=1, bytes=found.st_size, digest=f"{found.st_size}-{found.st_mtime_ns}"
+        )
+    if wanted.kind != "folder":
+        return PathFound(text, exists=True, kind=kind)
+    if not scan:
+        # Unknown, but not empty: the count is known once the folder has been listed.
+        return PathFound(text, exists=True, kind=kind, count=1)
+    if wanted.identify:
+        return _identified(text, wanted, params or {})
+    file_kind = ""
+    endings: tuple[tuple[str, int], ...] = ()
+    try:
+        listing = None
+        chosen = str((params or {}).get(wanted.kind_parameter) or "")
+        kinds = _kinds_of(wanted)
+        if chosen not in kinds:
+            listing = manifest.list_folder(path, wanted.patterns)
+        if kinds and (listing is None or not _has_any(listing, wanted.patterns)):
+            folders = tuple(name for each in kinds.values() for name in each.folders)
+            endings = _endings(manifest.names_in(path, folders), kinds.values())
+            file_kind = _kind_of(chosen, kinds, endings)
+            if file_kind:
+                kind_found = kinds[file_kind]
+                listing = manifest.list_folder(path, _patterns_of(wanted, kind_found), kind_found.folders)
+    except OSError as exc:
+        return PathFound(text, exists=True, kind=kind, problem=f"{exc.filename}: {exc.strerror}")
+    return replace(_found_folder(text, listing, listings), file_kind=file_kind, endings=endings)
+
+
+def _identified(text: str, wanted: PathIn, params: Mapping[str, Any]) -> PathFound:
+    try:
+        digest = _function(wanted.identify)(text, params)
+    except VoxelflowError as exc:
+        # What is wrong with it the node's own look says, better than that it cannot be read.
+        digest = exc.line()
+    return PathFound(text, exists=True, kind="folder", count=1, digest=digest)
+
+
+def _function(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _kinds_of(wanted: PathIn) -> Mapping[str, FileKind]:
+    """The parameter's further kinds of files, by name."""
+    if not wanted.kinds:
+        return {}
+    found: Iterable[FileKind] = _function(wanted.kinds)()
+    return {each.name: each for each in found}
+
+
+def _has_any(listing: pa.Table, patterns: tuple[str, ...]) -> bool:
+    """Whether a file was listed for one of the patterns that match at any depth; the others name single files."""
+    exact = {pattern for pattern in patterns if not pattern.startswith("**/")}
+    return len(listing) > len(exact) or any(path not in exact for path in listing["path"].to_pylist())
+
+
+def _endings(paths: Iterable[str], kinds: Iterable[FileKind]) -> tuple[tuple[str, int], ...]:
+    known = [ending for each in kinds for ending in (*each.endings, *each.folder_endings)]
+    return tuple(manifest.count_endings(paths, known).most_common())
+
+
+def _commonest(endings: tuple[tuple[str, int], ...], kinds: Iterable[FileKind]) -> str:
+    """The kind of most files; among equals the first of `kinds`. "": no file is of any."""
+    counts = {
+        each.name: sum(count for ending, count in endings if ending in (*each.endings, *each.folder_endings))
+        for each in kinds
+    }
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if counts.get(best) else ""
+
+
+def _find_url(text: str, wanted: PathIn, listings: Path, *, scan: bool, params: Mapping[str, Any]) -> PathFound:
+    try:
+        url = parse_url(text)
+        if wanted.kind != "folder":
+            return PathFound(
+                text, exists=True, kind=wanted.kind, problem="a table of labels must lie on a local disk, for now"
+            )
+        if not scan:
+            return PathFound(text, exists=True, kind="folder", count=1)
+        if wanted.identify:
+            return _identified(text, wanted, params)
+        from engine.storage.objects import RemotePath
+
+        folder, kinds = RemotePath(url), _kinds_of(wanted)
+        chosen = str(params.get(wanted.kind_parameter) or "")
+        listing = manifest.list_remote(folder, wanted.patterns) if chosen not in kinds else None
+        file_kind = ""
+        endings: tuple[tuple[str, int], ...] = ()
+        if kinds and (listing is None or not _has_any(listing, wanted.patterns)):
+            found = manifest.list_remote(folder, ("**/*",))
+            # A volume that is a folder has no file with its ending.
+            names = [_folder_or_file(path, kinds.values()) for path in found["path"].to_pylist()]
+            endings = _endings(dict.fromkeys(names), kinds.values())
+            file_kind = _kind_of(chosen, kinds, endings)
+            if file_kind and kinds[file_kind].needs_folder:
+                listing, file_kind = manifest.table_of(()), ""
+            elif file_kind:
+                listing = manifest.list_remote(folder, _patterns_of(wanted, kinds[file_kind]))
+        assert listing is not None
+    except VoxelflowError as exc:
+        return PathFound(text, exists=True, kind=wanted.kind, problem=exc.line())
+    return replace(_found_folder(text, listing, listings), file_kind=file_kind, endings=endings)
+
+
+def _folder_or_file(path: str, kinds: Iterable[FileKind]) -> str:
+    """The first folder on a path that is one volume of a kind, else the path."""
+    folders = tuple(ending for each in kinds for ending in each.folders)
+    parts = path.split("/")
+    for number, part in enumerate(parts[:-1], 1):
+        if folders and part.endswith(folders):
+            return "/".join(parts[:number])
+    return path
+
+
+def _kind_of(chosen: str, kinds: Mapping[str, FileKind], endings: tuple[tuple[str, int], ...]) -> str:
+    """The kind that is chosen, or that most files have; "": no file is of any, or another kind is chosen."""
+    if chosen in kinds:
+        return chosen
+    return _commonest(endings, kinds.values()) if chosen in ("", "auto") else ""
+
+
+def _patterns_of(wanted: PathIn, kind: FileKind) -> tuple[str, ...]:
+    """What is listed of a kind: its files, and those that are wanted by name."""
+    return (*kind.patterns, *(pattern for pattern in wanted.patterns if not pattern.startswith("**/")))
+
+
+def _found_folder(text: str, listing: pa.Table, listings: Path) -> PathFound:
+    """The listing's figures; the listing itself is kept in the folder `listings`, under its digest."""
+    digest = manifest.digest(listing)
+    listings.mkdir(exist_ok=True)
+    kept = listings / f"{digest}.arrow"
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        os.utime(kept)  # `clean` leaves a young one: its finder may still read it
+    # An earlier version did not flush it: a power cut may have left one that is empty.
+    if not manifest.is_whole(kept):
+        manifest.write(listing, kept)
+    count = listing.num_rows
+    rows = sorted({i * (count - 1) // max(1, SAMPLE - 1) for i in range(SAMPLE)}) if count else []
+    return PathFound(
+        text,
+        exists=True,
+        kind="folder",
+        count=count,
+        bytes=manifest.total_bytes(listing),
+        digest=digest,
+        manifest=str(kept),
+        sample=tuple(listing["path"].take(rows).to_pylist()) if count else (),
+    )
+
+
+def why_not_writable(place: Path | str, *, scan: bool = True) -> str:
+    """Why nothing can be written at this path or URL, or "". Without `scan` an object store is not asked.
+
+    Of a path, the nearest folder that exists counts. Whether credentials allow writing is known when something is
+    written: a look shows only whether they allow reading.
+    """
+    if is_url(place):
+        try:
+            url = parse_url(str(place))
+            if scan:
+                from engine.storage.objects import RemotePath
+
+                RemotePath(url).has_any()
+        except VoxelflowError as exc:
+            return exc.line()
+        return ""
+    for folder in (Path(place), *Path(place).parents):
+        try:
+            found = folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as exc:
+            return f"{folder}: {exc.strerror}"
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{folder} is a file"
+        return "" if _may_access(folder, os.W_OK | os.X_OK) else f"no permission in {folder}"
+    return "no such folder"
+
+
+def _may_access(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

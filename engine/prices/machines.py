@@ -1,0 +1,241 @@
+"""The table of machine types: a CSV file that is shipped, and `machines.csv` of a workspace over it.
+
+Both have the columns `COLUMNS`, in any order; `name` is needed, all others may be empty or left out. A row is known by
+its name and region, and a workspace's row replaces the shipped one of the same name and region. An empty price means
+that none is known: nothing is then computed from it.
+
+The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it
+was read from and that document's date.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import difflib
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from engine.declare.field_rules import control_character
+from engine.errors import UsageError
+from engine.storage.files import read_document, write_whole
+from engine.workspace import Workspace
+
+FILE = "machines.csv"
+_SHIPPED = Path(__file__).with_name(FILE)
+_SHOWN = 5
+"""Names that a message lists."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine type in one region. What is not known is "" or None.
+
+    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks and
+    its network carry at most, in MB (10**6 bytes) a second. `date` (ISO 8601) and `source` are those of the price,
+    `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's file.
+    """
+
+    name: str
+    provider: str = ""
+    region: str = ""
+    cores: int | None = None
+    memory_gib: float | None = None
+    gpus: int | None = None
+    gpu: str = ""
+    disk_mb_s: float | None = None
+    network_mb_s: float | None = None
+    price_per_hour: float | None = None
+    currency: str = ""
+    date: str = ""
+    source: str = ""
+    specs_source: str = ""
+    origin: str = "shipped"
+
+    @property
+    def key(self) -> str:
+        """What names it among all: `m5.2xlarge@us-east-1`, or its name where it has no region."""
+        return f"{self.name}@{self.region}" if self.region else self.name
+
+
+COLUMNS = tuple(field.name for field in fields(Machine) if field.name != "origin")
+_WHOLE = ("cores", "gpus")
+_NUMBERS = ("memory_gib", "disk_mb_s", "network_mb_s", "price_per_hour")
+
+
+@dataclass(frozen=True)
+class MachineTable:
+    """All machines, the workspace's own first. `problem` is why its file cannot be used; the shipped ones then stay."""
+
+    machines: tuple[Machine, ...]
+    problem: UsageError | None = None
+
+    def find(self, name: str) -> Machine:
+        """The machine of that name, or `name@region`; upper and lower case are the same.
+
+        Raises `UsageError` when there is none, when it is in several regions and none is given, or when the
+        workspace's file cannot be read.
+        """
+        if self.problem is not None:
+            # It may say another price than the shipped table.
+            raise self.problem
+        wanted = name.casefold()
+        found = [m for m in self.machines if wanted in (m.name.casefold(), m.key.casefold())]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                f"the machine {name} is in {len(found)} regions", hint=f"Write one of {_some(m.key for m in found)}."
+            )
+        names = {m.key.casefold(): m.key for m in self.machines} | {m.name.casefold(): m.name for m in self.machines}
+        near = [names[match] for match in difflib.get_close_matches(wanted, names, n=3)]
+        raise UsageError(
+            f"there is no machine {name} in the table of prices",
+            hint=(f"Did you mean {' or '.join(near)}? " if near else "")
+            + f"`voxelflow prices` lists them; a row in {FILE} of the workspace adds one.",
+        )
+
+
+def machines_file(workspace: Workspace) -> Path:
+    """Where the workspace's own machines stand; it need not exist."""
+    return workspace.root / FILE
+
+
+def machine_table(workspace: Workspace | None = None) -> MachineTable:
+    """The workspace's machines, and the shipped ones that they do not replace. Raises nothing."""
+    own, problem = [], None
+    if workspace is not None:
+        path = machines_file(workspace)
+        try:
+            own = _read(path, origin=FILE)
+        except FileNotFoundError:
+            pass
+        except UsageError as exc:
+            problem = exc
+    keys = {machine.key.casefold() for machine in own}
+    return MachineTable((*own, *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
+
+
+def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:
+    """Take the rows of a CSV file into the workspace's own; gives how many were added and how many replaced.
+
+    Rows of the same name and region are replaced, all others stay. Raises `UsageError` when one of the two files
+    cannot be read, with the line, or the workspace's cannot be written; then nothing has changed.
+    """
+    try:
+        new = _read(file, origin=FILE)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {file}") from None
+    if not new:
+        raise UsageError(f"{file} has no rows", hint="A row for each machine, below the line with the columns.")
+    return add_machines(new, workspace)
+
+
+def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int]:
+    """Take machines into the workspace's own; see `import_machines`."""
+    path = machines_file(workspace)
+    try:
+        kept = {machine.key.casefold(): machine for machine in _read(path, origin=FILE)}
+    except FileNotFoundError:
+        kept = {}
+    replaced = sum(machine.key.casefold() in kept for machine in new)
+    kept |= {machine.key.casefold(): machine for machine in new}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_cell(getattr(machine, column)) for column in COLUMNS] for machine in kept.values())
+    try:
+        write_whole(path, text.getvalue(), durable=True)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    return len(new) - replaced, replaced
+
+
+@cache
+def _shipped() -> tuple[Machine, ...]:
+    return tuple(_read(_SHIPPED, origin="shipped"))
+
+
+def _read(path: Path, *, origin: str) -> list[Machine]:
+    """The rows of a file. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
+    try:
+        # Spreadsheets begin a CSV file with a byte order mark.
+        text = read_document(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    out: dict[str, Machine] = {}
+    try:
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        _check_header(path, header)
+        for row in reader:
+            machine = _machine(path, reader.line_num, row, origin)
+            if machine.key.casefold() in out:
+                raise UsageError(f"{path}, line {reader.line_num}: {machine.key} stands there twice")
+            out[machine.key.casefold()] = machine
+    except csv.Error as exc:
+        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+    return list(out.values())
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    hint = f"It may have: {', '.join(COLUMNS)}."
+    if "name" not in header:
+        raise UsageError(f"{path} has no column name", hint=hint)
+    for name in header:
+        if name not in COLUMNS:
+            raise UsageError(f"{path} has a column {name!r}, which a table of machines has not", hint=hint)
+    if len(set(header)) < len(header):
+        raise UsageError(f"{path} has a column twice", hint="Each column once.")
+
+
+def _machine(path: Path, line: int, row: Mapping[str | None, str | list[str] | None], origin: str) -> Machine:
+    where = f"{path}, line {line}"
+    if None in row:
+        raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
+    values: dict[str, str | int | float] = {}
+    for column, cell in row.items():
+        assert column is not None
+        text = cell.strip() if isinstance(cell, str) else ""
+        if bad := control_character(text):
+            raise UsageError(f"{where}, {column}: holds the control character {bad!r}", hint="Remove it.")
+        if not text:
+            continue
+        values[column] = _number(where, column, text) if column in (*_WHOLE, *_NUMBERS) else text
+    if "name" not in values:
+        raise UsageError(f"{where} has no name", hint="Each machine has a name.")
+    if "date" in values:
+        try:
+            datetime.date.fromisoformat(str(values["date"]))
+        except ValueError:
+            raise UsageError(f"{where}, date: {values['date']} is no date", hint="For example 2026-06-18.") from None
+    return Machine(**values, origin=origin)  # type: ignore[arg-type]
+
+
+def _number(where: str, column: str, text: str) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf or (column in _WHOLE and value != int(value)):
+        kind = "a whole number" if column in _WHOLE else "a number"
+        raise UsageError(f"{where}, {column}: must be {kind} of at least 0, not {text!r}", hint="Write it as 0.384.")
+    return int(value) if column in _WHOLE else value
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:_SHOWN]) + (" ..." if len(listed) > _SHOWN else "")

@@ -1,0 +1,323 @@
+"""Prepare, start, resume and cancel runs: what the command line, the app and notebooks call.
+
+Preparing observes and plans in the caller's process, so that every problem is reported at once. The run
+itself is a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from engine.catalog import Catalog
+from engine.declare.context import SAVE_REQUEST
+from engine.diagnostics.rule import Diagnostic
+from engine.document.checks import Observation
+from engine.document.pipeline import Pipeline, dump
+from engine.document.plan import PLAN, Choice, Plan, plan, plan_text, read_plan, require_plan
+from engine.document.resolve import Resolved, resolve
+from engine.document.values import with_values
+from engine.errors import DiskFull, ExecutionError, UsageError
+from engine.failpoints import failpoint
+from engine.observe.observe import observe
+from engine.processes.system import kill_tree
+from engine.profiles import Profile, find_profile
+from engine.run.start_lock import HANDED_ON, starting
+from engine.run.worker_process import PROGRAM
+from engine.storage import is_url, place_from
+from engine.storage.io_errors import explain, explained, full_disk
+from engine.storage.process_lock import ProcessLock, is_held
+from engine.store import ending as run_ending
+from engine.store.runs import Run, RunStore
+from engine.workspace import Workspace, storage_of
+
+_KILLED_S = 10.0
+"""How long a killed process may take to be gone; one that waits in the kernel takes longer."""
+_LOG = "supervisor.log"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A pipeline that is ready to run: what was observed and the plan made from it."""
+
+    resolved: Resolved
+    observation: Observation
+    plan: Plan
+
+
+def prepare(
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    *,
+    values: Mapping[str, JsonValue] | None = None,
+    profile: Profile | None = None,
+    choice: Choice | None = None,
+    base: Path | None = None,
+    fresh_suffix: str = "",
+) -> Prepared:
+    """Observe and plan. `values` are the person's own, so the folders they name are allowed.
+
+    Raises `CheckFailed` with every problem found.
+    """
+    resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
+    texts = [v for v in (values or {}).values() if isinstance(v, str) and v]
+    roots = [place for v in texts if is_url(place := place_from(base or workspace.root, v)) or os.path.isabs(place)]
+    profile = profile or find_profile(None, workspace)
+    storage = storage_of(workspace, profile.storage_root).root if profile.storage_root else None
+    observation = observe(resolved, workspace, store, extra_roots=roots, storage=storage)
+    made = plan(resolved, profile, observation, choice, fresh_suffix=fresh_suffix)
+    return Prepared(resolved, observation, with_problems(made, catalog.problems))
+
+
+def new_suffix() -> str:
+    """What the new folders of forced work are named after: the plan needs it before the run is recorded."""
+    return f"{time.time_ns():x}"[-10:]
+
+
+def with_problems(made: Plan, problems: Iterable[Diagnostic]) -> Plan:
+    """The plan with the catalogue's problems among its diagnostics."""
+    return made.model_copy(update={"diagnostics": (*problems, *made.diagnostics)})
+
+
+def start(
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    *,
+    values: Mapping[str, JsonValue] | None = None,
+    profile: Profile | None = None,
+    choice: Choice | None = None,
+    base: Path | None = None,
+    also: Mapping[str, JsonValue] | None = None,
+) -> tuple[str, Plan]:
+    """Plan a new run and start its process. Gives the run's id and its plan.
+
+    `also` is noted among the run's options, such as the sweep that it belongs to.
+    Raises as `prepare` and `begin` do; then no run was recorded.
+    """
+    choice = choice or Choice()
+    suffix = new_suffix()
+    options: dict[str, JsonValue] = {"start": choice.start, "end": choice.end, "fresh": choice.fresh, **(also or {})}
+    if values:
+        options["given"] = [*sorted(values)]
+    with starting(workspace):
+        ready = prepare(
+            pipeline, catalog, workspace, store,
+            values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
+        )  # fmt: skip
+        failpoint("start:planned")
+        return begin(with_values(pipeline, values or {}), ready.plan, workspace, store, options), ready.plan
+
+
+def begin(
+    document: Pipeline, made: Plan, workspace: Workspace, store: RunStore, options: Mapping[str, JsonValue]
+) -> str:
+    """Record a new run of the plan that was made for `document`, and start its process. Gives the run's id.
+
+    To be called within the same `starting` as the planning: what the plan found in the cache is there still. Raises
+    `DiskFull` or `FileError` when there is no space for it or no file handle left.
+    """
+    text, used = dump(document), made.profile
+    kept: dict[str, JsonValue] = {**options, "backend": used.backend}
+    if used.hourly_price is not None:
+        # As it was then: the files may name another price when someone asks what the run has cost.
+        kept |= {"price_per_hour": used.hourly_price, "currency": used.currency, "machine": used.machine}
+    files = {"pipeline.json": text, PLAN: plan_text(made, store.paths), _LOG: ""}
+    with explained(workspace.root, in_run=False):
+        run_id = store.create_run(document.name, text, kept, used.name, files)
+        failpoint("start:recorded")
+        try:
+            _spawn(workspace, run_id)
+        except OSError as exc:
+            found = explain(exc, [workspace.root])
+            store.record_end(run_id, "failed", found.line() if found else str(exc))
+            raise
+    return run_id
+
+
+def resume(workspace: Workspace, store: RunStore, run_id: str) -> Run:
+    """Go on with a run that was lost, failed or was cancelled: finished tasks stay.
+
+    Raises `UsageError` when it is still running or is done, `DiskFull` when there is still no space.
+    """
+    run = store.run(run_id)
+    if run.active:
+        raise UsageError(f"run {run.run_id} is still running", hint=f"`voxelflow runs cancel {run.run_id}` stops it.")
+    if run.state == "done":
+        raise UsageError(f"run {run.run_id} is done", hint="`voxelflow run` starts a new one.")
+    require_plan(workspace, run.run_id)
+    with explained(workspace.root):
+        # What is known of the last attempt before its files are used for the next.
+        store.record_ending(run.run_id)
+        run_ending.prepare(workspace.run_folder(run.run_id))
+        _spawn(workspace, run.run_id)
+    return run
+
+
+def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
+    """Ask a run to stop; returns it as it is then. `why` is shown with the cancelled run, for who did not ask.
+
+    A stuck one would never read that: its process is killed here, and the run recorded as cancelled. Raises
+    `UsageError` when it is not running, `ExecutionError` when a stuck one cannot be ended.
+    """
+    run = store.run(run_id)
+    if not run.active:
+        raise UsageError(f"run {run.run_id} is not running; its state is {run.state}")
+    store.request_cancel(run.run_id, why)
+    if run.state == "stuck":
+        _end_stuck(store, run)
+    return store.run(run.run_id)
+
+
+def _end_stuck(store: RunStore, run: Run) -> None:
+    """Kill the processes of a stuck run, and record what its supervisor would have recorded."""
+    lock = ProcessLock(store.workspace.run_folder(run.run_id) / "lock")
+    until = time.monotonic() + _KILLED_S
+    if not kill_run(store.workspace, run):
+        raise ExecutionError(
+            f"run {run.run_id} is stuck, and its process {run.pid} cannot be killed from here",
+            hint=f"End the process that has {lock.path} open; then `voxelflow runs resume {run.run_id}` goes on.",
+        )
+    while not lock.acquire():
+        if store.run(run.run_id).attempt != run.attempt:
+            return  # resumed already
+        if time.monotonic() > until:
+            raise ExecutionError(
+                f"process {run.pid} of run {run.run_id} was killed and has not ended",
+                hint="It waits for a disk or a network file system that does not answer, and ends when that does; "
+                f"then `voxelflow runs resume {run.run_id}` goes on.",
+            )
+        time.sleep(0.02)
+    try:
+        if store.run(run.run_id).attempt == run.attempt:
+            _record_killed(store, run)
+    finally:
+        lock.release()
+
+
+def _record_killed(store: RunStore, run: Run) -> None:
+    reason = "the run's process was stuck and was killed"
+    columns = {"state": "cancelled", "reason": reason, "ended": time.time()}
+    unended = [t.node for t in store.tasks(run.run_id) if t.state in ("queued", "waiting", "running")]
+    store.record_end(run.run_id, "cancelled", reason, tasks=dict.fromkeys(unended, columns))
+
+
+def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str]:
+    """Ask the tasks of a run that can to save their half-done work, without stopping; gives their nodes.
+
+    Raises `UsageError` when there is none.
+    """
+    run = store.run(run_id)
+    plan = read_plan(workspace, run.run_id)
+    running = {task.node for task in store.tasks(run.run_id) if task.state == "running"} if run.active else set()
+    asked = []
+    if plan is not None:
+        for task in plan.tasks:
+            scratch = plan.scratch_root(workspace) / task.identity.fingerprint
+            if task.saves_on_request and task.node in running and scratch.is_dir():
+                (scratch / SAVE_REQUEST).touch()
+                asked.append(task.node)
+    if not asked:
+        raise UsageError(
+            f"no task of run {run.run_id} is at work that can save what is half done",
+            hint=f"`voxelflow runs show {run.run_id}` shows what it does. Training also saves checkpoints by itself.",
+        )
+    return asked
+
+
+def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = 60) -> None:
+    """Wait until the run's process has begun its attempt. Raises `ExecutionError` when it does not."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        # In this order: a process that has ended said before whether it began.
+        child = _children.get(run_id)
+        died = child is not None and child.poll() is not None
+        if store.run(run_id).attempt >= attempt:
+            return
+        if died:
+            _record_unbegun(store, run_id)
+            break
+        time.sleep(0.05)
+    if (full := full_disk(workspace.root)) is not None:
+        raise DiskFull(f"the run's process did not start: {full.message}", hint=full.hint)
+    raise ExecutionError("the run's process did not start", hint=f"See {workspace.run_folder(run_id) / _LOG}.")
+
+
+def _record_unbegun(store: RunStore, run_id: str) -> None:
+    """A new run whose process is gone has failed, and can be resumed at once: else it counts as starting for a minute.
+
+    Not on a full disk, which `wait_started` reports.
+    """
+    with suppress(sqlite3.Error, DiskFull):
+        if store.run(run_id).attempt == 0:
+            store.record_end(run_id, "failed", "the run's process died before it began")
+
+
+def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.1) -> Iterator[Run]:
+    """Yield the run about every `poll_s` seconds until it has ended; the last one is the ended run."""
+    while True:
+        run = store.run(run_id)
+        yield run
+        if not run.active:
+            return
+        time.sleep(poll_s)
+
+
+def _spawn(workspace: Workspace, run_id: str) -> None:
+    with starting(workspace) as lock, (workspace.run_folder(run_id) / _LOG).open("ab") as output:
+        process = subprocess.Popen(
+            [*PROGRAM, "_supervise", str(workspace.root), run_id],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=(lock.fileno(),),
+            env={**os.environ, HANDED_ON: str(lock.fileno())},
+        )
+    _children[run_id] = process
+    # Reaped by a thread of its own: a long-lived caller must not collect dead processes.
+    threading.Thread(target=process.wait, daemon=True).start()
+
+
+_children: dict[str, subprocess.Popen[bytes]] = {}
+"""By run. Kept to notice one that dies at once; they live on when the caller ends."""
+
+
+def kill_run(workspace: Workspace, run: Run) -> bool:
+    """Kill the run's process and its workers, and wait until they are gone; whether that process was found.
+
+    The tracker lives on: it sends what there is.
+    """
+    import psutil
+
+    lock = workspace.run_folder(run.run_id) / "lock"
+    if run.pid is None or not is_held(lock):
+        return False
+    try:
+        supervisor = psutil.Process(run.pid)
+        # The number may be another process's by now.
+        if not {"_supervise", run.run_id} <= set(supervisor.cmdline()):
+            return False
+        workers = [p.pid for p in supervisor.children() if "_worker" in p.cmdline()]
+        supervisor.kill()
+    except psutil.Error:
+        return False
+    for pid in workers:
+        # They end by themselves when their supervisor is gone, unless they are stuck like it.
+        kill_tree(pid)
+    until = time.monotonic() + _KILLED_S
+    while is_held(lock) and time.monotonic() < until:
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,559 @@
+"""The run store: every run, its tasks, their events, and how far they were sent to MLflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from engine.declare.datasets import Dataset
+from engine.declare.events import (
+    Event,
+    Outputs,
+    Progress,
+    RunState,
+    RunStateChanged,
+    SystemSample,
+    TaskState,
+    TaskStateChanged,
+    event_from_json,
+)
+from engine.errors import UsageError
+from engine.storage.files import write_whole
+from engine.storage.io_errors import full_disk
+from engine.storage.process_lock import is_held
+from engine.store import ending as run_ending
+from engine.store.database import datasets_json, new_id
+from engine.store.schema import BUSY_S
+from engine.store.sweeps import SweepTables
+
+ACTIVE: tuple[RunState, ...] = ("starting", "running", "stuck")
+STOPPED = "the run stopped on an error"
+"""The reason of a task that was cancelled by an error of the run, not on request."""
+_START_GRACE_S = 60.0
+"""How long a new run may be without a supervisor before it counts as lost."""
+_DISK_MAY_EXPLAIN_S = 3600.0
+"""A disk that is full now says nothing about a run that was lost longer ago."""
+_BEGAN = "(tasks.attempt > 0 OR tasks.state IN ('done', 'cached'))"
+"""Of a task that was worked on, or found to be done, at least once."""
+STUCK_AFTER_S = BUSY_S + 5.0
+"""A supervisor beats every second, also during a long step. Only the database's lock may keep one that works from it,
+and after that wait it beats or fails."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row of the history.
+
+    `state` is "lost" when the run's process died without reporting a result; `error` is then the likely reason, if
+    any. It is "stuck" when the process lives and has done nothing for `STUCK_AFTER_S`: it reads no request to cancel
+    either, so `launch.cancel` ends it.
+    """
+
+    run_id: str
+    pipeline: str
+    document: str
+    options: Mapping[str, Any]
+    profile: str
+    state: RunState
+    error: str
+    created: float
+    started: float | None
+    ended: float | None
+    heartbeat: float | None
+    pid: int | None
+    host: str | None
+    attempt: int
+    cancel: bool
+    idle_s: float = 0.0
+    measured_s: float = 0.0
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not ended."""
+        return self.state in ACTIVE
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it has taken, or takes by now; None before its first start."""
+        if self.started is None:
+            return None
+        return (self.ended or (time.time() if self.active else self.heartbeat or self.started)) - self.started
+
+    @property
+    def cost(self) -> float | None:
+        """What it has cost at the profile's price then, in that price's currency; None without a price.
+
+        Counts from the first start to the end: the time between an attempt that was lost and the
+        next one is paid for too, as an idle cluster is.
+        """
+        price = self.options.get("price_per_hour")
+        if not isinstance(price, (int, float)) or self.seconds is None:
+            return None
+        return price * self.seconds / 3600
+
+    @property
+    def currency(self) -> str:
+        """That of the price; "" when the person gave a number alone."""
+        return str(self.options.get("currency") or "")
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of the time in which the machine had nothing to do, from 0 to 1; None when it was not measured.
+
+        That is what its GPUs, or without any its cores, were not used, by all programs together; between two
+        attempts, when no process of the run was there, it counts as idle altogether.
+        """
+        return min(1.0, self.idle_s / self.measured_s) if self.measured_s > 0 else None
+
+    @property
+    def idle_cost(self) -> float | None:
+        """What the idle part of the time has cost; None without a price or a measurement."""
+        return None if self.cost is None or self.idle_share is None else self.cost * self.idle_share
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a run and its state. Times are seconds since the epoch."""
+
+    run_id: str
+    node: str
+    position: int
+    node_type: str
+    title: str
+    state: TaskState
+    reason: str
+    fingerprint: str
+    attempt: int
+    started: float | None
+    ended: float | None
+    pid: int | None
+    progress: Progress | None
+    outputs: Mapping[str, Dataset]
+    failure: Mapping[str, Any] | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it has taken, or takes by now; None before its start."""
+        if self.started is None:
+            return None
+        return (self.ended or time.time()) - self.started
+
+
+class RunStore(SweepTables):
+    """All reading and writing of `runs.db`. One object may be used by several threads.
+
+    Reading raises `sqlite3.Error`, writing too, as when the disk is full, and `DamagedStore`.
+    """
+
+    # --- runs -------------------------------------------------------------------------------
+
+    def create_run(
+        self,
+        pipeline: str,
+        document: str,
+        options: Mapping[str, Any],
+        profile: str,
+        files: Mapping[str, str] | None = None,
+    ) -> str:
+        """Record a new run in the state "starting" and make its folder with `files`. Gives its id.
+
+        Raises `OSError` or `sqlite3.Error` when that is not possible; then nothing of the run is left.
+        """
+        run_id, folder = self._new_folder()
+        try:
+            (folder / "logs").mkdir()
+            for name, text in (files or {}).items():
+                write_whole(folder / name, text, durable=True)
+            run_ending.prepare(folder)
+            with self._write() as db:
+                db.execute(
+                    "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created)"
+                    " VALUES (?, ?, ?, ?, ?, 'starting', ?)",
+                    (
+                        run_id, pipeline, self.paths.stored_document(document), json.dumps(dict(options)), profile,
+                        time.time(),
+                    ),
+                )  # fmt: skip
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return run_id
+
+    def _new_folder(self) -> tuple[str, Path]:
+        """A run id and its folder, which did not exist before: of many runs in one second, two may draw one id."""
+        while True:
+            run_id = new_id()
+            folder = self.workspace.run_folder(run_id)
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return run_id, folder
+
+    def put_run(
+        self,
+        run_id: str,
+        pipeline: str,
+        document: str,
+        options: Mapping[str, Any],
+        profile: str,
+        state: RunState,
+        error: str,
+        *,
+        created: float,
+        ended: float,
+    ) -> None:
+        """Record a run that has ended, whose row was lost."""
+        with self._write(durable=True) as db:
+            db.execute(
+                "INSERT INTO runs (run_id, pipeline, document, options, profile, state, error, created, started, ended,"
+                " attempt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+                (run_id, pipeline, document, json.dumps(dict(options)), profile, state, error, created, created, ended),
+            )
+
+    def run(self, run_id: str) -> Run:
+        """The run with this id, or the only one whose id begins or ends so, else holds it; "last" is the newest one.
+
+        Raises `UsageError` when there is none or there are several.
+        """
+        if run_id == "last":
+            rows = self._read("SELECT * FROM runs ORDER BY created DESC LIMIT 1")
+        else:
+            rows = (
+                self._read("SELECT * FROM runs WHERE run_id = ?", run_id)
+                or self._read(
+                    "SELECT * FROM runs WHERE substr(run_id, 1, ?) = ? OR substr(run_id, -?) = ?",
+                    len(run_id), run_id, len(run_id), run_id,
+                )
+                or self._read("SELECT * FROM runs WHERE instr(run_id, ?) > 0", run_id)
+            )  # fmt: skip
+        if len(rows) != 1:
+            raise UsageError(
+                f"there is no run {run_id}" if not rows else f"{len(rows)} runs are called {run_id}...",
+                hint="`voxelflow runs list` shows them.",
+            )
+        return self._run(rows[0])
+
+    def runs(self, limit: int = 50, pipeline: str | None = None) -> list[Run]:
+        """The newest runs first, at most `limit` of them; all with -1."""
+        where = "WHERE pipeline = ?" if pipeline else ""
+        arguments = (pipeline, limit) if pipeline else (limit,)
+        return [
+            self._run(r) for r in self._read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
+        ]
+
+    def unfinished(self) -> list[Run]:
+        """Every run that is not done, whether it is at work or could be resumed; oldest first."""
+        runs = [self._run(r) for r in self._read("SELECT * FROM runs WHERE state != 'done' ORDER BY created")]
+        return [run for run in runs if run.state != "done"]
+
+    def begin_attempt(self, run_id: str) -> int:
+        """The supervisor has started: note who it is. Gives the attempt's number, from 1."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE runs SET state = 'running', pid = ?, host = ?, heartbeat = ?, ended = NULL,"
+                " started = coalesce(started, ?), attempt = attempt + 1,"
+                # Who asked to cancel while the first attempt was starting meant this one.
+                " cancel = CASE attempt WHEN 0 THEN cancel ELSE 0 END,"
+                " error = CASE attempt WHEN 0 THEN error ELSE '' END WHERE run_id = ?",
+                (os.getpid(), socket.gethostname(), time.time(), time.time(), run_id),
+            )
+            self._beat(db, run_id)
+            # There will be more to send.
+            db.execute("UPDATE tracking SET finished = 0 WHERE run_id = ?", (run_id,))
+        return self.run(run_id).attempt
+
+    def finish_run(self, run_id: str, state: RunState, error: str = "") -> None:
+        """Record the run's final state, without an event."""
+        with self._write() as db:
+            self._finish_run(db, run_id, state, error)
+
+    def record_end(
+        self,
+        run_id: str,
+        state: RunState,
+        error: str = "",
+        *,
+        attempt: int = 0,
+        tasks: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """The run has ended: note it with its last event, and the columns of tasks that ended with it, at once.
+
+        `attempt` counts also when there was no space to record that it began.
+        """
+        with self._write() as db:
+            attempts = dict(db.execute("SELECT node, attempt FROM tasks WHERE run_id = ?", (run_id,)).fetchall())
+            for node, columns in (tasks or {}).items():
+                self._update_task(db, run_id, node, columns)
+                ended = TaskStateChanged(
+                    node=node, state=columns["state"], attempt=max(1, attempts.get(node, 1)), reason=columns["reason"]
+                )
+                self._add_event(db, run_id, ended)
+            self._add_event(db, run_id, RunStateChanged(state=state, error=error))
+            self._finish_run(db, run_id, state, error)
+            db.execute("UPDATE runs SET attempt = max(attempt, ?) WHERE run_id = ?", (attempt, run_id))
+
+    def record_ending(self, run_id: str) -> None:
+        """Note how the run ended if its process had no space to: its `Ending` becomes rows. Nothing if that is done.
+
+        Raises `sqlite3.Error` when there is still no space.
+        """
+        ending = run_ending.read_ending(self.workspace.run_folder(run_id))
+        if ending is None:
+            return
+        with self._write() as db:
+            changed = db.execute(
+                "UPDATE runs SET state = ?, error = ?, ended = ?, attempt = ? WHERE run_id = ?"
+                f" AND (attempt < ? OR attempt = ? AND state IN ({', '.join('?' * len(ACTIVE))}))",
+                (
+                    ending.state, ending.error, ending.ended, ending.attempt, run_id,
+                    ending.attempt, ending.attempt, *ACTIVE,
+                ),
+            ).rowcount  # fmt: skip
+            if changed:
+                db.execute(
+                    "UPDATE tasks SET state = 'cancelled', reason = ?, ended = ?"
+                    " WHERE run_id = ? AND state IN ('queued', 'waiting', 'running')",
+                    (STOPPED, ending.ended, run_id),
+                )
+                self._add_event(db, run_id, RunStateChanged(state=ending.state, error=ending.error, time=ending.ended))
+
+    def heartbeat(self, run_id: str) -> bool:
+        """Say that the run is alive; True when someone asked to cancel it."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET heartbeat = ? WHERE run_id = ?", (time.time(), run_id))
+            self._beat(db, run_id)
+        return bool(self._read("SELECT cancel FROM runs WHERE run_id = ?", run_id)[0]["cancel"])
+
+    def request_cancel(self, run_id: str, why: str = "") -> None:
+        """Ask the run's supervisor to stop; `heartbeat` reports that. `why` becomes the error of the cancelled run."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET cancel = 1, error = ? WHERE run_id = ?", (why, run_id))
+
+    # --- tasks ------------------------------------------------------------------------------
+
+    def set_tasks(self, run_id: str, tasks: Iterable[tuple[str, str, str]]) -> None:
+        """Record the run's tasks (node, node type, title) in order; those already recorded stay."""
+        with self._write() as db:
+            db.executemany(
+                "INSERT INTO tasks (run_id, node, position, node_type, title, state) VALUES (?, ?, ?, ?, ?, 'queued')"
+                " ON CONFLICT DO NOTHING",
+                [(run_id, node, i, kind, title) for i, (node, kind, title) in enumerate(tasks)],
+            )
+
+    def update_task(self, run_id: str, node: str, **columns: Any) -> None:
+        """Change columns of the task's row; `outputs` are datasets by port, or their JSON."""
+        with self._write() as db:
+            self._update_task(db, run_id, node, columns)
+
+    def tasks(self, run_id: str) -> list[Task]:
+        """The run's tasks in the order of the plan."""
+        return [self._task(r) for r in self._read("SELECT * FROM tasks WHERE run_id = ? ORDER BY position", run_id)]
+
+    def last_state(self, pipeline: str, node: str) -> tuple[TaskState, str] | None:
+        """The node's state in the run of `pipeline` that last began to work on it, and that run's id; None without one.
+
+        In a run that was lost it may be "running" still.
+        """
+        rows = self._read(
+            "SELECT tasks.state, run_id FROM tasks JOIN runs USING (run_id)"
+            f" WHERE pipeline = ? AND node = ? AND {_BEGAN} ORDER BY created DESC LIMIT 1",
+            pipeline, node,
+        )  # fmt: skip
+        if not rows:
+            return None
+        state: TaskState = rows[0]["state"]
+        assert state in get_args(TaskState)
+        return state, rows[0]["run_id"]
+
+    def has_made(self, fingerprint: str) -> bool:
+        """Whether a run has once made or reused the result with this fingerprint, kept or not."""
+        found = "SELECT 1 FROM tasks WHERE fingerprint = ? AND state IN ('done', 'cached') LIMIT 1"
+        return bool(self._read(found, fingerprint))
+
+    def ran_in(self, node: str, node_type: str) -> str:
+        """The pipeline whose run last worked on a node with this id and type; "" when there was none."""
+        rows = self._read(
+            f"SELECT pipeline FROM tasks JOIN runs USING (run_id) WHERE node = ? AND node_type = ? AND {_BEGAN}"
+            " ORDER BY created DESC LIMIT 1",
+            node, node_type,
+        )  # fmt: skip
+        return str(rows[0]["pipeline"]) if rows else ""
+
+    # --- events -----------------------------------------------------------------------------
+
+    def add_events(self, run_id: str, events: Iterable[Event]) -> None:
+        """Keep events; progress is kept only as the task's newest."""
+        with self._write() as db:
+            for event in events:
+                self._add_event(db, run_id, event)
+
+    def events(
+        self, run_id: str, after: int = 0, kinds: tuple[str, ...] = (), limit: int = 10_000
+    ) -> list[tuple[int, Event]]:
+        """Events with their sequence numbers, those after `after`, oldest first."""
+        among = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        rows = self._read(
+            f"SELECT seq, body FROM events WHERE run_id = ? AND seq > ? {among} ORDER BY seq LIMIT ?",
+            run_id, after, *kinds, limit,
+        )  # fmt: skip
+        return [(r["seq"], self._event(r["body"])) for r in rows]
+
+    def add_sample(self, run_id: str, sample: SystemSample, idle_s: float = 0.0, measured_s: float = 0.0) -> None:
+        """Keep a sample of the machine; count `measured_s` more seconds as measured, and `idle_s` of them as idle."""
+        with self._write() as db:
+            self._add_event(db, run_id, sample)
+            if measured_s:
+                db.execute(
+                    "UPDATE runs SET idle_s = idle_s + ?, measured_s = measured_s + ? WHERE run_id = ?",
+                    (idle_s, measured_s, run_id),
+                )
+
+    def last_event(self, run_id: str) -> int:
+        """The sequence number of the run's newest event; 0 when it has none."""
+        return int(self._read("SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"])
+
+    def _event(self, body: str) -> Event:
+        event = event_from_json(body, self.paths)
+        return event.model_copy(update={"outputs": self._known(event.outputs)}) if isinstance(event, Outputs) else event
+
+    def _task(self, row: sqlite3.Row) -> Task:
+        values = dict(row)
+        progress = event_from_json(values["progress"]) if values["progress"] else None
+        assert progress is None or isinstance(progress, Progress)
+        values["progress"] = progress
+        values["outputs"] = self._datasets(values["outputs"])
+        values["failure"] = json.loads(values["failure"]) if values["failure"] else None
+        assert values["state"] in get_args(TaskState)
+        return Task(**values)
+
+    # --- tracking ---------------------------------------------------------------------------
+
+    def tracking(self, run_id: str) -> tuple[int, dict[str, Any], bool]:
+        """How far the run's events were sent to MLflow: (cursor, the tracker's state, all sent)."""
+        rows = self._read("SELECT * FROM tracking WHERE run_id = ?", run_id)
+        return (rows[0]["cursor"], self._state(rows[0]), bool(rows[0]["finished"])) if rows else (0, {}, False)
+
+    def set_tracking(
+        self, run_id: str, cursor: int, state: Mapping[str, Any], *, finished: bool = False, problem: str = ""
+    ) -> None:
+        """Record how far the run's events were sent; `problem` is what MLflow would not take."""
+        stored = dict(state)
+        if isinstance(location := stored.get("location"), str):
+            stored["location"] = self.paths.stored(location)
+        with self._write() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO tracking VALUES (?, ?, ?, ?, ?)",
+                (run_id, cursor, json.dumps(stored), int(finished), problem),
+            )
+
+    def _state(self, row: sqlite3.Row) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(row["state"])
+        if isinstance(location := state.get("location"), str):
+            state["location"] = self.paths.loaded(location)
+        return state
+
+    def untracked(self) -> list[str]:
+        """Runs that have ended and whose events were not all sent, oldest first."""
+        rows = self._read(
+            "SELECT run_id FROM runs LEFT JOIN tracking USING (run_id)"
+            " WHERE coalesce(finished, 0) = 0 AND runs.state IN ('done', 'failed', 'cancelled') ORDER BY created"
+        )
+        return [r["run_id"] for r in rows]
+
+    def tracked(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every run of which something was sent, with the tracker's state."""
+        for row in self._read("SELECT run_id, state FROM tracking"):
+            yield row["run_id"], self._state(row)
+
+    # --- rows -------------------------------------------------------------------------------
+
+    def _run(self, row: sqlite3.Row) -> Run:
+        values = dict(row)
+        values["options"] = json.loads(values["options"])
+        values["document"] = self.paths.loaded_document(values["document"])
+        values["cancel"] = bool(values["cancel"])
+        if values["state"] in ACTIVE and not self._supervised(row):
+            # It may have ended between the reading of its row and the look at its lock.
+            again = self._read("SELECT * FROM runs WHERE run_id = ?", row["run_id"])[0]
+            if tuple(again) != tuple(row):
+                return self._run(again)
+            values["state"] = "lost"
+        elif values["state"] == "running" and self._stuck(row):
+            values["state"] = "stuck"
+        folder = self.workspace.run_folder(row["run_id"])
+        ending = run_ending.read_ending(folder)
+        # Of this attempt, or of one that could not even begin. While its process lives, that tries to record it.
+        is_news = ending is not None and (ending.attempt, values["state"] == "lost") > (row["attempt"], False)
+        if ending is not None and is_news and not is_held(folder / "lock"):
+            values |= ending.model_dump()
+            with suppress(sqlite3.Error):  # still no space: the next look tries again
+                self.record_ending(row["run_id"])
+        elif values["state"] == "lost":
+            values["error"] = self._likely_reason(row)
+        assert values["state"] in get_args(RunState)
+        return Run(**values)
+
+    def _likely_reason(self, row: sqlite3.Row) -> str:
+        full = full_disk(self.workspace.run_folder(row["run_id"]))
+        if full is None or time.time() - (row["heartbeat"] or row["created"]) > _DISK_MAY_EXPLAIN_S:
+            return ""
+        return f"the run's process died without reporting a result, perhaps because there is {full.message}"
+
+    def _supervised(self, row: sqlite3.Row) -> bool:
+        if is_held(self.workspace.run_folder(row["run_id"]) / "lock"):
+            return True
+        return bool(row["state"] == "starting" and time.time() - row["created"] < _START_GRACE_S)
+
+    def _stuck(self, row: sqlite3.Row) -> bool:
+        """Whether the run's process on this machine lives and has not beaten for long."""
+        if row["host"] != socket.gethostname() or row["pid"] is None:
+            return False  # its clock is not ours
+        pulse = self._read("SELECT at FROM pulses WHERE run_id = ?", row["run_id"])
+        if not pulse or time.monotonic() - pulse[0]["at"] <= STUCK_AFTER_S:
+            return False
+        # A resumed run that has just taken its lock: the row is that of the process before.
+        import psutil
+
+        return psutil.pid_exists(row["pid"])
+
+    def _update_task(self, db: sqlite3.Connection, run_id: str, node: str, columns: Mapping[str, Any]) -> None:
+        if isinstance(outputs := columns.get("outputs"), Mapping):
+            columns = {**columns, "outputs": datasets_json(outputs, self.paths)}
+        names = ", ".join(f"{name} = ?" for name in columns)
+        db.execute(f"UPDATE tasks SET {names} WHERE run_id = ? AND node = ?", (*columns.values(), run_id, node))
+
+    @staticmethod
+    def _finish_run(db: sqlite3.Connection, run_id: str, state: RunState, error: str) -> None:
+        now = time.time()
+        db.execute(
+            # A cancelled run keeps what its request gave as the reason.
+            "UPDATE runs SET state = ?, ended = ?, heartbeat = ?,"
+            " error = CASE WHEN ? = 'cancelled' AND ? = '' THEN error ELSE ? END WHERE run_id = ?",
+            (state, now, now, state, error, error, run_id),
+        )
+        db.execute("DELETE FROM pulses WHERE run_id = ?", (run_id,))
+
+    def _add_event(self, db: sqlite3.Connection, run_id: str, event: Event) -> None:
+        body = event.model_dump_json(exclude_none=True, context=self.paths)
+        if isinstance(event, Progress):
+            db.execute("UPDATE tasks SET progress = ? WHERE run_id = ? AND node = ?", (body, run_id, event.node))
+        else:
+            db.execute(
+                "INSERT INTO events (run_id, node, kind, time, body) VALUES (?, ?, ?, ?, ?)",
+                (run_id, event.node, event.event, event.time, body),
+            )
+
+    @staticmethod
+    def _beat(db: sqlite3.Connection, run_id: str) -> None:
+        # Not the time of day: that jumps when it is set, and when a laptop wakes up. This clock stands still meanwhile.
+        db.execute("INSERT OR REPLACE INTO pulses VALUES (?, ?)", (run_id, time.monotonic()))

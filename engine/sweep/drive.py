@@ -1,0 +1,313 @@
+"""The sweep's own process: starts a run for each trial, some at a time, and notes how each ended.
+
+A kill at any moment loses nothing: trials are recorded before their runs start, each run names its trial from its first
+moment, and runs live on without this process. The next one takes over the runs that are at work, resumes those that
+died, and starts what is left.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from engine.catalog import Catalog
+from engine.diagnostics.rule import CheckFailed
+from engine.document.pipeline import load
+from engine.document.plan import Choice, Plan, read_plan
+from engine.errors import ExecutionError, PipelineError, UsageError, VoxelflowError
+from engine.failpoints import failpoint
+from engine.profiles import find_profile
+from engine.run import launch
+from engine.storage.process_lock import ProcessLock
+from engine.store.runs import Run, RunStore
+from engine.store.sweeps import SweepState, Trial, TrialState
+from engine.sweep.options import SweepOptions, objective_as_json, share_of
+from engine.sweep.score import figures_of_run, steps_of_run, usual_objective
+from engine.sweep.search import Search, open_search
+from engine.sweep.start import prepare_trial
+from engine.workspace import Workspace
+
+_TICK_S = 0.1
+_MOST_ATTEMPTS = 3
+"""How often a trial whose run died without a word is resumed by itself."""
+
+
+@dataclass
+class _Active:
+    """A trial whose run is at work. `work` are the fingerprints that the run is to make, by node."""
+
+    trial: Trial
+    run_id: str
+    work: Mapping[str, str]
+    seen: int = 0
+    """Number of the newest event that was reported to the search."""
+    pruned: bool = False
+
+
+def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
+    """Carry out a sweep to its end. The exit status is 0 when every trial ended well.
+
+    Raises `ExecutionError` when another process is already at it.
+    """
+    lock = ProcessLock(workspace.sweep_folder(sweep_id) / "lock")
+    # A reader that asks whether the lock is held takes it for a moment.
+    for _ in range(50):
+        if lock.acquire():
+            break
+        time.sleep(0.02)
+    else:
+        raise ExecutionError(f"sweep {sweep_id} is already at work", hint="`voxelflow sweep show` shows how far it is.")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    store = RunStore(workspace)
+    store.begin_sweep(sweep_id)
+    state: SweepState
+    try:
+        driver = _Driver(workspace, store, catalog, sweep_id)
+        signal.signal(signal.SIGTERM, lambda *_: driver.cancel())
+        state, error = driver.run()
+    except Exception as exc:  # a fault of ours must leave a sweep that says so
+        print(traceback.format_exc(), file=sys.stderr, flush=True)
+        error = exc.line() if isinstance(exc, VoxelflowError) else f"{type(exc).__name__}: {exc}"
+        state = "failed"
+    store.end_sweep(sweep_id, state, error)
+    failpoint("sweep:ended")
+    _close_in_mlflow(workspace, sweep_id)
+    lock.release()
+    return 0 if state == "done" else 1
+
+
+def _close_in_mlflow(workspace: Workspace, sweep_id: str) -> None:
+    import os
+
+    from engine.extras import missing
+    from engine.run.supervisor import TRACKING
+
+    if os.environ.get(TRACKING, "").lower() == "off" or missing(["mlflow"]):
+        return
+    from engine.tracking.sweep_run import close_sweep
+
+    os.nice(10)
+    close_sweep(workspace, sweep_id)
+
+
+class _Driver:
+    def __init__(self, workspace: Workspace, store: RunStore, catalog: Catalog, sweep_id: str) -> None:
+        self._workspace, self._store, self._catalog, self._id = workspace, store, catalog, sweep_id
+        sweep = store.sweep(sweep_id)
+        self._document = load(sweep.document, f"the document of sweep {sweep_id}")
+        self._options = SweepOptions.from_json(sweep.options)
+        self._profile_name, self._first = sweep.profile, sweep.attempt <= 1
+        self._objective = self._options.objective
+        self._active: dict[int, _Active] = {}
+        self._waiting: dict[int, Trial] = {}
+        self._planned: dict[int, frozenset[str]] = {}
+        self._search: Search | None = None
+        self._cancelled = self._asked = False
+
+    def cancel(self) -> None:
+        """Stop soon. Called in a signal handler: nothing is done here."""
+        self._asked = True
+
+    def run(self) -> tuple[SweepState, str]:
+        """Give each trial its run; the sweep's state then, and what went wrong."""
+        if self._options.trials is not None:
+            self._search = open_search(self._workspace.sweep_folder(self._id), self._options)
+        self._take_over()
+        while True:
+            if not self._cancelled and (self._asked or self._store.sweep(self._id).cancel):
+                self._cancel()
+            for active in [*self._active.values()]:
+                self._look(active)
+            if not self._cancelled:
+                self._start_more()
+            if not self._active and (self._cancelled or not self._waiting):
+                break
+            time.sleep(_TICK_S)
+        if self._cancelled:
+            return "cancelled", ""
+        trials = self._store.trials(self._id)
+        failed = [t for t in trials if t.state == "failed"]
+        if failed and not any(t.state in ("done", "pruned") for t in trials):
+            return "failed", failed[0].error
+        return "done", ""
+
+    def _take_over(self) -> None:
+        """See how far an earlier process of this sweep came; what failed is tried again, but not in a search."""
+        again = ("waiting", "running", "cancelled", *(() if self._search is not None else ("failed",)))
+        runs = self._store.runs_of_trials(self._id)
+        trials = self._store.trials(self._id)
+        if self._search is not None:
+            self._search.forget_unrecorded({t.number for t in trials})
+        for trial in trials:
+            if trial.state in again:
+                self._waiting[trial.number] = trial
+            elif trial.state == "pruned" and trial.number in runs:
+                with suppress(UsageError):  # it has ended
+                    launch.cancel(self._store, runs[trial.number], trial.error)
+            if self._search is not None and trial.ended and trial.state != "cancelled":
+                # A kill may have come between the store and the search.
+                self._search.ended(trial.number, trial.state, trial.score)
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        for active in self._active.values():
+            with suppress(UsageError, ExecutionError):  # it has just ended
+                launch.cancel(self._store, active.run_id)
+
+    # --- what is at work ------------------------------------------------------------------------
+
+    def _look(self, active: _Active) -> None:
+        run = self._store.run(active.run_id)
+        if run.active:
+            if self._search is not None and not active.pruned and not self._cancelled:
+                self._maybe_prune(active, self._search)
+            return
+        if run.state == "lost" and run.attempt < _MOST_ATTEMPTS and not self._cancelled and not active.pruned:
+            try:
+                launch.resume(self._workspace, self._store, run.run_id)
+                launch.wait_started(self._workspace, self._store, run.run_id, run.attempt + 1)
+                return
+            except VoxelflowError as exc:
+                run = replace(run, error=exc.line())
+        del self._active[active.trial.number]
+        if active.pruned and run.state != "done":
+            assert self._search is not None
+            self._search.ended(active.trial.number, "pruned", None)
+        else:  # or it was quicker than the request to stop
+            self._ended(active.trial, run)
+
+    def _maybe_prune(self, active: _Active, search: Search) -> None:
+        assert self._objective is not None
+        number = active.trial.number
+        active.seen, steps = steps_of_run(self._store, active.run_id, self._objective.figure, active.seen)
+        for step, value in steps:
+            if search.gives_up(number, step, value):
+                active.pruned = True
+                figure = self._objective.figure
+                why = f"given up at step {step}: {figure} was {value:.4g}, worse than in other trials by then"
+                self._store.set_trial(self._id, number, "pruned", score=value, error=why)
+                failpoint("sweep:pruned")
+                with suppress(UsageError):  # it has just ended
+                    launch.cancel(self._store, active.run_id, why)
+                return
+
+    def _ended(self, trial: Trial, run: Run) -> None:
+        score, error = None, run.error
+        if run.state == "done":
+            figures = figures_of_run(self._store, run.run_id)
+            if self._objective is None:
+                self._objective = usual_objective(figures)
+                self._store.change_sweep(self._id, objective_as_json(self._objective))
+            if self._objective is not None:
+                score = figures.get(self._objective.figure)
+                if score is None:
+                    known = ", ".join(sorted(name for name in figures if "." not in name)) or "none"
+                    error = f"it has no figure {self._objective.figure}; it has: {known}"
+            self._set(trial, "done", score, error)
+        elif run.state == "cancelled":
+            self._set(trial, "cancelled", None, "")
+        else:
+            self._set(trial, "failed", None, error or "the run's process died without reporting a result")
+
+    def _set(self, trial: Trial, state: TrialState, score: float | None, error: str) -> None:
+        self._store.set_trial(self._id, trial.number, state, score=score, error=error)
+        failpoint("sweep:trial-ended")
+        if self._search is not None and state != "cancelled":
+            self._search.ended(trial.number, state, score)
+
+    # --- what comes next ------------------------------------------------------------------------
+
+    def _start_more(self) -> None:
+        while len(self._active) < self._options.jobs:
+            trial = self._next()
+            if trial is None:
+                return
+            del self._waiting[trial.number]
+            try:
+                self._begin(trial)
+            except (CheckFailed, UsageError, PipelineError) as exc:
+                self._set(trial, "failed", None, _reason(exc))
+
+    def _next(self) -> Trial | None:
+        """The next trial that may begin: none that would make what another run is making just now."""
+        busy = self._being_made()
+        for trial in self._waiting.values():
+            if not busy or not busy & self._to_make(trial):
+                return trial
+        if self._search is None or self._waiting or len(self._store.trials(self._id)) >= self._options.count:
+            return None
+        number, values = self._search.next()
+        self._store.add_trial(self._id, number, values)
+        failpoint("sweep:trial-recorded")
+        self._waiting[number] = next(t for t in self._store.trials(self._id) if t.number == number)
+        return self._next()
+
+    def _being_made(self) -> set[str]:
+        out: set[str] = set()
+        for active in self._active.values():
+            ended = {
+                t.node
+                for t in self._store.tasks(active.run_id)
+                if t.state in ("done", "cached", "failed", "cancelled", "skipped")
+            }
+            out |= {fingerprint for node, fingerprint in active.work.items() if node not in ended}
+        return out
+
+    def _to_make(self, trial: Trial) -> frozenset[str]:
+        """The fingerprints that the trial's run would make, planned once."""
+        if trial.number not in self._planned:
+            try:
+                ready = prepare_trial(
+                    self._document, self._catalog, self._workspace, self._store, self._options,
+                    find_profile(self._profile_name, self._workspace), trial.values,
+                )  # fmt: skip
+                self._planned[trial.number] = frozenset(_work(ready.plan).values())
+            except VoxelflowError:
+                self._planned[trial.number] = frozenset()  # said when it begins
+        return self._planned[trial.number]
+
+    def _begin(self, trial: Trial) -> None:
+        """Give the trial its run: the one it has already, as far as that came, else a new one."""
+        before = self._store.runs_of_trials(self._id).get(trial.number)
+        run = self._store.run(before) if before is not None else None
+        plan = read_plan(self._workspace, run.run_id) if run is not None else None
+        if run is not None and run.state == "done":
+            self._ended(trial, run)
+            return
+        if run is None or plan is None:
+            profile = share_of(find_profile(self._profile_name, self._workspace), self._options.jobs)
+            run_id, plan = launch.start(
+                self._document,
+                self._catalog,
+                self._workspace,
+                self._store,
+                values={**self._options.space.fixed, **trial.values},
+                profile=profile,
+                choice=Choice(end=self._options.end),
+                base=self._options.base,
+                also={"sweep": self._id, "trial": trial.number},
+            )
+            failpoint("sweep:run-started")
+        else:
+            run_id = run.run_id
+            if not run.active:
+                launch.resume(self._workspace, self._store, run_id)
+                launch.wait_started(self._workspace, self._store, run_id, run.attempt + 1)
+        self._store.set_trial(self._id, trial.number, "running")
+        self._active[trial.number] = _Active(trial, run_id, _work(plan))
+
+
+def _work(plan: Plan) -> dict[str, str]:
+    return {task.node: task.identity.fingerprint for task in plan.to_run}
+
+
+def _reason(exc: VoxelflowError) -> str:
+    if isinstance(exc, CheckFailed):
+        return "; ".join(d.line() for d in exc.diagnostics if d.severity == "error")
+    return exc.line()

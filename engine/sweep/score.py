@@ -1,0 +1,102 @@
+"""The figure that judges a sweep's trials: where it comes from, and which trial has the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.declare.dataset_type import scores_of
+from engine.declare.events import Metrics
+from engine.store.runs import RunStore
+from engine.store.sweeps import Trial
+
+_USUAL = (
+    "val_auc", "val_f1", "val_accuracy", "val_r2", "val_loss", "val_mae", "val_rmse", "val_mse", "test_accuracy", "auc",
+    "accuracy", "r2", "loss",
+)  # fmt: skip
+"""Default objectives, the most telling first: the first one that a run reports is used."""
+_SMALLER_IS_BETTER = ("loss", "mae", "mse", "rmse", "error", "seconds")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A figure and whether more of it is better. `figure` is its name, or `node.name`."""
+
+    figure: str
+    maximise: bool
+
+    def is_better(self, one: float, other: float) -> bool:
+        """Whether `one` beats `other`; what is not a number beats nothing."""
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(other) and not math.isnan(one)
+        return one > other if self.maximise else one < other
+
+    @property
+    def words(self) -> str:
+        """`highest val_auc`."""
+        return f"{'highest' if self.maximise else 'lowest'} {self.figure}"
+
+
+def usual_objective(figures: Mapping[str, float]) -> Objective | None:
+    """The objective to take when none was given, from what a run has reported; None: it reported none of the usual."""
+    by_name = {name.rpartition(".")[2]: name for name in figures}
+    found = next((by_name[name] for name in _USUAL if name in by_name), None)
+    return None if found is None else objective_of(found)
+
+
+def objective_of(figure: str) -> Objective:
+    """The objective for a figure by its name alone: a loss or an error is to be small."""
+    name = figure.rpartition(".")[2]
+    return Objective(figure, not any(word in name for word in _SMALLER_IS_BETTER))
+
+
+def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
+    """A run's figures by name, and by `node.name`: those of what it made, else the last value of each curve.
+
+    Of several nodes with the same figure the last in the plan gives the plain name.
+    """
+    tasks = store.tasks(run_id)
+    curves: dict[str, dict[str, float]] = {}
+    for _, event in _metrics(store, run_id):
+        curves.setdefault(event.node or "", {}).update(event.values)
+    out: dict[str, float] = {}
+    for task in tasks:
+        own = dict(curves.get(task.node, {}))
+        for output in task.outputs.values():
+            own |= scores_of(output)
+        for name, value in own.items():
+            out[f"{task.node}.{name}"] = out[name] = float(value)
+    return out
+
+
+def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> tuple[int, list[tuple[int, float]]]:
+    """The figure step by step, from the events behind `after`; gives the last event's number too."""
+    node, point, name = figure.rpartition(".")
+    found = _metrics(store, run_id, after)
+    steps = [
+        (event.step, float(event.values[name]))
+        for _, event in found
+        if name in event.values and (not point or event.node == node)
+    ]
+    return found[-1][0] if found else after, steps
+
+
+def _metrics(store: RunStore, run_id: str, after: int = 0) -> list[tuple[int, Metrics]]:
+    found: list[tuple[int, Metrics]] = []
+    while page := store.events(run_id, after, ("metrics",)):
+        found += [(number, event) for number, event in page if isinstance(event, Metrics)]
+        after = page[-1][0]
+    return found
+
+
+def best_first(trials: Sequence[Trial], objective: Objective | None) -> list[Trial]:
+    """Trials that are done by their score, then the others in their order."""
+
+    def place(trial: Trial) -> tuple[int, float, int]:
+        if trial.state != "done" or trial.score is None or math.isnan(trial.score) or objective is None:
+            order = {"done": 1, "pruned": 2}.get(trial.state, 3)
+            return order, 0.0, trial.number
+        return 0, -trial.score if objective.maximise else trial.score, trial.number
+
+    return sorted(trials, key=place)

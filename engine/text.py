@@ -1,0 +1,112 @@
+"""Text for people, of anything: safe to print, counts, figures, sizes, durations, money, times."""
+
+from __future__ import annotations
+
+import math
+import time
+
+
+def safe(text: str) -> str:
+    r"""`text` on one line, with control characters spelled out (`\x1b`).
+
+    File names, titles and messages come from anywhere: an escape sequence in one must not move the
+    cursor, rename the window or hide what follows, nor must an invisible mark turn the reading direction.
+    """
+    return "".join(c if c.isprintable() else " " if c in "\n\r\t" else spelled_out(c) for c in text)
+
+
+def spelled_out(character: str) -> str:
+    """The escape that Python writes for a character that cannot be printed: `\\x1b`, `\\u202e`."""
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def safe_log_line(line: str) -> str:
+    """A line of a log: of a progress bar that redraws itself, what it drew last; tabs become spaces."""
+    return safe(line.rstrip("\r\n").rsplit("\r", 1)[-1].expandtabs(8))
+
+
+def plural(count: float, noun: str) -> str:
+    """`1 volume`, `2,000 volumes`; a unit that is no plural ("MB") stays as it is."""
+    figure = number(count)
+    if not noun:
+        return figure
+    if count == 1 and noun.endswith("s") and len(noun) > 2:
+        noun = noun[:-2] if noun.endswith("ches") else noun[:-1]
+    return f"{figure} {noun}"
+
+
+def number(value: float) -> str:
+    """At most four digits behind the point, thousands apart: `33,368,897`, `0.9312`."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value):
+        return f"{int(value):,}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def size(count: float) -> str:
+    """Bytes in powers of a thousand: `720 MB`, `1.2 GB`."""
+    unit = "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if count < 999.5:
+            break
+        count, unit = count / 1000, larger
+    return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 9.95 else f"{count:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `1 min 05 s`, `2 h 03 min`, `2 days 7 h`: as the browser writes it (`ui/protocol/cases`)."""
+    seconds = max(0.0, seconds)
+    if seconds < 9.95:
+        return f"{math.floor(seconds * 10 + 0.5) / 10:.1f} s"
+    whole = math.floor(seconds + 0.5)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+
+
+_LEAST_MONEY = 0.0001
+"""Of less nobody wants to know how much it is."""
+
+
+def money(amount: float, currency: str = "") -> str:
+    """An amount: `12.40 USD`; without its currency where nobody named one: `0.031`."""
+    if 0 < amount < _LEAST_MONEY:
+        figure = f"<{_LEAST_MONEY}"
+    else:
+        figure = f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+    return safe(f"{figure} {currency}") if currency else figure
+
+
+def hourly(price: float, currency: str = "", an_hour: str = " an hour") -> str:
+    """`0.384 USD an hour`."""
+    return safe(f"{number(price)} {currency}".rstrip()) + an_hour
+
+
+def moment(seconds: float | None) -> str:
+    """A time since the epoch as local date and time."""
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def ago(seconds: float, now: float) -> str:
+    """How long before `now` a moment was, both in seconds since the epoch: `just now`, `5 min ago`, `3 days ago`, else
+    its date."""
+    passed = max(0.0, now - seconds)
+    if passed < 45:
+        return "just now"
+    if passed < 3570:
+        return f"{max(1, round(passed / 60))} min ago"
+    if passed < 84600:
+        return f"{round(passed / 3600)} h ago"
+    if passed < 30 * 86400:
+        return f"{plural(max(1, round(passed / 86400)), 'days')} ago"
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))

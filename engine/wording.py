@@ -1,0 +1,164 @@
+"""What became of runs, tasks and datasets, in the words of the command line and the editor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import with_hint
+from engine.text import duration, hourly, money, number, plural, safe, size
+
+if TYPE_CHECKING:
+    from engine.declare.datasets import Dataset
+    from engine.declare.events import Progress
+    from engine.store.runs import Run, Task
+
+PER_STEP, SECONDS = "step_", "epoch_seconds_"
+"""How the names of figures begin that count steps, and of the parts of an epoch's time."""
+SECONDS_TITLE = "Seconds of an epoch"
+SPLITS = {"val_": "Validation", "validation_": "Validation", "test_": "Test", "train_": "Training"}
+_SHORT = {"auc": "AUC", "f1": "F1", "mae": "MAE", "mse": "MSE", "rmse": "RMSE", "roc_auc": "ROC AUC"}
+
+
+def details_text(details: Mapping[str, Any]) -> str:
+    """A dataset's `details()` in a few words: `2,000 volumes, 720 MB`."""
+    rest = dict(details)
+    out: list[str] = []
+    volumes = rest.pop("volumes", None)
+    if volumes is not None:
+        share = rest.pop("share", None)
+        part = "" if share is None else f"{100 * share:.3g}% of "
+        out.append(part + plural(volumes, "volumes"))
+    if (taken := rest.pop("bytes", None)) is not None:
+        out.append(size(taken))
+    # Said only when it is news: everything was found, converted and labelled in a run without trouble.
+    rest.pop("found", None)
+    if quarantined := rest.pop("quarantined", 0):
+        out.append(f"{quarantined:,} quarantined")
+    labelled = rest.pop("labelled", None)
+    if labelled is not None and volumes is not None and labelled < volumes:
+        out.append(f"{labelled:,} labelled")
+    for name in ("shape", "dtype"):
+        rest.pop(name, None)
+    for name, value in rest.items():
+        if name in ("files", "parameters", "rows"):
+            out.append(plural(value, name))
+        else:
+            out.append(f"{name} {number(value) if isinstance(value, (int, float)) else value}")
+    return safe(", ".join(out))
+
+
+def made(outputs: Mapping[str, Dataset]) -> str:
+    """What a task made, by port where it has several."""
+    from engine.declare.dataset_type import details_of
+
+    texts = {port: details_text(details_of(dataset)) for port, dataset in outputs.items()}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "; ".join(f"{port}: {text}" for port, text in texts.items() if text)
+
+
+def figure_name(name: str) -> str:
+    """`Validation AUC` of `val_auc`, `Loss of a step` of `step_loss`, `Seconds of an epoch: data` of
+    `epoch_seconds_data`."""
+    if name.startswith(SECONDS) and len(name) > len(SECONDS):
+        return f"{SECONDS_TITLE}: {safe(name.removeprefix(SECONDS).replace('_', ' '))}"
+    if name.startswith(PER_STEP) and len(name) > len(PER_STEP):
+        return f"{figure_name(name.removeprefix(PER_STEP))} of a step"
+    for prefix, words in SPLITS.items():
+        if name.startswith(prefix) and len(name) > len(prefix):
+            rest = name.removeprefix(prefix)
+            return f"{words} {_SHORT.get(rest, safe(rest.replace('_', ' ')))}"
+    words = _SHORT.get(name, safe(name.replace("_", " ")))
+    return words[:1].upper() + words[1:]
+
+
+def outcome(task: Task) -> str:
+    """What became of a task that has ended, or why it has not begun."""
+    if task.state == "done":
+        return made(task.outputs)
+    if task.state == "cached":
+        reason = task.reason or "up to date"
+        counts = made(task.outputs)
+        return f"{reason}: {counts}" if counts else safe(reason)
+    if task.state == "failed" and task.failure:
+        return safe(str(task.failure.get("message", "")))
+    return "" if task.state in ("queued", "running") else safe(task.reason)
+
+
+def time_taken(task: Task) -> str:
+    """How long a task took or has taken; "" of one that was not run."""
+    seconds = task.seconds if task.state not in ("cached", "queued", "skipped") else None
+    return "" if seconds is None else duration(seconds)
+
+
+_WAITED_S = 0.5
+
+
+def advance(progress: Progress) -> str:
+    """`1,200/2,000 volumes, 350 volumes/s, 2.3 s left`; behind the phase, and the label, where there are any.
+
+    "" while there is neither a phase nor anything counted.
+    """
+    done, unit = number(progress.done), progress.unit
+    parts = []
+    if progress.counts:
+        of = f"{done}/{plural(progress.total, unit)}" if progress.total is not None else plural(progress.done, unit)
+        parts.append(of)
+    if progress.rate:
+        parts.append(f"{number(_rounded(progress.rate))} {unit}/s" if unit else f"{number(_rounded(progress.rate))}/s")
+    over = progress.share is None and progress.total is not None and progress.done >= progress.total
+    # The last moments of a phase: there is nothing to wait for.
+    if progress.seconds_left is not None and progress.seconds_left >= _WAITED_S and not over:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    named = ", ".join(filter(None, (progress.phase, progress.label)))
+    return safe(": ".join(filter(None, (named, ", ".join(parts)))))
+
+
+def _rounded(rate: float) -> float:
+    return round(rate) if rate >= 100 else float(f"{rate:.2g}")
+
+
+def failure_line(node: str, failure: Mapping[str, Any]) -> str:
+    """`train.epochs: out of memory. Give the node less to hold.`"""
+    where = f"{node}.{failure['parameter']}" if failure.get("parameter") else node
+    return safe(f"{where}: {with_hint(str(failure.get('message', '')), str(failure.get('hint', '')))}")
+
+
+def stuck_line(run: Run) -> str:
+    """What a stuck run is, and what to do about it."""
+    from engine.store.runs import STUCK_AFTER_S
+
+    return (
+        f"the run's process {run.pid} lives and has done nothing for over {STUCK_AFTER_S:.0f} s;"
+        f" `voxelflow runs cancel {run.run_id}` ends it, then `voxelflow runs resume {run.run_id}`"
+        " goes on from what is done"
+    )
+
+
+def summary(run: Run, tasks: list[Task]) -> str:
+    """`done in 1 min 12 s: 5 ran, 3 up to date`."""
+    states = [t.state for t in tasks]
+    counts = [
+        (states.count("done"), "ran"),
+        (states.count("cached"), "up to date"),
+        (states.count("failed"), "failed"),
+        (states.count("cancelled"), "cancelled"),
+        (states.count("skipped"), "skipped"),
+        (sum(s in ("queued", "waiting", "running") for s in states), "not finished"),
+    ]
+    listed = ", ".join(f"{n} {what}" for n, what in counts if n)
+    spent = f" in {duration(run.seconds)}" if run.seconds is not None else ""
+    verb = {"lost": "lost after", "stuck": "stuck after"}.get(run.state)
+    head = f"{verb} {duration(run.seconds)}" if verb and run.seconds is not None else f"{run.state}{spent}"
+    return f"{head}: {listed}" if listed else head
+
+
+def cost_text(run: Run) -> str:
+    """`1.24 USD at 0.384 USD an hour, of which 0.80 USD idle (65%)`; "" when no price is known."""
+    if run.cost is None:
+        return ""
+    text = f"{money(run.cost, run.currency)} at {hourly(run.options['price_per_hour'], run.currency)}"
+    if run.idle_cost is not None and run.idle_share is not None:
+        text += f", of which {money(run.idle_cost, run.currency)} idle ({run.idle_share:.0%})"
+    return text

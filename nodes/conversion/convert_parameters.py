@@ -1,0 +1,87 @@
+"""The parameters of NumpyToParquet and their check: importing this imports neither NumPy nor Arrow."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range, Unit
+from engine.errors import DataError
+
+_LONGEST_PATTERN = 2_000
+LabelSource = Literal["auto", "manifest", "folders", "pattern", "none"]
+
+
+@dataclass(frozen=True)
+class ConvertParameters:
+    """The parameters of NumpyToParquet.
+
+    Attributes:
+        labels: where labels come from: a table, sub-folder names (of the first level), a pattern in
+            the file name. Auto takes a given table or pattern, else labels.csv or labels.parquet in
+            the folder, else sub-folder names if every file lies in one. Texts become classes 0, 1,
+            ... in sorted order, numbers stay numbers. Among numbers, NaN means no label, and one that is
+            infinite or too large stops the run with its row.
+        label_file: CSV or Parquet table with a column file (or path, id, name) and a column label
+            (or class, target, y). Its other columns are carried into the table, see columns.
+        label_pattern: regular expression with a group named label, searched in the file name (in the
+            whole path if it contains a slash), for example _(?P<label>[a-z]+)\\.npy$ It is stopped when
+            it takes too long, as (a+)+$ would.
+        label_column: column of the label table with the labels; empty for label, class, target or y. The others are
+            carried like any column.
+        columns: carry the label table's other columns (patient, age, site ...) into the Parquet files and the Delta
+            table. The type of a CSV column follows from all its values; 007 stays text, a time without a zone is UTC.
+        unlabelled: keep files without a label, or quarantine them.
+        not_finite: what to do with volumes that hold a NaN or an infinity.
+        max_bad_files: stop when more files than this are quarantined.
+        target_file_mb: size of a Parquet file.
+        compression: makes reading 3-10 times slower; use it only when storage cost matters.
+        row_group_rows: rows that are read together.
+        threads: files converted side by side; 0 takes the machine's cores. On Spark its tasks decide.
+    """
+
+    labels: LabelSource = "auto"
+    label_file: Annotated[str | None, PathIn("file")] = None
+    label_pattern: str = ""
+    label_column: Annotated[str, Added()] = ""
+    columns: Annotated[Literal["all", "none"], Added()] = "all"
+    unlabelled: Literal["keep", "quarantine"] = "keep"
+    not_finite: Literal["quarantine", "keep"] = "quarantine"
+    max_bad_files: Annotated[int, Range(0), Policy()] = 0
+    # 650,000 volumes of 360 kB then make 3,000 files: the layout of the reference whitepaper.
+    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
+    compression: Literal["none", "zstd", "lz4"] = "none"
+    row_group_rows: Annotated[int, Range(1, 100_000), Advanced()] = 64
+    threads: Annotated[int, Range(0, 256), Policy(), Advanced()] = 0
+
+    @property
+    def target_bytes(self) -> int:
+        """`target_file_mb` in bytes."""
+        return self.target_file_mb * 1_000_000
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The regular expression that finds a label in a file's name.
+
+    Raises `DataError` when it is wrong, too long or has no group named `label`.
+    """
+    if len(pattern) > _LONGEST_PATTERN:
+        raise DataError(
+            f"the pattern has {len(pattern)} characters, at most {_LONGEST_PATTERN} are allowed",
+            hint="Give the labels in a table (label_file).",
+            parameter="label_pattern",
+        )
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as exc:
+        raise DataError(
+            f"the pattern {pattern!r} is not a regular expression: {exc}", parameter="label_pattern"
+        ) from exc
+    if "label" not in compiled.groupindex:
+        raise DataError(
+            f"the pattern {pattern!r} has no group named label",
+            hint=r"Write the label's place as (?P<label>...), for example _(?P<label>\d+)\.npy$.",
+            parameter="label_pattern",
+        )
+    return compiled

@@ -1,0 +1,298 @@
+"""DICOM: the files of a series are one volume, in the order of their positions. pydicom reads them.
+
+A series is named by the file when it has only one, by its folder when that holds no other, else by folder and series
+UID. Slices at the same position (phases, echoes) become channels.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.declare.progress import track
+from engine.storage import manifest
+from engine.storage.manifest import FileEntry
+from nodes.conversion.formats.geometry import LPS, columns_of
+from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
+from nodes.conversion.quarantine import Refused
+
+ENDINGS = (".dcm", ".dicom", ".ima")
+_DEFLATED = "1.2.840.10008.1.2.1.99"
+_GAP = 1.5
+"""Times the usual step between slices that is one or more of them missing."""
+_TEXTS = (
+    ("modality", "Modality"),
+    ("patient_id", "PatientID"),
+    ("study_uid", "StudyInstanceUID"),
+    ("series_uid", "SeriesInstanceUID"),
+)
+_LONGEST_TEXT = 200
+
+
+def collect_series(root: Path, listing: pa.Table) -> pa.Table:
+    """See `interface.CollectVolumes`. A file that is no DICOM file is a volume of its own, refused when it is read."""
+    found: dict[tuple[str, str], list[FileEntry]] = {}
+    rows: list[FileEntry] = []
+    for entry in track(manifest.entries(listing), unit="files", total=len(listing)):
+        if not entry.path.lower().endswith(ENDINGS):
+            continue
+        folder = entry.path.rpartition("/")[0]
+        if uid := _series_uid(root / entry.path):
+            found.setdefault((folder, uid), []).append(entry)
+        else:
+            rows.append(entry)
+    series_in = Counter(folder for folder, _ in found)
+    for (folder, uid), series in found.items():
+        if len(series) == 1:
+            rows.append(series[0])
+        else:
+            path = folder if series_in[folder] == 1 and folder else f"{folder}/{uid}".lstrip("/")
+            bare = [FileEntry(each.path.rpartition("/")[2], each.size, each.mtime_ns) for each in series]
+            rows.append(FileEntry(path, *manifest.stamp_of(sorted(bare))))
+    return manifest.table_of(rows)
+
+
+def stamp_series(path: Path) -> tuple[int, int]:
+    """See `interface.StampVolume`."""
+    if path.is_file():
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
+    return manifest.stamp_of(_members(path))
+
+
+def _members(path: Path) -> list[FileEntry]:
+    """The files of a series that is named by its folder, or by folder and UID, sorted by name."""
+    folder, uid = (path, "") if path.is_dir() else (path.parent, path.name)
+    entries = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.lower().endswith(ENDINGS) and not entry.name.startswith("."):
+                status = entry.stat()
+                entries.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
+    by_uid = _by_uid(str(folder), tuple(sorted(entries)))
+    if uid:
+        chosen = by_uid.get(uid, ())
+    else:
+        series = [names for key, names in by_uid.items() if key and len(names) > 1]
+        if len(series) > 1:
+            raise Refused("changed-during-run", "holds more than one series since the folder was listed")
+        chosen = series[0] if series else ()
+    if not chosen:
+        raise FileNotFoundError(str(path))
+    return list(chosen)
+
+
+@lru_cache(maxsize=8)
+def _by_uid(folder: str, entries: tuple[FileEntry, ...]) -> dict[str, tuple[FileEntry, ...]]:
+    out: dict[str, list[FileEntry]] = {}
+    for entry in entries:
+        out.setdefault(_series_uid(Path(folder) / entry.path), []).append(entry)
+    return {uid: tuple(names) for uid, names in out.items()}
+
+
+def _series_uid(path: Path) -> str:
+    """The UID of the file's series, "" for none."""
+    try:
+        header = _read(path, tags=["SeriesInstanceUID"])
+        uid = str(header.get("SeriesInstanceUID", ""))
+    except Exception:  # whatever is wrong with the file: reading it says so
+        return ""
+    return uid if uid and set(uid) <= set("0123456789.") else ""
+
+
+def _read(path: Path, *, pixels: bool = False, tags: Sequence[str] | None = None) -> Any:
+    import pydicom
+    from pydicom import config
+
+    # Values that break the standard in small ways are common, and are not worth a warning for each file.
+    config.settings.reading_validation_mode = config.IGNORE
+    if not path.is_file():
+        raise Refused("unreadable", "is not a regular file")
+    with path.open("rb") as file:
+        start = file.read(132)
+        if not start:
+            raise Refused("empty", "is empty")
+        if start[128:] != b"DICM":
+            raise Refused("format", "does not start like a DICOM file")
+        file.seek(132)
+        meta = pydicom.filereader.read_file_meta_info(str(path))
+        if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
+            raise Refused("format", "is deflated as a whole, which is not read")
+        file.seek(0)
+        return pydicom.dcmread(file, stop_before_pixels=not pixels, specific_tags=list(tags) if tags else None)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """One file: its header's facts that all files of a series must share, and where it lies."""
+
+    path: Path
+    shape: tuple[int, ...]
+    stored: str
+    slope: float
+    intercept: float
+    position: float | None
+    order: tuple[float, ...]
+
+
+@contextmanager
+def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
+    """Open a series, named as `collect_series` does. Raises `Refused`."""
+    if path.is_file():
+        paths = [path]
+    else:
+        folder = path if path.is_dir() else path.parent
+        paths = [folder / entry.path for entry in _members(path)]
+    first: Any = None
+    slices = []
+    for each in paths:
+        header = _read(each)
+        if first is None:
+            first = header
+            normal = _normal(header)
+        slices.append(_slice(each, header, normal))
+    phases = _sort(slices)
+    one = slices[0]
+    for other in slices:
+        if (other.shape, other.stored) != (one.shape, one.stored):
+            raise Refused("format", f"has slices of {one.shape} {one.stored} and of {other.shape} {other.stored}")
+    frames, columns, rows, samples = one.shape
+    depth = frames if len(slices) == 1 else len(slices) // phases
+    if len(slices) > 1 and frames > 1:
+        raise Refused("format", "is a series of several files of several frames each")
+    channels = samples * phases
+    shape = (columns, rows, depth, channels) if channels > 1 else (columns, rows, depth)
+    kind = _kind(slices, first)
+
+    def fill(out: NDArray[Any]) -> None:
+        target = out.reshape(columns, rows, depth, phases, samples)
+        for number, each in enumerate(slices):
+            found = _pixels(each, kind)  # frames, rows, columns, samples
+            if len(slices) == 1:
+                target[:, :, :, 0, :] = found.transpose(2, 1, 0, 3)
+            else:
+                target[:, :, number // phases, number % phases, :] = found[0].transpose(1, 0, 2)
+
+    yield OpenVolume(VolumeHeader(shape, kind, _columns(first, slices, depth, phases)), fill)
+
+
+def _normal(header: Any) -> NDArray[np.float64] | None:
+    directions = header.get("ImageOrientationPatient")
+    if directions is None or len(directions) != 6:
+        return None
+    values = np.array([float(v) for v in directions])
+    return np.cross(values[:3], values[3:])
+
+
+def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slice:
+    if "Rows" not in header or "Columns" not in header:
+        raise Refused("format", f"holds no image (modality {header.get('Modality', 'unknown')})")
+    if str(header.get("PhotometricInterpretation", "")).startswith("PALETTE"):
+        raise Refused("format", "has colours from a palette, which are not read")
+    frames = int(header.get("NumberOfFrames") or 1)
+    bits = int(header.get("BitsAllocated") or 0)
+    stored = {32: "float32", 64: "float64"}.get(bits, "") if "FloatPixelData" in header else ""
+    stored = stored or ("uint8" if bits == 1 else f"{'' if header.get('PixelRepresentation') else 'u'}int{bits}")
+    position = header.get("ImagePositionPatient")
+    at = None
+    if normal is not None and position is not None and len(position) == 3:
+        at = float(np.dot(normal, [float(v) for v in position]))
+    order = [header.get(name) for name in ("TemporalPositionIdentifier", "AcquisitionNumber", "InstanceNumber")]
+    return _Slice(
+        path,
+        (frames, int(header.Columns), int(header.Rows), int(header.get("SamplesPerPixel") or 1)),
+        stored,
+        float(header.get("RescaleSlope") or 1.0),
+        float(header.get("RescaleIntercept") or 0.0),
+        at,
+        tuple(float(value) if value is not None else -1.0 for value in order),
+    )
+
+
+def _sort(slices: list[_Slice]) -> int:
+    """Sort by position, then by time; how many slices each position has. Raises `Refused` when slices are missing."""
+    if len(slices) == 1:
+        return 1
+    if any(each.position is None for each in slices):
+        slices.sort(key=lambda each: each.order[::-1])
+        if len({each.order for each in slices}) < len(slices):
+            raise Refused("format", "has slices without a position or a number of their own")
+        return 1
+    slices.sort(key=lambda each: (round(each.position or 0.0, 3), each.order, each.path.name))
+    counts = Counter(round(each.position or 0.0, 3) for each in slices)
+    if len(set(counts.values())) > 1:
+        raise Refused("format", f"has from {min(counts.values())} to {max(counts.values())} slices at one position")
+    steps = np.diff(sorted(counts))
+    if len(steps) and steps.max() > _GAP * np.sort(steps)[(len(steps) - 1) // 2]:
+        raise Refused("format", f"misses slices: they are {steps.min():.3g} to {steps.max():.3g} mm apart")
+    return next(iter(counts.values()))
+
+
+def _kind(slices: list[_Slice], header: Any) -> str:
+    """The smallest type that holds all values after their rescaling."""
+    one = slices[0]
+    if one.stored.startswith("float") or all((each.slope, each.intercept) == (1.0, 0.0) for each in slices):
+        return one.stored
+    if not all(each.slope.is_integer() and each.intercept.is_integer() for each in slices):
+        return "float32"
+    bits = int(header.get("BitsStored") or header.get("BitsAllocated") or 16)
+    signed = not one.stored.startswith("u")
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    ends = [end * each.slope + each.intercept for each in slices for end in (low, high)]
+    for kind in ("int16", "int32"):
+        if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
+            return kind
+    return "float32"
+
+
+def _pixels(each: _Slice, kind: str) -> NDArray[Any]:
+    """The voxels of one file, rescaled: frames, rows, columns, samples."""
+    frames, columns, rows, samples = each.shape
+    header = _read(each.path, pixels=True)
+    found = np.asarray(header.pixel_array)
+    if found.size != math.prod(each.shape):
+        raise Refused("truncated", f"has {found.size} voxels, its header promises {math.prod(each.shape)}")
+    found = found.reshape(frames, rows, columns, samples)
+    if (each.slope, each.intercept) == (1.0, 0.0):
+        return found
+    scaled = found * np.float64(each.slope) + each.intercept
+    return scaled if kind.startswith("float") else np.rint(scaled)
+
+
+def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict[str, float | int | str]:
+    out: dict[str, float | int | str] = {}
+    directions, corner = header.get("ImageOrientationPatient"), None
+    spacing = header.get("PixelSpacing")
+    normal = _normal(header)
+    if normal is not None and spacing is not None and len(spacing) == 2:
+        # The header of the first slice after sorting has the corner.
+        first = _read(slices[0].path, tags=["ImagePositionPatient"])
+        corner = first.get("ImagePositionPatient")
+        rows, columns = float(spacing[0]), float(spacing[1])
+        step = float(header.get("SpacingBetweenSlices") or header.get("SliceThickness") or 0.0)
+        at = [each.position for each in slices[::phases]]
+        if len(at) > 1 and at[0] is not None and at[-1] is not None:
+            step = (at[-1] - at[0]) / (len(at) - 1)
+        values = [float(v) for v in directions]
+        affine = np.eye(4)
+        affine[:3, 0] = np.array(values[:3]) * columns
+        affine[:3, 1] = np.array(values[3:]) * rows
+        affine[:3, 2] = normal * (step or 1.0)
+        if corner is not None and len(corner) == 3:
+            affine[:3, 3] = [float(v) for v in corner]
+        out |= columns_of(LPS @ affine)
+    for name, tag in _TEXTS:
+        if (value := header.get(tag)) not in (None, ""):
+            out[name] = str(value)[:_LONGEST_TEXT]
+    return out

@@ -1,0 +1,112 @@
+"""HDF5: one dataset of a file, as it is stored. Nothing outside the file is followed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.declare.datasets import DTYPES
+from nodes.conversion.formats.arrays import chosen
+from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
+from nodes.conversion.quarantine import Refused
+
+_MOST_OBJECTS = 10_000
+_LEAST_AXES = 2
+_CHUNK_SLACK = 16 << 20
+
+
+@contextmanager
+def open_hdf5(path: Path, dataset: str) -> Iterator[OpenVolume]:
+    """Open the dataset `dataset` of an HDF5 file, or its only array of two axes or more. Raises `Refused`."""
+    with open_file(path) as file:
+        found = find(file, dataset)
+
+        def read_box(box: Box, out: NDArray[Any]) -> None:
+            _refuse_large_chunks(found, found.nbytes)
+            out[...] = found[box.slices]
+
+        header = VolumeHeader(tuple(found.shape), dtype_of(found))
+        boxes = read_box if len(header.shape) in (3, 4) else None
+        blocks = found.chunks[:3] if boxes and found.chunks else (1, 1, 1)
+        yield OpenVolume(header, lambda out: read_into(found, out), boxes, blocks)
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[Any]:
+    """The file as h5py's. Raises `Refused` for an empty one."""
+    import h5py
+
+    if path.stat().st_size == 0:
+        raise Refused("empty", "is empty")
+    # Locks cannot be had on many shared disks, and nothing is written.
+    with h5py.File(path, "r", locking=False) as file:
+        yield file
+
+
+def find(file: Any, dataset: str) -> Any:
+    """The dataset of an open file. Raises `Refused`."""
+    names = [dataset.strip("/")] if dataset and _at(file, dataset.strip("/")) is not None else list(_arrays(file))
+    found = _at(file, chosen(names, dataset))
+    if found.external or found.is_virtual:
+        raise Refused("format", f"has the data of {found.name} in other files, which are not opened")
+    return found
+
+
+def _arrays(file: Any) -> Iterator[str]:
+    """Paths of the arrays that could be a volume, in the order of their names. Only links inside the file count."""
+    import h5py
+
+    waiting, seen = [("", file)], 0
+    while waiting:
+        prefix, group = waiting.pop()
+        for name in group:
+            seen += 1
+            if seen > _MOST_OBJECTS:
+                raise Refused("format", f"has more than {_MOST_OBJECTS} objects; name one with the parameter dataset")
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            each = group[name]
+            if isinstance(each, h5py.Dataset):
+                if len(each.shape or ()) >= _LEAST_AXES and each.dtype.newbyteorder("=").name in DTYPES:
+                    yield f"{prefix}{name}"
+            elif isinstance(each, h5py.Group) and prefix.count("/") < 32:  # a group may hold itself
+                waiting.append((f"{prefix}{name}/", each))
+
+
+def _at(file: Any, path: str) -> Any:
+    """The dataset at a path, None when there is none. Raises `Refused` for one that lies in another file."""
+    import h5py
+
+    group = file
+    for name in path.split("/"):
+        if not isinstance(group, h5py.Group) or name not in group:
+            return None
+        if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+            raise Refused("format", f"has {path} in another file, which is not opened")
+        group = group[name]
+    return group if isinstance(group, h5py.Dataset) else None
+
+
+def dtype_of(found: Any) -> str:
+    """NumPy's name of the dataset's type."""
+    return "object" if found.dtype.hasobject else str(found.dtype.newbyteorder("=").name)
+
+
+def read_into(found: Any, out: NDArray[Any]) -> None:
+    """Read the dataset. Raises `Refused` for chunks that are much larger than it."""
+    _refuse_large_chunks(found, out.nbytes)
+    if out.flags.c_contiguous:
+        found.read_direct(out)
+    else:
+        out[...] = np.asarray(found)
+
+
+def _refuse_large_chunks(found: Any, most: int) -> None:
+    if found.chunks and math.prod(found.chunks) * found.dtype.itemsize > most + _CHUNK_SLACK:
+        raise Refused("format", "is stored in chunks that are larger than itself")

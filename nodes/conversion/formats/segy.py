@@ -1,0 +1,279 @@
+"""SEG-Y: post-stack seismic volumes, one trace for each inline and crossline, read by segyio.
+
+Axes are inlines, crosslines and samples, lines in growing order whatever the order of the traces. A trace that is
+missing is NaN. Traces are found by the inline and crossline numbers in their headers: at bytes 189 and 193 (SEG-Y
+revision 1), else at the other places where programs write them, or at those that `dataset` names, as in "9,21".
+Files may be big-endian, as the standard wants them, or little-endian (revision 2).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.conversion.formats.interface import Axis, Box, OpenVolume, VolumeHeader
+from nodes.conversion.quarantine import Refused
+
+_LINES_AT = ((189, 193), (9, 21), (5, 21), (17, 21), (181, 185))
+"""Where the numbers of inline and crossline are, the standard's place first."""
+_CDP_X, _CDP_Y, _SCALAR = 181, 185, 71
+_DTYPES = {1: "float32", 2: "int32", 3: "int16", 5: "float32", 6: "float64", 8: "int8", 10: "uint32", 11: "uint16",
+           16: "uint8"}  # fmt: skip
+"""NumPy's name for the code of a sample format; IBM's floats (1) become IEEE's."""
+_HEADERS_BYTES = 3_600
+_FORMAT_AT = 3_224
+"""Where the code of the sample format is, two bytes from the file's beginning on."""
+_CHECKED = 64
+"""Traces whose headers are compared with what a sorted file would have there, before it is taken for one."""
+_MOST_CELLS = 8
+"""Places of a grid for each trace that there is; with more the line numbers are no grid."""
+_RUN_BYTES = 8 << 20
+_COLUMNS = ("inline", "crossline", "time")
+
+
+@contextmanager
+def open_segy(path: Path, dataset: str) -> Iterator[OpenVolume]:
+    """Open a SEG-Y file. Raises `Refused`, for pre-stack data too."""
+    size = path.stat().st_size
+    if size == 0:
+        raise Refused("empty", "is empty")
+    if size < _HEADERS_BYTES:
+        raise Refused("truncated", f"has {size} bytes, the headers of a SEG-Y file have {_HEADERS_BYTES}")
+    import segyio
+
+    grid = _grid_of(str(path), path.stat().st_mtime_ns, size, dataset)
+    with segyio.open(str(path), "r", ignore_geometry=True, endian=grid.endian) as file:
+        # segyio reads through one position in the file.
+        reading = threading.Lock()
+
+        def read_box(box: Box, out: NDArray[Any]) -> None:
+            with reading:
+                _read(file, grid, box, out)
+
+        yield OpenVolume(
+            VolumeHeader(grid.shape, grid.dtype, grid.columns(), grid.axes),
+            lambda out: read_box(Box((0, 0, 0), grid.shape), out),
+            read_box,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Where each trace of a file belongs. `trace` has its number by inline and crossline, -1 where there is none."""
+
+    trace: NDArray[np.int32]
+    inlines: tuple[int, int]
+    """The first, and the step to the next."""
+    crosslines: tuple[int, int]
+    times: tuple[float, float]
+    samples: int
+    dtype: str
+    endian: str
+    """The order of bytes, as segyio calls it: big or little."""
+    world: tuple[float, ...]
+    """The affine from voxels to CDP X, CDP Y and time: twelve numbers, none where the headers do not say it."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        inlines, crosslines = self.trace.shape
+        return inlines, crosslines, self.samples
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return (Axis("inline", *self.inlines), Axis("crossline", *self.crosslines), Axis("time", *self.times))
+
+    def columns(self) -> dict[str, float | int | str]:
+        out: dict[str, float | int | str] = {
+            "inline": self.inlines[0],
+            "crossline": self.crosslines[0],
+            "time": self.times[0],
+            "inline_step": self.inlines[1],
+            "crossline_step": self.crosslines[1],
+            "time_step": self.times[1],
+        }
+        if self.world:
+            out["affine"] = " ".join(f"{value:.12g}" for value in self.world)
+        return out
+
+
+@lru_cache(maxsize=16)
+def _grid_of(path: str, mtime_ns: int, size: int, dataset: str) -> _Grid:
+    """The grid of a file; the numbers in it are those of its time and size. Raises `Refused`."""
+    import segyio
+
+    endian = _endian(path)
+    with segyio.open(path, "r", ignore_geometry=True, endian=endian) as file:
+        code = int(file.format)
+        if code not in _DTYPES:
+            raise Refused("dtype", f"has samples of the SEG-Y format {code}, which is not read")
+        samples, traces = len(file.samples), int(file.tracecount)
+        if samples <= 0 or traces <= 0:
+            raise Refused("shape", "has no samples")
+        trace, inlines, crosslines = _sorted_lines(path, endian, traces, dataset) or _any_lines(file, traces, dataset)
+        step = float(file.samples[1] - file.samples[0]) if samples > 1 else 1.0
+        times = float(file.samples[0]), step
+        dtype = _DTYPES[code]
+        if (trace < 0).any() and not dtype.startswith("float"):
+            dtype = "float32"  # which has a NaN for the traces that are missing
+        return _Grid(trace, inlines, crosslines, times, samples, dtype, endian, _world(file, trace, times))
+
+
+def _endian(path: str) -> str:
+    """The order of a file's bytes: the one in which the code of its sample format is one that there is."""
+    with open(path, "rb") as file:
+        file.seek(_FORMAT_AT)
+        code = file.read(2)
+    return "little" if int.from_bytes(code, "little") in _DTYPES else "big"
+
+
+def _places(dataset: str) -> tuple[tuple[int, int], ...]:
+    if not dataset:
+        return _LINES_AT
+    try:
+        inline, crossline = (int(text) for text in dataset.split(","))
+    except ValueError:
+        inline = crossline = 0
+    if not (1 <= inline <= 237 and 1 <= crossline <= 237):
+        raise Refused(
+            "format", f"is asked for line numbers at {dataset!r}: name the bytes of inline and crossline, as in 189,193"
+        )
+    return ((inline, crossline),)
+
+
+_Lines = tuple[NDArray[np.int32], tuple[int, int], tuple[int, int]]
+
+
+def _sorted_lines(path: str, endian: str, traces: int, dataset: str) -> _Lines | None:
+    """The grid of a whole file that is sorted by its lines, from a few headers; None when it does not look like one."""
+    import segyio
+
+    for inline_at, crossline_at in _places(dataset):
+        try:
+            with segyio.open(path, "r", inline_at, crossline_at, strict=True, endian=endian) as file:
+                inlines, crosslines = np.asarray(file.ilines), np.asarray(file.xlines)
+                if len(file.offsets) != 1 or len(inlines) * len(crosslines) != traces:
+                    continue
+                first, second = _regular(inlines), _regular(crosslines)
+                if first is None or second is None or traces == 1:
+                    continue
+                shape = len(inlines), len(crosslines)
+                by_inline = int(file.sorting) == 2
+                trace = np.arange(traces, dtype=np.int32)
+                trace = trace.reshape(shape) if by_inline else trace.reshape(shape[::-1]).T
+                checked = np.unique(np.linspace(0, traces - 1, _CHECKED).astype(np.int64))
+                at, across = np.divmod(checked, shape[1]) if by_inline else np.divmod(checked, shape[0])[::-1]
+                for key, wanted in ((inline_at, inlines[at]), (crossline_at, crosslines[across])):
+                    found = [int(file.header[int(n)][key]) for n in checked]
+                    if not np.array_equal(found, wanted):
+                        raise ValueError("is not sorted")
+                return _growing(trace, first, second)
+        except (ValueError, RuntimeError, KeyError, OSError, IndexError):
+            continue
+    return None
+
+
+def _growing(trace: NDArray[np.int32], inlines: tuple[int, int], crosslines: tuple[int, int]) -> _Lines:
+    """The same with line numbers that grow."""
+    (first, step), (other, other_step) = inlines, crosslines
+    if step < 0:
+        trace, first, step = trace[::-1], first + step * (trace.shape[0] - 1), -step
+    if other_step < 0:
+        trace, other, other_step = trace[:, ::-1], other + other_step * (trace.shape[1] - 1), -other_step
+    return trace, (first, step), (other, other_step)
+
+
+def _regular(lines: NDArray[Any]) -> tuple[int, int] | None:
+    """The first line and the step, None when steps differ."""
+    steps = np.diff(lines)
+    if len(steps) and (steps[0] == 0 or (steps != steps[0]).any()):
+        return None
+    return int(lines[0]), int(steps[0]) if len(steps) else 1
+
+
+def _any_lines(file: Any, traces: int, dataset: str) -> _Lines:
+    """The grid from the headers of all traces, in whatever order they are. Raises `Refused`."""
+    said = ""
+    for inline_at, crossline_at in _places(dataset):
+        inlines = np.asarray(file.attributes(inline_at)[:], np.int64)
+        crosslines = np.asarray(file.attributes(crossline_at)[:], np.int64)
+        (first, step, count), (other, other_step, others) = _axis(inlines), _axis(crosslines)
+        if traces > 1 and count == others == 1:
+            said = said or "its traces have no inline and crossline numbers"
+            continue
+        if count * others > max(_MOST_CELLS * traces, 64):
+            said = f"the inline and crossline numbers of its {traces} traces make no grid"
+            continue
+        cells = (inlines - first) // step * others + (crosslines - other) // other_step
+        trace = np.full(count * others, -1, np.int32)
+        trace[cells] = np.arange(traces, dtype=np.int32)
+        if np.count_nonzero(trace >= 0) < traces:
+            said = f"has several traces for one inline and crossline ({traces} for {np.count_nonzero(trace >= 0)})"
+            continue
+        return trace.reshape(count, others), (first, step), (other, other_step)
+    raise Refused(
+        "format",
+        f"{said}: only post-stack volumes are read; if the numbers are elsewhere in the headers, name their bytes with"
+        " the parameter dataset, as in 189,193",
+    )
+
+
+def _axis(lines: NDArray[np.int64]) -> tuple[int, int, int]:
+    """First line, step and number of lines of an axis that has all these lines."""
+    found = np.unique(lines)
+    step = int(np.gcd.reduce(np.diff(found))) if len(found) > 1 else 1
+    return int(found[0]), step, int(found[-1] - found[0]) // step + 1
+
+
+def _world(file: Any, trace: NDArray[np.int32], times: tuple[float, float]) -> tuple[float, ...]:
+    """The affine from voxels to CDP X, CDP Y and time, by three traces far from each other; () without coordinates."""
+    there = np.argwhere(trace >= 0)
+    sums = there.sum(axis=1), there[:, 0] - there[:, 1]
+    corners = [there[int(place)] for place in (sums[0].argmin(), sums[1].argmax(), sums[1].argmin(), sums[0].argmax())]
+    rows, places = [], []
+    for inline, crossline in {(int(a), int(b)) for a, b in corners}:
+        header = file.header[int(trace[inline, crossline])]
+        scalar = int(header[_SCALAR]) or 1
+        factor = 1 / -scalar if scalar < 0 else float(scalar)
+        rows.append((inline, crossline, 1))
+        places.append((header[_CDP_X] * factor, header[_CDP_Y] * factor))
+    known, wanted = np.array(rows, np.float64), np.array(places, np.float64)
+    if np.linalg.matrix_rank(known) < 3 or (wanted == wanted[0]).all():
+        return ()
+    solved, *_ = np.linalg.lstsq(known, wanted, rcond=None)
+    (ax, ay), (bx, by), (cx, cy) = solved.tolist()
+    return (ax, bx, 0.0, cx, ay, by, 0.0, cy, 0.0, 0.0, times[1], times[0])
+
+
+def _read(file: Any, grid: _Grid, box: Box, out: NDArray[Any]) -> None:
+    """Put the samples of a box into `out`: neighbours in the file are read together."""
+    (x, y, z), (x_end, y_end, z_end) = box
+    numbers = grid.trace[x:x_end, y:y_end].reshape(-1)
+    rows = np.argsort(numbers, kind="stable")
+    numbers = numbers[rows]
+    missing = int(np.searchsorted(numbers, 0))
+    values = (
+        out.reshape(len(rows), z_end - z) if out.flags.c_contiguous else np.empty((len(rows), z_end - z), out.dtype)
+    )
+    values[rows[:missing]] = np.nan if missing else 0
+    most = max(1, _RUN_BYTES // (4 * grid.samples))
+    start = missing
+    ends = [*(np.flatnonzero(np.diff(numbers[missing:]) != 1) + missing + 1).tolist(), len(numbers)]
+    for end in ends if missing < len(numbers) else ():
+        for first in range(start, end, most):
+            last = min(end, first + most)
+            found = file.trace.raw[int(numbers[first]) : int(numbers[last - 1]) + 1]
+            place = rows[first:last]
+            # Mostly a run of the file is one of the box, too: then nothing is gathered.
+            in_order = int(place[-1]) - int(place[0]) == len(place) - 1 and bool((np.diff(place) == 1).all())
+            values[slice(int(place[0]), int(place[-1]) + 1) if in_order else place] = found[:, z:z_end]
+        start = end
+    if not out.flags.c_contiguous:
+        out[...] = values.reshape(out.shape)

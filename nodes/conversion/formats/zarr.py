@@ -1,0 +1,148 @@
+"""Zarr arrays and OME-Zarr images: a folder that counts as one file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.conversion.formats.arrays import chosen
+from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
+from nodes.conversion.formats.streams import filler
+from nodes.conversion.quarantine import Refused
+
+_METADATA = (".zarray", "zarr.json", ".zgroup", ".zattrs")
+_LONGEST_METADATA = 16 << 20
+_CHUNK_SLACK = 64 << 20
+_TO_MM = {"millimeter": 1.0, "micrometer": 1e-3, "nanometer": 1e-6, "centimeter": 10.0, "meter": 1000.0}
+
+
+@contextmanager
+def open_zarr(path: Path, dataset: str) -> Iterator[OpenVolume]:
+    """Open a Zarr array, or the full-size image of an OME-Zarr group. Raises `Refused`."""
+    import zarr
+
+    if not path.is_dir():
+        raise Refused("format", "is not a folder, as a Zarr array is")
+    _refuse_code(path)
+    opened: Any = zarr.open(str(path), mode="r")
+    image: Mapping[str, Any] = {}
+    if isinstance(opened, zarr.Group):
+        image = _image(opened)
+        if not dataset and image:
+            dataset = str(image["datasets"][0]["path"])
+        array = _member(opened, dataset)
+        if dataset:
+            _refuse_code(path / dataset)
+    else:
+        array = opened
+    axes = [str(axis.get("name", "")).lower() if isinstance(axis, dict) else "" for axis in image.get("axes", [])]
+    order, shape = _axes(axes, tuple(int(n) for n in array.shape))
+    dtype = np.dtype(array.dtype)
+    kind = "object" if dtype.hasobject else dtype.newbyteorder("=").name
+    if math.prod(array.chunks) * dtype.itemsize > math.prod(array.shape) * dtype.itemsize + _CHUNK_SLACK:
+        raise Refused("format", "is stored in chunks that are larger than itself")
+
+    def read() -> NDArray[Any]:
+        return np.asarray(array[...]).transpose(order).reshape(shape)
+
+    def read_box(box: Box, out: NDArray[Any]) -> None:
+        inside: list[slice] = [slice(None)] * len(order)
+        for axis, wanted in zip(order[:spatial], box.slices, strict=False):
+            inside[axis] = wanted
+        out[...] = np.asarray(array[tuple(inside)]).transpose(order).reshape(out.shape)
+
+    # How many of the file's axes are X, Y and Z; a box has all of the others.
+    spatial = sum(axis in ("x", "y", "z") for axis in axes) or min(3, len(order))
+    lengths = [int(array.chunks[axis]) for axis in order[:spatial]]
+    blocks = (*lengths, 1, 1)[:3]
+    yield OpenVolume(
+        VolumeHeader(shape, kind, _columns(image, axes, order)),
+        filler(read),
+        read_box if len(shape) in (3, 4) else None,
+        (blocks[0], blocks[1], blocks[2]),
+    )
+
+
+def _member(group: Any, dataset: str) -> Any:
+    import zarr
+
+    if not dataset:
+        dataset = chosen([name for name, _ in group.arrays()], "")
+    found = group.get(dataset.strip("/")) if ".." not in dataset.split("/") else None
+    if not isinstance(found, zarr.Array):
+        chosen([name for name, _ in group.arrays()], dataset)
+        raise Refused("format", f"has no array {dataset!r}")
+    return found
+
+
+def _refuse_code(folder: Path) -> None:
+    """Raise `Refused` when metadata names a codec that runs code of the file: pickle."""
+    for name in _METADATA:
+        file = folder / name
+        if not file.is_file():
+            continue
+        if file.stat().st_size > _LONGEST_METADATA:
+            raise Refused("format", f"has {name} of more than {_LONGEST_METADATA} bytes")
+        if _names_pickle(json.loads(file.read_text())):
+            raise Refused("pickle", "is stored by pickle, which is never unpickled")
+
+
+def _names_pickle(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if any("pickle" in str(each.get(key, "")).lower() for key in ("id", "name")):
+                return True
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+    return False
+
+
+def _image(group: Any) -> Mapping[str, Any]:
+    """What OME-Zarr says of the image, empty for a group that is none."""
+    attributes = dict(group.attrs)
+    inner = attributes.get("ome")
+    about = (inner if isinstance(inner, dict) else attributes).get("multiscales")
+    if isinstance(about, list) and about and isinstance(about[0], dict) and about[0].get("datasets"):
+        found: Mapping[str, Any] = about[0]
+        return found
+    return {}
+
+
+def _axes(names: list[str], stored: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
+    """The order that brings named axes to X, Y, Z, then all others as one axis of channels; unnamed ones stay."""
+    if len(names) != len(stored) or "x" not in names or "y" not in names:
+        return list(range(len(stored))), stored
+    inside = [names.index(axis) for axis in ("x", "y", "z") if axis in names]
+    others = [axis for axis in range(len(names)) if axis not in inside]
+    shape = [*(stored[axis] for axis in inside), *(1,) * (3 - len(inside))]
+    if rest := math.prod(stored[axis] for axis in others) if others else 0:
+        shape.append(rest)
+    return [*inside, *others], tuple(shape)
+
+
+def _columns(image: Mapping[str, Any], axes: list[str], order: list[int]) -> dict[str, float | int | str]:
+    if not axes:
+        return {}
+    scale = np.ones(len(axes))
+    for transform in (
+        *image["datasets"][0].get("coordinateTransformations", ()),
+        *image.get("coordinateTransformations", ()),
+    ):
+        if transform.get("type") == "scale" and len(transform.get("scale", ())) == len(axes):
+            scale = scale * np.asarray(transform["scale"], np.float64)
+    out: dict[str, float | int | str] = {}
+    for axis, name in enumerate(axes):
+        factor = _TO_MM.get(str(image["axes"][axis].get("unit", "")).lower())
+        if name in ("x", "y", "z") and factor is not None and math.isfinite(scale[axis]) and scale[axis] > 0:
+            out[f"spacing_{name}"] = float(scale[axis] * factor)
+    return out

@@ -1,0 +1,255 @@
+"""Volumes read whole, whatever their shape, and transformed before they are put where they belong.
+
+`WholeVolumes` reads them from files of any format, from object storage, or from rows of a table, each with what is
+known of it besides. `TransformingReader` applies a chain of transforms, and is a `volume_sources.Reader` as any other:
+so what follows (conversion, training from files, viewing) does not know of transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.declare.datasets import DTYPES, Transform, VolumeSpec
+from engine.errors import DataError
+from engine.storage import is_url
+from nodes.conversion.columns import NO_COLUMNS
+from nodes.conversion.formats import ROWS, Reading, format_named
+from nodes.conversion.formats.geometry import columns_of
+from nodes.conversion.npy_files import (
+    HeaderSample,
+    ListedFile,
+    array_of,
+    finite_mask,
+    header_of,
+    read_local_volume,
+    refuse_not_finite,
+    refuse_other_form,
+    refuse_unusable,
+)
+from nodes.conversion.quarantine import Refused
+from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_steps, form_after, load_steps
+
+_FUNCTIONS_TRIED = 16
+"""Volumes of a sample that are read to see what a function of one's own makes of them."""
+_AFFINE = "affine"
+Stamp = tuple[int, int]
+"""Size and mtime_ns of a listing."""
+Row = Mapping[str, Any]
+
+
+class WholeVolumes(Protocol):
+    """Reads volumes one by one; one for each thread. `columns` are what it knows of each besides, as `Reader` has."""
+
+    @property
+    def columns(self) -> pa.Schema: ...
+    def expect(self, files: Sequence[ListedFile]) -> None: ...
+    def header(self, path: str) -> tuple[Form, Row]:
+        """Shape and dtype, and the values of `columns`. Raises `Refused`."""
+
+    def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
+        """The volume, and the values of `columns`; with a `stamp` only what was listed. Raises `Refused`."""
+
+
+class _LocalNpy:
+    columns = NO_COLUMNS
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def expect(self, files: Sequence[ListedFile]) -> None:
+        """The system reads ahead by itself."""
+
+    def header(self, path: str) -> tuple[Form, Row]:
+        found = header_of(self._root, path)
+        return (found.shape, found.dtype.name), {}
+
+    def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
+        return read_local_volume(self._root, path, stamp), {}
+
+
+class _RemoteNpy:
+    columns = NO_COLUMNS
+
+    def __init__(self, root: str, largest_bytes: int) -> None:
+        from engine.storage.objects import RemotePath
+        from nodes.conversion.remote_volumes import ReadAhead
+
+        self._root, self._files = RemotePath.at(root), ReadAhead(root, largest_bytes)
+
+    def expect(self, files: Sequence[ListedFile]) -> None:
+        self._files.expect(files)
+
+    def header(self, path: str) -> tuple[Form, Row]:
+        from nodes.conversion.remote_volumes import remote_header
+
+        found = remote_header(self._root / path)
+        return (found.shape, found.dtype.name), {}
+
+    def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
+        from nodes.conversion.remote_volumes import header_in
+
+        data = self._files.fetch(path, stamp)
+        header = header_in(data)
+        refuse_unusable(header, len(data))
+        return array_of(header, data[header.offset :]), {}
+
+
+class _OfFormat:
+    def __init__(self, root: str, reading: Reading) -> None:
+        from nodes.conversion.formats.reader import volume_files
+
+        self._root, self._reading = root, reading
+        self._format = format_named(reading.format)
+        self._files = volume_files(root, reading)
+        self.columns = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self._format.columns])
+
+    def expect(self, files: Sequence[ListedFile]) -> None:
+        self._files.expect(files)
+
+    def header(self, path: str) -> tuple[Form, Row]:
+        from nodes.conversion.formats.reader import header_of as format_header
+
+        found = format_header(self._root, path, self._reading)
+        return (found.shape, found.dtype), found.columns
+
+    def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
+        from nodes.conversion.formats.reader import read_with_header
+
+        return read_with_header(self._files, path, self._reading, stamp)
+
+
+def whole_volumes(source: str, reading: Reading) -> WholeVolumes:
+    """The volumes below `source`, as they are stored. Raises `MissingPackage`, `DataError`."""
+    if reading.format == ROWS:
+        from nodes.conversion.table_rows import TableRowReader
+
+        return TableRowReader(source, reading.listing)
+    if reading.format != "npy":
+        return _OfFormat(source, reading)
+    return _RemoteNpy(source, reading.largest_bytes) if is_url(source) else _LocalNpy(source)
+
+
+def steps_of(transforms: Iterable[Transform]) -> tuple[Step, ...]:
+    """The steps of a chain. Raises `DataError` when one is not known here."""
+    try:
+        return load_steps([{"name": t.name, "version": t.version, "parameters": t.parameters} for t in transforms])
+    except (Unfit, TypeError) as exc:
+        raise DataError(f"the volumes' chain cannot be read: it {exc}", hint="Update Voxelflow.") from exc
+
+
+class TransformedVolumes:
+    """The volumes of `whole` behind a chain of transforms."""
+
+    def __init__(self, whole: WholeVolumes, transforms: Iterable[Transform]) -> None:
+        self.whole, self.steps = whole, steps_of(transforms)
+        self.columns = whole.columns
+
+    @classmethod
+    def at(cls, source: str, reading: Reading) -> TransformedVolumes:
+        return cls(whole_volumes(source, reading), reading.transforms)
+
+    def form(self, path: str) -> tuple[Form, int]:
+        """Shape and dtype behind the chain, and the bytes of the volume before it. Raises `Refused`."""
+        (shape, dtype), row = self.whole.header(path)
+        size = VolumeSpec(shape=shape, dtype=dtype).volume_bytes
+        try:
+            found = form_after(self.steps, shape, dtype, {"id": path, **row})
+        except Unfit as exc:
+            raise Refused("transform", str(exc)) from exc
+        if found is None:
+            volume, _ = self.read(path, None)
+            found = volume.shape, volume.dtype.name
+        return found, size
+
+    def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
+        """The volume, C order and little-endian, and what is known of it, its place in space brought up to date.
+
+        Raises `Refused`.
+        """
+        volume, row = self.whole.read(path, stamp)
+        try:
+            out, matrix = apply_steps(self.steps, volume, {"id": path, **row})
+        except Unfit as exc:
+            raise Refused("transform", str(exc)) from exc
+        except MemoryError as exc:
+            raise Refused("transform", "takes more memory to transform than there is") from exc
+        if out.dtype.name not in DTYPES:
+            raise Refused("dtype", f"became {out.dtype.name}, which no volume can be")
+        return out, moved(row, matrix)
+
+
+class TransformingReader:
+    """Reads volumes and transforms them into rows of a buffer; see `volume_sources.Reader`."""
+
+    def __init__(self, source: str, spec: VolumeSpec, *, finite: bool, reading: Reading) -> None:
+        self._volumes, self._spec = TransformedVolumes.at(source, reading), spec
+        self.columns = self._volumes.columns
+        self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        self._mask = finite_mask(spec) if finite else None
+
+    def expect(self, files: Sequence[ListedFile]) -> None:
+        self._volumes.whole.expect(files)
+
+    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[Any, ...]:
+        volume, known = self._volumes.read(path, (size, mtime_ns))
+        refuse_other_form(volume.shape, volume.dtype.name, self._spec)
+        values = row.view(self._dtype)
+        values[:] = volume.reshape(-1)
+        if self._mask is not None:
+            refuse_not_finite(values, self._mask)
+        return tuple(known.get(name) for name in self.columns.names)
+
+
+def sample_whole(source: str, paths: Iterable[str], reading: Reading, most_bytes: int | None = None) -> HeaderSample:
+    """See `volume_sources.sample_headers`: what the volumes are like behind the chain."""
+    from nodes.conversion.formats.reader import affordable
+
+    volumes, sample = TransformedVolumes.at(source, reading), HeaderSample()
+    # What a function makes is known only when it has run.
+    runs = any(step.name == "function" for step in volumes.steps)
+    for path in affordable(source, paths, reading, most_bytes):
+        if runs and sample.looked >= _FUNCTIONS_TRIED:
+            break
+        sample.looked += 1
+        try:
+            form, size = volumes.form(path)
+        except Refused as refused:
+            sample.refused.append((path, refused))
+        else:
+            sample.specs[form] += 1
+            sample.largest_bytes = max(sample.largest_bytes, size)
+    return sample
+
+
+def moved(row: Row, matrix: Matrix | None) -> Row:
+    """What is known of a volume's place in space after its voxels have moved: by `matrix`, from new voxels to old ones.
+
+    None: it is not known any more.
+    """
+    if matrix is not None and np.array_equal(matrix, np.eye(4)):
+        return row
+    names = [name for name in (*SPACING, "orientation", _AFFINE) if row.get(name) is not None]
+    if not names:
+        return row
+    out = dict(row)
+    out.update(dict.fromkeys(names))
+    if matrix is None:
+        return out
+    affine = np.eye(4)
+    text = row.get(_AFFINE)
+    if isinstance(text, str) and len(text.split()) == 12:
+        affine[:3] = np.array([float(part) for part in text.split()]).reshape(3, 4)
+        found = columns_of(affine @ matrix)
+    elif set(SPACING) <= set(names):
+        affine[:3, :3] = np.diag([float(row[name]) for name in SPACING])
+        # Where axes point to, and the first voxel lies, is not known; how far apart voxels are is.
+        found = {name: value for name, value in columns_of(affine @ matrix).items() if name in SPACING}
+    else:
+        found = {}
+    out.update({name: found.get(name) for name in names})
+    return out

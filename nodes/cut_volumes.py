@@ -1,0 +1,422 @@
+"""`CutVolumes`: large volumes into patches of one size, labelled, straight into Parquet files of the right size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet, VolumeSpec, words_of
+from engine.declare.node import Look, node
+from engine.diagnostics.rule import Rule
+from engine.errors import DataError, MissingPackage
+from engine.text import number, plural
+from nodes.cutting.cut_parameters import CutParameters, keep_rates, name_pattern, steps_of
+
+if TYPE_CHECKING:
+    from nodes.cutting.cubes import Cube
+    from nodes.cutting.cut import Survey
+
+_MOST_FILES = 50_000
+"""Files of a folder that a scan puts together to volumes."""
+_LOOKED = 32
+"""Volumes whose headers a scan reads."""
+_SAMPLED = 4
+"""Volumes of which a scan labels patches."""
+_PATCHES = 500
+_MOST_LABEL_BYTES = 64 << 20
+"""Volumes of labels that must be read whole are not read by a scan when they are larger."""
+_NAMED = 3
+_ROW_BYTES = 140
+
+
+@node(
+    "CutVolumes",
+    version=1,
+    category="Conversion",
+    icon="scissors",
+    keywords=("patches", "crop", "tile", "slice", "window", "cube", "seismic", "segy", "facies", "horizon", "stride"),
+    imports=("pandas", "nodes.cutting.cut"),
+)
+def cut_volumes(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskContext) -> VolumeParquet:
+    """Cut large volumes into many patches of one size, with labels and places, in few Parquet files.
+
+    A volume is a file, or several that are its channels. It may be larger than memory: SEG-Y, `.npy`, Zarr, HDF5, and
+    uncompressed NIfTI and TIFF are read a slab at a time, each slab once; other formats are read whole. A patch has
+    the axes X, Y, Z and channels. Its columns `source`, `x`, `y`, `z` are the volume's name and the patch's first
+    voxel, by which SplitDataset keeps patches that overlap together (by blocks, column x,y,z); inline, crossline and
+    time, or spacing and affine, are those of that voxel. Found patches are always those converted, quarantined and
+    left out by keep. When the folder grows, only the new volumes are cut; what a killed run had finished is not made
+    again.
+
+    Args:
+        files: the volumes, and volumes of labels among them if there are any.
+    """
+    from nodes.cutting.cut import cut_files
+
+    return cut_files(files, parameters, ctx)
+
+
+@cut_volumes.on("spark")
+def _on_spark(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskContext) -> VolumeParquet:
+    """The same parts, made by Spark tasks."""
+    from nodes.cutting.cut import cut_files
+    from nodes.spark.make_chunks import on_spark
+
+    return cut_files(files, parameters, ctx, on_spark)
+
+
+@cut_volumes.scan
+def _scan(look: Look) -> Mapping[str, Any]:
+    """Read some headers, and label some patches."""
+    given = look.inputs.get("files")
+    files = given.dataset if given is not None else None
+    if not isinstance(files, VolumeFiles) or files.count > _MOST_FILES or files.transforms:
+        return {}
+    parameters = CutParameters(**look.params)
+    if _problem(parameters) is not None:
+        return {}
+    from engine.storage import manifest
+    from nodes.conversion.npy_files import spread
+    from nodes.conversion.volume_sources import reading_of, volumes_of
+    from nodes.cutting.cubes import find_cubes
+    from nodes.cutting.cut import refuse_remote, survey
+
+    try:
+        refuse_remote(files)
+        listing = volumes_of(manifest.read(files.manifest), files.uri, reading_of(files))
+        cubes = find_cubes(listing, parameters)
+        looked = [cubes[place] for place in spread(len(cubes), _LOOKED)]
+        found = survey(files.uri, looked, reading_of(files), parameters)
+        labels = _sample_labels(files, looked, found, parameters)
+    except MissingPackage:
+        return {}
+    except DataError as exc:
+        return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
+    except OSError:
+        return {}
+    return _facts(cubes, looked, found, parameters) | labels
+
+
+def _facts(cubes: list[Cube], looked: list[Cube], found: Survey, parameters: CutParameters) -> dict[str, Any]:
+    from nodes.cutting.grid import PatchGrid
+
+    steps = steps_of(parameters.size, parameters.stride)
+    counts = {
+        name: len(PatchGrid(known.shape[:3], steps, parameters.edges != "drop")) for name, known in found.known.items()
+    }
+    spec = found.spec(steps)
+    return {
+        "volumes": len(cubes),
+        "looked": len(looked),
+        "patches": sum(counts.values()),
+        "too_small": [
+            f"{name} ({'x'.join(map(str, found.known[name].shape[:3]))})" for name, count in counts.items() if not count
+        ],
+        "refused": [f"{name} {why.message}" for name, why in found.refused.items()],
+        "spec": spec.model_dump(mode="json") if spec is not None else None,
+        "unlabelled_volumes": [cube.name for cube in cubes if cube.labels is None],
+    }
+
+
+def _sample_labels(files: VolumeFiles, looked: list[Cube], found: Survey, parameters: CutParameters) -> dict[str, Any]:
+    """How many of some patches have each label, and the share of them that is kept."""
+    import numpy as np
+
+    from nodes.conversion.npy_files import spread
+    from nodes.conversion.volume_sources import reading_of
+    from nodes.cutting.cut import label_patches, positions_of
+    from nodes.cutting.grid import PatchGrid
+    from nodes.cutting.patch_labels import LabelRule
+    from nodes.cutting.patches import ids_of
+
+    if parameters.labels == "none" and not parameters.keep:
+        return {}
+    rule = LabelRule.of(parameters)
+    steps = steps_of(parameters.size, parameters.stride)
+    counts: dict[str, int] = {}
+    kept = labelled = 0
+    for cube in [cube for cube in looked if cube.name in found.known][:_SAMPLED]:
+        known = found.known[cube.name]
+        grid = PatchGrid(known.shape[:3], steps, parameters.edges != "drop")
+        if not len(grid):
+            continue
+        positions = positions_of(grid, known)
+        positions = positions[spread(len(positions), _PATCHES)]
+        labels = label_patches(files.uri, reading_of(files), rule, cube, known, grid, positions, _MOST_LABEL_BYTES)
+        if labels is None:
+            continue
+        for name, count in rule.names(labels).items():
+            counts[name] = counts.get(name, 0) + count
+        labelled += len(labels)
+        kept += int(np.count_nonzero(rule.keep(labels, ids_of(cube.name, positions))))
+    return {"labelled": labelled, "classes": counts, "kept": kept, "class_names": list(rule.classes)}
+
+
+@cut_volumes.preview
+def _preview(look: Look) -> Preview:
+    parameters, facts = CutParameters(**look.params), look.facts
+    problem = _problem(parameters)
+    if problem is not None:
+        look.report(BadCutParameter, problem.message, hint=problem.hint, parameter=problem.parameter)
+    _check_unused(look, parameters)
+    if steps := _transforms(look):
+        look.report(
+            CutAfterTransforms,
+            f"the volumes have transforms ({steps}), and patches are cut from the files as they are",
+            hint="Cut first, and wire TransformVolumes behind CutVolumes.",
+            port="files",
+        )
+        return Preview(kind="VolumeParquet")
+    if "problem" in facts:
+        look.report(FilesDoNotFit, facts["problem"], hint=facts["hint"], parameter=facts["parameter"] or None)
+    if "volumes" not in facts:
+        return Preview(kind="VolumeParquet")
+    _check_volumes(look, parameters, facts)
+    spec = VolumeSpec.model_validate(facts["spec"]) if facts["spec"] else None
+    if spec is not None and facts.get("class_names"):
+        spec = spec.model_copy(update={"classes": tuple(facts["class_names"])})
+    readable = facts["looked"] - len(facts["refused"])
+    patches = facts["patches"]
+    if facts["looked"] < facts["volumes"] and readable:
+        patches = round(patches * facts["volumes"] / facts["looked"])
+    share = facts["kept"] / facts["labelled"] if facts.get("labelled") else 1.0
+    exact = facts["looked"] == facts["volumes"] and not parameters.keep and not facts["refused"]
+    estimate = round(patches * share)
+    figures: dict[str, float | int | str] = {} if exact else {"patches, about": estimate}
+    for name, count in facts.get("classes", {}).items():
+        figures[f"{name}, share"] = round(count / facts["labelled"], 3)
+    return Preview(
+        kind="VolumeParquet",
+        count=patches if exact else None,
+        bytes=estimate * (spec.volume_bytes + _ROW_BYTES) if spec is not None else None,
+        spec=spec,
+        labelled=0 if parameters.labels == "none" else None,
+        columns=_columns(look),
+        figures=figures,
+    )
+
+
+def _transforms(look: Look) -> str:
+    """What is done to the volumes while they are read, in words; empty where nothing is."""
+    given = look.inputs.get("files")
+    if given is None:
+        return ""
+    if isinstance(given.dataset, VolumeFiles):
+        return words_of(given.dataset.transforms)
+    return words_of(given.spec.transforms) if given.spec is not None else ""
+
+
+def _columns(look: Look) -> tuple[str, ...] | None:
+    files = look.inputs["files"].dataset
+    if not isinstance(files, VolumeFiles):
+        return None
+    from nodes.conversion.volume_sources import reading_of
+    from nodes.cutting.patches import columns_of
+
+    return tuple(columns_of(reading_of(files)).names)
+
+
+def _problem(parameters: CutParameters) -> DataError | None:
+    """What is wrong with the parameters alone."""
+    try:
+        steps_of(parameters.size, parameters.stride)
+        if parameters.channels_from:
+            name_pattern(parameters.channels_from, "channels_from", parameters.names_of_channels)
+        if parameters.label_volume:
+            name_pattern(parameters.label_volume, "label_volume")
+        keep_rates(parameters.keep)
+        needed = {"volume": "label_volume", "horizon": "label_file", "polygon": "label_file"}.get(parameters.labels)
+        if needed and not getattr(parameters, needed):
+            raise DataError(
+                f"labels come from a {parameters.labels}, and nothing says which file has them",
+                hint="For example {cube}_labels.nii.gz." if needed == "label_volume" else "Choose the text file.",
+                parameter=needed,
+            )
+    except DataError as exc:
+        return exc
+    return None
+
+
+def _check_unused(look: Look, parameters: CutParameters) -> None:
+    by_file = parameters.labels in ("horizon", "polygon")
+    unused = {
+        "label_file": not by_file,
+        "within": not by_file,
+        "class_names": parameters.labels != "volume",
+    }
+    for name, is_unused in unused.items():
+        if is_unused and getattr(parameters, name):
+            look.report(
+                CutParameterNotUsed,
+                f"is not used: labels come from {'nothing' if parameters.labels == 'none' else parameters.labels}",
+                hint="Clear it, or choose another source of labels.",
+                parameter=name,
+            )
+
+
+def _check_volumes(look: Look, parameters: CutParameters, facts: Mapping[str, Any]) -> None:
+    looked = facts["looked"]
+    sampled = "" if looked == facts["volumes"] else " looked at"
+    if refused := facts["refused"]:
+        leave_out = parameters.bad_volumes != "stop" and len(refused) < looked
+        look.report(
+            VolumesLeftOut if leave_out else VolumesCannotBeCut,
+            f"{plural(len(refused), 'volumes')} of {looked}{sampled} cannot be cut: {'; '.join(refused[:_NAMED])}",
+            hint="They will be listed and left out."
+            if leave_out
+            else "Repair or remove them, or let bad_volumes leave them out.",
+            parameter="bad_volumes",
+        )
+    if small := facts["too_small"]:
+        size = "x".join(map(str, parameters.size))
+        if len(small) == looked - len(facts["refused"]):
+            look.report(
+                PatchTooLarge,
+                f"a patch of {size} voxels does not fit into any volume{sampled}, for example {small[0]}",
+                hint="Choose a smaller size, or fill beyond the edges.",
+                parameter="size",
+            )
+        else:
+            look.report(
+                VolumesTooSmall,
+                f"a patch of {size} voxels does not fit into {plural(len(small), 'volumes')} of {looked}{sampled}:"
+                f" {', '.join(small[:_NAMED])}",
+                hint="They give no patches. Choose a smaller size, or fill beyond the edges.",
+                parameter="size",
+            )
+    if parameters.labels == "volume" and (without := facts["unlabelled_volumes"]):
+        look.report(
+            VolumesWithoutLabels,
+            f"{len(without)} of {plural(facts['volumes'], 'volumes')} without labels: {', '.join(without[:_NAMED])}",
+            hint="Their patches have no label; keep unlabelled=0 leaves them out.",
+            parameter="label_volume",
+        )
+    classes = facts.get("classes", {})
+    if facts.get("labelled") and not facts["kept"]:
+        look.report(
+            NothingKept,
+            f"of {number(facts['labelled'])} sampled patches ({', '.join(classes)}) none is kept",
+            hint="Keep a larger share of some class.",
+            parameter="keep",
+        )
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class BadCutParameter(Rule):
+    """A parameter of CutVolumes cannot be used as it is written: size and stride take three numbers; the names of files
+    are written with {cube} and {channel}; keep is written as class=share; a source of labels needs its file.
+
+    What to do: correct it as the message says.
+    """
+
+    code = "VF481"
+    severity = "error"
+    title = "a parameter of a cut that cannot be used"
+
+
+class FilesDoNotFit(Rule):
+    """The folder's files do not make volumes as the parameters of CutVolumes say: no file is named like the pattern, a
+    volume lacks a channel that others have, or the label file cannot be read or does not fit the volumes. Or the files
+    are in object storage, from which patches are not cut.
+
+    What to do: look at the files' names, and write the pattern with {cube} for the part that the files of one volume
+    share, and {channel} for the part that differs. For labels the message gives the line or the value.
+    """
+
+    code = "VF482"
+    severity = "error"
+    title = "files that do not fit a cut"
+
+
+class PatchTooLarge(Rule):
+    """Every volume that was looked at is smaller than a patch along some axis, so not a single patch would be cut.
+
+    What to do: choose a smaller `size`, or set `edges` to zeros or repeat, which fills what is beyond the volume.
+    """
+
+    code = "VF483"
+    severity = "error"
+    title = "a patch larger than the volumes"
+
+
+class VolumesCannotBeCut(Rule):
+    """Some volumes cannot be read, differ from most in channels or type, have channels of different shapes, or labels
+    of another shape than their own. The run would stop at them.
+
+    What to do: repair or remove them, or set `bad_volumes` to leave them out.
+    """
+
+    code = "VF484"
+    severity = "error"
+    title = "volumes that cannot be cut"
+
+
+class VolumesLeftOut(Rule):
+    """Some volumes cannot be cut, and `bad_volumes` says to leave them out. They are listed in quarantine.csv.
+
+    What to do: repair them if you need their patches; nothing otherwise.
+    """
+
+    code = "VF485"
+    severity = "warning"
+    title = "volumes that will be left out"
+
+
+class VolumesTooSmall(Rule):
+    """Some volumes are smaller than a patch along some axis and give no patches.
+
+    What to do: choose a smaller `size`, or set `edges` to zeros or repeat; nothing if you can do without them.
+    """
+
+    code = "VF486"
+    severity = "warning"
+    title = "volumes smaller than a patch"
+
+
+class VolumesWithoutLabels(Rule):
+    """Labels come from volumes of labels, and some volumes have none. Their patches have no label, and training leaves
+    them out.
+
+    What to do: complete the files, write `label_volume` so that it fits them, or set `keep` to unlabelled=0.
+    """
+
+    code = "VF487"
+    severity = "warning"
+    title = "volumes without labels"
+
+
+class NothingKept(Rule):
+    """Some patches were labelled, and `keep` keeps none of them.
+
+    What to do: raise the share of some class. Classes are named as the message names them.
+    """
+
+    code = "VF488"
+    severity = "error"
+    title = "a cut that keeps no patch"
+
+
+class CutParameterNotUsed(Rule):
+    """A parameter about labels is given, and labels come from elsewhere, so it has no effect.
+
+    What to do: clear it, or set `labels` to the source that you mean.
+    """
+
+    code = "VF489"
+    severity = "warning"
+    title = "a parameter of a cut without effect"
+
+
+class CutAfterTransforms(Rule):
+    """The input of CutVolumes comes from TransformVolumes. Patches are cut from the files themselves, a slab at a time,
+    and steps such as a normalisation are done to whole volumes, so the run would stop.
+
+    What to do: wire VolumeFolder to CutVolumes, and TransformVolumes behind CutVolumes: it takes the patches.
+    """
+
+    code = "VF490"
+    severity = "error"
+    title = "a cut behind transforms"

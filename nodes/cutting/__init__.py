@@ -1,0 +1,1 @@
+"""CutVolumes: from large volumes to patches of one size, with their labels and places."""

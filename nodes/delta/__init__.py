@@ -1,1 +1,0 @@
-"""Delta tables of volumes: reading their log, one writer, ingest, compaction, vacuum."""

@@ -1,0 +1,424 @@
+"""A table of another program: which files it has, which column is what, and what its volumes are like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.declare.datasets import VolumeSpec
+from engine.errors import DataError, UnsupportedTable
+from engine.storage import is_url, manifest
+from engine.storage.objects import RemotePath
+from engine.storage.place import place_at
+from nodes.conversion.columns import stored_type, typed
+from nodes.conversion.npy_files import spread
+from nodes.conversion.quarantine import Refused
+from nodes.foreign_tables.cells import can_hold_arrays, decode, is_bytes, is_list
+from nodes.foreign_tables.table_parameters import TableParameters
+from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles
+from nodes.table.existing import identity as table_identity
+from nodes.table.features import refuse_features
+from nodes.table.log import LOG
+from nodes.table.snapshot import load_delta
+
+_VOLUMES = ("volume", "array", "image", "data")
+_LABELS = ("label", "class", "target", "y")
+_IDS = ("id", "file", "path", "name")
+_FILES = ("**/*.parquet", "**/*.PARQUET")
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_SAMPLED_FILES = 8
+_SAMPLED_ROWS = 8
+"""Rows of a sampled file of which the volume is decoded."""
+_LARGEST_VALUE = 4096
+"""Mean bytes of a value: columns of larger ones (other volumes, reports) are not carried, as they would be held in
+memory for all rows."""
+_LISTED = 8
+_SAMPLE_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table are what: `label` and `id` may be "". `left_out` are not carried, with the reason."""
+
+    volume: str
+    label: str
+    id: str
+    schema: pa.Schema
+    left_out: Mapping[str, str]
+    group_bytes: int = 0
+    """The volumes of the largest row group in the sampled files, not compressed."""
+
+    @property
+    def carried(self) -> list[str]:
+        """The columns that are carried, as far as the sampled files have them."""
+        named = (self.volume, self.label, self.id)
+        return [name for name in self.schema.names if name not in named and name not in self.left_out]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is not carried, and why, a sentence each."""
+        return [f"the column {name} is left out: {reason}" for name, reason in self.left_out.items()]
+
+
+@dataclass(frozen=True)
+class ForeignTable:
+    """The files of a table. `names` are their paths below it, `partitions` the values that their folders stand for.
+
+    `stamps` say in which state a file is: its bytes and modification time in ns (0 in a Delta table, whose files never
+    change). It is pickled.
+    """
+
+    where: str
+    names: tuple[str, ...]
+    stamps: tuple[tuple[int, int], ...]
+    partitions: pa.Table
+    rows: int | None = None
+    """How many rows there are, where that is known without reading the files."""
+
+    def path(self, number: int) -> str:
+        """The path or URL of a file."""
+        return place_at(self.where).path(self.names[number])
+
+    def access(self) -> FileAccess:
+        """Opens the files by their paths."""
+        if not is_url(self.where):
+            return LOCAL
+        sizes = {self.path(number): size for number, (size, _) in enumerate(self.stamps)}
+        return RemoteFiles(sizes, cached=False)
+
+
+def identity(path: str, params: Mapping[str, Any]) -> str:
+    """What the table holds: of a Delta table its version that last changed rows, of a folder its files.
+
+    Raises `VoxelflowError` when there is no such table.
+    """
+    return table_identity(path, {}) if _has_log(path) else manifest.digest(_listing(path))
+
+
+def _has_log(where: str) -> bool:
+    """Whether there is a Delta log, be it damaged: files without it may be of rows that were deleted."""
+    return next(place_at(where).names(LOG), None) is not None
+
+
+def _listing(where: str) -> pa.Table:
+    """The Parquet files of a folder. Hidden folders, and Spark's own such as `_temporary`, are left out."""
+    found = manifest.list_remote(RemotePath.at(where), _FILES) if is_url(where) else _local_listing(where)
+    hidden = [
+        any(part.startswith("_") and "=" not in part for part in path.split("/"))
+        for path in found["path"].to_pylist()
+    ]  # fmt: skip
+    return found.filter(pa.array([not each for each in hidden], pa.bool_()))
+
+
+def _local_listing(where: str) -> pa.Table:
+    try:
+        return manifest.list_folder(Path(where), _FILES)
+    except OSError as exc:
+        raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint="Check the folder's rights.") from exc
+
+
+def find_table(where: str) -> ForeignTable:
+    """A Delta table, or the Parquet files in a folder, local or in object storage.
+
+    Raises `DataError` when there is none, `UnsupportedTable` for a Delta feature that would be read wrongly.
+    """
+    found = _delta(where) if _has_log(where) else _folder(where)
+    if not found.names:
+        raise DataError(
+            f"{where} has no Parquet files",
+            hint="Choose the folder of a Delta table, or one with Parquet files.",
+            parameter="table",
+        )
+    return found
+
+
+def _delta(where: str) -> ForeignTable:
+    place = place_at(where)
+    delta = load_delta(place)
+    partitioned = delta.metadata().partition_columns
+    fields = [field.name for field in delta.schema().fields]
+    refuse_features(delta, place, [name for name in fields if name not in partitioned])
+    files = pa.table(delta.get_add_actions(flatten=True)).sort_by("path")
+    names = tuple(unquote(path) for path in files["path"].to_pylist())
+    if outside := next(
+        (name for name in names if "://" in name or name.startswith("/") or ".." in name.split("/")), ""
+    ):
+        raise UnsupportedTable(
+            f"the table {place} refers to a file outside its folder: {outside}",
+            hint="A shallow clone does: use the table that it was made from, or make a deep clone of that.",
+        )
+    counts = files["num_records"]
+    partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
+    rows = None if counts.null_count else sum(counts.to_pylist())
+    stamps = tuple((size, 0) for size in files["size_bytes"].to_pylist())
+    return ForeignTable(where, names, stamps, partitions, rows)
+
+
+def _folder(where: str) -> ForeignTable:
+    entries = list(manifest.entries(_listing(where)))
+    names = tuple(entry.path for entry in entries)
+    stamps = tuple((entry.size, entry.mtime_ns) for entry in entries)
+    return ForeignTable(where, names, stamps, _hive_partitions(names))
+
+
+def _hive_partitions(names: Sequence[str]) -> pa.Table:
+    """The columns that the files' folders stand for: `class=salt/part-0.parquet`."""
+    values = [
+        {key: unquote(value) for part in name.split("/")[:-1] for key, sign, value in [part.partition("=")] if sign}
+        for name in names
+    ]
+    columns = list(dict.fromkeys(key for each in values for key in each))
+    texts = {
+        key: pa.array([None if each.get(key) == _NO_PARTITION else each.get(key) for each in values], pa.string())
+        for key in columns
+    }
+    return pa.table({key: typed(column) for key, column in texts.items()})
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raises `DataError` when the file is gone or cannot be read."""
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise DataError(f"{path} is gone", hint="The table changed while it was read. Run the pipeline again.") from exc
+    except pa.ArrowException as exc:
+        said = next(iter(str(exc).splitlines()), "")
+        raise UnsupportedTable(
+            f"{path} cannot be read as Parquet: {said}", hint="Repair the file, or remove it from the table."
+        ) from exc
+    except OSError as exc:
+        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint="Check the disk or the store.") from exc
+
+
+@contextmanager
+def opened(
+    table: ForeignTable, access: FileAccess, number: int, metadata: pq.FileMetaData | None = None, buffer: int = 0
+) -> Iterator[pq.ParquetFile]:
+    """One of the table's files. With `buffer` a row group is read so many bytes at a time, else a column at once.
+
+    Raises `DataError`.
+    """
+    path = table.path(number)
+    with reading(path):
+        if access.mapped:
+            _refuse_changed(path, table.stamps[number])
+        # What is read ahead is a whole row group: worth it where requests are dear and all of it is wanted.
+        whole = not buffer and not access.mapped
+        with (
+            access.open(path) as source,
+            pq.ParquetFile(source, metadata=metadata, buffer_size=buffer, pre_buffer=whole) as file,
+        ):
+            yield file
+
+
+def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
+    found = Path(path).stat()
+    if found.st_size != stamp[0] or stamp[1] not in (0, found.st_mtime_ns):
+        raise DataError(f"{path} has changed since it was listed", hint="Run the pipeline again.")
+
+
+def column_bytes(metadata: pq.FileMetaData, column: str) -> list[int]:
+    """Bytes of a column in each row group, not compressed."""
+    leaves = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path.partition(".")[0] == column]
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return [sum(group.column(n).total_uncompressed_size for n in leaves) for group in groups]
+
+
+def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
+    """Which column is what, by the parameters and a sample of the files. Raises `UnsupportedTable`."""
+    sample = _Sample.of(table)
+    schema = sample.schema
+    given = {
+        "volume_column": parameters.volume_column,
+        "label_column": parameters.label_column,
+        "id_column": parameters.id_column,
+    }
+    for parameter, name in given.items():
+        if name and name not in schema.names:
+            raise UnsupportedTable(
+                f"{table.where} has no column {name}; it has {_described(schema)}",
+                hint="Name one of these.",
+                parameter=parameter,
+            )
+    volume = parameters.volume_column or _volume_column(table, schema, given)
+    if not can_hold_arrays(schema.field(volume).type):
+        arrays = [field.name for field in schema if can_hold_arrays(field.type)]
+        raise UnsupportedTable(
+            f"the column {volume} of {table.where} is {schema.field(volume).type}, not lists of numbers or bytes",
+            hint=f"Columns of arrays are {', '.join(arrays) or '(none)'}.",
+            parameter="volume_column",
+        )
+    single = [f.name for f in schema if f.name != volume and _is_single(f.type)]
+    label = parameters.label_column or next((name for name in _LABELS if name in single), "")
+    if label and not _is_label(schema.field(label).type):
+        raise UnsupportedTable(
+            f"the column {label} of {table.where} is {schema.field(label).type}, which is no label",
+            hint="A label is a number or a text. Name another column.",
+            parameter="label_column",
+        )
+    ids = parameters.id_column or next((name for name in _IDS if name in single and name != label), "")
+    if ids and not _is_single(schema.field(ids).type):
+        raise UnsupportedTable(
+            f"the column {ids} of {table.where} is {schema.field(ids).type}, which is no id",
+            hint="An id is a text or a number. Name another column.",
+            parameter="id_column",
+        )
+    others = [field for field in schema if field.name not in (volume, label, ids)]
+    left_out = {field.name: why for field in others if (why := _why_not(field, sample.mean_bytes))}
+    return Roles(volume, label, ids, schema, left_out, sample.group_bytes[volume])
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The columns of a sample of the files, in the order of the last one, and their bytes, not compressed."""
+
+    schema: pa.Schema
+    mean_bytes: Mapping[str, int]
+    """Of a value."""
+    group_bytes: Mapping[str, int]
+    """Of the largest row group."""
+
+    @classmethod
+    def of(cls, table: ForeignTable) -> _Sample:
+        fields: dict[str, pa.Field] = {}
+        means: Counter[str] = Counter()
+        groups: Counter[str] = Counter()
+        access = table.access()
+        numbers = spread(len(table.names), _SAMPLED_FILES - 1)
+        for number in dict.fromkeys([len(table.names) - 1, *numbers]):
+            with opened(table, access, number) as file:
+                for field in file.schema_arrow:
+                    fields.setdefault(field.name, field)
+                    sizes = column_bytes(file.metadata, field.name)
+                    mean = sum(sizes) // max(1, file.metadata.num_rows)
+                    means[field.name] = max(means[field.name], mean)
+                    groups[field.name] = max(groups[field.name], *sizes, 0)
+        fields |= {field.name: field for field in table.partitions.schema}
+        return cls(pa.schema(fields.values()), means, groups)
+
+
+def _volume_column(table: ForeignTable, schema: pa.Schema, given: Mapping[str, str]) -> str:
+    arrays = [f.name for f in schema if can_hold_arrays(f.type) and f.name not in given.values()]
+    named = [name for name in _VOLUMES if name in arrays]
+    if len(named) == 1 or len(arrays) == 1:
+        return (named or arrays)[0]
+    which = f"several columns that can be volumes: {', '.join(named or arrays)}"
+    raise UnsupportedTable(
+        f"{table.where} has {which if arrays else f'no column of lists of numbers or bytes, but {_described(schema)}'}",
+        hint="Name the one with the volumes." if arrays else "Choose another table.",
+        parameter="volume_column" if arrays else "table",
+    )
+
+
+def _described(schema: pa.Schema) -> str:
+    more = f" and {len(schema) - _LISTED} more" if len(schema) > _LISTED else ""
+    return ", ".join(f"{field.name} ({field.type})" for field in list(schema)[:_LISTED]) + more
+
+
+def _is_single(kind: pa.DataType) -> bool:
+    return not is_bytes(kind) and stored_type(kind) is not None
+
+
+def _is_label(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _is_label(kind.value_type)
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return number or (stored_type(kind) == pa.string() and not types.is_time(kind))
+
+
+def _why_not(field: pa.Field, mean_bytes: Mapping[str, int]) -> str:
+    """Why a column is not carried, or ""."""
+    if stored_type(field.type) is None and not is_bytes(field.type):
+        what = "lists" if is_list(field.type) else f"values of type {field.type}"
+        return f"it holds {what}, and a table of volumes has single values"
+    if mean_bytes[field.name] > _LARGEST_VALUE:
+        return f"its values have {mean_bytes[field.name]:,.0f} bytes each, too many to be carried"
+    return ""
+
+
+def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) -> VolumeSpec:
+    """Shape and dtype of most volumes in a sample.
+
+    Raises `DataError` with the reason when none can be decoded, or when their shape has to be given.
+    """
+    found: Counter[tuple[tuple[int, ...], str]] = Counter()
+    problem, needs_form, flat = "", False, False
+    access = table.access()
+    for number in spread(len(table.names), _SAMPLED_FILES):
+        with opened(table, access, number, buffer=_SAMPLE_BUFFER) as file:
+            if roles.volume not in file.schema_arrow.names:
+                continue
+            for row, cell in _first_cells(file, roles.volume):
+                try:
+                    values = decode(cell, parameters.shape, parameters.dtype)
+                except Refused as refused:
+                    problem = problem or f"row {row} of {table.names[number]} {refused.message}"
+                    needs_form = refused.reason == "format" and not (parameters.shape and parameters.dtype)
+                else:
+                    flat = flat or (is_list(cell.type) and not is_list(cell.type.value_type))
+                    found[values.shape, values.dtype.name] += 1
+    if not found:
+        raise DataError(
+            f"the column {roles.volume} of {table.where} holds no volumes that can be decoded:"
+            f" {problem or 'it has no rows'}",
+            hint="Give shape and dtype if these are the plain bytes of arrays, or name another column.",
+            parameter="shape" if needs_form else "volume_column",
+        )
+    ((shape, dtype), _), *_ = found.most_common(1)
+    if flat and not parameters.shape:
+        raise DataError(
+            f"the column {roles.volume} of {table.where} holds flat lists of {shape[0]:,} numbers,"
+            " which do not say the volumes' shape",
+            hint="Give it, for example 30, 30, 10, 2: the axes X, Y, Z, then channels, the last one fastest.",
+            parameter="shape",
+        )
+    return VolumeSpec(shape=shape, dtype=dtype)
+
+
+def _first_cells(file: pq.ParquetFile, column: str) -> Iterator[tuple[int, pa.Scalar]]:
+    row = 0
+    for batch in file.iter_batches(1, columns=[column], use_threads=False):
+        for cell in batch.column(0):
+            yield row, cell
+            row += 1
+            if row == _SAMPLED_ROWS:
+                return
+
+
+def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, bool] | None:
+    """The labels of some files, and whether these are all. None without a column of labels."""
+    if not roles.label:
+        return None
+    numbers = spread(len(table.names), _SAMPLED_FILES)
+    complete = len(numbers) == len(table.names)
+    if roles.label in table.partitions.column_names:
+        return table.partitions[roles.label], True
+    access, found = table.access(), []
+    for number in numbers:
+        with opened(table, access, number) as file:
+            if roles.label in file.schema_arrow.names:
+                found.append(plain(file.read(columns=[roles.label], use_threads=False)))
+    return pa.concat_tables(found, promote_options="permissive")[roles.label], complete
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The columns without the types that name only how values are held: dictionaries, views, large texts."""
+    for number, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            kind = pa.string()
+        elif is_bytes(kind):
+            kind = pa.binary()
+        if kind != field.type:
+            table = table.set_column(number, field.name, table.column(number).cast(kind))
+    return table.replace_schema_metadata()

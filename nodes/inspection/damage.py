@@ -1,0 +1,310 @@
+"""Everything that is stored of a dataset, read and compared: what is damaged, and what is lost by it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.declare.datasets import Dataset, TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.errors import DataError, UsageError, VoxelflowError
+from engine.observe.results import SIZES
+from engine.storage.files import size_problem
+from engine.storage.place import LocalPlace, Place, place_at
+from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
+from nodes.table.snapshot import TableVersion, open_table
+from nodes.volume_file.damage import FileCheck, check_file
+from nodes.volume_file.layout import spec_of
+from nodes.volume_file.parts import read_parts
+
+Progress = Callable[[int, int], None]
+"""Gets the bytes that were read since the last call, and those of all files together."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A damaged file: `problem` says what is wrong with it, `lost` what is lost with it.
+
+    `rows` counts the volumes that are lost, of which `ids` are the first; `kind` says what sort of file it is.
+    """
+
+    file: str
+    kind: str
+    problem: str
+    lost: str
+    rows: int = 0
+    ids: tuple[str, ...] = ()
+
+
+@dataclass
+class Checked:
+    """What was read and found. `volumes` have been compared with their checksums, `unchecked` have none.
+
+    `moved` are the new names of files that were set aside.
+    """
+
+    files: int = 0
+    volumes: int = 0
+    unchecked: int = 0
+    damages: list[Damage] = field(default_factory=list)
+    moved: list[Path] = field(default_factory=list)
+
+
+class StoredFile(NamedTuple):
+    """A file of volumes by its name in its place, with the bytes and rows that the log or the manifest says."""
+
+    path: str
+    bytes: int
+    rows: int
+
+
+def check_dataset(
+    dataset: Dataset, checked: Checked, *, threads: int = 4, progress: Progress = lambda done, total: None
+) -> Iterator[Damage]:
+    """Read everything that a dataset names; gives what is damaged, and counts in `checked`.
+
+    Memory: 1 MB and a footer for each thread, and the list of the files. Raises `UsageError` for a kind of dataset that
+    cannot be checked.
+    """
+    if isinstance(dataset, VolumeDelta):
+        yield from _check_table(dataset, checked, threads, progress)
+    elif isinstance(dataset, VolumeParquet):
+        yield from _check_parts(dataset, checked, threads, progress)
+    elif isinstance(dataset, TrainedModel):
+        yield from check_model(Path(dataset.uri), checked)
+    else:
+        raise UsageError(f"{dataset.kind} has nothing that could be verified", hint="Give a table or a model.")
+
+
+def check_files(
+    place: Place, files: Sequence[StoredFile], spec: VolumeSpec, threads: int, progress: Progress
+) -> Generator[tuple[StoredFile, FileCheck], None, None]:
+    """Check every file against its size, its rows and its checksums; in any order."""
+    total = sum(file.bytes for file in files)
+
+    def check(file: StoredFile) -> FileCheck:
+        found = place.stat(file.path)
+        if found is None:
+            return FileCheck(("it is gone",), ((0, file.rows),))
+        if found.size != file.bytes:
+            return FileCheck((f"it has {found.size:,} bytes, not {file.bytes:,}",), ((0, file.rows),))
+        try:
+            with place.open(file.path, file.bytes) as opened:
+                return check_file(opened, file.rows, spec.volume_bytes)
+        except OSError as exc:
+            return FileCheck((f"it cannot be read ({exc.strerror or exc})",), ((0, file.rows),))
+
+    waiting = iter(files)
+    pending: dict[Future[FileCheck], StoredFile] = {}
+    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
+        try:
+            while True:
+                for file in islice(waiting, 2 * threads - len(pending)):
+                    pending[pool.submit(check, file)] = file
+                if not pending:
+                    return
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    file = pending.pop(future)
+                    progress(file.bytes, total)
+                    yield file, future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _damages(
+    place: Place, files: Sequence[StoredFile], spec: VolumeSpec, checked: Checked, threads: int, progress: Progress
+) -> Iterator[Damage]:
+    for file, found in check_files(place, files, spec, threads, progress):
+        checked.files += 1
+        checked.volumes += found.checked
+        checked.unchecked += found.unchecked
+        if found.problems:
+            yield damage_of(place, file, found)
+
+
+def damage_of(place: Place, file: StoredFile, found: FileCheck) -> Damage:
+    """What `check_files` found in a damaged file, in words."""
+    names = ", ".join(found.ids) + (" ..." if found.ids and len(found.ids) < found.lost else "")
+    ranges = ", ".join(f"{a}" if b == a + 1 else f"{a}-{b - 1}" for a, b in found.rows[:5])
+    more = " ..." if len(found.rows) > 5 else ""
+    if found.lost == file.rows:
+        lost = f"all {file.rows:,} volumes in it"
+    else:
+        lost = f"{found.lost:,} of {file.rows:,} volumes (rows {ranges}{more})"
+    return Damage(
+        place.path(file.path), "volumes", "; ".join(found.problems[:3]), f"{lost}{f': {names}' if names else ''}",
+        found.lost, found.ids,
+    )  # fmt: skip
+
+
+def _check_table(table: VolumeDelta, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+    place = place_at(table.uri)
+    yield from _check_log(place)
+    try:
+        version = open_table(place, table.version)
+    except VoxelflowError as exc:
+        yield Damage(place.path(LOG), "log", exc.message, "which files the table has")
+        return
+    yield from _check_version(version, checked, threads, progress)
+
+
+def _check_version(table: TableVersion, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+    active = {f.path for f in table.files}
+    if doubled := doubled_rows(table.place, 0, table.version, active):
+        commit = table.place.path(f"{LOG}/{commit_name(doubled.version)}")
+        yield Damage(commit, "rows", doubled.error(table.place).message, "nothing")
+    files = [StoredFile(f.path, f.bytes, f.rows) for f in table.files]
+    yield from _damages(table.place, files, table.spec, checked, threads, progress)
+
+
+def _check_log(place: Place) -> Iterator[Damage]:
+    """Commits that are no JSON, checkpoints that cannot be read, and a `_last_checkpoint` that names none."""
+    names = sorted(place.names(LOG))
+    for name in names:
+        path, problem, lost = f"{LOG}/{name}", "", "versions of the table that need it"
+        if name.endswith(".json") and name[:20].isdigit() and len(name) == 25:
+            problem = lines_problem(place, path)
+            lost = f"version {int(name[:20])}, and those after it that no checkpoint holds"
+        elif name.endswith(".parquet") and ".checkpoint" in name:
+            problem = _checkpoint_problem(place, path)
+            lost = "nothing while the commits before it are there; without them the table cannot be opened"
+        elif name == "_last_checkpoint":
+            problem = lines_problem(place, path)
+            lost = "nothing: it only says where the newest checkpoint is, and can be deleted"
+        if problem:
+            yield Damage(place.path(path), "log", problem, lost)
+
+
+def _checkpoint_problem(place: Place, path: str) -> str:
+    found = place.stat(path)
+    if found is None:
+        return ""  # cleaned up meanwhile
+    try:
+        with place.open(path, found.size) as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            for _ in parquet.iter_batches(16_384, use_threads=False):
+                pass
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        return f"it cannot be read as Parquet ({str(exc).splitlines()[0].rstrip('.')})"
+    return ""
+
+
+def _check_parts(dataset: VolumeParquet, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+    try:
+        parts = read_parts(dataset).parts
+    except (DataError, OSError) as exc:
+        yield Damage(str(dataset.manifest), "manifest", str(exc), "which Parquet files the dataset has")
+        return
+    place = place_at(dataset.uri)
+    files = [StoredFile(p.path, p.bytes, p.rows) for p in parts if p.rows]
+    spec = dataset.spec or (spec_of(pq.read_schema(place.path(files[0].path)).metadata, dataset.uri) if files else None)
+    if spec is not None:
+        yield from _damages(place, files, spec, checked, threads, progress)
+
+
+def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
+    """The files of a trained model: their sizes as they were noted, archives by their checksums, JSON by reading it."""
+    lost = {
+        "model.keras": "the model",
+        "training_state.npz": "from where a longer training goes on; the model is whole",
+    }
+    lost["best_state.npz"] = lost["training_state.npz"]
+    try:
+        sizes = json.loads((folder / SIZES).read_bytes())["sizes"]
+        for name, size in sizes.items():
+            if problem := size_problem(folder / name, size):
+                yield Damage(str(folder / name), "model", f"it {problem}", lost.get(name, "this file of the model"))
+    except FileNotFoundError:
+        sizes = {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        sizes = {}
+        yield Damage(str(folder / SIZES), "model", f"it cannot be read ({exc})", "the sizes of the model's files")
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        name = os.path.relpath(path, folder)
+        checked.files += 1
+        if name in sizes and size_problem(path, sizes[name]):
+            continue
+        if problem := _model_file_problem(path):
+            yield Damage(str(path), "model", problem, lost.get(name, "this file of the model"))
+
+
+def _model_file_problem(path: Path) -> str:
+    try:
+        if path.suffix in (".keras", ".npz", ".zip"):
+            # A Keras file and NumPy's archives are zip files: each member has a CRC-32.
+            with ZipFile(path) as archive:
+                bad = archive.testzip()
+            return f"{bad} in it does not match its checksum" if bad else ""
+        if path.suffix == ".json":
+            json.loads(path.read_bytes())
+    except (BadZipFile, OSError, ValueError, NotImplementedError, EOFError, KeyError, RuntimeError) as exc:
+        return f"it cannot be read ({exc})"
+    return ""
+
+
+def check_data(
+    data: Dataset | str, *, threads: int, progress: Progress, aside: Sequence[Path] | None = None
+) -> Checked:
+    """Check a dataset, the newest version of the table at a path or URL, or the model in a folder.
+
+    With `aside`, the folders of the workspace's parts, damaged files of volumes are renamed afterwards (`set_aside`).
+    Raises `UsageError` where there is neither a table nor a model.
+    """
+    checked = Checked()
+    if isinstance(data, str):
+        damages = _check_place(data, checked, threads, progress)
+    else:
+        damages = check_dataset(data, checked, threads=threads, progress=progress)
+    checked.damages += damages
+    if aside is not None:
+        checked.moved += set_aside(checked.damages, aside)
+    return checked
+
+
+def _check_place(target: str, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+    place = place_at(target)
+    if next(place.names(LOG), None) is None:
+        if isinstance(place, LocalPlace) and place.stat("model.json") is not None:
+            yield from check_model(place.root, checked)
+            return
+        raise UsageError(
+            f"there is no Delta table and no trained model at {target}",
+            hint="Give the folder of one, a table's URL, or a run. Parquet files are checked with their run.",
+        )
+    yield from _check_log(place)
+    try:
+        table = open_table(place)
+    except VoxelflowError as exc:
+        yield Damage(place.path(LOG), "log", exc.message, "which files the table has")
+        return
+    yield from _check_version(table, checked, threads, progress)
+
+
+def set_aside(damages: Iterable[Damage], copies: Sequence[Path]) -> list[Path]:
+    """Rename damaged files of volumes to NAME.damaged, so that the next run sees that they are gone.
+
+    `copies` are folders of the workspace's parts: a part that is the same file by a hard link goes too. Gives the new
+    names.
+    """
+    moved: list[Path] = []
+    for damage in damages:
+        path = Path(damage.file)
+        if damage.kind != "volumes" or not path.is_file():
+            continue
+        identity = (path.stat().st_dev, path.stat().st_ino)
+        links = [path]
+        for folder in copies if path.stat().st_nlink > 1 else ():
+            found = ((p, p.stat()) for p in folder.glob("*.parquet") if p != path)
+            links += [p for p, stat in found if (stat.st_dev, stat.st_ino) == identity]
+        for link in links:
+            link.replace(link.with_name(f"{link.name}.damaged"))
+            moved.append(link.with_name(f"{link.name}.damaged"))
+    return moved

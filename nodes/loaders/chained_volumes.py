@@ -1,0 +1,85 @@
+"""Volumes that are transformed when they are read: those of a folder, and the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.declare.datasets import Transform, VolumeDelta, VolumeFiles, VolumeParquet
+from engine.declare.progress import track
+from engine.errors import DataError
+from engine.storage import manifest
+from nodes.conversion.formats import ROWS
+from nodes.conversion.npy_files import spread
+from nodes.conversion.table_rows import FileName, rows_listing
+from nodes.conversion.volume_sources import reading_of
+from nodes.conversion.whole_volumes import sample_whole
+from nodes.loaders.data_files import data_files
+from nodes.table.selection import held
+from nodes.table.snapshot import open_table
+from nodes.volume_file.parts import read_parts
+
+
+def behind(files: VolumeFiles, transforms: Sequence[Transform]) -> VolumeFiles:
+    """The same volumes with these transforms behind those that they have: whoever reads them applies both.
+
+    Shape and dtype are those of most volumes of a spread sample. Raises `DataError` when none of it can be transformed.
+    """
+    done = files.spec.transforms if files.spec is not None else files.transforms
+    out = files.model_copy(update={"transforms": (*files.transforms, *transforms)})
+    listing = manifest.read(files.manifest)
+    paths = listing["path"].take(spread(len(listing))).to_pylist()
+    sample = sample_whole(files.uri, paths, reading_of(out))
+    if sample.majority is None:
+        examples = "; ".join(f"{name} {refused.message}" for name, refused in sample.refused[:3])
+        raise DataError(
+            f"none of {sample.looked} sampled volumes of {files.uri} can be transformed, for example {examples}",
+            hint="Change the transforms, or the volumes that are wired to them.",
+        )
+    classes = files.spec.classes if files.spec is not None else ()
+    spec = sample.majority.model_copy(update={"classes": classes, "transforms": (*done, *transforms)})
+    return out.model_copy(update={"spec": spec, "largest_bytes": sample.largest_bytes})
+
+
+def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> VolumeFiles:
+    """The rows that the dataset holds; their listing is written to `listing`.
+
+    Raises what `data_files` raises, and `DataError` when a selection goes by a column that the table lacks.
+    """
+    found = data_files(dataset)
+    sizes = _sizes(dataset)
+    tables: list[pa.Table] = []
+    counts: list[int] = []
+    for path in track(found.paths, unit="files", total=len(found.paths), label="reading ids"):
+        with found.access.open(path) as opened, pq.ParquetFile(opened) as file:
+            names = [name for name in file.schema_arrow.names if name != "volume"]
+            tables.append(file.read(columns=names, use_threads=False).replace_schema_metadata())
+        counts.append(len(tables[-1]))
+    columns = pa.concat_tables(tables, promote_options="permissive")
+    keep = np.ones(len(columns), bool)
+    if isinstance(dataset, VolumeDelta) and dataset.selections:
+        keep = held(dataset.selections, {name: columns.column(name) for name in columns.column_names})
+    if not keep.any():
+        raise DataError(f"{dataset.uri} has no volumes to transform", hint="Check the selection that it comes from.")
+    table = rows_listing(sizes, counts, columns, keep, found.spec)
+    manifest.write(table, listing)
+    return VolumeFiles(
+        uri=dataset.uri,
+        manifest=str(listing),
+        count=len(table),
+        bytes=dataset.bytes,
+        spec=found.spec,
+        format=ROWS,
+        table_version=dataset.version if isinstance(dataset, VolumeDelta) else None,
+    )
+
+
+def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[FileName]:
+    """The files of `data_files`, in its order, by their paths below the table's folder."""
+    if isinstance(dataset, VolumeDelta):
+        return [(file.path, file.bytes) for file in open_table(dataset.uri, dataset.version).files]
+    return [(part.path, part.bytes) for part in read_parts(dataset).parts if part.rows]

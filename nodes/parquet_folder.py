@@ -1,0 +1,207 @@
+"""`ParquetFolder`: Parquet files of volumes that exist already, where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from engine.declare.context import TaskContext
+from engine.declare.datasets import DTYPES, Preview, VolumeParquet, VolumeSpec
+from engine.declare.node import Look, node
+from engine.declare.parameters import PathIn
+from engine.diagnostics.rule import Rule
+from engine.errors import DataError, UnsupportedTable, VoxelflowError
+
+if TYPE_CHECKING:
+    from nodes.volume_file.parts import Part
+
+_FILES = ("**/*.parquet", "**/*.PARQUET")
+DTypeName = Literal[
+    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+]
+
+
+@node(
+    "ParquetFolder",
+    version=1,
+    category="Sources",
+    icon="file-box",
+    keywords=("existing files", "parquet"),
+    imports=("pyarrow.parquet",),
+    anywhere="only names files, and reads their ids and labels",
+)
+def parquet_folder(
+    *,
+    folder: Annotated[str, PathIn("folder", *_FILES, holds="Parquet files")],
+    shape: tuple[int, ...] = (),
+    dtype: DTypeName = "",
+    ctx: TaskContext,
+) -> VolumeParquet:
+    """Take Parquet files of volumes that are there already, from another workspace or another program.
+
+    Nothing is copied or changed. A file has the columns id (text), volume (the array's bytes, C order, little-endian),
+    mostly label (a number), and any others. Files that Voxelflow made say the volumes' shape and dtype; for those of
+    other programs the parameters say them. Such files may be compressed; training then reads them decoded.
+
+    Args:
+        folder: folder with the files, at any depth; hidden files and folders are left out.
+        shape: axes X, Y, Z, then channels, e.g. 30, 30, 10, 2. Empty takes what the files say.
+        dtype: of the voxels. Empty takes what the files say.
+    """
+    from engine.declare.progress import track
+    from engine.storage import manifest
+    from nodes.volume_file.parts import Parts, write_parts
+
+    listing = manifest.read(ctx.inputs_found["folder"])
+    spec = _given(shape, dtype)
+    parts = []
+    for entry in track(manifest.entries(listing), unit="files", total=len(listing), label="reading ids"):
+        part, found = _part(Path(folder), entry.path, spec)
+        spec = spec or found
+        if found != spec:
+            raise DataError(
+                f"{entry.path} has volumes of {found.describe()}, the files before it {spec.describe()}",
+                hint="Put files of one shape and dtype into a folder of their own.",
+                parameter="folder",
+            )
+        if part is not None:
+            parts.append(part)
+    if spec is None or not parts:
+        raise DataError(f"the Parquet files in {folder} have no rows", hint="Choose another folder.")
+    write_parts(Parts(parts=tuple(parts)), ctx.out / "parts.json")
+    count = sum(part.rows for part in parts)
+    return VolumeParquet(
+        uri=folder,
+        manifest=str(ctx.out / "parts.json"),
+        count=count,
+        bytes=sum(part.bytes for part in parts),
+        spec=spec,
+        found=count,
+        labelled=sum(part.labelled for part in parts),
+    )
+
+
+def _given(shape: tuple[int, ...], dtype: str) -> VolumeSpec | None:
+    """What the parameters say of the volumes. Raises `DataError` when they say half of it."""
+    if not shape and not dtype:
+        return None
+    if not shape or dtype not in DTYPES or any(n <= 0 for n in shape):
+        raise DataError(
+            "shape and dtype belong together, and every length of a shape is 1 or more",
+            hint="Give both, or neither.",
+            parameter="dtype" if shape else "shape",
+        )
+    return VolumeSpec(shape=shape, dtype=dtype)
+
+
+def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | None, VolumeSpec]:
+    """What one file holds: only its ids and labels are read. None: it has no rows.
+
+    Raises `UnsupportedTable` for a file that is none of volumes.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from nodes.volume_file.layout import spec_of
+    from nodes.volume_file.parts import Part
+
+    path = folder / name
+    try:
+        with pq.ParquetFile(path) as file:
+            columns, rows = file.schema_arrow, file.metadata.num_rows
+            _check_columns(columns, name)
+            spec = given or spec_of(columns.metadata, name)
+            wanted = ["id", "label"] if "label" in columns.names else ["id"]
+            table = file.read(columns=wanted)
+        found = path.stat()
+    except pa.ArrowException as exc:
+        raise UnsupportedTable(f"{name} cannot be read as Parquet: {exc}", hint="Make it again, or remove it.") from exc
+    if not rows:
+        return None, spec
+    ids = pc.min_max(table.column("id").cast(pa.string()))
+    labels = table.column("label").cast(pa.float32()) if "label" in wanted else None
+    ends = pc.min_max(labels) if labels is not None else None
+    if table.column("id").null_count:
+        raise UnsupportedTable(f"{name} has rows without an id", hint="Give every row an id of its own.")
+    return (
+        Part(
+            path=name,
+            rows=rows,
+            bytes=found.st_size,
+            mtime_ns=found.st_mtime_ns,
+            labelled=rows - labels.null_count if labels is not None else 0,
+            id_min=ids["min"].as_py(),
+            id_max=ids["max"].as_py(),
+            label_min=ends["min"].as_py() if ends is not None else None,
+            label_max=ends["max"].as_py() if ends is not None else None,
+        ),
+        spec,
+    )
+
+
+def _check_columns(columns: Any, name: str) -> None:
+    import pyarrow.types as types
+
+    found = {field.name: field.type for field in columns}
+    listed = ", ".join(f"{column}: {kind}" for column, kind in list(found.items())[:8])
+    if missing := {"id", "volume"} - found.keys():
+        raise UnsupportedTable(
+            f"{name} has no column {' and '.join(sorted(missing))}; it has {listed}",
+            hint="A file of volumes has the columns id, label and volume. ConvertTable converts others.",
+        )
+    fits = {
+        "id": types.is_string(found["id"]) or types.is_large_string(found["id"]),
+        "volume": types.is_binary(found["volume"]) or types.is_fixed_size_binary(found["volume"]),
+        "label": "label" not in found or types.is_floating(found["label"]) or types.is_integer(found["label"]),
+    }
+    for column, fit in fits.items():
+        if not fit:
+            raise UnsupportedTable(
+                f"the column {column} of {name} is {found[column]}",
+                hint="id is text, label a number, and volume the bytes of an array. ConvertTable converts others.",
+            )
+
+
+@parquet_folder.scan
+def _scan(look: Look) -> Mapping[str, Any]:
+    """Look into the first file."""
+    found = look.paths["folder"]
+    if not found.sample:
+        return {}
+    try:
+        spec = _part(Path(found.path), found.sample[0], _given(look.params["shape"], look.params["dtype"]))[1]
+    except VoxelflowError as exc:
+        return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter}
+    return {"spec": spec.model_dump(mode="json")}
+
+
+@parquet_folder.preview
+def _preview(look: Look) -> Preview:
+    if "problem" in look.facts:
+        parameter = look.facts["parameter"] or "folder"
+        look.report(NoVolumeFile, look.facts["problem"], hint=look.facts["hint"], parameter=parameter)
+    found = look.paths.get("folder")
+    return Preview(
+        kind="VolumeParquet",
+        uri=str(look.params.get("folder") or "") or None,
+        bytes=found.bytes if found is not None and found.manifest else None,
+        spec=VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None,
+    )
+
+
+# --- what it reports before a run ----------------------------------------------------------------
+
+
+class NoVolumeFile(Rule):
+    """The first file of the folder that ParquetFolder is given is no file of volumes that can be read. The message has
+    the reason: a column is missing or of another type, or the file does not say the volumes' shape and dtype.
+
+    What to do: give the parameters `shape` and `dtype` for files of other programs, whose column `volume` has the bytes
+    of arrays. ConvertTable converts files with other columns, nested lists or petastorm's arrays.
+    """
+
+    code = "VF561"
+    severity = "error"
+    title = "a Parquet file that is none of volumes"

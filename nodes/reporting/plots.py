@@ -1,0 +1,185 @@
+"""The pictures in reports and beside models, as PNG. None needs a display."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.reporting.classification_metrics import Calibration, Counts, f1_curve, roc_curve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NUMBERED = 12
+"""With so many classes a number still fits into each cell."""
+_NAMED = 40
+"""How many names fit along a side; of more classes every second, third, ... is named."""
+_CURVES = 10
+"""Classes whose curve is drawn: more could not be distinguished."""
+_POINTS = 5000
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def png_of(figure: Figure, dpi: int = 110) -> bytes:
+    """The figure as PNG, so many pixels per inch."""
+    sink = io.BytesIO()
+    figure.savefig(sink, dpi=dpi, format="png")
+    return sink.getvalue()
+
+
+def draw_curves(history: Sequence[Mapping[str, float]], path: Path) -> None:
+    """Write a PNG with one panel for the loss and one for the accuracy, or a regression's mean absolute error."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure = new_figure(9, 3.6)
+    epochs = range(1, len(history) + 1)
+    score = "mae" if "mae" in history[-1] else "accuracy"
+    for panel, name in zip(figure.subplots(1, 2), ("loss", score), strict=True):
+        for key, label, marker in ((name, "training", "o"), (f"val_{name}", "validation", "s")):
+            if all(key in figures for figures in history):
+                panel.plot(epochs, [figures[key] for figures in history], marker=marker, markersize=3, label=label)
+        panel.set(title=name, xlabel="epoch")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.grid(alpha=0.3)
+        panel.legend()
+    figure.axes[1].set_ylim(0, 1.02 if score == "accuracy" else None)
+    figure.savefig(path, dpi=120, format="png")
+
+
+def draw_confusion(
+    matrices: Mapping[str, Counts | Sequence[Sequence[int]]], classes: Sequence[str], target: Path | IO[bytes]
+) -> None:
+    """Write a PNG with a panel for each matrix, by its title: rows are labels, shaded by their share."""
+    short = [_short(name, 16) for name in classes]
+    side = 2.6 + 0.22 * min(len(classes), _NAMED)
+    figure = new_figure((side + 1) * len(matrices), side)
+    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
+    for panel, (title, counts) in zip(panels, matrices.items(), strict=True):
+        matrix = np.asarray(counts)
+        shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+        image = panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        panel.set(title=title, xlabel="predicted", ylabel="label")
+        ticks = range(0, len(classes), 1 + (len(classes) - 1) // _NAMED)
+        panel.set_xticks(ticks, [short[tick] for tick in ticks], rotation=90 if len(classes) > 3 else 0, fontsize=8)
+        panel.set_yticks(ticks, [short[tick] for tick in ticks], fontsize=8)
+        if len(classes) <= _NUMBERED:
+            for (row, column), count in np.ndenumerate(matrix):
+                color = "white" if shares[row, column] > 0.5 else "black"
+                panel.text(column, row, f"{count:,}", ha="center", va="center", color=color, fontsize=8)
+        figure.colorbar(image, ax=panel, shrink=0.8, label="share of the label")
+    figure.savefig(target, dpi=120, format="png")
+
+
+class Picture(NamedTuple):
+    """A PNG with its title."""
+
+    title: str
+    png: bytes
+
+
+def draw_roc(
+    scores: NDArray[np.float32], labels: Counts, aucs: Sequence[float | None], names: Sequence[str]
+) -> Picture:
+    """ROC curves: of class 1 where there are two, else of the first classes against all others."""
+    figure = new_figure(4.6, 4.2)
+    panel = figure.subplots()
+    for number in [1] if len(names) == 2 else range(min(_CURVES, len(names))):
+        area = aucs[number]
+        if area is not None:
+            false, true = roc_curve(scores[:, number], labels == number)
+            panel.plot(false, true, label=f"{_short(names[number], 24)} ({area:.3f})")
+    panel.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
+    panel.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    panel.grid(alpha=0.3)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(loc="lower right", fontsize=8)
+    return Picture("ROC curve", png_of(figure))
+
+
+def draw_class_counts(counts: Counts, names: Sequence[str]) -> Picture:
+    """How many volumes each class has, the first classes."""
+    figure = new_figure(4.6, min(8.0, 1.2 + 0.32 * min(len(names), _NAMED)))
+    panel = figure.subplots()
+    shown = min(len(names), _NAMED)
+    panel.barh(np.arange(shown), counts[:shown], color="#4c78a8")
+    panel.set_yticks(np.arange(shown), [_short(name, 24) for name in names[:shown]])
+    panel.invert_yaxis()
+    total = max(1, int(counts.sum()))
+    for at, count in enumerate(counts[:shown]):
+        panel.annotate(f" {count:,} ({count / total:.1%})", (int(count), at), va="center", fontsize=8)
+    panel.set(xlabel="volumes", xlim=(0, 1.6 * max(1, int(counts.max()))))
+    panel.spines[["top", "right"]].set_visible(False)
+    return Picture("Volumes of each class", png_of(figure))
+
+
+def draw_thresholds(
+    scores: NDArray[np.float32], labels: Counts, thresholds: Sequence[float | None], names: Sequence[str]
+) -> Picture:
+    """The f1 over the threshold, of the volumes that thresholds are chosen on; each chosen one is marked."""
+    figure = new_figure(4.6, 4.2)
+    panel = figure.subplots()
+    for number in [1] if len(names) == 2 else range(min(_CURVES, len(names))):
+        chosen = thresholds[number]
+        if chosen is None:
+            continue
+        at, f1 = f1_curve(scores[:, number], labels == number)
+        some = np.unique(np.linspace(0, len(at) - 1, min(_POINTS, len(at))).astype(np.int64))
+        line = panel.plot(at[some], f1[some], label=f"{_short(names[number], 24)} ({chosen:.3f})")[0]
+        panel.plot([chosen], [f1.max()], marker="o", markersize=5, color=line.get_color())
+    panel.set(xlabel="threshold", ylabel="f1 on the validation", xlim=(0, 1), ylim=(0, 1.02))
+    panel.grid(alpha=0.3)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize=8)
+    return Picture("Thresholds, chosen on the validation", png_of(figure))
+
+
+def draw_matrix(matrix: Counts, classes: Sequence[str]) -> Picture:
+    """The confusion matrix; colours are shares of each label's volumes."""
+    sink = io.BytesIO()
+    draw_confusion({"": matrix}, classes, sink)
+    return Picture("Confusion matrix", sink.getvalue())
+
+
+def draw_calibration(found: Calibration) -> Picture:
+    """How often the model was right, by how sure it was."""
+    figure = new_figure(4.6, 4.2)
+    panel = figure.subplots()
+    filled = found.count > 0
+    panel.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
+    panel.plot(found.confidence[filled], found.accuracy[filled], marker="o", markersize=4)
+    panel.set(xlabel="probability of the likeliest class", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
+    panel.grid(alpha=0.3)
+    return Picture("Calibration", png_of(figure))
+
+
+def draw_numbers(values: NDArray[np.float64], labels: NDArray[np.float64]) -> Picture:
+    """Predicted numbers over labels: all of them, or some thousands spread evenly."""
+    figure = new_figure(4.6, 4.2)
+    panel = figure.subplots()
+    some = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(np.int64))
+    panel.scatter(labels[some], values[some], s=6, alpha=0.4, linewidths=0)
+    ends = [float(labels.min()), float(labels.max())]
+    panel.plot(ends, ends, color="grey", linewidth=0.8, linestyle="--")
+    panel.set(xlabel="label", ylabel="predicted")
+    panel.grid(alpha=0.3)
+    return Picture("Predicted and true", png_of(figure))
+
+
+def _short(name: str, length: int) -> str:
+    # Matplotlib would read what is between dollar signs as mathematics.
+    text = name if len(name) <= length else name[: length - 3] + "..."
+    return text.replace("$", r"\$")

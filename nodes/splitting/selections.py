@@ -1,0 +1,183 @@
+"""How SplitDataset divides a table: the selections of its three parts.
+
+A part is at most two selections on top of the table's own: one that sets the test volumes aside, and one that divides
+the others. Which volume is where follows from hashes, and so from the volume alone; only the ends of strata and of
+ranges of time are found in the data (12 bytes of memory a row).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from engine.declare.datasets import Selection, VolumeDelta
+from engine.errors import DataError, UsageError
+from nodes.loaders.data_files import data_files, read_columns
+from nodes.table.selection import columns_for, fractions, held, stratum, values_as_text
+
+BLOCK_VOLUMES = 8
+"""Volumes along each axis of a block, where nobody says how large it is."""
+
+
+class Shares(NamedTuple):
+    """Ends in [0, 1]: up to `train` is trained on, then up to `validation` validated on, the rest is for the test."""
+
+    train: float
+    validation: float
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Part `number` of `count` is validated on, all others are trained on. Counted from 1; a `count` of 0: no folds."""
+
+    count: int = 0
+    number: int = 1
+
+
+Split = tuple[tuple[Selection, ...], tuple[Selection, ...], tuple[Selection, ...]]
+"""What to select for train, validation and test."""
+
+
+def by_hash(salt: str, shares: Shares, folds: Folds, like: Selection) -> Split:
+    """Divide by the fractions that selections `like` this one have; its ends and salt do not count."""
+    test = like.model_copy(update={"salt": salt, "low": shares.validation, "high": 1.0})
+
+    def clear(low: float, high: float) -> tuple[float, float] | None:
+        return (low, high) if like.blocks and low < high else None
+
+    if not folds.count:
+        train = like.model_copy(
+            update={"salt": salt, "low": 0.0, "high": shares.train, "clear_of": clear(shares.train, 1.0)}
+        )
+        validation = like.model_copy(
+            update={
+                "salt": salt,
+                "low": shares.train,
+                "high": shares.validation,
+                "clear_of": clear(shares.validation, 1.0),
+            }
+        )
+        return (train,), (validation,), (test,)
+    aside = like.model_copy(
+        update={"salt": salt, "low": 0.0, "high": shares.validation, "clear_of": clear(shares.validation, 1.0)}
+    )
+    rest = (aside,) if shares.validation < 1 else ()
+    low, high = (folds.number - 1) / folds.count, folds.number / folds.count
+    fold = like.model_copy(update={"salt": f"{salt}.folds", "low": low, "high": high})
+    others = fold.model_copy(update={"outside": True, "clear_of": clear(low, high)})
+    return (*rest, others), (*rest, fold), (test,)
+
+
+def by_label(table: VolumeDelta, salt: str, shares: Shares, folds: Folds) -> Split:
+    """Divide the volumes of each label by themselves, at ends of their own: every part has its share of them."""
+    columns = _columns(table, ())
+    hashes, names = fractions(columns["id"], salt), stratum(columns["label"])
+    like = Selection(salt=salt, low=0, high=1)
+    plain = by_hash(salt, shares, folds, like)
+    if not folds.count:
+        ends = {name: _cut(hashes[names == name], [0, shares.train, shares.validation, 1]) for name in np.unique(names)}
+        one, two, three = (part[0].model_copy(update={"strata": _strata(ends, n)}) for n, part in enumerate(plain))
+        return (one,), (two,), (three,)
+    ends = {name: _cut(hashes[names == name], [0, shares.validation, 1]) for name in np.unique(names)}
+    rest = tuple(each.model_copy(update={"strata": _strata(ends, 0)}) for each in plain[0][:-1])
+    test: tuple[Selection, ...] = (plain[2][0].model_copy(update={"strata": _strata(ends, 1)}),)
+    kept = held(rest, columns)
+    again = fractions(columns["id"], f"{salt}.folds")[kept]
+    shares_of_folds = [number / folds.count for number in range(folds.count + 1)]
+    inner = {name: _cut(again[names[kept] == name], shares_of_folds) for name in np.unique(names[kept])}
+    strata = _strata(inner, folds.number - 1)
+    train, validation = ((*rest, part[-1].model_copy(update={"strata": strata})) for part in plain[:2])
+    return train, validation, test
+
+
+def _cut(hashes: NDArray[np.float64], shares: list[float]) -> list[float]:
+    """Ends between which these shares of the hashes lie, as nearly as whole volumes allow."""
+    ordered = np.sort(hashes)
+    places = [round(share * len(ordered)) for share in shares[1:-1]]
+    return [0.0, *(float(ordered[place]) if place < len(ordered) else 1.0 for place in places), 1.0]
+
+
+def _strata(ends: dict[str, list[float]], number: int) -> tuple[tuple[str, float, float], ...]:
+    return tuple((str(name), cut[number], cut[number + 1]) for name, cut in sorted(ends.items()))
+
+
+def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split:
+    """Train on the earliest, validate on later ones, test on the latest; volumes without a time are trained on.
+
+    Raises `DataError` when the column is not there, or has no times or numbers.
+    """
+    values = _columns(table, (column,))[column]
+    kind = values.type
+    if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise DataError(
+            f"the column {column} is {kind}, not times or numbers, so nothing says what comes later",
+            hint="Write its dates as 2024-01-31 (with a time: 2024-01-31 14:30), or choose another column.",
+            parameter="column",
+        )
+    known = pc.drop_null(values)
+    known = known.take(pc.sort_indices(known))
+    if not len(known):
+        raise DataError(f"the column {column} has no value", hint="Choose another column.", parameter="column")
+
+    def at(share: float) -> str | None:
+        place = round(share * len(known))
+        return values_as_text(known[place].as_py(), kind) if place < len(known) else None
+
+    first, second = at(shares.train), at(shares.validation)
+
+    def part(low: float, high: float, since: str | None, until: str | None) -> Selection:
+        """With the share that the range stands for."""
+        if low == high:
+            return Selection(salt=salt, low=low, high=low)
+        return Selection(salt=salt, low=low, high=high, by=(column,), since=since, until=until)
+
+    if first is None:
+        return (Selection(salt=salt, low=0, high=1),), (part(1, 1, None, None),), (part(1, 1, None, None),)
+    train = part(0, shares.train, None, first)
+    validation = part(shares.train, shares.validation, first, second)
+    test = part(shares.validation, 1, second, None)
+    return (train,), (validation,), (test if second is not None else part(1, 1, None, None),)
+
+
+def blocks_of(table: VolumeDelta, columns: tuple[str, ...], block: float, gap: float) -> Selection:
+    """What selections by blocks of space are like. `block` and `gap` of 0 follow from the volumes' shape, in voxels.
+
+    Raises `UsageError` when the positions have more axes than the volumes, or a block is shorter than the gap.
+    """
+    shape = table.spec.shape if table.spec is not None else ()
+    if not 1 <= len(columns) <= 3 or (len(columns) > len(shape) and not (block and gap)):
+        raise UsageError(
+            f"blocks go by one to three columns of positions, not by {', '.join(columns) or 'none'}",
+            hint="Name the columns with the positions along X, Y and Z, as in x,y,z.",
+            parameter="column",
+        )
+    gaps = (gap,) * len(columns) if gap else tuple(map(float, shape[: len(columns)]))
+    lengths = tuple(block or BLOCK_VOLUMES * length for length in gaps)
+    if any(length < near for length, near in zip(lengths, gaps, strict=True)):
+        raise UsageError(
+            f"blocks of {block:g} are shorter than the gap of {max(gaps):g} between the parts",
+            hint="Make the blocks several times as long as the gap.",
+            parameter="block",
+        )
+    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, gap=gaps)
+
+
+def count_parts(table: VolumeDelta, split: Split) -> list[int]:
+    """How many volumes each part has. Raises `DataError` when a column is not there."""
+    columns = _columns(table, columns_for([each for part in split for each in part]))
+    return [int(np.count_nonzero(held(part, columns))) for part in split]
+
+
+def _columns(table: VolumeDelta, names: tuple[str, ...]) -> dict[str, pa.Array]:
+    """Columns of the volumes that the table's own selections hold; `id` and `label` are among them."""
+    wanted = tuple(dict.fromkeys(("id", "label", *names, *columns_for(table.selections))))
+    found = data_files(table)
+    read = read_columns(found.paths, wanted, found.access)
+    columns = {name: read.column(name).combine_chunks() for name in wanted}
+    kept = pa.array(held(table.selections, columns))
+    return {name: column.filter(kept) for name, column in columns.items()}

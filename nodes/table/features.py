@@ -1,0 +1,171 @@
+"""Which features of Delta tables are read and written, and what a person can do about the others.
+
+A feature is named in the table's protocol, or stands for one of the first versions of the protocol. Most of what is
+refused would give wrong rows, or a table that its other programs take for damaged.
+
+Protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Table Features).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import UnsupportedTable
+from engine.storage.objects import redact
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Schema
+
+_HARMLESS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Reader features that leave the data files readable as they are."""
+_LOOKED_AT = frozenset({"deletionVectors", "columnMapping"})
+"""Reader features with which it depends on the table."""
+_PLAIN = frozenset(
+    {
+        *("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "identityColumns", "invariants"),
+        *("checkpointProtection", "clustering", "deletionVectors", "domainMetadata", "inCommitTimestamp"),
+        *("columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"),
+    }
+)
+"""Writer features with which a commit of whole files has the same lines as without, or those of `CommitRules`."""
+_COLUMNS = (("id", "string"), ("label", "float"), ("volume", "binary"))
+_MAPPING = "delta.columnMapping.mode"
+
+
+@dataclass(frozen=True)
+class CommitRules:
+    """What a version of a table asks of the next commit.
+
+    `refusal` and `hint` say why it takes none of ours; "" when it does.
+    """
+
+    append_only: bool = False
+    in_commit_timestamps: bool = False
+    refusal: str = ""
+    hint: str = ""
+
+    def check(self, table: object) -> None:
+        """Raise `UnsupportedTable` when the table takes no commit of ours."""
+        if self.refusal:
+            raise UnsupportedTable(f"the table {table} cannot be written: {self.refusal}", hint=self.hint)
+
+
+def is_append_only(properties: Mapping[str, str | None]) -> bool:
+    """Whether rows may not leave a table with these properties."""
+    return _is_true(properties, "delta.appendOnly")
+
+
+def commit_rules(delta: DeltaTable, root: object) -> CommitRules:
+    """What this version of the table at `root` asks of the next commit."""
+    protocol, metadata = delta.protocol(), delta.metadata()
+    properties = metadata.configuration
+    alter = f"ALTER TABLE delta.`{root}`"
+    refusal = hint = ""
+    features = set(protocol.writer_features or ())
+    if _is_true(properties, "delta.rowTrackingSuspended"):
+        features.discard("rowTracking")
+    if protocol.min_writer_version > 7:
+        refusal = f"it asks for version {protocol.min_writer_version} of the Delta protocol"
+        hint = "Update Voxelflow."
+    elif unknown := sorted(features - _PLAIN):
+        refusal = f"it uses the Delta feature {' and '.join(unknown)}, which Voxelflow reads but does not write"
+        hint = f"In Spark: {'; '.join(f'{alter} DROP FEATURE {name}' for name in unknown)}. Or choose another table."
+    elif metadata.partition_columns:
+        refusal = (
+            f"it is partitioned by {', '.join(metadata.partition_columns)}, which Voxelflow reads but does not write"
+        )
+        hint = "Choose another table: selections do the work of partitions."
+    elif (mode := properties.get(_MAPPING) or "none") != "none":
+        refusal = f"it maps its columns to other names ({_MAPPING} is {mode}), which Voxelflow reads but does not write"
+        hint = f"In Spark: {alter} SET TBLPROPERTIES ('{_MAPPING}' = 'none'). Or choose another table."
+    timestamps = "inCommitTimestamp" in features and _is_true(properties, "delta.enableInCommitTimestamps")
+    return CommitRules(is_append_only(properties), timestamps, refusal, hint)
+
+
+def refuse_unreadable(delta: DeltaTable, root: object) -> None:
+    """Raise `UnsupportedTable` when the files of the table at `root` are not to be read, as they are, as volumes."""
+    refuse_features(delta, root, [name for name, _ in _COLUMNS])
+    _refuse_columns(delta.schema(), root)
+
+
+def refuse_features(delta: DeltaTable, root: object, names: Sequence[str]) -> None:
+    """Raise `UnsupportedTable` when the files do not hold what these columns of the table do, under their names."""
+    features, metadata = set(delta.protocol().reader_features or ()), delta.metadata()
+    for feature in sorted(features - _HARMLESS - _LOOKED_AT):
+        raise UnsupportedTable(
+            f"the table {root} uses the Delta feature {feature}, with which its files cannot be read as they are",
+            hint=f"In Spark: ALTER TABLE delta.`{root}` DROP FEATURE {feature}. Or write its rows to a new table.",
+        )
+    _refuse_partitions(metadata.partition_columns, root, names)
+    _refuse_mapping(delta.schema(), metadata.configuration, root, names)
+    if "deletionVectors" in features:
+        _refuse_deletion_vectors(delta, root)
+
+
+def _refuse_deletion_vectors(delta: DeltaTable, root: object) -> None:
+    """The feature alone does no harm: only files of which rows were deleted in this way cannot be read as they are."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        files = sum(batch.num_rows for batch in delta.deletion_vectors())
+    except (DeltaError, OSError) as exc:
+        raise UnsupportedTable(
+            f"the table {root} has deletion vectors, which cannot be read: {redact(str(exc)).partition(chr(10))[0]}",
+            hint=_purge(root),
+        ) from None
+    if files:
+        raise UnsupportedTable(
+            f"the table {root} has deletion vectors for {files:,} of its files: rows that these files still hold"
+            " are deleted (the Delta feature deletionVectors)",
+            hint=_purge(root),
+        )
+
+
+def _purge(root: object) -> str:
+    # Dropping the feature is not needed, and would ask every writer for checkpointProtection.
+    return (
+        f"In Spark, have these files written again: REORG TABLE delta.`{root}` APPLY (PURGE). So that no new ones come:"
+        f" ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')."
+    )
+
+
+def _refuse_mapping(columns: Schema, properties: Mapping[str, str | None], root: object, names: Sequence[str]) -> None:
+    mode = properties.get(_MAPPING) or "none"
+    if mode == "none":
+        return
+    given = {f.name: (f.metadata or {}).get("delta.columnMapping.physicalName", f.name) for f in columns.fields}
+    other = [f"{name} to {given[name]}" for name in names if given.get(name, name) != name]
+    if other or mode != "name":
+        mapped = f"the column {other[0]}" if other else "columns by their numbers"
+        raise UnsupportedTable(
+            f"the table {root} maps {mapped} in its files (the Delta feature columnMapping)",
+            hint=f"In Spark 4: ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('{_MAPPING}' = 'none'), which writes its"
+            " files again. Or write its rows to a new table.",
+        )
+
+
+def _refuse_partitions(partitions: Sequence[str], root: object, names: Sequence[str]) -> None:
+    missing = [name for name in names if name in partitions]
+    if missing:
+        raise UnsupportedTable(
+            f"the table {root} is partitioned by {', '.join(missing)}: its files do not hold that column",
+            hint="Write it again without partitions: selections do their work.",
+        )
+
+
+def _refuse_columns(schema: Schema, root: object) -> None:
+    columns = {f.name: f.type for f in schema.fields}
+    for name, wanted in _COLUMNS:
+        found = getattr(columns.get(name), "type", None)
+        if found != wanted:
+            raise UnsupportedTable(
+                f"the table {root} has {f'a column {name} of type {found}' if found else f'no column {name}'},"
+                f" where a volume table has one of type {wanted}",
+                hint="Make volume tables with NumpyToParquet and ParquetToDelta; ConvertTable converts others.",
+            )
+
+
+def _is_true(properties: Mapping[str, str | None], name: str) -> bool:
+    return (properties.get(name) or "false").lower() == "true"

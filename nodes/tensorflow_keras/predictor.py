@@ -1,0 +1,67 @@
+"""A trained model at work: volumes in, scores out. Importing this imports TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DataError, UsageError
+from nodes.loaders.into_tensorflow import tensor_of
+from nodes.tensorflow_keras.runtime import keras, tf
+from nodes.training.learner import Predictor
+
+
+class KerasPredictor(Predictor):
+    """The model in `file`: one graph for batches of one size, and so the same scores in every batch.
+
+    It is loaded in Keras' safe mode: no pickle and no code from the file. `runtime.configure` must have been called.
+    Raises `DataError` when the file cannot be loaded or has other outputs than `scores`.
+    """
+
+    def __init__(self, file: Path, shape: Sequence[int], scores: int, batch_size: int) -> None:
+        self._shape, self._scores, self._batch_size = tuple(shape), scores, batch_size
+        try:
+            self._model = keras.saving.load_model(file, compile=False, safe_mode=True)
+        except (ValueError, TypeError, OSError, KeyError) as exc:
+            reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+            raise DataError(
+                f"{file} cannot be loaded: {reason}",
+                hint="It must be a Keras model of built-in layers, without a Lambda. Train it again.",
+            ) from exc
+        outputs = int(self._model.output_shape[-1])
+        if outputs != scores and not (outputs == 1 and scores == 2):
+            raise DataError(
+                f"{file} gives {outputs} figures for a volume, its description says {scores}",
+                hint="The model's file and its description do not belong together. Train it again.",
+            )
+        signature = tf.TensorSpec((batch_size, *shape), tf.float32)
+        self._graph = tf.function(self._call, input_signature=[signature], autograph=False)
+
+    def warm_up(self) -> None:
+        self.scores(np.zeros((1, *self._shape), np.float32))
+
+    def scores(self, volumes: NDArray[np.float32]) -> NDArray[np.float32]:
+        count = len(volumes)
+        if count < self._batch_size:
+            full = np.zeros((self._batch_size, *self._shape), np.float32)
+            full[:count] = volumes
+            volumes = full
+        try:
+            out: NDArray[np.float32] = self._graph(tensor_of(volumes)).numpy()[:count]
+        except tf.errors.ResourceExhaustedError as exc:
+            raise UsageError(
+                f"the device has too little memory for a batch of {self._batch_size} volumes",
+                hint="Choose a smaller batch size.",
+                parameter="batch_size",
+            ) from exc
+        if self._scores == 2 and out.shape[1] == 1:
+            # One sigmoid is the probability of class 1.
+            return np.concatenate([1 - out, out], axis=1)
+        return out
+
+    def _call(self, volumes: Any) -> Any:
+        return tf.cast(self._model(volumes, training=False), tf.float32)

@@ -1,0 +1,20 @@
+"""The testing kit: what a node, a loader, a learner, a place and a format promise, as pytest classes to subclass.
+
+    from voxelflow import NodeConformance
+
+    class TestMyNode(NodeConformance):
+        node_type = "MyNode"
+        ...
+
+They work in any package's tests under plain pytest, without fixtures or settings of your own. Importing this package
+raises `MissingPackage`, with the command that installs it, where pytest is missing.
+"""
+
+from engine.extras import require
+
+require("Voxelflow's testing kit", "pytest")
+
+import pytest  # noqa: E402 - the line above says what to install
+
+# Before they are imported: a failing assert in them then shows its values, as one in a test's own file does.
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in ("node", "loader", "learner", "place", "format")))

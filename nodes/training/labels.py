@@ -1,0 +1,126 @@
+"""What the labels of the training rows mean: classes, or numbers that a regression learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from engine.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Task = Literal["classification", "regression"]
+IMBALANCE = 10
+"""A class with so many times the volumes of another is worth a warning."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """`counts[k]` training volumes have label k, whose name is `names[k]`."""
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def balanced_weights(self) -> tuple[float, ...]:
+        """A weight for each class by which all classes count alike; its mean over the training volumes is 1.
+
+        Classes without a volume have weight 0.
+        """
+        present = sum(count > 0 for count in self.counts)
+        return tuple(sum(self.counts) / (present * count) if count else 0.0 for count in self.counts)
+
+    def remarks(self) -> list[str]:
+        """What a person should know before hours of training."""
+        if not self.names:
+            return []
+        shown = ", ".join(f"{name}: {count:,}" for name, count in zip(self.names, self.counts, strict=True))
+        if len(shown) > 300:
+            shown = f"{shown[:300]} ..."
+        if min(self.counts) == 0:
+            return [f"some classes have no training volume ({shown})"]
+        if max(self.counts) > IMBALANCE * min(self.counts):
+            return [f"the classes are very unequal, accuracy will flatter the largest ({shown})"]
+        return []
+
+
+NO_CLASSES = Classes((), ())
+"""Of a regression."""
+
+
+def find_classes(
+    training: NDArray[np.float32],
+    validation: NDArray[np.float32],
+    *,
+    classes: int,
+    names: tuple[str, ...],
+    where: str,
+) -> Classes:
+    """The classes from the labels of training and validation rows.
+
+    There are `classes` of them, or as many as there are `names`, or, when neither is known, labels.
+    Raises `DataError` when labels are not 0, 1, ... n - 1 or the training rows have fewer than two
+    different ones.
+    """
+    import numpy as np  # late: parameters of nodes import this module
+
+    every = np.concatenate([training, validation])
+    found = np.unique(every)
+    odd = found[(found < 0) | (found != np.rint(found))]
+    if len(odd):
+        raise DataError(
+            f"{where} has the label {odd[0]:g}, which is no class number",
+            hint="Labels for training are 0, 1, ... for the classes, or class names in the label table. To learn"
+            " numbers, set task to regression.",
+        )
+    if len(np.unique(training)) < 2:
+        only = f"only the label {training[0]:g}" if len(training) else "no labels"
+        raise DataError(
+            f"the training volumes of {where} have {only}; a classifier needs two classes",
+            hint="Check the labels that NumpyToParquet found, or the split.",
+        )
+    count = classes or len(names) or len(found)
+    if found[-1] >= count:
+        shown = ", ".join(f"{label:g}" for label in found[:10])
+        raise DataError(
+            f"{where} has the labels {shown}{' ...' if len(found) > 10 else ''}, which do not fit {count} classes",
+            hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}.",
+            parameter="classes",
+        )
+    if len(names) != count:
+        names = tuple(str(number) for number in range(count))
+    counts = np.bincount(training.astype(np.int64), minlength=count)
+    return Classes(names, tuple(counts.tolist()))
+
+
+class Target(NamedTuple):
+    """The labels of a regression: their mean and standard deviation over the training rows, in the labels' units."""
+
+    mean: float
+    deviation: float
+
+
+def find_target(training: NDArray[np.float32], validation: NDArray[np.float32], *, where: str) -> Target:
+    """Mean and deviation of the training labels (n,).
+
+    Raises `DataError` when a label is not finite, or the training rows have fewer than two different ones.
+    """
+    import numpy as np
+
+    if not np.isfinite(training).all() or not np.isfinite(validation).all():
+        raise DataError(
+            f"{where} has a label that is not finite",
+            hint="Give every volume a number, or leave its label empty: then the volume is left out.",
+        )
+    if len(training) == 0 or training.min() == training.max():
+        only = f"only the label {training[0]:g}" if len(training) else "no labels"
+        raise DataError(
+            f"the training volumes of {where} have {only}; a regression needs different ones",
+            hint="Check the labels that NumpyToParquet found, or the split.",
+        )
+    exact = training.astype(np.float64)
+    return Target(float(exact.mean()), float(exact.std()))

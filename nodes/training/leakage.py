@@ -1,0 +1,212 @@
+"""What is on both sides of a split although it should not be: reported before the first step, with its number."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from engine.declare.context import TaskContext
+from engine.errors import DataError
+from engine.text import plural
+from nodes.loaders.arrow_loader import PageIndexedSource
+from nodes.loaders.interface import Source
+from nodes.loaders.rows import RowNumbers
+from nodes.table.selection import known_groups
+
+MOST_COMPARED = 200_000
+"""Volumes whose checksums are read: a small read each, 2 s for so many that the system has in memory."""
+_SECONDS = 10.0
+"""What that may take: on a disk that turns, each read is a few milliseconds."""
+_AXES = ("x", "y", "z")
+MOST_CELLS = 32_000_000
+"""Of the table that finds overlaps: 128 MB."""
+_LOT = 4_096
+_MOST_READ = 1_000
+"""Volumes with equal checksums that are compared byte by byte."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a source."""
+
+    source: Source
+    rows: RowNumbers
+
+    @property
+    def labels(self) -> NDArray[np.float32]:
+        return self.source.rows.labels[self.rows]
+
+
+def report_leaks(training: Part, other: Part, verb: str, columns: tuple[str, ...], ctx: TaskContext) -> None:
+    """Warn of groups (equal values of `columns`) that are on both sides, and of volumes that have a twin there or
+    overlap with one, as patches of one volume do.
+
+    Twins are found by the checksums that the files have. Volumes that are on both sides themselves do not count.
+    """
+    if not len(training.rows) or not len(other.rows):
+        return
+    if columns:
+        _report_groups(training, other, verb, columns, ctx)
+    _report_twins(training, other, verb, ctx)
+    _report_overlaps(training, other, verb, ctx)
+
+
+def _report_groups(training: Part, other: Part, verb: str, columns: tuple[str, ...], ctx: TaskContext) -> None:
+    try:
+        ours, theirs = _groups(training, columns), _groups(other, columns)
+    except DataError as exc:
+        ctx.warn(f"whether groups are on both sides is not known: {exc.message}")
+        return
+    common = theirs.filter(pc.is_in(theirs, value_set=pc.unique(ours).drop_null()))
+    if len(common):
+        names = ", ".join(columns)
+        ctx.warn(
+            f"{plural(len(pc.unique(common)), 'groups')} of {names} on both sides, trained on and {verb}"
+            f" ({plural(len(common), 'volumes')} of the latter, for example of {common[0].as_py()}): the figures will"
+            f" flatter the model. Split by {names}"
+        )
+
+
+def _groups(part: Part, columns: tuple[str, ...]) -> pa.Array:
+    """The group of each row, null for a row that has none."""
+    found = part.source.rows.columns(columns)
+    return known_groups([found[name].take(pa.array(part.rows)) for name in columns])
+
+
+def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
+    """Of patches, whose `source`, `x`, `y`, `z` say where in which volume their first voxel lay (see CutVolumes)."""
+    spec = training.source.spec
+    if len(spec.shape) < len(_AXES) or other.source.spec.shape != spec.shape:
+        return
+    try:
+        ours, theirs = _places(training), _places(other)
+    except DataError:
+        return  # no patches
+    if ours is None or theirs is None:
+        return
+    same = other.source is training.source
+    found, unknown = 0, 0
+    for name in np.intersect1d(ours.names, theirs.names).tolist():
+        before, after = ours.of(name), theirs.of(name)
+        if same:  # a row on both sides is no neighbour of itself
+            after = after[~np.isin(other.rows[theirs.names == name], training.rows)]
+        overlapping = count_overlaps(before, after, spec.shape[: len(_AXES)])
+        if overlapping is None:
+            unknown += 1
+        else:
+            found += overlapping
+    if unknown:
+        ctx.warn(
+            f"whether patches of {plural(unknown, 'volumes')} overlap with others that were trained on is not known:"
+            " their places are too many to compare"
+        )
+    if found:
+        ctx.warn(
+            f"{plural(found, 'patches')} {verb} overlap with patches that were trained on: the figures will flatter the"
+            " model. Let SplitDataset split by blocks, with the columns x,y,z"
+        )
+
+
+@dataclass(frozen=True)
+class _Places:
+    names: NDArray[np.object_]
+    positions: NDArray[np.int64]
+
+    def of(self, name: str) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.positions[self.names == name]
+        return found
+
+
+def _places(part: Part) -> _Places | None:
+    """Of the part's rows; None where the columns of these names are others. Raises `DataError` where there are none."""
+    found = part.source.rows.columns(("source", *_AXES))
+    columns = [found[name].take(pa.array(part.rows)) for name in ("source", *_AXES)]
+    names, *axes = columns
+    whole = pa.types.is_string(names.type) and all(pa.types.is_integer(axis.type) for axis in axes)
+    if not whole or any(column.null_count for column in columns):
+        return None
+    positions = np.stack([axis.to_numpy().astype(np.int64) for axis in axes], axis=1)
+    return _Places(names.to_numpy(zero_copy_only=False), positions)
+
+
+def count_overlaps(
+    ours: NDArray[np.int64], theirs: NDArray[np.int64], size: tuple[int, ...], most: int = MOST_CELLS
+) -> int | None:
+    """How many boxes of `size` at the positions `theirs` (n, 3) overlap with one at `ours` (m, 3).
+
+    By a summed-area table over the positions that occur on each axis: some tens of nanoseconds a box, however many
+    overlap. None where it would have more than `most` cells.
+    """
+    if not len(ours) or not len(theirs):
+        return 0
+    axes = [np.unique(ours[:, axis]) for axis in range(ours.shape[1])]
+    shape = tuple(len(values) + 1 for values in axes)
+    if math.prod(shape) > most:
+        return None
+    table = np.zeros(shape, np.int32)
+    table[tuple(np.searchsorted(values, ours[:, axis]) + 1 for axis, values in enumerate(axes))] = 1
+    for axis in range(table.ndim):
+        np.cumsum(table, axis=axis, out=table)
+    # Those that begin less than a size before or behind: the corners of a box in the table.
+    low = [np.searchsorted(v, theirs[:, axis] - size[axis], side="right") for axis, v in enumerate(axes)]
+    high = [np.searchsorted(v, theirs[:, axis] + size[axis], side="left") for axis, v in enumerate(axes)]
+    inside = np.zeros(len(theirs), np.int64)
+    for corner in itertools.product((0, 1), repeat=table.ndim):
+        at = tuple((low, high)[end][axis] for axis, end in enumerate(corner))
+        inside += (-1) ** (table.ndim - sum(corner)) * table[at].astype(np.int64)
+    return int(np.count_nonzero(inside))
+
+
+def _report_twins(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
+    ours = training.rows
+    theirs = np.setdiff1d(other.rows, ours) if other.source is training.source else other.rows
+    if len(ours) + len(theirs) > MOST_COMPARED:
+        return
+    end = time.monotonic() + _SECONDS
+    before, after = _checksums(training.source, ours, end), _checksums(other.source, theirs, end)
+    if before is None or after is None:
+        return
+    order = np.argsort(before, kind="stable")
+    found = np.flatnonzero(np.isin(after, before))
+    pairs: list[tuple[str, str]] = []
+    for place in found[:_MOST_READ].tolist():
+        at = int(order[np.searchsorted(before, after[place], sorter=order)])
+        one, twin = int(ours[at]), int(theirs[place])
+        if _equal(training.source, one, other.source, twin):
+            pairs.append((training.source.ids([one])[0], other.source.ids([twin])[0]))
+    if pairs:
+        least = "at least " if len(found) > _MOST_READ else ""
+        ctx.warn(
+            f"{least}{plural(len(pairs), 'volumes')} on both sides, {verb} and under another id trained on, for example"
+            f" {pairs[0][1]} and {pairs[0][0]}: the figures will flatter the model"
+        )
+
+
+def _checksums(source: Source, rows: RowNumbers, end: float) -> NDArray[np.int64] | None:
+    """None where they are not known without reading the volumes, or not before `end`."""
+    if not isinstance(source, PageIndexedSource):
+        return None
+    found = [np.empty(0, np.int64)]
+    for start in range(0, len(rows), _LOT):
+        lot = source.checksums(rows[start : start + _LOT])
+        if lot is None or time.monotonic() > end:
+            return None
+        found.append(lot)
+    return np.concatenate(found)
+
+
+def _equal(source: Source, row: int, other: Source, twin: int) -> bool:
+    """Whether two volumes with one checksum are equal."""
+    assert isinstance(source, PageIndexedSource)
+    assert isinstance(other, PageIndexedSource)
+    volumes = np.empty((2, *source.spec.shape), np.float32)
+    source.fill(np.array([row]), volumes[:1])
+    other.fill(np.array([twin]), volumes[1:])
+    return bool(np.array_equal(volumes[0].view(np.uint32), volumes[1].view(np.uint32)))

@@ -1,0 +1,163 @@
+"""The rows that a training uses, of tables that are leased while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, words_of
+from engine.errors import DataError
+from engine.storage.urls import is_url
+from nodes.loaders import LoaderName, open_source
+from nodes.loaders.interface import Source
+from nodes.loaders.row_groups import RowGroupSource
+from nodes.training.leakage import Part, report_leaks
+
+SPLIT_SALT = "voxelflow.validation"
+"""Of the hash that holds rows back for validation; not that of any other node, so that splits of splits are fair."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows to train on, to validate on and to test with; of the last two there may be none."""
+
+    training: Part
+    validation: Part | None
+    test: Part | None
+
+
+@contextmanager
+def leased(ctx: TaskContext, *datasets: Dataset | None) -> Iterator[None]:
+    """Keep a vacuum from deleting files of these table versions while the block runs. Enter it before opening them.
+
+    Reports a table's folder that this process may not write in, where that cannot be promised. Tables in object
+    storage have no leases.
+    """
+    from nodes.table.lease import hold_version
+    from nodes.table.snapshot import local_folder
+
+    with ExitStack() as stack:
+        versions = {(data.uri, data.version) for data in datasets if isinstance(data, VolumeDelta)}
+        for uri, version in sorted(versions):
+            if is_url(uri):
+                continue
+            if not stack.enter_context(hold_version(local_folder(uri), version, ctx.is_cancelled)):
+                ctx.info(f"{uri} cannot be written, so nothing keeps a vacuum elsewhere from deleting files of it")
+        yield
+
+
+@contextmanager
+def open_parts(
+    data: Dataset,
+    validation: Dataset | None,
+    test: Dataset | None = None,
+    *,
+    loader: LoaderName,
+    share: float,
+    ctx: TaskContext,
+    group: str = "",
+    verify: bool = True,
+) -> Iterator[Parts]:
+    """The rows of a training; the sources are closed at the end.
+
+    Until then the versions that are read are leased.
+
+    Without `validation`, the `share` of the data whose ids have the smallest hashes is held back; with `group`, a
+    column, whole groups are. Volumes and groups that are on both sides are reported with their number.
+    `verify`: see `nodes.loaders.open_source`. Raises `DataError` when they are of different kinds, or there is no such
+    column.
+    """
+    with leased(ctx, data, validation, test), ExitStack() as opened:
+        sources: list[tuple[Dataset, Source]] = []
+
+        def source_of(dataset: Dataset) -> Source:
+            """Parts of one dataset share a source."""
+            for known, source in sources:
+                if _same_rows(known, dataset):
+                    return source
+            opening = open_source(loader, dataset, cores=ctx.resources.cores, verify=verify)
+            source = opened.enter_context(closing(opening))
+            sources.append((dataset, source))
+            return source
+
+        def part(dataset: Dataset, training: Part, verb: str) -> Part:
+            source = source_of(dataset)
+            found = Part(source, source.rows_in(*_selections(dataset)))
+            _check_other(training, found, verb, ctx)
+            report_leaks(training, found, verb, _grouping(data, group), ctx)
+            return found
+
+        source = source_of(data)
+        if isinstance(source, RowGroupSource):
+            ctx.warn(f"{source.reason}; reading is several times slower. OptimizeDelta gives the faster layout.")
+        own = _selections(data)
+        if validation is None:
+            held, trained = held_back(share, group)
+            training = Part(source, source.rows_in(*own, trained))
+            held_out = Part(source, source.rows_in(*own, held))
+            report_leaks(training, held_out, "validated on", (), ctx)
+        else:
+            training = Part(source, source.rows_in(*own))
+            held_out = part(validation, training, "validated on")
+        if not len(held_out.rows):
+            ctx.warn("no volume is held back for validation")
+        tested = part(test, training, "tested with") if test is not None else None
+        if tested is not None and not len(tested.rows):
+            raise DataError(
+                f"no volume of {tested.source.where} has a label, so there is nothing to test with",
+                hint="Check the labels that NumpyToParquet found, or the split; or wire nothing to test.",
+            )
+        yield Parts(training, held_out if len(held_out.rows) else None, tested)
+
+
+def held_back(share: float, group: str = "") -> tuple[Selection, Selection]:
+    """The volumes that a training holds back for validation, and those that it trains on."""
+    by = (group,) if group else ()
+    return Selection(salt=SPLIT_SALT, low=0, high=share, by=by), Selection(salt=SPLIT_SALT, low=share, high=1, by=by)
+
+
+def _grouping(data: Dataset, group: str) -> tuple[str, ...]:
+    """The columns whose values should be on one side: those asked for, else those that the data was split by."""
+    if group:
+        return (group,)
+    split = (each for each in _selections(data) if each.by and not each.blocks and each.since is each.until is None)
+    return next((each.by for each in split), ())
+
+
+def _selections(data: Dataset) -> tuple[Selection, ...]:
+    return data.selections if isinstance(data, VolumeDelta) else ()
+
+
+def _same_rows(data: Dataset, other: Dataset) -> bool:
+    """Whether both are parts of one dataset, which then is opened once."""
+    if isinstance(data, VolumeDelta) and isinstance(other, VolumeDelta):
+        return (data.uri, data.version) == (other.uri, other.version)
+    return data == other
+
+
+def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
+    spec, where = training.source.spec, training.source.where
+    others, elsewhere = other.source.spec, other.source.where
+    if (spec.shape, spec.dtype) != (others.shape, others.dtype):
+        raise DataError(
+            f"the volumes of {elsewhere} are {others.describe()}, those of {where} {spec.describe()}",
+            hint="Train, validate and test on volumes of the same shape and type.",
+        )
+    if spec.classes != others.classes and spec.classes and others.classes:
+        raise DataError(
+            f"the classes of {elsewhere} are {', '.join(others.classes[:10])}, those of {where}"
+            f" {', '.join(spec.classes[:10])}",
+            hint="Convert both with the same classes.",
+        )
+    if spec.transforms != others.transforms:
+        ways = [words_of(each.transforms) or "nothing" for each in (spec, others)]
+        ctx.warn(
+            f"the volumes trained on went through {ways[0]}, those {verb} through {ways[1]}: the figures may say little"
+        )
+    both = len(np.intersect1d(training.rows, other.rows)) if other.source is training.source else 0
+    if both:
+        ctx.warn(f"{both:,} volumes are trained on and {verb}: the figures will flatter the model")

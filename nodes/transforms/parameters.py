@@ -1,0 +1,115 @@
+"""The parameters of TransformVolumes, and the chain that they make. Importing this imports no NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from engine.declare.datasets import Transform
+from engine.declare.parameters import Advanced, PathIn, Pattern, Range, Unit
+
+DTypeName = Literal[
+    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+]
+_LETTERS = "XYZC"
+
+
+@dataclass(frozen=True)
+class TransformParameters:
+    """The parameters of TransformVolumes, in the order in which the steps are done. What is left empty is not done.
+
+    Attributes:
+        axes: new order of the axes, as letters of the old ones (C is that of the channels): ZYX turns X and Z about.
+        channels: channels to keep, counted from 0, in this order.
+        spacing: resample to so many millimetres a voxel, one number or three (X, Y, Z). The volumes must say their own
+            spacing, as NIfTI, DICOM and other medical formats do.
+        shape: resample to this shape instead, three lengths.
+        interpolation: linear for measured values, nearest for numbers that name things, such as label maps.
+        size: crop or pad to this shape, three lengths; 0 leaves an axis as it is.
+        anchor: whether both ends of an axis are cropped or padded alike, or only the far one.
+        fill: what to pad with, a value or the outermost voxels.
+        fill_value: the value to pad with.
+        clip_low: raise what is below to this value.
+        clip_high: lower what is above to this value.
+        function: Python file in the workspace's my_transforms/ with a function transform(volume, row), which gives the
+            changed volume. The workspace must be trusted.
+        normalise: z-score gives mean 0 and deviation 1, min-max 0 to 1, percentiles 0 to 1 between two percentiles.
+            The result is float32. Where all values are equal it is 0.
+        normalise_over: measure over the whole volume, or each channel by itself.
+        low_percentile: becomes 0, with all below, where percentiles are chosen.
+        high_percentile: becomes 1, with all above.
+        dtype: store the values as this type at the end. Fractions are rounded; a volume with a value outside of the
+            type's range is refused.
+    """
+
+    axes: Annotated[str, Pattern("|[XYZC]{2,4}", "letters of XYZC such as ZYX"), Advanced()] = ""
+    channels: Annotated[tuple[int, ...], Range(0, 100_000)] = ()
+    spacing: Annotated[tuple[float, ...], Range(0.0001, 10_000), Unit("mm")] = ()
+    shape: Annotated[tuple[int, ...], Range(1, 100_000), Unit("voxels")] = ()
+    interpolation: Literal["linear", "nearest"] = "linear"
+    size: Annotated[tuple[int, ...], Range(0, 100_000), Unit("voxels")] = ()
+    anchor: Annotated[Literal["centre", "corner"], Advanced()] = "centre"
+    fill: Annotated[Literal["value", "edge"], Advanced()] = "value"
+    fill_value: Annotated[float, Advanced()] = 0.0
+    clip_low: float | None = None
+    clip_high: float | None = None
+    function: Annotated[str | None, PathIn("file")] = None
+    normalise: Literal["none", "z-score", "min-max", "percentiles"] = "none"
+    normalise_over: Literal["volume", "channel"] = "volume"
+    low_percentile: Annotated[float, Range(0, 100), Advanced()] = 1.0
+    high_percentile: Annotated[float, Range(0, 100), Advanced()] = 99.0
+    dtype: DTypeName = ""
+
+    def problem(self) -> tuple[str, str] | None:
+        """What contradicts itself, whatever the volumes: the parameter, and what is wrong with it."""
+        if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
+            return "axes", f"{self.axes} does not name each axis once"
+        if len(self.spacing) not in (0, 1, 3):
+            return "spacing", f"has {len(self.spacing)} numbers, one or three are wanted"
+        if len(self.shape) not in (0, 3):
+            return "shape", f"has {len(self.shape)} lengths, three are wanted"
+        if self.spacing and self.shape:
+            return "shape", "resamples to a shape, and spacing to a spacing"
+        if len(self.size) not in (0, 3):
+            return "size", f"has {len(self.size)} lengths, three are wanted"
+        if self.clip_low is not None and self.clip_high is not None and self.clip_low > self.clip_high:
+            return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
+        if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
+            return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
+        return None
+
+    def chain(self, source: str = "") -> tuple[Transform, ...]:
+        """The steps, `source` being the text of the file in `function`. `problem` must be None."""
+        from nodes.transforms.steps import load_steps
+
+        made: list[dict[str, Any]] = [
+            {"name": name, "version": 1, "parameters": parameters} for name, parameters in self._steps(source)
+        ]
+        return tuple(
+            Transform(name=step.name, version=step.version, parameters=step.as_json()["parameters"], words=step.words())
+            for step in load_steps(made)
+        )
+
+    def _steps(self, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        if self.axes:
+            yield "axes", {"order": self.axes}
+        if self.channels:
+            yield "channels", {"take": list(self.channels)}
+        if self.spacing or self.shape:
+            spacing = list(self.spacing) * (3 if len(self.spacing) == 1 else 1)
+            linear = self.interpolation == "linear"
+            yield "resample", {"spacing": spacing, "shape": list(self.shape), "linear": linear}
+        if any(self.size):
+            padding = {"edge": self.fill == "edge", "value": float(self.fill_value)}
+            yield "crop-pad", {"size": list(self.size), "centre": self.anchor == "centre", **padding}
+        if self.clip_low is not None or self.clip_high is not None:
+            yield "clip", {"low": self.clip_low, "high": self.clip_high}
+        if self.function:
+            yield "function", {"file": self.function.replace("\\", "/").rpartition("/")[2], "source": source}
+        if self.normalise != "none":
+            by_channel = self.normalise_over == "channel"
+            ends = {"low": float(self.low_percentile), "high": float(self.high_percentile)}
+            yield "normalise", {"kind": self.normalise, "by_channel": by_channel, **ends}
+        if self.dtype:
+            yield "cast", {"dtype": self.dtype}

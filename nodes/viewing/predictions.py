@@ -1,0 +1,287 @@
+"""Looking at predictions: the surest mistakes and what the model is least sure of, with their volumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.declare.datasets import Dataset, Predictions
+from engine.declare.view import (
+    Chart,
+    ChartPanel,
+    Choice,
+    DatasetView,
+    Gallery,
+    GalleryItem,
+    Option,
+    Panel,
+    Picked,
+    Table,
+    TableColumn,
+    TablePage,
+    TableRow,
+)
+from engine.errors import DataError
+from nodes.evaluation.figures import ClassEvaluation
+from nodes.prediction.predictions_table import read_predictions
+from nodes.reporting.classification_metrics import roc_curve
+from nodes.viewing.models import matrix_chart
+from nodes.viewing.volume_rows import VolumeRows
+from nodes.viewing.volumes import volume_rows
+
+_ROC_POINTS = 101
+_MOST_CURVES = 6
+_MOST_CLASSES = 40
+_BINS = 40
+_CALIBRATION_BINS = 10
+_SCORES = ("0.5", "0.7", "0.9", "0.99")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The predictions, a row each: ids, labels (NaN for none), what is predicted, and its score.
+
+    Of classes `predicted` is a number of a class, -1 for none, and `scores` its probability; of a regression both are
+    the value.
+    """
+
+    predictions: Predictions
+    ids: pa.Array
+    labels: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> Rows:
+        """Read them all but the scores of the other classes. Raises `DataError`."""
+        ids, labels, predicted, scores = [], [], [], []
+        width = len(predictions.classes) or 1
+        for batch in read_predictions(predictions, ("id", "scores", "label")):
+            flat = batch.column("scores").flatten().to_numpy(zero_copy_only=False)
+            if len(flat) != batch.num_rows * width:
+                raise DataError(f"{predictions.uri} has rows without {width} scores", hint="Run BatchPredict again.")
+            found = flat.reshape(-1, width).astype(np.float64)
+            finite = np.isfinite(found).all(axis=1)
+            best = np.where(finite[:, np.newaxis], found, 0).argmax(axis=1)
+            score = found[np.arange(len(found)), best]
+            ids.append(batch.column("id").cast(pa.string()))
+            labels.append(batch.column("label").to_numpy(zero_copy_only=False).astype(np.float64))
+            predicted.append(np.where(finite, best, -1).astype(np.float64) if predictions.classes else score)
+            scores.append(np.where(finite, score, math.nan))
+        if not ids:
+            raise DataError(f"{predictions.uri} holds no predictions", hint="Run BatchPredict again.")
+        return cls(
+            predictions, pa.chunked_array(ids).combine_chunks(), *map(np.concatenate, (labels, predicted, scores))
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.predictions.classes
+
+    @cached_property
+    def wrong(self) -> NDArray[np.float64]:
+        """How wrong each is: the score of a mistake, or how far a number is off; below zero where it is right, NaN
+        where that is not known."""
+        if not self.classes:
+            return np.abs(self.predicted - self.labels)
+        known = np.where(np.isnan(self.labels) | np.isnan(self.scores), math.nan, self.scores)
+        return np.where(self.predicted == self.labels, -known, known)
+
+    def name(self, value: float) -> str:
+        """A class, or a number; "" for none."""
+        if math.isnan(value) or (self.classes and value < 0):
+            return ""
+        return self.classes[int(value)] if self.classes and int(value) < len(self.classes) else f"{value:.4g}"
+
+    def note(self, row: int) -> str:
+        """`cat 98%, is dog`"""
+        said = self.name(float(self.predicted[row])) or "none"
+        score, label = float(self.scores[row]), self.name(float(self.labels[row]))
+        said = f"{said} {score:.0%}" if self.classes and math.isfinite(score) else said
+        if not label or (self.classes and self.predicted[row] == self.labels[row]):
+            return said
+        return f"{said}, is {label}"
+
+    def order(self, seed: int, chosen: Mapping[str, str]) -> NDArray[np.int64]:
+        """Numbers of the rows that are wanted, in the order that is wanted."""
+        keep = np.ones(len(self.labels), bool)
+        for name, values in (("label", self.labels), ("predicted", self.predicted)):
+            if chosen.get(name):
+                keep &= values == _number(chosen[name])
+        if chosen.get("score"):
+            keep &= self.scores >= _number(chosen["score"])
+        show = chosen.get("show", "mistakes")
+        with np.errstate(invalid="ignore"):
+            if show == "mistakes":
+                # Of numbers all are a little wrong: the most first.
+                keep &= self.wrong > (0 if self.classes else -1)
+        rows = np.flatnonzero(keep)
+        if show == "random":
+            return np.random.default_rng(seed).permutation(rows).astype(np.int64)
+        by = -self.wrong[rows] if show == "mistakes" else self.scores[rows]
+        return rows[np.argsort(by, kind="stable")].astype(np.int64)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as exc:
+        raise DataError(f"{text[:40]!r} is no number") from exc
+
+
+def _choices(rows: Rows) -> list[Choice]:
+    shows = [("mistakes", "Surest mistakes" if rows.classes else "Farthest off"), ("random", "Random")]
+    if rows.classes:
+        shows.insert(1, ("unsure", "Least sure"))
+    out = [Choice(name="show", title="Show", options=tuple(Option(value=v, text=t) for v, t in shows))]
+    if not rows.classes:
+        return out
+    any_one = Option(value="", text="Any")
+    names = [Option(value=str(at), text=name) for at, name in enumerate(rows.classes[:_MOST_CLASSES])]
+    for name, title in (("label", "Label"), ("predicted", "Predicted")):
+        out.append(Choice(name=name, title=title, options=(any_one, *names)))
+    scores = [Option(value=text, text=f"at least {float(text):.0%}") for text in _SCORES]
+    return [*out, Choice(name="score", title="Score", options=(any_one, *scores))]
+
+
+class PredictedVolumes(Gallery):
+    """Volumes with what the model says of them."""
+
+    title = "Volumes"
+
+    def __init__(self, rows: Rows, volumes: VolumeRows) -> None:
+        self._rows, self._volumes = rows, volumes
+        self.shape, self.dtype = volumes.spec.shape, volumes.spec.dtype
+
+    def choices(self) -> Sequence[Choice]:
+        return _choices(self._rows)
+
+    def pick(self, offset: int, count: int, seed: int, chosen: Mapping[str, str]) -> Picked:
+        order = self._rows.order(seed, chosen)
+        items = tuple(self.item(row) for row in order[offset : offset + count].tolist())
+        return Picked(items=items, total=len(order))
+
+    def item(self, row: int) -> GalleryItem:
+        rows = self._rows
+        return GalleryItem(
+            row=row, id=rows.ids[row].as_py(), label=rows.name(float(rows.labels[row])), note=rows.note(row)
+        )
+
+    def volume(self, row: int) -> NDArray[Any]:
+        return self._volumes.volume(self._found(row))
+
+    def plane(self, row: int) -> NDArray[Any]:
+        return self._volumes.plane(self._found(row))
+
+    def _found(self, row: int) -> int:
+        if not 0 <= row < len(self._rows.ids):
+            raise DataError(f"there is no prediction {row:,}")
+        volume_id = str(self._rows.ids[row])
+        found = self._volumes.find(volume_id)
+        if found is None:
+            raise DataError(f"the data no longer has the volume {volume_id}", hint="Run BatchPredict again.")
+        return found
+
+
+class Scores(ChartPanel):
+    """How good the predictions are, and how sure."""
+
+    title = "Figures"
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._made: list[Chart] = []
+
+    def charts(self, chosen: Mapping[str, str]) -> Sequence[Chart]:
+        if not self._made:
+            self._made = list(self._charts())
+        return self._made
+
+    def _charts(self) -> Iterator[Chart]:
+        rows = self._rows
+        finite = rows.scores[np.isfinite(rows.scores)]
+        if rows.classes and rows.predictions.labelled:
+            measured = ClassEvaluation.of(rows.predictions, _CALIBRATION_BINS)
+            yield matrix_chart("Confusion", rows.classes, measured.confusion)
+            yield _roc(measured)
+        if len(finite):
+            counts, edges = np.histogram(finite, _BINS, (0, 1) if rows.classes else None)
+            title = "Score of the predicted class" if rows.classes else "Predicted values"
+            yield Chart(
+                title=title, kind="histogram", x=tuple(edges.tolist()), series={"volumes": tuple(counts.tolist())},
+                y_title="volumes",
+            )  # fmt: skip
+
+
+def _roc(measured: ClassEvaluation) -> Chart:
+    """Of two classes the curve of the second one; of more the curves of the first few, each against the rest."""
+    classes = measured.predictions.classes
+    numbers = [1] if len(classes) == 2 else list(range(min(len(classes), _MOST_CURVES)))
+    x = np.linspace(0, 1, _ROC_POINTS)
+    series: dict[str, tuple[float | None, ...]] = {}
+    for number in numbers:
+        area = measured.aucs[number]
+        if area is None:
+            continue
+        false, true = roc_curve(measured.scores[:, number], measured.labels == number)
+        series[f"{classes[number]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
+    note = f"the first {len(numbers)} of {len(classes)} classes" if 1 < len(numbers) < len(classes) else ""
+    if len(series) == 1:
+        note = next(iter(series))
+    return Chart(
+        title="ROC", kind="lines", x=tuple(x.tolist()), series=series, x_title="false positive rate",
+        y_title="true positive rate", note=note,
+    )  # fmt: skip
+
+
+class PredictionTable(Table):
+    """Each volume's id, label and prediction."""
+
+    title = "Rows"
+
+    def __init__(self, rows: Rows, *, with_volumes: bool) -> None:
+        self._rows, self._with_volumes = rows, with_volumes
+
+    def choices(self) -> Sequence[Choice]:
+        return _choices(self._rows)
+
+    def page(self, offset: int, count: int, chosen: Mapping[str, str]) -> TablePage:
+        rows = self._rows
+        order = rows.order(0, {"show": "mistakes", **chosen})
+        titles = ("id", "label", "predicted", "score") if rows.classes else ("id", "label", "predicted")
+        shown = []
+        for row in order[offset : offset + count].tolist():
+            label, said = rows.name(float(rows.labels[row])), rows.name(float(rows.predicted[row]))
+            score = float(rows.scores[row])
+            cells: tuple[str | float | None, ...] = (rows.ids[row].as_py(), label, said)
+            cells = (*cells, score if math.isfinite(score) else None) if rows.classes else cells
+            shown.append(TableRow(cells=cells, volume=row if self._with_volumes else None))
+        columns = tuple(TableColumn(title=title) for title in titles)
+        return TablePage(columns=columns, rows=tuple(shown), offset=offset, total=len(order))
+
+
+class PredictionsView(DatasetView):
+    """The panels of predictions; thumbnails where the data that was predicted is known."""
+
+    def __init__(self, rows: Rows, volumes: VolumeRows | None) -> None:
+        self._volumes = volumes
+        gallery: dict[str, Panel] = {} if volumes is None else {"volumes": PredictedVolumes(rows, volumes)}
+        table = PredictionTable(rows, with_volumes=volumes is not None)
+        self.panels = {**gallery, "figures": Scores(rows), "rows": table}
+
+    def close(self) -> None:
+        if self._volumes is not None:
+            self._volumes.close()
+
+
+def predictions_view(dataset: Predictions, made_from: Mapping[str, Dataset]) -> DatasetView:
+    """A version of a table of predictions."""
+    data = made_from.get("data")
+    return PredictionsView(Rows.of(dataset), None if data is None else volume_rows(data))

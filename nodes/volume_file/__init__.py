@@ -1,0 +1,1 @@
+"""The bytes of a Parquet file of volumes: its layout, writing, joining, rewriting, finding a volume in it."""

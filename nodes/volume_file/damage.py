@@ -1,0 +1,148 @@
+"""Whether the bytes of a Parquet file of volumes are right: its footer, and every page against its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nodes.volume_file.pages import ChunkCheck, VolumePages
+
+_READ_BYTES = 1 << 20
+_IDS = 5
+"""Ids of lost volumes that are named."""
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What was found in one file.
+
+    `rows` are half-open ranges of the rows that are lost, `ids` the first few of their ids, as far as these can be
+    read, `checked` and `unchecked` count volumes with and without a checksum.
+    """
+
+    problems: tuple[str, ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
+    ids: tuple[str, ...] = ()
+    checked: int = 0
+    unchecked: int = 0
+
+    @property
+    def lost(self) -> int:
+        """How many rows are lost."""
+        return sum(end - start for start, end in self.rows)
+
+
+def check_file(file: pa.NativeFile, rows: int, volume_bytes: int) -> FileCheck:
+    """Read all pages of an open file that should have `rows` rows. Memory: 1 MB, and a row group without its volumes.
+
+    Never raises for what is wrong with the file's bytes; `OSError` when they cannot be read at all.
+    """
+    try:
+        # Not closed: that would close the caller's file.
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        metadata = parquet.metadata
+        if metadata.num_rows != rows:
+            return _all_lost(rows, f"its footer says {metadata.num_rows:,} rows, not {rows:,}")
+        return _check_pages(file, parquet, VolumePages(volume_bytes))
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
+        if isinstance(exc, OSError) and exc.errno:
+            raise
+        return _all_lost(rows, f"its footer cannot be read ({str(exc).splitlines()[0].rstrip('.')})")
+
+
+def _all_lost(rows: int, problem: str) -> FileCheck:
+    return FileCheck((problem,), ((0, rows),))
+
+
+def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePages) -> FileCheck:
+    metadata = parquet.metadata
+    problems: dict[str, None] = {}
+    lost: set[tuple[int, int]] = set()
+    first = checked = unchecked = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in range(group.num_columns):
+            chunk = group.column(column)
+            is_volume = chunk.path_in_schema == "volume"
+            plain = is_volume and chunk.compression == "UNCOMPRESSED"
+            check = ChunkCheck(chunk.num_values, chunk.total_compressed_size, volumes if plain else None)
+            for data in _bytes_of(file, chunk):
+                check.feed(data)
+            check.finish()
+            for page in check.damaged:
+                problems[f"{page.reason} (column {chunk.path_in_schema})"] = None
+                # The values of a nested column are not its rows.
+                flat = metadata.schema.column(column).max_repetition_level == 0
+                start, end = (page.first, page.first + page.values) if flat else (0, group.num_rows)
+                lost.add((first + min(start, group.num_rows - 1), first + min(end, group.num_rows)))
+            if is_volume:
+                without = chunk.num_values if check.unchecked else 0
+                unchecked, checked = unchecked + without, checked + chunk.num_values - without
+        if (problem := _decoding_problem(parquet, number)) and not any(
+            a < first + group.num_rows and b > first for a, b in lost
+        ):
+            # The bits of a page's header are not in its checksum.
+            problems[problem] = None
+            lost.add((first, first + group.num_rows))
+        first += group.num_rows
+    if first != metadata.num_rows:
+        return _all_lost(metadata.num_rows, f"its footer says {metadata.num_rows:,} rows and lists {first:,}")
+    rows = _joined(lost)
+    return FileCheck(tuple(problems), rows, _ids(parquet, rows), checked, unchecked)
+
+
+def _decoding_problem(parquet: pq.ParquetFile, group: int) -> str:
+    """Why the columns beside the volumes cannot be read, or ""."""
+    names = [name for name in parquet.schema_arrow.names if name != "volume"]
+    try:
+        found = parquet.read_row_group(group, columns=names, use_threads=False).num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as exc:
+        return f"its ids and labels cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
+    rows = parquet.metadata.row_group(group).num_rows
+    return "" if found == rows or not names else f"a row group has {found:,} ids, not {rows:,}"
+
+
+def _bytes_of(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[memoryview]:
+    start = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+        start = min(start, chunk.dictionary_page_offset)
+    left = chunk.total_compressed_size
+    file.seek(start)
+    while left > 0:
+        data = file.read_buffer(min(left, _READ_BYTES))
+        if not data.size:
+            return
+        left -= data.size
+        yield memoryview(data)
+
+
+def _joined(ranges: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((start, end))
+    return tuple(out)
+
+
+def _ids(parquet: pq.ParquetFile, rows: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
+    """The ids of the first few of these rows; none where the page that holds them is damaged itself."""
+    found: list[str] = []
+    first = 0
+    for number in range(parquet.metadata.num_row_groups):
+        end = first + parquet.metadata.row_group(number).num_rows
+        inside = [(max(a, first) - first, min(b, end) - first) for a, b in rows if a < end and b > first]
+        if inside:
+            try:
+                ids = parquet.read_row_group(number, columns=["id"], use_threads=False)["id"].to_pylist()
+            except (pa.ArrowException, OSError):
+                ids = []
+            found += [str(volume_id) for a, b in inside for volume_id in ids[a:b]]
+        if len(found) >= _IDS:
+            break
+        first = end
+    return tuple(found[:_IDS])

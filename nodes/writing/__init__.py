@@ -1,0 +1,1 @@
+"""Writing a node that makes volumes: `write_volumes`."""

@@ -1,0 +1,103 @@
+"""The page Compute: a person makes a profile, tests it, runs on it by default, and takes it away again."""
+
+from __future__ import annotations
+
+import re
+
+from browser import ColorScheme
+from building import box, pipeline
+from canvas_page import seed
+from page_looks import findings
+from playwright.sync_api import Locator, Page, expect
+from pretended_benches import SHAPE, bench_result
+from studio import StudioServer
+from studio_page import StudioPage, in_rows
+
+from engine.bench.result import keep_result
+from engine.profiles import default_profile, find_profile
+
+
+def test_a_profile_is_made_tested_and_chosen_in_the_browser(page: Page, studio: StudioServer) -> None:
+    page.goto("/compute")
+    expect(page.get_by_role("heading", level=1, name="local")).to_be_visible()
+    expect(page.locator(".vf-fact").filter(has_text="CPU")).to_be_visible()
+
+    page.get_by_role("button", name="New profile").click()
+    expect(page.get_by_role("heading", level=1, name="New profile")).to_be_visible()
+    page.get_by_role("textbox", name="Name").fill("small")
+    page.get_by_role("textbox", name="Name").press("Enter")
+    page.get_by_role("spinbutton", name="Cores").fill("1")
+    page.get_by_role("spinbutton", name="Cores").press("Enter")
+    page.get_by_role("textbox", name="Memory").fill("much")
+    page.get_by_role("textbox", name="Memory").press("Enter")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("'much' is no amount of memory")
+    page.get_by_role("textbox", name="Memory").fill("1 GB")
+    page.get_by_role("textbox", name="Memory").press("Enter")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("heading", level=1, name="small")).to_be_visible()
+    made = find_profile("small", studio.workspace)
+    assert (made.backend, made.cores, made.memory_bytes) == ("embedded", 1, 10**9)
+
+    page.get_by_role("button", name="Test", exact=True).click()
+    checks = page.get_by_role("list", name="Checks").get_by_role("listitem")
+    expect(checks.filter(has_text="can be written and locked")).to_contain_text("ok")
+    expect(page.get_by_role("status").filter(has_text="small can be used.")).to_be_visible()
+
+    page.get_by_role("button", name="Use by default").click()
+    expect(page.get_by_role("button", name="Use by default")).to_be_disabled()
+    assert default_profile(studio.workspace) == "small"
+    canvas = StudioPage(page, studio).open()
+    choice = canvas.run_bar.get_by_label("Compute profile")
+    expect(choice.locator("option:checked")).to_have_text(re.compile("small"))
+
+    page.goto("/compute?profile=small")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_test_id("stPopoverBody").get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("button", name="small", exact=True)).to_have_count(0)
+    assert default_profile(studio.workspace) == "local"
+
+
+TRAINING = in_rows(
+    pipeline(
+        box("make", "SyntheticVolumes", count=4000, shape=list(SHAPE)),
+        box("pack", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("learn", "TrainResNet3D", epochs=10),
+        wires="make.out>pack.files pack.out>table.parquet table.out>learn.data",
+        name="learning",
+    )
+)
+
+
+def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studio: StudioServer) -> None:
+    document = seed(studio, TRAINING)
+
+    def run_dialog() -> Locator:
+        canvas = StudioPage(page, studio).open(document)
+        canvas.run_bar.get_by_role("button", name="More ways to run").click()
+        page.get_by_role("menuitem", name="Run with parameters…").click()
+        return canvas.dialog.get_by_test_id("run-advice")
+
+    expect(run_dialog()).to_contain_text("voxelflow bench")
+    page.goto("/compute")
+    expect(page.get_by_role("status").filter(has_text="No machine was measured yet.")).to_be_visible()
+    keep_result(studio.workspace, bench_result("desk"))
+    line = run_dialog()
+    expect(line).to_contain_text(re.compile(r"TrainResNet3D About \d+ .*limited by computing"))
+    expect(line).to_contain_text(re.compile(r"would take .* for [\d.]+ USD"))
+    assert findings(page) == []
+
+    modes: tuple[ColorScheme, ...] = ("light", "dark")
+    for mode in modes:
+        page.emulate_media(color_scheme=mode)
+        page.goto("/compute")
+        expect(page.get_by_role("heading", name="Where to train")).to_be_visible()
+        expect(page.locator(".vf-fact").filter(has_text="recommended")).to_be_visible()
+        picture = page.get_by_test_id("stVegaLiteChart").and_(page.get_by_label("Time against cost"))
+        for words in ("recommended", "limited by computing", "waits for input", "no price"):
+            expect(picture).to_contain_text(words)
+        expect(page.locator(".vf-advice")).to_contain_text("batch_size = ")
+        page.get_by_text("All figures").click()
+        expect(page.get_by_role("table", name="Machines", exact=True).get_by_text("data sheet").first).to_be_visible()
+        assert findings(page) == []

@@ -1,0 +1,293 @@
+"""Looking at data: pictures on the cards, the gallery, a volume in three planes, and all that is said beside them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import FLAGS, SIZE, TIMEOUT_MS, Troubles, chromium
+from building import box, pipeline
+from canvas_page import eventually, seed
+from page_looks import findings
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, Request, expect
+from studio import StudioServer
+from studio_page import StudioPage, in_rows
+
+SHARED_STUDIO = True
+_SHAPE = (12, 10, 8, 3)
+
+
+def _write(folder: Path) -> None:
+    """Twelve volumes in two classes; the value says where it lies: x + 100 y + 10,000 z, and a million a channel."""
+    x, y, z, c = np.meshgrid(*(np.arange(n) for n in _SHAPE), indexing="ij")
+    for number in range(12):
+        path = folder / f"class {number % 2}" / f"v{number:02d}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, (x + 100 * y + 10_000 * z + 1_000_000 * c + number / 100).astype(np.float64))
+    (folder / "class 0" / "bad.npy").write_bytes(b"no volume")
+
+
+@pytest.fixture(scope="module")
+def document(_module_studio: StudioServer) -> str:
+    folder = _module_studio.home / "volumes"
+    _write(folder)
+    nodes = pipeline(
+        box("folder", "VolumeFolder", folder=str(folder)),
+        box("convert", "NumpyToParquet", max_bad_files=3),
+        box("table", "ParquetToDelta"),
+        wires="folder.out>convert.files convert.out>table.parquet",
+        name="seen",
+    )
+    return seed(_module_studio, in_rows(nodes))
+
+
+@pytest.fixture(autouse=True)
+def _bad_file(troubles: Troubles) -> None:
+    """Its thumbnail cannot be made, and browsers report that."""
+    troubles.allow(r"status of 422 .*/volumes/(thumbnail|volume)")
+
+
+@pytest.fixture
+def plain_page(browser: Browser, studio: StudioServer) -> Iterator[Page]:
+    """A page of a browser without WebGL."""
+    running = browser.browser_type.launch(executable_path=chromium(), args=[*FLAGS, "--disable-3d-apis"])
+    context = running.new_context(viewport=SIZE, base_url=studio.url)  # type: ignore[arg-type]
+    context.set_default_timeout(TIMEOUT_MS)
+    yield context.new_page()
+    running.close()
+
+
+def _fact(canvas: StudioPage, name: str) -> str:
+    return canvas.dialog.locator(f"[data-fact={name}]").inner_text()
+
+
+def _value(canvas: StudioPage) -> tuple[list[int], float]:
+    """The voxel under the crosshair, and the value that is shown for it."""
+    voxel = [int(part) for part in _fact(canvas, "Voxel").split(", ")]
+    return voxel, float(_fact(canvas, "Value").replace(",", ""))
+
+
+def _expected(voxel: list[int], channel: int) -> float:
+    x, y, z = voxel
+    return x + 100 * y + 10_000 * z + 1_000_000 * channel
+
+
+def _shades(picture: Locator) -> int:
+    """How many different colours a part of the page has."""
+    image = Image.open(io.BytesIO(picture.screenshot())).convert("RGB")
+    return len(image.getcolors(1 << 24) or [])
+
+
+def _loaded(images: Locator) -> None:
+    """Wait until the first picture is there."""
+    expect(images.first).to_be_visible()
+    eventually(lambda: images.first.evaluate("image => image.complete && image.naturalWidth > 0"))
+
+
+def test_a_folder_is_seen_before_any_run_and_its_volumes_in_three_planes(
+    page: Page, studio: StudioServer, document: str
+) -> None:
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    canvas = StudioPage(page, studio)
+    canvas.open(document)
+    # The card has three volumes of the folder; what has no data yet has none.
+    pictures = canvas.card("folder").locator(".card-pictures img")
+    _loaded(pictures)
+    expect(pictures).to_have_count(3)
+    expect(canvas.card("convert").locator(".card-pictures")).to_have_count(0)
+    canvas.card("folder").evaluate("card => { card.kept = true }")
+    # All of them, and those of one class.
+    canvas.select("folder")
+    canvas.frame_keys("d")
+    thumbs = canvas.dialog.locator(".thumb")
+    expect(thumbs).to_have_count(13)
+    canvas.dialog.get_by_label("Label").select_option("1")
+    expect(thumbs).to_have_count(6)
+    assert findings(page) == []
+    assert not [url for url in asked if "niivue" in url]
+    # One of them.
+    _loaded(thumbs.locator("img"))
+    thumbs.first.click()
+    scene = canvas.dialog.locator(".volume-scene[data-drawn]")
+    expect(scene).to_be_visible()
+    assert [url for url in asked if "niivue" in url]
+    page.remove_listener("request", note)
+    voxel, value = _value(canvas)
+    assert value == pytest.approx(_expected(voxel, 0), rel=1e-3)
+    assert (_fact(canvas, "Shape"), _fact(canvas, "Type")) == ("12 x 10 x 8 x 3", "float64")
+    assert _shades(scene) > 20
+    canvas.dialog.get_by_label("Channel").fill("2")
+    eventually(lambda: _value(canvas)[1] == pytest.approx(_expected(_value(canvas)[0], 2), rel=1e-3))
+    canvas.dialog.get_by_label("Colours").select_option("viridis")
+    eventually(lambda: _coloured(scene))
+    middle = scene.bounding_box()
+    assert middle is not None
+    page.mouse.click(middle["x"] + middle["width"] / 4, middle["y"] + middle["height"] * 0.7)
+    eventually(lambda: _value(canvas)[0] != voxel)
+    before = canvas.dialog.locator(".volume-name").inner_text()
+    canvas.keys("PageDown")
+    expect(canvas.dialog.locator(".volume-name")).not_to_have_text(before)
+    canvas.keys("Escape")
+    expect(canvas.dialog).to_have_count(0)
+    # The canvas has not been drawn anew meanwhile.
+    assert canvas.card("folder").evaluate("card => card.kept") is True
+
+
+def test_transformed_volumes_are_seen_before_any_run(page: Page, studio: StudioServer, document: str) -> None:
+    """The card says what is done and shows what comes of it, and a step that is changed changes both."""
+    nodes = pipeline(
+        box("folder", "VolumeFolder", folder=str(studio.home / "volumes")),
+        box("change", "TransformVolumes", size=[8, 8, 8], channels=[0], normalise="z-score"),
+        box("convert", "NumpyToParquet", max_bad_files=3),
+        wires="folder.out>change.volumes change.out>convert.files",
+        name="changed",
+    )
+    canvas = StudioPage(page, studio)
+    canvas.open(seed(studio, in_rows(nodes)))
+    card = canvas.card("change")
+    expect(card).to_contain_text("channel 0, crop 8x8x8, z-score")
+    pictures = card.locator(".card-pictures img")
+    _loaded(pictures)
+    canvas.select("change")
+    expect(canvas.field("Size")).to_be_visible()
+    canvas.field("Normalise").select_option("min-max")
+    expect(card).to_contain_text("min-max")
+    assert findings(page) == []
+    canvas.frame_keys("d")
+    thumbs = canvas.dialog.locator(".thumb")
+    _loaded(thumbs.locator("img"))
+    thumbs.nth(1).click()
+    expect(canvas.dialog.locator(".volume-scene[data-drawn]")).to_be_visible()
+    assert (_fact(canvas, "Shape"), _fact(canvas, "Type")) == ("8 x 8 x 8 x 1", "float64")
+    assert 0 <= _value(canvas)[1] <= 1
+
+
+def test_a_large_volume_is_cut_and_its_patches_looked_at(page: Page, studio: StudioServer) -> None:
+    folder = studio.home / "cubes"
+    folder.mkdir()
+    x, y, z = np.meshgrid(np.arange(24), np.arange(20), np.arange(16), indexing="ij")
+    np.save(folder / "north.npy", (x + 100 * y + 10_000 * z).astype(np.float32))
+    nodes = pipeline(
+        box("folder", "VolumeFolder", folder=str(folder)),
+        box("cut", "CutVolumes", size=[8, 8, 8]),
+        wires="folder.out>cut.files",
+        name="cubes",
+    )
+    canvas = StudioPage(page, studio)
+    canvas.open(seed(studio, in_rows(nodes)))
+    canvas.set("cut", "Size", "8, 10, 8")
+    canvas.run()
+    canvas.expect_run("Done")
+    expect(canvas.card("cut")).to_contain_text("12 volumes")
+    canvas.select("cut")
+    canvas.frame_keys("d")
+    thumbs = canvas.dialog.locator(".thumb")
+    expect(thumbs).to_have_count(12)
+    _loaded(thumbs.locator("img"))
+    thumbs.nth(1).click()
+    expect(canvas.dialog.locator(".volume-scene[data-drawn]")).to_be_visible()
+    # A patch is named after its first voxel.
+    named = canvas.dialog.locator(".volume-name")
+    expect(named).to_have_text(re.compile(r"^north\.npy/x\d{5}-y\d{5}-z\d{5}$"))
+    first = [int(number) for number in re.findall(r"\d{5}", named.inner_text())]
+    assert _fact(canvas, "Shape") == "8 x 10 x 8 x 1"
+    voxel, value = _value(canvas)
+    assert value == pytest.approx(_expected([a + b for a, b in zip(first, voxel, strict=True)], 0), rel=1e-3)
+
+
+def _coloured(picture: Locator) -> bool:
+    """Whether it has more than greys and the crosshair's blue."""
+    image = Image.open(io.BytesIO(picture.screenshot())).convert("RGB")
+    return any(green > 150 and blue < 100 for _, (_, green, blue) in image.getcolors(1 << 24) or [])  # type: ignore[misc]
+
+
+def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
+    page: Page, studio: StudioServer, document: str
+) -> None:
+    canvas = StudioPage(page, studio)
+    canvas.open(document)
+    canvas.run()
+    canvas.expect_run("Done")
+    _loaded(canvas.card("table").locator(".card-pictures img"))
+    canvas.select("table")
+    canvas.frame_keys("d")
+    canvas.dialog.get_by_role("tab", name="Versions").click()
+    rows = canvas.dialog.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("this one")
+    canvas.dialog.get_by_role("tab", name="Values").click()
+    expect(canvas.dialog.get_by_role("img", name="Labels: volumes")).to_be_visible()
+    expect(canvas.dialog.locator("figure")).to_have_count(4)
+    canvas.dialog.get_by_role("tab", name="Rows").click()
+    expect(rows).to_have_count(13)
+    assert findings(page) == []
+    canvas.dialog.get_by_role("button", name="class 1/v05.npy").click()
+    expect(canvas.dialog.locator(".volume-name")).to_have_text("class 1/v05.npy")
+    voxel, value = _value(canvas)
+    assert value == pytest.approx(_expected(voxel, 0) + 0.05, rel=1e-3)
+    canvas.keys("Escape")
+    # From the wire: what travels on it, and what did not come along.
+    canvas.wire("convert.out", "table.parquet").click()
+    canvas.inspector.get_by_role("button", name="Look at data").click()
+    canvas.dialog.get_by_role("tab", name="Quarantine").click()
+    expect(rows.nth(1)).to_contain_text("class 0/bad.npy")
+    expect(rows.nth(1)).to_contain_text("not-npy")
+
+
+def test_without_webgl_the_planes_are_drawn_and_pointed_at(
+    plain_page: Page, studio: StudioServer, document: str
+) -> None:
+    canvas = StudioPage(plain_page, studio)
+    canvas.open(document)
+    pictures = canvas.card("folder").locator(".card-pictures button")
+    expect(pictures).to_have_count(3)
+    pictures.first.click()
+    planes = canvas.dialog.locator(".slice-picture")
+    expect(planes).to_have_count(3)
+    assert _shades(planes.first) > 5
+    across_z = planes.first.bounding_box()
+    assert across_z is not None
+    planes.first.click(position={"x": 2, "y": across_z["height"] - 2})
+    eventually(lambda: _value(canvas)[0][:2] == [0, 0])
+    planes.first.click(position={"x": across_z["width"] - 2, "y": 2})
+    eventually(lambda: _value(canvas)[0][:2] == [11, 9])
+    voxel, value = _value(canvas)
+    assert value == pytest.approx(_expected(voxel, 0), rel=1e-3)
+
+
+def test_what_cannot_be_read_is_said_with_what_to_do(page: Page, studio: StudioServer, document: str) -> None:
+    canvas = StudioPage(page, studio)
+    canvas.open(document)
+    canvas.select("folder")
+    canvas.frame_keys("d")
+    bad = canvas.dialog.get_by_title("class 0/bad.npy")
+    expect(bad).to_contain_text("Cannot be read")
+    bad.click()
+    expect(canvas.dialog.get_by_role("alert")).to_contain_text("does not start like a .npy file")
+
+
+def test_the_route_knows_no_paths(page: Page, studio: StudioServer, document: str) -> None:
+    canvas = StudioPage(page, studio)
+    canvas.open(document)
+    _loaded(canvas.card("folder").locator(".card-pictures img"))
+    address = canvas.card("folder").locator("img").first.evaluate("image => image.src")
+    key = address.split("/voxelflow/view/")[1].split("/")[0]
+    for path in (f"{key}/..%2f..%2fetc/passwd", f"{key}/volumes/..%2f..%2fpasswd", f"{key}x", "etc/passwd/file"):
+        assert page.request.get(f"/voxelflow/view/{path}").status in (400, 404)
+    elsewhere = page.request.get(address, headers={"Origin": "https://elsewhere.example"})
+    assert elsewhere.status == 403
+    part = page.request.get(
+        address.replace("thumbnail", "volume").split("&")[0], headers={"Range": "bytes=0-351", "Accept-Encoding": ""}
+    )
+    assert (part.status, len(part.body())) == (206, 352)
+    assert json.loads(page.request.get(f"/voxelflow/view/{key}").body())["kind"] == "VolumeFiles"

@@ -1,0 +1,52 @@
+"""A sweep in the app: started in the run dialog, ranked on the page Runs, its trials put side by side."""
+
+from __future__ import annotations
+
+from building import box, pipeline
+from canvas_page import eventually, seed
+from gated_nodes import Gate
+from page_looks import findings
+from playwright.sync_api import Page, expect
+from runs_page import RunsPage
+from studio import StudioServer
+from studio_page import StudioPage, in_rows
+
+from engine.store.runs import RunStore
+
+
+def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, studio: StudioServer, gate: Gate) -> None:
+    gate.open()
+    learnt = pipeline(box("learn", "Learn", text="${words}", gate=gate.path), name="learnt", words="w")
+    canvas = StudioPage(page, studio).open(seed(studio, in_rows(learnt)))
+    canvas.run_bar.get_by_role("button", name="More ways to run").click()
+    page.get_by_role("menuitem", name="Run with parameters…").click()
+    canvas.dialog.get_by_role("checkbox", name="Try several values").check()
+    start = canvas.dialog.get_by_role("button", name="Run the sweep")
+    expect(start).to_be_disabled()
+    canvas.dialog.get_by_role("combobox", name="Parameter 1").select_option("learn.rate")
+    canvas.dialog.get_by_role("textbox", name="Values 1").fill("0.1, 0.9, 0.5")
+    canvas.dialog.get_by_role("button", name="Add a parameter").click()
+    canvas.dialog.get_by_role("combobox", name="Parameter 2").select_option("words")
+    canvas.dialog.get_by_role("textbox", name="Values 2").fill("a,b,c")
+    canvas.dialog.get_by_label("Trials at a time").fill("2")
+    assert findings(page) == []
+    start.click()
+    canvas.told("A sweep of 9 trials is at work")
+
+    store = RunStore(studio.workspace)
+    eventually(lambda: [s for s in store.sweeps() if s.state == "done"], "the sweep is not done")
+    (sweep,) = store.sweeps()
+    assert sorted(t.score or 0 for t in store.trials(sweep.sweep_id))[-1] == 0.675
+    store.close()
+    runs = RunsPage(page).history()
+    name = sweep.sweep_id.rpartition("-")[2]
+    expect(page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, accuracy 0.675")).to_be_visible()
+    trials = page.get_by_role("table", name=f"Trials of sweep {name}")
+    expect(trials.get_by_role("row")).to_have_count(10)
+    expect(trials.get_by_role("row").nth(1)).to_contain_text("0.9")
+    runs.settled()
+    assert findings(page) == []
+    runs.button("Compare trials").click()
+    expect(page.get_by_role("heading", name="Parameters and figures together")).to_be_visible()
+    expect(page.get_by_role("table", name="Runs").get_by_role("columnheader")).to_have_count(10)
+    runs.settled()

@@ -1,0 +1,278 @@
+"""Estimates, the recommendation and what would change it: laws that hold for every machine and storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pretended_benches import SHAPE, bench_result, bench_row, probe
+
+from engine.advisor.advice import Estimate, Knowledge, advise, estimate, frontier, recommend, step_seconds
+from engine.advisor.machines import (
+    DATA_SHEET,
+    Candidate,
+    accelerator,
+    computing_on,
+    measured_machine,
+    promised,
+)
+from engine.advisor.reading import InputModel, from_bench, from_memory, from_probe
+from engine.advisor.report import changes, in_a_line, missing, reasons
+from engine.advisor.sources import networks, probe_of
+from engine.bench.result import Configuration
+from engine.declare.datasets import Preview, VolumeSpec
+from engine.declare.node import Look
+from engine.declare.workload import TrainingWork
+from engine.prices import machine_table
+from nodes.train_resnet3d import train_resnet3d
+
+HERE = Candidate("local", 2, 16 * 10**9, price_per_hour=0.1, currency="USD", origin="profile")
+MACHINE = measured_machine(bench_result(), networks(train_resnet3d))
+assert MACHINE is not None
+
+
+def work(volumes: int = 20_000, *, kind: str = "VolumeDelta", **params: Any) -> TrainingWork:
+    """As the node says it."""
+    defaults = {p.name: p.default for p in train_resnet3d.parameters}
+    data = Preview(kind=kind, count=volumes, spec=VolumeSpec(shape=SHAPE, dtype="float32"), uri="/data")
+    hook = train_resnet3d.workload_hook
+    assert hook is not None
+    own = {"loader": "npy"} if kind == "VolumeFiles" else {}
+    found = hook(Look(params=defaults | own | params, inputs={"data": data}))
+    assert found is not None
+    return found
+
+
+def reading(latency_s: float = 0.0, byte_s: float = 0.0, way: str = "files") -> InputModel:
+    return InputModel(latency_s, byte_s, work().access[way], 1e-4, work().volume_bytes, 0.05, "a test")
+
+
+def known(*candidates: Candidate, **more: Any) -> Knowledge:
+    return Knowledge(candidates=candidates or (HERE,), measured=(MACHINE,), **more)
+
+
+def one(training: TrainingWork, candidate: Candidate = HERE, **more: Any) -> Estimate:
+    computing = computing_on(candidate, (MACHINE,), mixed_precision=None, jit=None)
+    assert computing is not None
+    return estimate(training, "files", candidate, computing, known(candidate, **more))
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 1e-7), st.integers(1, 64))
+def test_more_latency_is_never_faster(near: float, more: float, byte_s: float, batch: int) -> None:
+    def seconds(latency_s: float) -> float:
+        first = reading(0.0, byte_s).farther(latency_s)
+        return one(work(batch_size=batch), cold={"files": first}).seconds
+
+    assert seconds(near + more) >= seconds(near)
+
+
+@given(st.integers(64, 10**6), st.integers(0, 10**6), st.integers(1, 50), st.integers(0, 50))
+def test_more_volumes_and_epochs_are_never_faster_or_cheaper(volumes: int, more: int, epochs: int, then: int) -> None:
+    small, large = one(work(volumes, epochs=epochs)), one(work(volumes + more, epochs=epochs + then))
+    assert large.seconds >= small.seconds
+    assert (large.cost or 0) >= (small.cost or 0)
+    assert small.low <= small.seconds <= small.high
+
+
+@given(st.integers(1, 64), st.floats(0, 0.2), st.floats(0, 1e-7))
+def test_a_step_is_what_is_longer_of_computing_and_reading(batch: int, latency_s: float, byte_s: float) -> None:
+    found = reading(latency_s, byte_s)
+    step, supply = step_seconds(0.1, batch, 1, found, cores=2, accelerated=True)
+    assert step == max(0.1, supply)
+    assert step_seconds(0.1, batch, 1, None, cores=2, accelerated=False) == (0.1, 0.0)
+    # On processors the reading takes part of the cores, on an accelerator it does not.
+    assert step_seconds(0.1, batch, 1, found, cores=2, accelerated=False)[0] >= step
+
+
+def points() -> st.SearchStrategy[list[Estimate]]:
+    def made(numbers: list[tuple[float, float]]) -> list[Estimate]:
+        return [
+            Estimate(replace(HERE, name=str(n), price_per_hour=price), "table", 32, 1, "compute", seconds=seconds)
+            for n, (price, seconds) in enumerate(numbers)
+        ]
+
+    return st.lists(st.tuples(st.floats(0.01, 100), st.floats(1, 1e5)), min_size=1, max_size=30).map(made)
+
+
+@given(points())
+def test_nothing_on_the_frontier_is_beaten_and_everything_else_is(estimates: list[Estimate]) -> None:
+    efficient = frontier(estimates)
+    assert efficient
+    for each in estimates:
+        cost = each.cost or 0.0
+        better = [e for e in estimates if (e.cost or 0.0) <= cost and e.seconds <= each.seconds and e is not each]
+        beaten = any((e.cost or 0.0) < cost or e.seconds < each.seconds for e in better)
+        assert not (beaten and each in efficient)
+        assert beaten or each in efficient or any(e.seconds == each.seconds and e.cost == cost for e in efficient)
+
+
+@given(points(), st.floats(1, 1e5))
+def test_the_recommended_one_costs_nearly_the_least_of_those_in_time(estimates: list[Estimate], limit: float) -> None:
+    best = recommend(estimates)
+    assert best is not None
+    assert (best.cost or 0.0) <= 1.1 * min(e.cost or 0.0 for e in estimates) * (1 + 1e-9)
+    in_time = recommend(estimates, limit)
+    assert in_time is not None
+    assert in_time.seconds <= limit or in_time.seconds == min(e.seconds for e in estimates)
+
+
+def test_every_machine_of_the_table_is_scaled_and_says_so() -> None:
+    for machine in machine_table().machines:
+        assert not machine.gpus or accelerator(machine.gpu), machine.gpu
+    fast = Candidate("fast", 16, 64 * 10**9)
+    computing = computing_on(fast, (MACHINE,), mixed_precision=None, jit=None)
+    assert computing is not None
+    assert computing.source == "scaled from desk"
+    here = computing_on(HERE, (MACHINE,), mixed_precision=None, jit=None)
+    assert here is not None
+    assert (here.source, here.scale_spread) == ("", 0.0)
+    # Eight times the cores: faster, by at most that, and the bar is wider.
+    wide, own = one(work(), fast), one(work())
+    assert own.step_s / 8 <= wide.step_s < own.step_s
+    assert wide.high / wide.low > own.high / own.low
+    with_gpu = computing_on(replace(fast, gpu="NVIDIA T4", gpus=1), (MACHINE,), mixed_precision=None, jit=None)
+    assert with_gpu is not None
+    assert with_gpu.source == DATA_SHEET
+    assert with_gpu.model.seconds == promised(replace(fast, gpu="NVIDIA T4", gpus=1))
+
+
+def test_gpus_are_known_by_any_of_their_names() -> None:
+    names = {"NVIDIA A100-SXM4-40GB": 40, "A100 80GB": 80, "Tesla T4": 16, "NVIDIA A10G": 24, "NVIDIA L40S": 48}
+    assert {name: accelerator(name).memory_gb for name in names} == names  # type: ignore[union-attr]
+    assert accelerator("a card") is None
+
+
+def test_what_does_not_fit_is_said_and_costs_nothing() -> None:
+    tight = replace(HERE, memory_bytes=10**9)
+    found = one(work(batch_size=512), tight)
+    assert (found.bound, found.fits, found.cost, found.seconds) == ("memory", False, None, 0.0)
+    advice = advise(work(batch_size=512), "table", known(tight))
+    assert in_a_line(advice).startswith("Does not fit into the memory of local")
+    assert recommend([found]) is None
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def test_a_probe_gives_back_its_own_rate_beside_the_processor_time() -> None:
+    training = work()
+    for way, rate in (("files", 400), ("table", 4000)):
+        model = from_probe(probe("/data"), way, "arrow", training.access[way], 360_128)  # type: ignore[arg-type]
+        assert model.wait_s(2) == pytest.approx(1 / rate + model.processor_s / 2, rel=0.02)
+    far = from_probe(probe("az://c/f", ms=20), "remote table", "arrow", training.access["remote table"], 360_128)
+    near = 1 / 4000 + far.processor_s / 8
+    assert far.wait_s(8) == pytest.approx(near, rel=0.02)
+    assert far.farther(1.0).wait_s(8) == pytest.approx(near + 1 / 64 / 8, rel=0.02)
+    # A disk of 36 MB/s carries a hundred of these volumes.
+    assert far.limited(36.0128).wait_s(8) == pytest.approx(0.01)
+
+
+def test_rows_that_waited_give_the_storage_and_others_say_nothing_of_it() -> None:
+    access, size = work().access["files"], 360_000
+    cold = Configuration(
+        depth=18, shape=SHAPE, dtype="float32", batch_size=8, loader="npy", input="cold", storage="local"
+    )
+    slow = bench_result(rows=(bench_row(cold, waiting_s=1.0),))
+    found = from_bench(slow, "files", "npy", access, size, cold=True)
+    assert found is not None
+    assert found.wait_s(2) == pytest.approx(slow.rows[0].total_s / 64, rel=0.01)
+    assert from_bench(bench_result(rows=(bench_row(cold),)), "files", "npy", access, size, cold=True) is None
+    assert from_bench(slow, "table", "arrow", access, size, cold=True) is None
+
+
+def test_a_larger_file_takes_more_of_the_processor_though_not_by_its_bytes() -> None:
+    """Of 0.15 ms for a file of 36 kB most is opening it: measured, 360 kB take 0.26 ms."""
+    plain = Configuration(depth=18, shape=(30, 30, 10, 1), dtype="float32", batch_size=8)
+    files = plain.model_copy(update={"loader": "npy", "input": "cached", "storage": "local"})
+    alone, beside = bench_row(plain), bench_row(files)
+    beside = beside.model_copy(update={"processor_s": beside.processor_s + 64 * 1.5e-4})
+    result, access = bench_result(rows=(alone, beside)), work().access["files"]
+    found = [from_bench(result, "files", "npy", access, size, cold=False) for size in (36_000, 360_000)]
+    spent = [model.processor_s for model in found if model is not None]
+    assert spent[0] == pytest.approx(1.5e-4)
+    assert 1.5 * spent[0] < spent[1] < 2.5 * spent[0]
+
+
+def test_the_probe_of_the_same_place_is_taken(tmp_path: Path) -> None:
+    here, far, other = probe(str(tmp_path)), probe("az://c/probed"), probe("s3://bucket/x")
+    assert probe_of("az://c/table", [other, here, far]) is far
+    assert probe_of(str(tmp_path / "not" / "yet"), [other, far, here]) is here
+    assert probe_of("gs://elsewhere", [other, here, far]) is None
+
+
+# --- the advice ---------------------------------------------------------------------------------------
+
+
+def files_known(**more: Any) -> Knowledge:
+    training = work(kind="VolumeFiles")
+    cold = {
+        way: from_probe(probe("/data", files_per_s=60), way, "npy", training.access[way], 360_000)
+        for way in ("files", "table")
+    }  # type: ignore[arg-type]
+    cached = {way: from_memory(way, "arrow", training.access[way], 360_000) for way in cold}  # type: ignore[arg-type]
+    gpu = Candidate("gpu", 4, 16 * 10**9, gpu="NVIDIA T4", gpus=1, price_per_hour=1.5, currency="USD")
+    return Knowledge((HERE, gpu), (MACHINE,), cold=cold, cached=cached, write_mb_s=200.0, **more)
+
+
+def test_a_gpu_pays_off_once_the_data_is_a_table() -> None:
+    advice = advise(work(200_000, kind="VolumeFiles"), "files", files_known())
+    assert advice.recommended is not None
+    assert advice.recommended.machine.name == "local"
+    fast = next(e for e in advice.estimates if e.machine.name == "gpu")
+    assert fast.bound == "input"
+    said = changes(advice)
+    assert any(line.startswith("A GPU pays off once the data is a table: gpu then takes") for line in said)
+    # On two cores the reading hides behind the computing, so a conversion saves little there.
+    assert advice.conversion_s is not None
+    assert advice.pays_after is None or advice.pays_after > 5
+    assert not missing(advice, "/data")
+    assert reasons(advice)[0].startswith("It is the cheapest: ")
+
+
+def test_where_files_are_waited_for_a_conversion_pays_after_some_epochs() -> None:
+    knowledge = files_known()
+    slow = {"files": knowledge.cold["files"].farther(0.5), "table": knowledge.cold["table"]}
+    advice = advise(work(200_000, kind="VolumeFiles"), "files", replace(knowledge, cold=slow))
+    assert advice.own is not None
+    assert advice.own.bound == "input"
+    assert advice.pays_after == 2
+    assert any("has paid after 2 epochs" in line for line in changes(advice))
+
+
+def test_a_small_batch_is_advised_to_grow_and_a_remote_table_to_be_cached() -> None:
+    training = replace(work(batch_size=4, epochs=10), uri="az://c/table")
+    slow = reading(0.0, 8e-6, "remote table")
+    knowledge = known(cold={"remote table": slow}, cached={"remote table": slow.cached})
+    advice = advise(training, "remote table", knowledge)
+    found = {s.name: s for s in advice.settings}
+    assert "VOXELFLOW_CACHE_GB" in found
+    cached = advise(training, "remote table", replace(knowledge, cache_bytes=10**11))
+    assert cached.own is not None
+    assert advice.own is not None
+    assert cached.own.seconds < advice.own.seconds
+    (batch,) = (s for s in advise(work(batch_size=4), "table", known()).settings if s.name == "batch_size")
+    assert int(batch.advised) > 4
+
+
+def test_nothing_known_says_what_to_run_first() -> None:
+    advice = advise(work(), "table", Knowledge((HERE,)))
+    assert advice.recommended is None
+    assert in_a_line(advice) == missing(advice, "/data")[0]
+    assert "voxelflow bench" in in_a_line(advice)
+
+
+def test_what_fits_into_memory_is_read_once() -> None:
+    slow = reading(0.05)
+    small = one(work(2_000), cold={"files": slow}, cached={"files": slow.cached})
+    large = one(work(200_000), cold={"files": slow}, cached={"files": slow.cached})
+    assert small.cached
+    assert small.first_epoch_s > small.later_epoch_s
+    assert not large.cached
+    assert large.first_epoch_s == large.later_epoch_s

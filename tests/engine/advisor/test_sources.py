@@ -1,0 +1,69 @@
+"""What a pipeline and a workspace give the advisor, with the built-in nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pretended_benches import bench_result
+
+import voxelflow
+from engine.advisor.report import BENCH_FIRST
+from engine.advisor.sources import Training, advice_by_node, read_known, trainings
+from engine.bench.result import keep_result
+from engine.document.checks import preview_outputs
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Pipeline, read_pipeline
+from engine.document.resolve import Resolved, resolve
+from engine.observe.observe import observe
+from engine.profiles import Profile
+from engine.workspace import Workspace
+from nodes.train_resnet3d import train_resnet3d
+
+DESK = Profile(name="desk", cores=2, memory_bytes=16 * 10**9)
+
+
+def resolved_quickstart(**values: int) -> Resolved:
+    return resolve(read_pipeline(shipped_pipelines()["quickstart"]), voxelflow.catalog(), values)
+
+
+def found_in(resolved: Resolved, workspace: Workspace) -> list[Training]:
+    seen = observe(resolved, workspace, None)
+    return list(trainings(resolved, preview_outputs(resolved, seen)[0], seen))
+
+
+def lines(resolved: Resolved, workspace: Workspace) -> dict[str, str]:
+    seen = observe(resolved, workspace, None)
+    return advice_by_node(resolved, preview_outputs(resolved, seen)[0], seen, workspace, DESK)
+
+
+def test_a_line_for_each_training_and_none_for_others(workspace: Workspace) -> None:
+    assert lines(resolved_quickstart(), workspace) == {"train": BENCH_FIRST}
+    keep_result(workspace, bench_result("desk"))
+    said = lines(resolved_quickstart(), workspace)["train"]
+    assert said.startswith("About ")
+    assert ", limited by computing. " in said
+    assert lines(resolve(Pipeline(name="none"), voxelflow.catalog()), workspace) == {}
+
+
+def test_the_work_is_that_of_the_values_given(workspace: Workspace) -> None:
+    (training,) = found_in(resolved_quickstart(volumes=1000, epochs=7), workspace)
+    assert training.work is not None
+    assert (training.work.volumes, training.work.epochs, training.work.uri) == (800, 7, "")
+    (wrong,) = found_in(resolved_quickstart(epochs=-1), workspace)
+    assert (wrong.work, wrong.unknown) == (None, "one of its parameters has no valid value")
+
+
+def test_a_hook_that_fails_is_said_and_ends_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_resnet3d, "workload_hook", lambda look: 1 // 0)
+    (training,) = found_in(resolved_quickstart(), workspace)
+    assert training.work is None
+    assert "ZeroDivisionError" in training.unknown
+
+
+def test_given_results_go_before_those_that_are_kept(workspace: Workspace, tmp_path: Path) -> None:
+    keep_result(workspace, bench_result("desk"))
+    keep_result(workspace, bench_result("other", measured_at=5.0))
+    (workspace.root / "bench" / "broken.json").write_text("{")
+    known = read_known(workspace, [bench_result("desk", cores=8)])
+    assert {(r.name, r.cores) for r in known.benches} == {("other", 2), ("desk", 8)}

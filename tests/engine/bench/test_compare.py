@@ -1,0 +1,172 @@
+"""The laws of a comparison: ratios to the best, the efficient frontier, what a training is bound by, and pictures."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree
+
+from bench_results import RESULTS, result, row, runs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.bench.compare import (
+    Comparison,
+    Work,
+    best_by_machine,
+    bound_of,
+    common_input,
+    compare,
+    others_share,
+    stalls,
+    works,
+)
+from engine.bench.picture import draw_curves, draw_frontier, draw_ratios, draw_stalls
+from engine.bench.result import BenchResult, Curves
+from engine.bench.tables import (
+    COMPARED,
+    HARDWARE,
+    STALLS,
+    compared_rows,
+    disturbance,
+    hardware_rows,
+    meaning,
+    stalls_rows,
+)
+
+MANY = st.lists(RESULTS, max_size=5, unique_by=lambda found: found.name)
+
+
+def comparisons(results: list[BenchResult]) -> list[Comparison]:
+    return [compare(results, work, common_input(results, work)) for work in works(results)]
+
+
+@given(MANY)
+def test_ratios_are_to_the_best_and_the_frontier_is_what_nothing_beats(results: list[BenchResult]) -> None:
+    for found in comparisons(results):
+        points = found.points
+        assert points
+        assert [p.seconds for p in points] == sorted(p.seconds for p in points)
+        assert min(p.time_ratio for p in points) == 1
+        priced = [p for p in points if p.cost is not None]
+        costs = [p.cost for p in priced if p.cost is not None]
+        for point in points:
+            assert point.time_ratio == point.seconds / points[0].seconds
+            assert (point.cost_ratio is None) == (point.cost is None)
+            assert math.isclose(point.seconds * point.row.samples_per_s, found.volumes)
+        if min(costs, default=0) > 0:
+            assert min(p.cost_ratio or 0 for p in priced) == 1
+        for point in priced:
+            cost = point.cost or 0.0
+            beaten = [
+                p for p in priced
+                if p.seconds <= point.seconds and (p.cost or 0.0) <= cost
+                and (p.seconds < point.seconds or (p.cost or 0.0) < cost)
+            ]  # fmt: skip
+            if point.efficient:
+                assert not beaten
+            elif not beaten:
+                # Points that are equal stand for each other.
+                assert any((p.seconds, p.cost) == (point.seconds, point.cost) and p.efficient for p in priced)
+        # The slower, the cheaper.
+        frontier = [p.cost for p in found.frontier if p.cost is not None]
+        assert frontier == sorted(frontier, reverse=True)
+        assert bool(frontier) == bool(priced)
+
+
+@given(MANY, st.floats(1.5, 10))
+def test_a_dearer_machine_costs_more_and_times_do_not_change(results: list[BenchResult], factor: float) -> None:
+    for found in comparisons(results):
+        dearer = [
+            r.model_copy(update={"price_per_hour": None if r.price_per_hour is None else r.price_per_hour * factor})
+            for r in results
+        ]
+        again = compare(dearer, found.work, found.input)
+        # Where times are equal the cheaper is first, so all keep their places.
+        for one, two in zip(found.points, again.points, strict=True):
+            assert one.seconds == two.seconds
+            if one.cost is not None and two.cost is not None:
+                assert math.isclose(two.cost, one.cost * factor)
+
+
+@given(MANY)
+def test_every_comparison_can_be_told_and_drawn(results: list[BenchResult]) -> None:
+    for found in comparisons(results):
+        assert {len(line) for line in compared_rows(found, found.points)} == {len(COMPARED)}
+        assert meaning(found)
+        for picture in (draw_frontier(found), draw_ratios(found)):
+            if picture:
+                ElementTree.fromstring(picture)
+    for one in results:
+        lines = stalls(one)
+        assert {len(line) for line in stalls_rows(lines)} <= {len(STALLS)}
+        assert {len(line) for line in hardware_rows(one)} <= {len(HARDWARE)}
+        if picture := draw_stalls(lines):
+            ElementTree.fromstring(picture)
+        for measured in one.measured:
+            if picture := draw_curves(one, measured):
+                ElementTree.fromstring(picture)
+
+
+def test_three_machines_are_compared_by_time_and_cost() -> None:
+    slow = result("slow", *runs(10, 10, 10), price=0.36)
+    fast = result("fast", *runs(100, 90, 50), price=3.6)
+    poor = result("poor", *runs(20, 20, 20), price=36.0)
+    other = result("euro", *runs(30, 30, 30), price=1.0, currency="EUR")
+    found = compare([slow, fast, poor, other], works([slow])[0], "cold", volumes=36_000)
+    assert [p.result.name for p in found.machines] == ["fast", "euro", "poor", "slow"]
+    times = {p.result.name: (p.seconds, p.time_ratio, p.cost, p.cost_ratio, p.efficient) for p in found.points}
+    assert times == {
+        "fast": (720, 1, 0.72, 2, True),
+        "euro": (1200, 1200 / 720, None, None, False),
+        "poor": (1800, 2.5, 18, 50, False),
+        "slow": (3600, 5, 0.36, 1, True),
+    }
+    assert [p.bound for p in found.machines] == ["input", "compute", "compute", "compute"]
+    assert meaning(found) == [
+        "fast is the fastest: an epoch of 36,000 volumes takes 12 min 00 s and costs 0.72 USD.",
+        "slow is the cheapest: 1 h 00 min and costs 0.36 USD.",
+        "No price to compare is known of euro.",
+        "Not bound by computing, also in the fastest way: fast by input (arrow, batch 32).",
+    ]
+    assert "fast" in draw_frontier(found)
+
+
+def test_only_the_same_work_is_compared() -> None:
+    small = {"shape": (12, 12, 8, 2)}
+    one = result("one", *runs(10, 9, 8), *runs(100, 90, 80, **small))
+    two = result("two", row(20), row(500, **small))
+    known = works([one, two])
+    assert known[0] == Work(18, (12, 12, 8, 2), "float32", "adam", "standard", 64)
+    assert {work.shape for work in known} == {(12, 12, 8, 2), (30, 30, 10, 10)}
+    # The second machine was not measured cold.
+    assert common_input([one, two], known[0]) == "synthetic"
+    assert common_input([one], known[0]) == "cold"
+    best = best_by_machine([one, two.model_copy(update={"machine_type": "X@Y"})])
+    assert {name: point.row.samples_per_s for name, point in best.items()} == {"one": 100, "two": 500, "x@y": 500}
+    assert best_by_machine([]) == {}
+
+
+def test_what_a_training_is_bound_by() -> None:
+    def curves(**values: float) -> Curves:
+        return Curves(seconds=(1.0,), values={name: (value,) for name, value in values.items()})
+
+    assert bound_of(row(10)) == "compute"
+    assert bound_of(row(10, waiting=0.5)) == "input"
+    assert bound_of(row(10, waiting=0.5, curves=curves(swap_out_megabytes_per_second=5))) == "memory"
+    assert bound_of(row(10, curves=curves(system_memory_usage_percentage=97))) == "memory"
+    assert bound_of(row(10).model_copy(update={"outcome": "out of memory"})) == "memory"
+    busy = row(10, curves=curves(cpu_utilization_percentage=90, run_processes_cpu_percentage=200))
+    assert others_share(busy, 4) == 0.4
+    assert disturbance([result("m", busy)]).startswith("Other programs had a part of the cores meanwhile (m 40%)")
+    assert disturbance([result("m", row(10))]) == ""
+
+
+def test_what_is_lost_to_reading_and_to_storage() -> None:
+    failed = row(1, batch_size=64).model_copy(update={"outcome": "out of memory", "steps": 0, "note": "no space"})
+    found = stalls(result("m", *runs(100, 80, 40), *runs(100, 100, 110, "npy"), failed))
+    lost = {s.configuration.loader: (s.preparing, s.fetching, s.outcome, s.bound) for s in found}
+    assert lost == {
+        "": (None, None, "out of memory", "memory"),
+        "arrow": (1 - 80 / 100, 0.5, "measured", "input"),
+        "npy": (0, 0, "measured", "compute"),
+    }

@@ -1,0 +1,108 @@
+"""`voxelflow advise`, with the built-in nodes and results of benchmarks that nobody measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from command_line import NO_WORK, Command
+from pretended_benches import bench_result, probe
+
+import voxelflow
+from engine.advisor.report import COLUMNS
+from engine.bench.result import keep_result, write_result
+from engine.cli import main
+from engine.probes import keep_probe
+from engine.workspace import Workspace
+
+GOLDEN = Path(__file__).with_name("golden") / "advise.txt"
+PROFILE = "[desk]\ncores = 2\nmemory = '16 GB'\nprice_per_hour = 0.2\n"
+
+
+@pytest.fixture
+def advise(home: Path, workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`advise quickstart` in this process, under a profile of two cores."""
+    from command_line import Said
+
+    (workspace.root / "profiles.toml").write_text(PROFILE)
+
+    def run(*arguments: str) -> Said:
+        given = ["advise", *arguments, "--profile", "desk"]
+        status = main(voxelflow.catalog, lambda *_, **__: 0, NO_WORK, given)
+        printed = capsys.readouterr()
+        return Said(status, printed.out, printed.err)
+
+    return run
+
+
+def test_before_anything_is_measured_it_says_what_to_run(advise: Command) -> None:
+    said = advise("quickstart").done()
+    assert said.out.splitlines() == [
+        "Train ResNet-18: 3 epochs of 512 volumes from a table, in batches of 32",
+        "",
+        "Run `voxelflow bench` here first (some minutes): it measures how fast this machine trains.",
+    ]
+
+
+def test_times_costs_reasons_and_settings(advise: Command, workspace: Workspace, home: Path) -> None:
+    keep_result(workspace, bench_result("desk"))
+    keep_probe(workspace, probe(str(workspace.root)))
+    said = advise("quickstart", "--set", "volumes=50000", "--set", "epochs=20").done()
+    lines = said.out.splitlines()
+    assert lines[0] == "Train ResNet-18: 20 epochs of 40,000 volumes from a table, in batches of 32"
+    assert re.split(r"  +", lines[2]) == list(COLUMNS)
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(said.out)
+    assert said.out == GOLDEN.read_text()
+    (own,) = (line for line in lines if line.startswith("desk "))
+    assert re.fullmatch(r"desk +2 +\d+ h \d\d min  +\d+ h \d\d min - \d+ h \d\d min +[\d.]+ +computing +measured", own)
+    assert any("NVIDIA" in line and line.endswith("data sheet") for line in lines)
+    at = lines.index("")
+    assert at == 1
+    (best,) = (line for line in lines if line.startswith("recommended: "))
+    why = lines[lines.index(best) + 1]
+    assert re.match(
+        r"  It is (the cheapest|nearly as cheap as the cheapest, and faster): [\d.]+ USD to [\d.]+ USD,", why
+    )
+    assert "better settings on desk" in lines
+    assert any(line.startswith("  batch_size = ") for line in lines)
+    assert "voxelflow probe" not in said.out
+    assert any("other machines: --all lists them" in line for line in lines)
+    every = advise("quickstart", "--all").done()
+    assert sum("scaled from desk" in line or "data sheet" in line for line in every.out.splitlines()) > 80
+
+
+def test_results_of_other_machines_are_given_by_file(advise: Command, home: Path) -> None:
+    write_result(home / "fast.json", bench_result("fast", cores=64, price_per_hour=1.0, currency="USD"))
+    said = advise("quickstart", "--bench", "fast.json", "--json").done()
+    (training,) = json.loads(said.out)["trainings"]
+    by_name = {e["machine"]: e for e in training["estimates"]}
+    assert by_name["fast"]["source"] == "measured"
+    assert training["own"]["source"] == "scaled from fast"
+    assert training["own"]["low"] < training["own"]["seconds"] < training["own"]["high"]
+    assert training["missing"][0].startswith("`voxelflow bench` on this machine")
+    assert training["recommended"]["cost"] > 0
+    assert advise("quickstart", "--bench", "none.json").fails("there is no file none.json")
+
+
+def test_a_limit_of_time_and_a_longer_way_change_it(advise: Command, workspace: Workspace) -> None:
+    keep_result(workspace, bench_result("desk"))
+    keep_probe(workspace, probe(str(workspace.root)))
+
+    def trained(*arguments: str) -> dict[str, dict[str, float]]:
+        said = advise("quickstart", "--set", "volumes=50000", "--json", *arguments).done()
+        out: dict[str, dict[str, float]] = json.loads(said.out)["trainings"][0]
+        return out
+
+    whenever, soon = trained(), trained("--within", "0.02")
+    assert soon["recommended"]["seconds"] <= whenever["recommended"]["seconds"]
+    assert trained("--latency-ms", "5000")["own"]["seconds"] > whenever["own"]["seconds"]
+
+
+def test_a_pipeline_that_trains_nothing_is_said_to(advise: Command, home: Path) -> None:
+    document = {"schema_version": 1, "name": "still", "nodes": [{"id": "make", "type": "SyntheticVolumes"}]}
+    (home / "still.json").write_text(json.dumps(document))
+    assert "still has no node that trains" in advise("still.json").done().out

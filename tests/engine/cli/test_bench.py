@@ -1,0 +1,136 @@
+"""`voxelflow bench`, `compare` and `add`; what would be measured is given."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_results import result, row, runs
+from command_line import NO_WORK, Command, Said
+
+import voxelflow
+from engine.bench.options import BenchOptions
+from engine.bench.result import BenchResult, bench_results, read_result, write_result
+from engine.catalog import build_catalog
+from engine.cli import main
+from engine.workspace import Workspace
+
+GOLDEN = Path(__file__).parent / "golden" / "bench_compare.txt"
+
+
+@pytest.fixture
+def asked() -> list[BenchOptions]:
+    """What the command asked to be measured."""
+    return []
+
+
+@pytest.fixture
+def bench(home: Path, capsys: pytest.CaptureFixture[str], asked: list[BenchOptions]) -> Command:
+    def measure(options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult:
+        asked.append(options)
+        report("1/3 synthetic")
+        values: dict[str, Any] = {"machine_type": options.machine_type, "currency": options.currency}
+        name = options.name or options.machine_type or "a processor"
+        return result(name, *runs(100, 80, 40), price=options.price_per_hour, measured_at=1.6e9, **values)
+
+    work = replace(NO_WORK, run_bench=measure, write_bench_page=voxelflow._write_bench_page)
+
+    def run(*arguments: str) -> Said:
+        status = main(lambda ws: build_catalog((), ws), lambda *_, **__: 0, work, ["bench", *arguments])
+        printed = capsys.readouterr()
+        return Said(status, printed.out, printed.err)
+
+    return run
+
+
+def test_a_result_is_shown_and_kept(bench: Command, workspace: Workspace, asked: list[BenchOptions]) -> None:
+    said = bench("--batch-sizes", "16,64", "--xla", "both", "--mixed-precision", "on", "--out", "mine.json").done()
+    lines = said.out.splitlines()
+    assert lines[1].split("  ")[0] == "a processor"
+    assert [word for word in lines[1].split() if word.endswith("%")] == ["20%", "50%"]
+    assert lines[-1] == "kept as mine.json"
+    assert said.err == "1/3 synthetic\n"
+    (kept,) = bench_results(workspace)
+    assert read_result(Path("mine.json")) == kept
+    assert asked == [BenchOptions(batch_sizes=(16, 64), jit=(False, True), mixed_precision=(True,))]
+    told = json.loads(bench("--json").done().out)
+    assert Path(told["file"]).parent == workspace.root / "bench"
+    assert len(told["rows"]) == 3
+
+
+def test_quick_leaves_alone_what_is_given(bench: Command, asked: list[BenchOptions]) -> None:
+    bench("--quick", "--steps", "3", "--loaders", "npy", "--inputs", "cold,synthetic").done()
+    (options,) = asked
+    assert (options.shape, options.batch_sizes, options.steps) == ((12, 12, 8, 2), (8,), 3)
+    assert (options.loaders, options.inputs) == (("npy",), ("cold", "synthetic"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-sizes", "8,x"], "'8,x' is no list of whole numbers such as 8,32."),
+        (["--workers", "0"], "'0' holds a number below 1."),
+        (["--loaders", "arrow,tape"], "'tape' is none of arrow, npy, petastorm."),
+        (["--machine", "abacus"], "there is no machine abacus in the table of prices"),
+        (["compare"], "there are no results in"),
+        (["compare", "nothing.json"], "there is no file nothing.json"),
+        (["add", "nothing.json"], "there is no file nothing.json"),
+    ],
+)
+def test_what_cannot_be_done_is_named(bench: Command, arguments: list[str], message: str) -> None:
+    bench(*arguments).fails(message)
+
+
+def test_a_machine_joins_the_table_of_prices(bench: Command, command: Command, workspace: Workspace) -> None:
+    bench("--machine", "m5.2xlarge").done()
+    (kept,) = bench_results(workspace)
+    assert (kept.name, kept.machine_type, kept.price_per_hour) == (*["m5.2xlarge@us-east-1"] * 2, 0.384)
+    assert not (workspace.root / "machines.csv").exists()
+    lines = command("prices", "list", "m5.2xlarge").done().out.splitlines()
+    assert lines[0].split()[-1] == "volumes/s"
+    assert lines[1].split()[-1] == "40"
+    shown = command("prices", "show", "m5.2xlarge").done().out
+    assert "ResNet-18 on 30 x 30 x 10 x 10 float32, cold input, arrow, batch 32; bound by input" in shown
+    assert command("prices", "show", "m5.2xlarge", "--json").json["measured_samples_per_s"] == 40
+    # One that is in no table brings its own row.
+    bench("--name", "cellar", "--price", "0.5").done()
+    assert "given to voxelflow bench" in command("prices", "show", "cellar").done().out
+    assert [line.split()[-1] for line in command("prices", "list", "cellar").out.splitlines()] == ["volumes/s", "40"]
+    # A profile can name it.
+    (workspace.root / "profiles.toml").write_text('[local]\nmachine = "cellar"\n')
+    bench().done()
+    assert bench_results(workspace)[0].machine_type == "cellar"
+
+
+def test_results_of_several_machines_are_compared(
+    bench: Command, home: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    files = {
+        "cpu": result("cpu", *runs(20, 20, 19), *runs(20, 19, 9, "npy"), price=0.36),
+        "gpu": result("gpu", *runs(400, 390, 300), *runs(400, 300, 9, "npy"), row(700, jit=True), price=0.9),
+        "big": result("big", *runs(420, 400, 290), price=30.0, measured_at=2e9),
+    }
+    for name, found in files.items():
+        write_result(home / f"{name}.json", found)
+    said = bench("compare", "cpu.json", "gpu.json", "big.json").done()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(said.out)
+    assert said.out == GOLDEN.read_text()
+    page = (home / "bench-compare.html").read_text()
+    assert page.count("<svg") == 3
+    assert "Not bound by computing" in page
+    told = json.loads(bench("compare", "cpu.json", "gpu.json", "--input", "synthetic", "--json").done().out)
+    assert next((p["machine"], p["configuration"]["jit"]) for p in told["points"]) == ("gpu", True)
+    assert (told["input"], told["page"]) == ("synthetic", "")
+    # Taken into the workspace, they are compared from there.
+    assert "gpu: kept as " in bench("add", "cpu.json", "gpu.json").done().out
+    assert len(bench_results(workspace)) == 2
+    shown = bench("compare", "--epoch", "1000", "--page", "p.html").done().out
+    assert "an epoch of 1,000 volumes" in shown
+    assert shown.endswith("page: p.html\n")

@@ -1,0 +1,49 @@
+"""`voxelflow runs compare`: runs side by side in the shell."""
+
+from __future__ import annotations
+
+import pytest
+from building import box, pipeline
+from command_line import Command
+
+from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.declare.events import Metrics
+from engine.document.pipeline import dump
+from engine.store.runs import RunStore
+
+SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
+
+
+@pytest.fixture
+def runs(home: object, store: RunStore) -> list[str]:
+    made = []
+    for steps, loss in ((2, 0.5), (3, 0.25)):
+        document = pipeline(box("a", "Make", steps="${steps}", text="same"), steps=steps, name="p")
+        run = store.create_run("p", dump(document), {}, "local")
+        store.set_tasks(run, [("a", "Make", "a")])
+        model = TrainedModel(uri="m", spec=SPEC, metrics={"val_loss": loss})
+        store.update_task(run, "a", state="done", outputs={"out": model}, started=1.0, ended=3.0)
+        store.add_events(run, [Metrics(node="a", step=n, values={"loss": loss / n}) for n in (2, 1)])
+        store.record_end(run, "done")
+        made.append(run)
+    return made
+
+
+def test_two_runs_side_by_side(command: Command, runs: list[str]) -> None:
+    said = command("runs", "compare", *(run[9:] for run in runs)).done()
+    rows = [line.split() for line in said.out.splitlines() if line]
+    assert ["state", "done", "done"] in rows
+    assert ["pipeline", "steps", "2", "3"] in rows
+    assert ["Make", "val_loss", "0.5", "0.25"] in rows
+    assert ["Make", "loss", "0.25", "0.125"] in rows
+    assert ["Make", "2.0", "s", "2.0", "s"] in rows
+    assert "same" not in said.out
+    assert "same" in command("runs", "compare", *runs, "--all").done().out
+    told = command("runs", "compare", *runs, "--json").json
+    assert [run["run_id"] for run in told["runs"]] == runs
+    assert {"node": "pipeline", "name": "steps", "values": ["2", "3"]} in told["parameters"]
+
+
+def test_one_run_is_no_comparison(command: Command, runs: list[str]) -> None:
+    command("runs", "compare", runs[0], runs[0]).fails("a comparison needs two runs")
+    command("runs", "compare", runs[0], "nope").fails("there is no run nope")

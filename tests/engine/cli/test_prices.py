@@ -1,0 +1,40 @@
+"""`voxelflow prices`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command_line import Command
+
+from engine.workspace import Workspace
+
+
+def test_machines_are_listed_cheapest_first_by_words(command: Command, workspace: Workspace) -> None:
+    found = command("prices", "list", "azure", "T4", "westeurope", "--json").json
+    names = [machine["name"] for machine in found["machines"]]
+    assert names == ["Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3", "Standard_NC16as_T4_v3"]
+    lines = command("prices", "list", "azure", "T4", "westeurope").done().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["machine", *names]
+    assert "0.658 USD" in lines[1]
+    assert command("prices").done().out.count("\n") == len(command("prices", "list", "--json").json["machines"]) + 1
+    assert command("prices", "list", "quantum").done().out == "no machine has quantum\n"
+
+
+def test_a_machine_is_shown_with_its_sources(command: Command, workspace: Workspace) -> None:
+    said = command("prices", "show", "m5.2xlarge").done().out
+    assert "0.384 USD" in said
+    assert "2026-07-20" in said
+    assert said.count("https://") == 3
+    assert command("prices", "show", "m5.2xlarge", "--json").json["network_mb_s"] == 312.5
+    command("prices", "show", "nothing").fails("there is no machine nothing")
+
+
+def test_rows_are_imported_into_the_workspace(command: Command, workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "ours.csv").write_text("name,cores,price_per_hour,currency\ncellar,32,0.9,EUR\n")
+    said = command("prices", "import", "ours.csv").done().out
+    assert said == f"1 machine added, 0 replaced in {workspace.root / 'machines.csv'}\n"
+    assert command("prices", "import", "ours.csv", "--json").json["replaced"] == 1
+    assert "0.9 EUR" in command("prices", "list", "cellar").out
+    (workspace.root / "machines.csv").write_text("nome\n")
+    assert "no column name" in command("prices", "list").err
+    command("prices", "import", "ours.csv").fails("no column name")

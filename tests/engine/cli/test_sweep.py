@@ -1,0 +1,128 @@
+"""`voxelflow sweep`: what is refused, what would be done, a sweep followed to its end, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from command_line import Command, Save
+from waiting import wait_until
+
+from engine.document.pipeline import Pipeline
+from engine.store.runs import RunStore
+
+
+def _document() -> Pipeline:
+    return pipeline(box("a", "Make", text="${text}"), box("b", "Join"), wires="a.out>b.first", text="x")
+
+
+def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: Save, store: RunStore) -> None:
+    said = command("sweep", save(_document()), "--set", "text=one,two", "--set", "a.steps=1,2", "--dry-run").done()
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["trial", "text", "a.steps", "runs"]
+    assert [line.split() for line in lines[1:3]] == [["0", "one", "1", "a,", "b"], ["1", "one", "2", "a,", "b"]]
+    assert re.fullmatch(r"4 trials; one at a time, each with \d+ cores? and .* of memory", lines[5])
+    told = command("sweep", "test.json", "--set", "text=one,one,two", "--dry-run", "--json").json
+    assert [t["values"] for t in told["trials"]] == [{"text": "one"}, {"text": "two"}]
+    searched = command(
+        "sweep", "test.json", "--set", "a.steps=1..9", "--set", "text=p,q", "--trials", "7", "--dry-run"
+    )  # fmt: skip
+    assert searched.done().out.splitlines() == [
+        "test: 7 trials, chosen one after the other from", "  text: p, q", "  a.steps: 1..9",
+    ]  # fmt: skip
+    assert (store.runs(), store.sweeps()) == ([], [])
+    assert command("sweep", "list").out == "there are no sweeps yet; `voxelflow sweep --help` shows how to start one\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "nothing varies in this sweep. Give a parameter several values"),
+        (["--set", "nope=1,2"], "VF207: the pipeline has no parameter nope"),
+        (["--set", "a.nope=1,2"], "VF207: the node a (Make) has no parameter nope"),
+        (["--set", "a.steps=1,-2"], "VF203 a.steps: -2 is not possible"),
+        (["--set", "a.steps=1..4"], "is a range, and nothing says how many values of it to try. Add --trials 20"),
+        (["--set", "a.steps=1..4", "--trials", "3"], "a search needs a figure to go by"),
+        (["--set", "a.steps=1,2", "--maximise", "a", "--minimise", "b"], "--maximise and --minimise are both given"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], text: str, command: Command, save: Save, store: RunStore) -> None:
+    command("sweep", save(_document()), *arguments).fails(text)
+    assert store.sweeps() == []
+
+
+def test_a_sweep_that_is_not_there(command: Command, save: Save) -> None:
+    save(_document())
+    for verb in ("show", "resume", "cancel"):
+        command("sweep", verb, "x").fails("there is no sweep x")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+def test_a_sweep_is_followed_to_its_end_and_shown(command: Command, save: Save, home: Path) -> None:
+    name = save(pipeline(box("model", "Scored"), name="learnt"))
+    scored = Path(__file__).parents[2] / "support" / "scored_nodes.py"
+    (home / "workspace" / "my_nodes" / "scored_nodes.py").write_text(scored.read_text())
+    lines = command("sweep", name, "--set", "model.auc=0.5,0.75", "--jobs", "2").done().out.splitlines()
+    first = r"sweep [\d-]+[0-9a-f]+ of learnt: 2 trials, 2 at a time, each with \d+ cores? and .*"
+    assert re.fullmatch(first, lines[0])
+    assert sum(" running (run " in line for line in lines) == 2
+    assert any(re.fullmatch(r"trial 1  model.auc=0.75  done in [\d.]+ s: val_auc 0.75", line) for line in lines)
+    head = next(n for n, line in enumerate(lines) if line.startswith("trial  model.auc"))
+    assert [line.split()[:4] for line in lines[head : head + 3]] == [
+        ["trial", "model.auc", "val_auc", "state"], ["1", "0.75", "0.75", "done"], ["0", "0.5", "0.5", "done"],
+    ]  # fmt: skip
+    assert "  voxelflow run learnt.json --set model.auc=0.75" in lines
+    assert command("sweep", "show").done().out.splitlines() == lines[head:]
+    told = command("sweep", "show", "last", "--json").json
+    assert (told["state"], told["best"], [t["score"] for t in told["trials"]]) == ("done", 1, [0.75, 0.5])
+    assert told["command"] == "voxelflow run learnt.json --set model.auc=0.75"
+    assert command("sweep", "list").done().out.splitlines()[1].split()[-3:] == ["2/2", "model.auc", "0.75"]
+    command("sweep", "resume").fails("is done")
+    again = command("sweep", name, "--set", "model.auc=0.5,0.75", "--json").done()
+    assert again.events[0]["event"] == "sweep-started"
+    assert again.events[-1]["best"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+def test_ctrl_c_cancels_the_sweep_and_its_runs(command: Command, save: Save, store: RunStore) -> None:
+    name = save(pipeline(box("a", "Make", steps=1000, step_s=0.3), name="slow"))
+
+    def press() -> None:
+        wait_until(lambda: [run for run in store.runs() if run.state == "running"], "a trial")
+        os.kill(os.getpid(), signal.SIGINT)
+        store.close()
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    said = command("sweep", name, "--set", "a.text=x,y")
+    pressing.join()
+    (sweep,) = store.sweeps()
+    assert said.status == 130
+    assert "cancelling the sweep and its runs" in said.err
+    assert f"`voxelflow sweep resume {sweep.sweep_id}` goes on from what is done" in said.out
+    assert [run.state for run in store.runs()] == ["cancelled"]
+    assert (store.sweep(sweep.sweep_id).state, [t.state for t in store.trials(sweep.sweep_id)]) == (
+        "cancelled", ["cancelled", "waiting"],
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+def test_a_sweep_is_left_to_itself_and_cancelled(command: Command, save: Save, store: RunStore) -> None:
+    name = save(pipeline(box("a", "Make", steps=1000, step_s=0.3), name="slow"))
+    said = command("sweep", name, "--set", "a.text=x,y", "--detach").done()
+    sweep_id = said.out.split()[1]
+    assert f"`voxelflow sweep show {sweep_id}` shows how far it is" in said.out
+    command("sweep", "resume", sweep_id).fails("is at work")
+    wait_until(lambda: [run for run in store.runs() if run.state == "running"], "a trial")
+    assert command("sweep", "cancel", sweep_id, "--json").json == {"sweep_id": sweep_id, "cancelling": True}
+    wait_until(lambda: not store.sweep(sweep_id).active, "its end")
+    assert command("sweep", "show", sweep_id, "--json").json["state"] == "cancelled"
+    command("sweep", "cancel", sweep_id).fails("its state is cancelled")

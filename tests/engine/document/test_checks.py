@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from installed_package import install
+
+from engine.catalog import Catalog, build_catalog
+from engine.diagnostics.rule import Diagnostic
+from engine.document.checks import Observation, check
+from engine.document.pipeline import Pipeline
+from engine.document.resolve import resolve
+from engine.observe.observe import observe
+from engine.profiles import Profile, local_profile
+from engine.workspace import Workspace, open_workspace, trust
+
+STORAGE = ("synthetic_volumes", "numpy_to_parquet", "parquet_to_delta", "optimize_delta")
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def _found(document: Pipeline, catalog: Catalog, **values: object) -> list[Diagnostic]:
+    return list(check(resolve(document, catalog, values), None, local_profile()).diagnostics)
+
+
+def _codes(document: Pipeline, catalog: Catalog, **values: object) -> list[str]:
+    return [d.code for d in _found(document, catalog, **values)]
+
+
+def _seen(document: Pipeline, catalog: Catalog, workspace: Workspace) -> list[Diagnostic]:
+    resolved = resolve(document, catalog)
+    return list(check(resolved, observe(resolved, workspace, None)).diagnostics)
+
+
+def test_a_good_pipeline_has_no_problems(probes: Catalog) -> None:
+    assert _codes(pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first"), probes) == []
+
+
+def test_every_problem_is_told_at_once(probes: Catalog) -> None:
+    document = pipeline(
+        box("a", "Make", steps=-1, colour="red"),
+        box("b", "Join"),
+        box("c", "Mkae"),
+        box("d", "Count"),
+        box("e", "Join"),
+        box("f", "Make", text="${nowhere}"),
+        box("g", "Make", text="${unset}"),
+        box("h", "Make", steps="many"),
+        box("i", "Mutate"),
+        box("j", "Mutate"),
+        wires="a.out>b.second c.out>b.first d.out>e.first a.wrong>e.second gone.out>e.second"
+        " a.out>i.first a.out>j.first",
+        unset=None,
+    )
+    told = "\n".join(d.line() for d in _found(document, probes, extra="1")) + "\n"
+    golden = GOLDEN / "diagnostics.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(told)
+    assert told == golden.read_text()
+
+
+def test_cycles_are_told_and_what_leads_to_them_is_not(probes: Catalog) -> None:
+    document = pipeline(
+        box("a", "Make"), box("b", "Join"), box("c", "Join"), wires="a.out>b.first c.out>b.second b.out>c.first"
+    )
+    found = [d for d in _found(document, probes) if d.code == "VF107"]
+    assert len(found) == 1
+    assert "b, c" in found[0].message
+    assert "a" not in found[0].message.split()[0]
+
+
+def test_two_results_at_one_place_and_a_missing_secret(
+    probes: Catalog, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "out")
+    document = pipeline(
+        box("a", "Make"),
+        box("b", "Save", folder=place, token="NO_SUCH_VARIABLE"),
+        box("c", "Save", folder=place),
+        wires="a.out>b.first a.out>c.first",
+    )
+    assert [d.code for d in _seen(document, probes, workspace)] == ["VF206", "VF113"]
+    monkeypatch.setenv("NO_SUCH_VARIABLE", "x")
+    assert [d.code for d in _seen(document, probes, workspace)] == ["VF113"]
+
+
+def test_what_is_wrong_with_paths(probes: Catalog, workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "file.txt").write_text("x")
+    (tmp_path / "empty").mkdir()
+    expected = {
+        str(tmp_path / "none"): "VF301",
+        str(tmp_path / "file.txt"): "VF305",
+        str(tmp_path / "empty"): "VF306",
+        "/etc": "VF308",
+    }
+    for folder, code in expected.items():
+        found = _seen(pipeline(box("a", "Count", folder=folder)), probes, workspace)
+        assert [(d.code, d.node, d.parameter) for d in found] == [(code, "a", "folder")], folder
+        assert all(d.hint for d in found)
+    # A link does not lead out of the allowed folders.
+    (tmp_path / "link").symlink_to("/etc")
+    found = _seen(pipeline(box("a", "Count", folder=str(tmp_path / "link"))), probes, workspace)
+    assert [d.code for d in found] == ["VF308"]
+
+
+def test_a_place_that_cannot_be_written(probes: Catalog) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        workspace = open_workspace(Path(name) / "workspace")
+        locked = Path(name) / "locked"
+        locked.mkdir(mode=0o555)
+        Path(name).chmod(0o755)
+        document = pipeline(box("a", "Make"), box("b", "Save", folder=str(locked / "x")), wires="a.out>b.first")
+        resolved = resolve(document, probes)
+        with as_nobody_if_root():
+            seen = observe(resolved, workspace, None, scan=False, extra_roots=[Path(name)])
+        found = check(resolved, seen).diagnostics
+        expected = [("VF303", "b", "folder")]
+        if os.geteuid() == 0:  # the workspace is root's, so nobody may not write that either
+            expected.insert(0, ("VF303", None, None))
+        assert [(d.code, d.node, d.parameter) for d in found] == expected
+        assert "no permission" in found[-1].message
+
+
+@contextlib.contextmanager
+def as_nobody_if_root() -> Iterator[None]:
+    """Root may write everywhere, so look with the eyes of another user."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_file_where_a_folder_must_be_made(probes: Catalog, workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    document = pipeline(box("a", "Make"), box("b", "Save", folder=str(tmp_path / "file" / "x")), wires="a.out>b.first")
+    found = _seen(document, probes, workspace)
+    assert [d.code for d in found] == ["VF303"]
+    assert "is a file" in found[0].message
+
+
+def test_too_little_disk_is_told_before_hours_of_work(workspace: Workspace) -> None:
+    catalog = build_catalog(("nodes.synthetic_volumes", "nodes.numpy_to_parquet"))
+    document = pipeline(
+        box("make", "SyntheticVolumes", count=1000), box("convert", "NumpyToParquet"), wires="make.out>convert.files"
+    )
+    resolved = resolve(document, catalog)
+    assert check(resolved, Observation(free_bytes=10**12)).ok
+    found = check(resolved, Observation(free_bytes=10**6)).diagnostics
+    assert [d.code for d in found] == ["VF304"]
+    assert "MB" in found[0].message
+
+
+def test_a_table_that_may_be_rewritten_is_a_warning(workspace: Workspace) -> None:
+    catalog = build_catalog(tuple(f"nodes.{n}" for n in STORAGE))
+    document = pipeline(
+        box("make", "SyntheticVolumes", count=1000),
+        box("convert", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("optimize", "OptimizeDelta"),
+        wires="make.out>convert.files convert.out>table.parquet table.out>optimize.table",
+    )
+    resolved = resolve(document, catalog)
+    files, table = 360_128_000, 360_100_000
+    assert check(resolved, Observation(free_bytes=files + 2 * table + 10**6)).diagnostics == ()
+    found = check(resolved, Observation(free_bytes=files + table + 10**6)).diagnostics
+    assert [(d.code, d.severity) for d in found] == [("VF310", "warning")]
+    found = check(resolved, Observation(free_bytes=files)).diagnostics
+    assert [(d.code, d.severity) for d in found] == [("VF304", "error")]
+
+
+def test_a_backend_that_a_node_lacks_is_told_when_planning(probes: Catalog) -> None:
+    node_type = probes.find("Make")
+    node_type.backends = {"spark": node_type.function}
+    profile = Profile(name="here", backend="embedded", cores=1, memory_bytes=1 << 30)
+    found = check(resolve(pipeline(box("a", "Make")), probes), None, profile).diagnostics
+    assert [d.code for d in found] == ["VF307"]
+    assert "spark" in found[0].hint
+
+
+def test_a_broken_user_node_is_a_diagnostic(workspace: Workspace) -> None:
+    (workspace.my_nodes / "broken.py").write_text("import nothing_of_that_name\n")
+    (workspace.my_nodes / "exits.py").write_text("raise SystemExit(3)\n")
+    (workspace.my_nodes / "syntax.py").write_text("def (:\n")
+    (workspace.my_nodes / "good.py").write_text(
+        "from voxelflow import node, Report\n"
+        "@node('Mine', version=1, category='Mine')\ndef mine() -> Report:\n    'Mine.'\n    return Report(uri='x')\n"
+    )
+    untrusted = build_catalog((), workspace)
+    assert [d.code for d in untrusted.problems] == ["VF150"]
+    assert untrusted.find("Mine") is None
+    trust(workspace)
+    catalog = build_catalog((), workspace)
+    assert [d.code for d in catalog.problems] == ["VF151"] * 3
+    assert "broken.py, line 1" in catalog.problems[0].message
+    assert catalog.find("Mine") is not None
+
+
+def test_a_hook_that_fails_does_not_end_the_checks(probes: Catalog) -> None:
+    node_type = probes.find("Make")
+    node_type.preview(lambda look: 1 / 0)  # type: ignore[arg-type]
+    assert _codes(pipeline(box("a", "Make")), probes) == ["VF153"]
+
+
+def test_an_installed_package_offers_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "from voxelflow import node, Report\n"
+        "@node('Theirs', version=2, category='Theirs')\ndef theirs() -> Report:\n    'Theirs.'\n"
+        "@node('Other', version=1, category='Theirs')\ndef other() -> Report:\n    'Other.'\n"
+    )
+    entries = "good = someones_nodes\nbroken = someones_broken_nodes\none = someones_nodes:other"
+    site = install(tmp_path / "site", entries, someones_nodes=source)
+    monkeypatch.syspath_prepend(str(site))
+    catalog = build_catalog(())
+    assert {t.name for t in catalog} == {"Theirs", "Other"}
+    # Offered twice by the package itself (its module and the one node), and one entry that is broken.
+    assert sorted(d.code for d in catalog.problems) == ["VF151", "VF152"]
+    assert "someones_broken_nodes" in "".join(d.message for d in catalog.problems)

@@ -1,0 +1,182 @@
+"""Where nodes work under a profile, and where their results then lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from pretended_results import pretend
+
+from engine.catalog import Catalog
+from engine.diagnostics.rule import CheckFailed
+from engine.document.checks import check
+from engine.document.pipeline import Pipeline
+from engine.document.plan import Plan
+from engine.document.resolve import resolve
+from engine.profiles import Profile
+from engine.run.launch import prepare
+from engine.store.runs import RunStore
+from engine.workspace import Workspace, place_lock, place_of, storage_of, storages
+
+SPARK = Profile(name="cluster", backend="spark", master="spark://host:7077", cores=2, memory_bytes=1 << 30)
+LOCAL = Profile(name="local", cores=2, memory_bytes=1 << 30)
+
+
+@pytest.fixture
+def mixed(probes: Catalog) -> Catalog:
+    """`Make` has a Spark variant, `Join` needs none, all others run embedded only."""
+    for node_type in probes:
+        node_type.backends.pop("spark", None)
+        node_type.anywhere = ""
+    make, join = probes.find("Make"), probes.find("Join")
+    make.backends["spark"] = make.function
+    join.anywhere = "only joins words"
+    return probes
+
+
+def two() -> Pipeline:
+    return pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first")
+
+
+def test_each_task_says_where_it_works_and_why(mixed: Catalog, workspace: Workspace, store: RunStore) -> None:
+    plan = prepare(two(), mixed, workspace, store, profile=SPARK).plan
+    assert [(t.backend, t.backend_reason) for t in plan.tasks] == [
+        ("spark", "profile cluster"),
+        ("embedded", "only joins words: runs on the driver's machine"),
+    ]
+    plan = prepare(two(), mixed, workspace, store, profile=LOCAL).plan
+    assert {(t.backend, t.backend_reason) for t in plan.tasks} == {("embedded", "profile local")}
+
+
+def test_a_node_without_a_variant_is_refused_not_quietly_run_here(
+    mixed: Catalog, workspace: Workspace, store: RunStore
+) -> None:
+    document = pipeline(box("a", "Make"), box("g", "Grow"))
+    with pytest.raises(CheckFailed) as caught:
+        prepare(document, mixed, workspace, store, profile=SPARK)
+    (problem,) = [d for d in caught.value.diagnostics if d.severity == "error"]
+    assert (problem.code, problem.node) == ("VF307", "g")
+    assert "Grow cannot run on spark, the backend of the profile cluster" in problem.message
+    for way in ("Put Make in its place.", "the profile local", '@grow.on("spark")', 'anywhere="..."'):
+        assert way in problem.hint
+    assert prepare(document, mixed, workspace, store, profile=LOCAL).plan.to_run
+
+
+def test_only_what_fits_is_named_as_an_alternative(mixed: Catalog) -> None:
+    document = pipeline(box("a", "Make"), box("h", "Halve"), wires="a.out>h.whole")
+    (problem,) = check(resolve(document, mixed), None, SPARK).diagnostics
+    assert problem.node == "h"
+    assert "in its place" not in problem.hint
+
+
+def test_the_built_in_nodes_that_name_rows_or_files_run_under_every_profile() -> None:
+    from nodes.split_dataset import split_dataset
+    from nodes.synthetic_volumes import synthetic_volumes
+    from nodes.volume_folder import volume_folder
+
+    for node_type in (volume_folder, split_dataset, synthetic_volumes):
+        backend, reason = node_type.runs_on("spark") or ("", "")
+        assert backend in ("embedded", "spark")
+        assert bool(reason) == (backend == "embedded")
+        assert node_type.describe()["anywhere"] == node_type.anywhere
+
+
+# --- storage -----------------------------------------------------------------------------------------
+
+
+def test_each_workspace_has_a_folder_of_its_own_below_a_storage_root(workspace: Workspace, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    other = Workspace(tmp_path / "other")
+    other.root.mkdir()
+    mine, theirs = storage_of(workspace, shared), storage_of(other, shared)
+    assert mine.root.parent == theirs.root.parent == shared
+    assert mine.root != theirs.root
+    assert storage_of(workspace, shared / "x" / "..") == mine
+    assert storages(workspace)[1:] == [mine]
+    assert not shared.exists()
+
+
+def test_a_plan_says_where_its_results_will_lie(
+    mixed: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
+) -> None:
+    profile = SPARK.model_copy(update={"storage_root": tmp_path / "shared"})
+    here = prepare(two(), mixed, workspace, store, profile=SPARK).plan
+    there = prepare(two(), mixed, workspace, store, profile=profile).plan
+    root = storage_of(workspace, profile.storage_root).root
+    assert (here.storage, here.data_root(workspace)) == (None, workspace.data)
+    assert (there.storage, there.scratch_root(workspace)) == (root, root / "scratch")
+    for mine, theirs in zip(here.tasks, there.tasks, strict=True):
+        assert mine.identity == theirs.identity
+        assert theirs.out == str(root / "data" / mine.out)
+    assert Plan.model_validate_json(there.model_dump_json()) == there
+
+
+def test_results_from_elsewhere_are_used_and_told_where_a_cluster_may_not_see_them(
+    mixed: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
+) -> None:
+    join = mixed.find("Join")
+    join.backends["spark"] = join.function
+    profile = SPARK.model_copy(update={"storage_root": tmp_path / "shared"})
+    first = pipeline(box("a", "Make"))
+    pretend(prepare(first, mixed, workspace, store, profile=LOCAL).plan, workspace, store)
+    plan = prepare(two(), mixed, workspace, store, profile=profile).plan
+    assert [t.action for t in plan.tasks] == ["cached", "run"]
+    (told,) = plan.diagnostics
+    assert (told.code, told.severity, told.node, told.port) == ("VF309", "warning", "b", "first")
+    assert "--from a" in told.hint
+    # Made again there, it is used from there by everyone.
+    pretend(prepare(first, mixed, workspace, store, profile=profile).plan, workspace, store)
+    again = prepare(two(), mixed, workspace, store, profile=LOCAL).plan
+    assert [t.action for t in again.tasks] == ["cached", "run"]
+    assert again.diagnostics == ()
+    here = profile.model_copy(update={"master": "local[2]"})
+    assert prepare(two(), mixed, workspace, store, profile=here).plan.diagnostics == ()
+
+
+def test_growing_work_goes_on_from_what_lies_in_the_same_storage(
+    probes: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x")
+    document = pipeline(box("c", "Count", folder=str(folder)))
+    elsewhere = LOCAL.model_copy(update={"name": "big", "storage_root": tmp_path / "shared"})
+
+    def grown(profile: Profile, name: str) -> Plan:
+        (folder / name).write_text("x")
+        plan = prepare(document, probes, workspace, store, profile=profile).plan
+        assert plan.tasks[0].action == "run"
+        pretend(plan, workspace, store)
+        return plan
+
+    here, there = grown(LOCAL, "b.txt"), grown(elsewhere, "c.txt")
+    assert here.tasks[0].previous == there.tasks[0].previous == {}
+    here_again, there_again = grown(LOCAL, "d.txt"), grown(elsewhere, "e.txt")
+    for before, after in ((here, here_again), (there, there_again)):
+        assert after.tasks[0].shared == before.tasks[0].shared
+        assert after.tasks[0].previous["out"].uri == str(before.data_root(workspace) / before.tasks[0].out)
+
+
+def test_a_storage_root_that_cannot_be_written_is_told_before_the_run(
+    probes: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    profile = LOCAL.model_copy(update={"storage_root": tmp_path / "file"})
+    with pytest.raises(CheckFailed) as caught:
+        prepare(pipeline(box("a", "Make")), probes, workspace, store, profile=profile)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "VF303"
+    assert "is a file" in problem.message
+    assert "storage_root" in problem.hint
+
+
+def test_places_of_two_storages_have_locks_of_their_own(workspace: Workspace, tmp_path: Path) -> None:
+    there = storage_of(workspace, tmp_path / "shared")
+    inside = workspace.root / "inside"
+    places = [s / "Make" / "aaaa" for s in (workspace.data, there.data, storage_of(workspace, inside).data)]
+    assert len({place_lock(workspace, place) for place in places}) == 3
+    for place in places:
+        assert place_of(workspace, place / "result" / "file") == place
+    assert place_of(workspace, tmp_path / "else") is None
+    assert place_of(workspace, workspace.data / "Make") is None

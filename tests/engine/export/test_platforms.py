@@ -1,0 +1,327 @@
+"""Exports to platforms, by the platforms' own schemas: complete, without secrets, and nothing typed becomes code."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import ValidationError
+from platforms import check_databricks, check_github, check_kubernetes
+
+import nodes
+from engine.catalog import Catalog, build_catalog
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Edge, Node, Pipeline, read_pipeline
+from engine.document.resolve import resolve
+from engine.errors import UsageError
+from engine.export.platforms import PLATFORMS, platform_files
+from engine.export.yaml_text import to_yaml
+from engine.profiles import Profile
+from engine.spark.jars import delta_artifact
+
+CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
+LOCAL = Profile(name="local", cores=2, memory_bytes=3 << 30)
+SPARK_LOCAL = Profile(name="spark-local", backend="spark", cores=2, memory_bytes=3 << 30)
+CLUSTER = Profile(
+    name="cluster",
+    backend="spark",
+    cores=4,
+    memory_bytes=2 << 30,
+    master="spark://10.0.0.5:7077",
+    spark={
+        "spark.executor.memory": "8g",
+        "spark.executor.instances": "5",
+        "spark.hadoop.fs.s3a.secret.key": "${S3_KEY}",
+        "spark.speculation": "true",
+    },
+    storage_root=Path("/mnt/shared"),
+)
+PODS = CLUSTER.model_copy(
+    update={
+        "name": "pods",
+        "master": "k8s://https://10.0.0.1:6443",
+        "spark": {
+            **CLUSTER.spark,
+            "spark.kubernetes.container.image": "registry.example/spark:1",
+            f"{CLAIM}.options.claimName": "shared",
+            f"{CLAIM}.mount.path": "/mnt",
+        },
+    }
+)
+HOSTILE = ["'; exit 1 #", "${{ secrets.X }}", "{{ var.value.x }}", '"""\nimport os', "a\n- b: c", "体\u2028积", "on"]
+
+
+def files_of(platform: str, document: Pipeline, profile: Profile, catalog: Catalog, **values: Any) -> dict[str, str]:
+    resolved = resolve(document, catalog, values, base=Path("/base"))
+    return platform_files(platform, resolved, profile, values, base=Path("/base"), machine=profile is LOCAL)
+
+
+def checked(platform: str, files: dict[str, str]) -> Any:
+    """What the platform makes of the files: its job, DAG, objects or workflow."""
+    for name, text in files.items():
+        if name.endswith(".py"):
+            ast.parse(text)
+        assert all(line.isprintable() for line in text.split("\n")), name
+    match platform:
+        case "databricks":
+            return check_databricks(files["databricks.yml"])
+        case "github":
+            (name,) = (n for n in files if n.startswith(".github/workflows/"))
+            return check_github(files[name])
+        case "kubernetes":
+            found = [item for name, text in files.items() if name.endswith(".yaml") for item in check_kubernetes(text)]
+            return {item["kind"]: item for item in found if item["kind"] != "Pod"}
+    (name,) = (n for n in files if n.endswith("_dag.py"))
+    return ast.parse(files[name])
+
+
+def fits(platform: str, profile: Profile) -> bool:
+    return platform != "github" or profile in (LOCAL, SPARK_LOCAL)
+
+
+def words(**changes: Any) -> Pipeline:
+    """Two makers and a joiner that runs on Spark where there is one; one maker may fail and has a limit."""
+    given = {
+        "name": "words",
+        "nodes": [
+            Node(id="first", type="Words", retries=2, timeout_s=90),
+            Node(id="class", type="Words"),
+            Node(id="last-one", type="Join"),
+        ],
+        "edges": [
+            Edge.model_validate({"from": "first.left", "to": "last-one.one"}),
+            Edge.model_validate({"from": "class.right", "to": "last-one.other"}),
+        ],
+    }
+    return Pipeline(**(given | changes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_every_shipped_pipeline_under_every_kind_of_profile(platform: str) -> None:
+    catalog = build_catalog(nodes.BUILT_IN)
+    for path in shipped_pipelines().values():
+        pipeline = read_pipeline(path)
+        values = {n: "/data" for n, p in pipeline.parameters.items() if p.value is None}
+        for profile in (LOCAL, SPARK_LOCAL, CLUSTER, PODS):
+            if fits(platform, profile):
+                files = files_of(platform, pipeline, profile, catalog, **values)
+                checked(platform, files)
+                assert f"{pipeline.name}.py" in files
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("profile", [LOCAL, CLUSTER, PODS], ids=lambda p: p.name)
+def test_credentials_are_named_and_never_written(
+    platform: str, profile: Profile, mine: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("S3_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME")
+    for name in names:
+        monkeypatch.setenv(name, "the-secret-itself")
+    if not fits(platform, profile):
+        with pytest.raises(UsageError, match="one machine of GitHub's"):
+            files_of(platform, words(), profile, mine)
+        return
+    makers = [Node(id="first", type="Words", params={"text": "az://box/folder"}), *words().nodes[1:]]
+    files = files_of(platform, words(nodes=makers), profile, mine)
+    checked(platform, files)
+    text = "\n".join(files.values())
+    assert "the-secret-itself" not in text
+    named = text if platform != "kubernetes" else files["words.yaml"]
+    assert "AZURE_STORAGE_ACCOUNT_KEY" in named
+    assert ("S3_KEY" in named) is (profile is not LOCAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_nothing_typed_becomes_code(platform: str, hostile: str, mine: Catalog) -> None:
+    calm = checked(platform, files_of(platform, words(), LOCAL, mine))
+    titled = [n.model_copy(update={"title": hostile, "params": {}}) for n in words().nodes]
+    files = files_of(platform, words(name=hostile, description=hostile, nodes=titled), LOCAL, mine)
+    found = checked(platform, files)
+    assert all(name == os.path.normpath(name) and not name.startswith(("/", "..")) for name in files)
+    if platform == "airflow":
+        assert [type(n) for n in found.body] == [type(n) for n in calm.body]
+        assert "{{" not in "".join(files[n] for n in files if n.endswith("_dag.py")).split('"""', 2)[2]
+    elif platform == "github":
+        text = next(text for name, text in files.items() if name.startswith(".github"))
+        assert "secrets.X" not in "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    assert found.keys() == calm.keys() if isinstance(found, dict) else True
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_own_nodes_go_along(platform: str, mine: Catalog, workspace: Any) -> None:
+    files = files_of(platform, words(), LOCAL, mine)
+    assert files["my_nodes/mine.py"] == (workspace.my_nodes / "mine.py").read_text()
+    assert 'MY_NODES = beside("my_nodes")' in files["words.py"]
+    assert str(workspace.root) not in "\n".join(files.values())
+    if platform == "kubernetes":
+        found = checked(platform, files)
+        contents = found["ConfigMap"]["data"]
+        volume = next(v for v in found["Job"]["spec"]["template"]["spec"]["volumes"] if v["name"] == "program")
+        there = {item["path"]: contents[item["key"]] for item in volume["configMap"]["items"]}
+        assert there == {name: text for name, text in files.items() if name.endswith(".py")}
+
+
+def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine: Catalog) -> None:
+    job = check_databricks(files_of("databricks", words(), CLUSTER, mine)["databricks.yml"])
+    tasks = {task["task_key"]: task for task in job["tasks"]}
+    assert list(tasks) == ["first", "class", "last-one"]
+    assert tasks["last-one"]["depends_on"] == [{"task_key": "first"}, {"task_key": "class"}]
+    assert (tasks["first"]["max_retries"], tasks["first"]["timeout_seconds"]) == (2, 90)
+    assert tasks["class"]["spark_python_task"]["parameters"] == ["--step", "class", "--out", "${var.out}"]
+    # Databricks has PySpark and Delta; ours would hide them.
+    assert not any("spark" in task["libraries"][0]["pypi"]["package"] for task in job["tasks"])
+    cluster = job["job_clusters"][0]["new_cluster"]
+    assert cluster["num_workers"] == 5
+    assert cluster["spark_conf"] == {
+        "spark.hadoop.fs.s3a.secret.key": "{{secrets/voxelflow/S3_KEY}}",
+        "spark.speculation": "true",
+    }
+    assert cluster["spark_env_vars"] == {"S3_KEY": "{{secrets/voxelflow/S3_KEY}}"}
+    elastic = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.maxExecutors": "9",
+    }
+    job = check_databricks(
+        files_of("databricks", words(), CLUSTER.model_copy(update={"spark": elastic}), mine)["databricks.yml"]
+    )
+    assert job["job_clusters"][0]["new_cluster"]["autoscale"] == {"min_workers": 1, "max_workers": 9}
+    job = check_databricks(files_of("databricks", words(), LOCAL, mine)["databricks.yml"])
+    assert job["job_clusters"][0]["new_cluster"]["spark_conf"]["spark.databricks.cluster.profile"] == "singleNode"
+    with pytest.raises(UsageError, match=r"spark.x of profile cluster cannot go into a bundle"):
+        files_of("databricks", words(), CLUSTER.model_copy(update={"spark": {"spark.x": "user:${S3_KEY}"}}), mine)
+
+
+def test_a_databricks_profile_names_the_machines_and_goes_nowhere_else(mine: Catalog) -> None:
+    profile = CLUSTER.model_copy(update={"master": "databricks", "machine": "Standard_D8s_v5@eastus"})
+    files = files_of("databricks", words(), profile, mine)
+    bundle = yaml.safe_load(files["databricks.yml"])
+    assert bundle["variables"]["node_type"]["default"] == "Standard_D8s_v5"
+    assert "node_type=TYPE" not in files["databricks.yml"]
+    assert check_databricks(files["databricks.yml"])["job_clusters"][0]["new_cluster"]["num_workers"] == 5
+    for platform in PLATFORMS.keys() - {"databricks"}:
+        with pytest.raises(UsageError, match="profile cluster is on Databricks, which takes jobs"):
+            files_of(platform, words(), profile, mine)
+
+
+def test_a_job_on_kubernetes_has_what_the_profile_says(mine: Catalog) -> None:
+    profile = LOCAL.model_copy(update={"gpus": 1})
+    files = files_of("kubernetes", words(), profile, mine)
+    found = checked("kubernetes", files)
+    assert list(found) == ["ConfigMap", "PersistentVolumeClaim", "Job"]
+    pod = found["Job"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "2", "memory": "3072Mi"},
+        "limits": {"memory": "3072Mi", "nvidia.com/gpu": "1"},
+    }
+    assert container["command"] == ["python3", "/voxelflow/words.py", "--out", "/data/words-out"]
+    assert container["envFrom"] == [{"secretRef": {"name": "voxelflow", "optional": True}}]
+    assert found["Job"]["spec"]["backoffLimit"] == 2
+    assert "CORES = 2" in files["words.py"]  # a container sees all cores of its machine
+    assert container["image"] in files["words.yaml"].split("kind:")[0]
+    assert "RUN pip install" in files["Dockerfile"]
+
+
+def test_spark_on_kubernetes_has_its_driver_in_the_job_or_by_spark_submit(mine: Catalog) -> None:
+    files = files_of("kubernetes", words(), PODS, mine)
+    found = checked("kubernetes", files)
+    assert list(found) == ["ConfigMap", "ServiceAccount", "Role", "RoleBinding", "Job"]
+    pod = found["Job"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == found["ServiceAccount"]["metadata"]["name"] == "words"
+    assert {"name": "data-0", "persistentVolumeClaim": {"claimName": "shared"}} in pod["volumes"]
+    assert {"name": "data-0", "mountPath": "/mnt"} in pod["containers"][0]["volumeMounts"]
+    (settings,) = (
+        ast.literal_eval(n.value)
+        for n in ast.parse(files["words.py"]).body
+        if isinstance(n, ast.Assign) and n.targets[0].id == "SPARK"  # type: ignore[attr-defined]
+    )
+    environment = {e["name"] for e in pod["containers"][0]["env"]}
+    assert settings["spark.driver.host"] == "${POD_IP}"
+    assert environment == {"POD_IP", "POD_NAME"}
+    template = settings["spark.kubernetes.executor.podTemplateFile"]
+    (executor,) = check_kubernetes(files["executor-pod.yaml"])
+    assert yaml.safe_load(found["ConfigMap"]["data"][Path(template).name]) == executor
+    (driver,) = check_kubernetes(files["driver-pod.yaml"])
+    assert {e["name"] for e in driver["spec"]["containers"][0]["env"]} == environment
+
+    arguments = shlex.split(files["submit.sh"].split("spark-submit ", 1)[1].replace("\\\n", ""))
+    given = dict(word.split("=", 1) for word in arguments if word.startswith("spark."))
+    assert arguments[:4] == ["--master", PODS.master, "--deploy-mode", "cluster"]
+    assert arguments[-3:] == ["local:///voxelflow/words.py", "--out", "/mnt/shared/words-out"]
+    assert given["spark.kubernetes.driver.volumes.persistentVolumeClaim.data.mount.path"] == "/mnt"
+    assert (given["spark.kubernetes.driver.podTemplateFile"], given["spark.executor.memory"]) == (
+        "driver-pod.yaml", "8g",
+    )  # fmt: skip
+    assert not any("S3_KEY" in word or "POD_" in word for word in arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"master": "yarn"}, "a Kubernetes Job cannot be the driver of yarn"),
+        ({"spark": {}}, "profile pods names no image for the executors"),
+        ({"storage_root": None}, "executors of profile pods would not see the workspace"),
+        ({"storage_root": Path("/elsewhere")}, "executors of profile pods would not see /elsewhere"),
+    ],
+)
+def test_what_kubernetes_cannot_run_is_refused(mine: Catalog, change: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        files_of("kubernetes", words(), PODS.model_copy(update=change), mine)
+
+
+def test_yarn_s_cluster_mode_stands_in_the_file_s_head(mine: Catalog) -> None:
+    profile = CLUSTER.model_copy(
+        update={"master": "yarn", "spark": {**CLUSTER.spark, "spark.pyspark.python": "/opt/py/bin/python"}}
+    )
+    head = files_of("airflow", words(), profile, mine)["words.py"].split('"""')[1]
+    (command,) = (line for line in head.splitlines() if "--deploy-mode cluster" in line)
+    name, _, version = delta_artifact().rpartition("-")
+    packages = f"io.delta:{name}:{version}"
+    assert command.split("   #")[0].split() == [
+        "spark-submit", "--master", "yarn", "--deploy-mode", "cluster", "--packages", packages,
+        "--conf", "spark.executor.memory=8g",
+        "--conf", "spark.executor.instances=5",
+        "--conf", "spark.yarn.appMasterEnv.PYSPARK_PYTHON=/opt/py/bin/python", "words.py",
+    ]  # fmt: skip
+
+
+def test_the_schemas_refuse_what_is_wrong(mine: Catalog) -> None:
+    manifest = files_of("kubernetes", words(), LOCAL, mine)["words.yaml"]
+    with pytest.raises(ValidationError):
+        check_kubernetes(manifest.replace("backoffLimit", "backOffLimit"))
+    workflow = files_of("github", words(), LOCAL, mine)[".github/workflows/words.yml"]
+    with pytest.raises(ValidationError):
+        check_github(workflow.replace("runs-on", "runs-at"))
+    bundle = files_of("databricks", words(), LOCAL, mine)["databricks.yml"]
+    with pytest.raises(ValueError):
+        check_databricks(bundle.replace("max_retries", "maximal_retries"))
+
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from([*HOSTILE, "yes", "1e3", "a:b", "- a"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)
+
+
+@given(DATA, st.sampled_from(["", "A comment.\nOf two lines."]))
+def test_yaml_says_what_it_was_given(data: Any, comment: str) -> None:
+    assert yaml.safe_load(to_yaml(data, comment)) == data
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]))))
+def test_a_script_in_yaml_is_the_script(lines: list[str]) -> None:
+    text = "\n".join(["#!/bin/sh", *lines, ""])
+    data = {"outer": [{"script": text}]}
+    assert yaml.safe_load(to_yaml(data)) == data

@@ -1,0 +1,289 @@
+"""Profiles: the file in the workspace, the ready ones, secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.profiles import (
+    Profile,
+    find_profile,
+    list_profiles,
+    local_profile,
+    profile_names,
+    spark_settings,
+    unreadable,
+)
+from engine.profiles.file import memory, to_toml
+from engine.profiles.find import new_profile
+from engine.workspace import Workspace
+
+CLUSTER = """
+[cluster]
+backend = "spark"
+master = "spark://10.0.0.5:7077"
+cores = 8
+memory = "16 GB"
+gpus = 2
+parallel_tasks = 3
+keep_warm_minutes = 0.5
+price_per_hour = 3.2
+storage_root = "/mnt/shared"
+
+[cluster.spark]
+"spark.executor.memory" = "8g"
+"spark.speculation" = true
+executor.cores = 4
+spark.authenticate.secret = "${CLUSTER_SECRET}"
+"""
+
+
+def write(workspace: Workspace, text: str) -> None:
+    (workspace.root / "profiles.toml").write_text(text)
+
+
+def test_two_profiles_are_ready_without_a_file(workspace: Workspace) -> None:
+    assert profile_names(workspace) == profile_names() == ["local", "spark-local"]
+    assert find_profile("local", workspace).backend == "embedded"
+    spark = find_profile("spark-local", workspace)
+    assert (spark.backend, spark.master, spark.spark) == ("spark", "local[*]", {})
+    assert spark.cores == local_profile().cores
+
+
+def test_a_table_gives_every_field(workspace: Workspace) -> None:
+    write(workspace, CLUSTER)
+    found = find_profile("cluster", workspace)
+    assert found == Profile(
+        name="cluster",
+        backend="spark",
+        master="spark://10.0.0.5:7077",
+        cores=8,
+        memory_bytes=16_000_000_000,
+        gpus=2,
+        parallel_tasks=3,
+        keep_warm_minutes=0.5,
+        price_per_hour=3.2,
+        storage_root=Path("/mnt/shared"),
+        spark={
+            "spark.executor.memory": "8g",
+            "spark.speculation": "true",
+            "spark.executor.cores": "4",
+            "spark.authenticate.secret": "${CLUSTER_SECRET}",
+        },
+    )
+    assert profile_names(workspace) == ["local", "spark-local", "cluster"]
+
+
+def test_what_show_prints_gives_the_same_profile(workspace: Workspace) -> None:
+    write(workspace, CLUSTER + '["a.b"]\ncores = 1\n')
+    for name in ("cluster", "local", "spark-local", "a.b"):
+        before = find_profile(name, workspace)
+        (workspace.root / "profiles.toml").write_text(to_toml(before))
+        assert find_profile(name, workspace) == before
+        write(workspace, CLUSTER + '["a.b"]\ncores = 1\n')
+
+
+def test_the_file_changes_a_ready_profile(workspace: Workspace) -> None:
+    write(workspace, '[local]\ncores = 1\n[spark-local]\nspark.driver.memory = "2g"\n')
+    assert find_profile("local", workspace).cores == 1
+    assert find_profile("local", workspace).parallel_tasks == 1
+    assert find_profile("spark-local", workspace).spark == {"spark.driver.memory": "2g"}
+    assert next((p.name, p.origin) for p in list_profiles(workspace)) == ("local", "profiles.toml over the ready one")
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        ("16 GB", 16 * 10**9),
+        ("16GiB", 16 << 30),
+        ("16g", 16 << 30),
+        ("1.5 TB", 15 * 10**11),
+        (512, 512),
+        ("7 kb", 7000),
+    ],
+)
+def test_amounts_of_memory(value: object, count: int) -> None:
+    assert memory(value) == count
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "told"),
+    [
+        ("cores = 0", "cores", "at least 1"),
+        ("cores = true", "cores", "not True"),
+        ('cores = "four"', "cores", "not 'four'"),
+        ('memory = "lots"', "memory", "16 GB"),
+        ('memory = "1 MB"', "memory", "256 MiB"),
+        ("memory = 2.5", "memory", "no amount"),
+        ("price_per_hour = -1", "price_per_hour", "at least 0"),
+        ("price_per_hour = nan", "price_per_hour", "at least 0"),
+        ('backend = "spark"\nkeep_warm_minutes = "long"', "keep_warm_minutes", "keep_warm_minutes = 10"),
+        ("keep_warm_minutes = 5", "keep_warm_minutes", "is for Spark"),
+        ('backend = "dask"', "backend", "embedded, spark"),
+        ('master = "spark://h:1"', "master", 'backend = "spark"'),
+        ('backend = "spark"\nmaster = ""', "master", "spark://host:7077"),
+        ('backend = "spark"\nmaster = "spark://me:word@h:1"', "master", "password"),
+        ('storage_root = "s3://bucket"', "storage_root", "not a folder"),
+        ("storage_root = 3", "storage_root", "a folder"),
+        ('mastr = "yarn"', "mastr", "Did you mean master?"),
+        ("[bad.spark]\nspark.jars = [1]", "spark.jars", "text, numbers"),
+        ('[bad.spark]\nspark.master = "yarn"', "spark.master", "field of its own"),
+    ],
+)
+def test_a_mistake_names_file_profile_and_field_and_leaves_the_others(
+    workspace: Workspace, table: str, field: str, told: str
+) -> None:
+    write(workspace, f"[good]\ncores = 1\n[bad]\n{table}\n")
+    with pytest.raises(UsageError) as caught:
+        find_profile("bad", workspace)
+    assert str(workspace.root / "profiles.toml") in caught.value.message
+    assert f"profile bad, {field}:" in caught.value.message
+    assert told in caught.value.line()
+    assert find_profile("good", workspace).cores == 1
+    assert find_profile("local", workspace).name == "local"
+    assert [p.name for p in list_profiles(workspace) if p.problem] == ["bad"]
+
+
+@pytest.mark.parametrize("header", ["cluster", '"cluster"', "cluster.spark"])
+def test_a_file_that_is_not_toml_stops_only_those_who_may_stand_in_it(workspace: Workspace, header: str) -> None:
+    write(workspace, f"[{header}]\ncores = = 4\n")
+    assert find_profile("local", workspace).name == "local"
+    with pytest.raises(UsageError, match=r"not valid TOML: .*line 2"):
+        find_profile("cluster", workspace)
+    write(workspace, "[local]\ncores = 2\n[cluster]\ncores = = 4\n")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        find_profile("local", workspace)
+    assert find_profile("spark-local", workspace).backend == "spark"
+    assert unreadable(workspace) is not None
+
+
+def test_a_setting_that_begins_others_needs_quotes_and_the_error_says_so(workspace: Workspace) -> None:
+    write(workspace, "[c.spark]\nspark.speculation = true\nspark.speculation.interval = 5\n")
+    with pytest.raises(UsageError) as caught:
+        find_profile("c", workspace)
+    assert "in quotes" in caught.value.hint
+
+
+def test_a_field_outside_every_table_is_told(workspace: Workspace) -> None:
+    write(workspace, "cores = 4\n[good]\n")
+    assert [(p.name, p.problem is not None) for p in list_profiles(workspace)][2:] == [("good", False), ("cores", True)]
+
+
+def test_a_ready_profile_keeps_its_backend(workspace: Workspace) -> None:
+    write(workspace, '[local]\nbackend = "spark"\n')
+    with pytest.raises(UsageError, match="keeps its backend"):
+        find_profile("local", workspace)
+
+
+def test_an_unknown_profile_is_told_with_the_known_ones(workspace: Workspace) -> None:
+    write(workspace, "[mine]\n")
+    with pytest.raises(UsageError, match="no compute profile moon") as caught:
+        find_profile("moon", workspace)
+    assert "local, spark-local, mine" in caught.value.hint
+
+
+# --- secrets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '"spark.hadoop.fs.s3a.secret.key" = "hunter2"',
+        '"spark.hadoop.fs.s3a.access.key" = "hunter2"',
+        '"spark.hadoop.fs.azure.account.key.mine.blob.core.windows.net" = "hunter2"',
+        '"spark.hadoop.fs.azure.sas.box.mine" = "hunter2"',
+        '"spark.authenticate.secret" = "hunter2"',
+        '"spark.ssl.keyPassword" = "hunter2"',
+        '"spark.kubernetes.authenticate.submission.oauthToken" = "hunter2"',
+        '"spark.hadoop.url" = "https://me:hunter2@store"',
+        '"spark.driver.extraJavaOptions" = "-Xmx1g -Djavax.net.ssl.trustStorePassword=hunter2"',
+        '"spark.authenticate.secret" = "x${NAME}hunter2"',
+    ],
+)
+def test_a_secret_written_out_is_refused_and_not_repeated(workspace: Workspace, setting: str) -> None:
+    write(workspace, f'[c]\nbackend = "spark"\n[c.spark]\n{setting}\n')
+    with pytest.raises(UsageError) as caught:
+        find_profile("c", workspace)
+    assert "environment variable" in caught.value.hint
+    assert "hunter2" not in caught.value.line()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '"spark.kubernetes.authenticate.driver.oauthTokenFile" = "/run/token"',
+        '"spark.hadoop.fs.s3a.aws.credentials.provider" = "org.example.Provider"',
+        '"spark.security.credentials.hive.enabled" = false',
+        '"spark.ssl.keyStore" = "/etc/keys"',
+        '"spark.kerberos.keytab" = "/etc/me.keytab"',
+        '"spark.kryoserializer.buffer" = "64k"',
+        '"spark.driver.extraJavaOptions" = "-Dsome.password=${WORD}"',
+    ],
+)
+def test_settings_that_only_speak_of_secrets_are_taken(workspace: Workspace, setting: str) -> None:
+    write(workspace, f'[c]\nbackend = "spark"\n[c.spark]\n{setting}\n')
+    assert len(find_profile("c", workspace).spark) == 1
+
+
+def test_references_are_put_in_only_when_asked_for(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(workspace, CLUSTER + '"spark.a" = "${spark.b}-${env:HOME}"\n')
+    monkeypatch.setenv("CLUSTER_SECRET", "hunter2")
+    found = find_profile("cluster", workspace)
+    assert "hunter2" not in found.model_dump_json() + to_toml(found)
+    settings = spark_settings(found)
+    assert settings["spark.authenticate.secret"] == "hunter2"
+    assert settings["spark.a"] == "${spark.b}-${env:HOME}"
+    monkeypatch.delenv("CLUSTER_SECRET")
+    with pytest.raises(UsageError, match=r"CLUSTER_SECRET is not set.*spark.authenticate.secret"):
+        spark_settings(found)
+
+
+# --- new ------------------------------------------------------------------------------------------
+
+
+def test_a_new_profile_is_there_at_once_and_the_file_keeps_what_it_had(workspace: Workspace) -> None:
+    write(workspace, "# mine\n[first]\ncores = 1")
+    path = new_profile("second", workspace)
+    assert path.read_text().startswith("# mine\n[first]\ncores = 1\n\n[second]\n")
+    assert find_profile("second", workspace).backend == "spark"
+    new_profile("a.b", workspace)
+    assert profile_names(workspace) == ["local", "spark-local", "first", "second", "a.b"]
+    for taken in ("first", "second", "local"):
+        with pytest.raises(UsageError, match="already"):
+            new_profile(taken, workspace)
+    with pytest.raises(UsageError, match="not a profile's name"):
+        new_profile("a b]", workspace)
+    write(workspace, "[first\n")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        new_profile("third", workspace)
+    assert path.read_text() == "[first\n"
+
+
+def test_every_commented_line_of_the_example_is_right(workspace: Workspace) -> None:
+    path = new_profile("mine", workspace)
+    path.write_text(path.read_text().replace("\n# ", "\n"))
+    assert find_profile("mine", workspace).price_per_hour == 3.2
+    assert len(find_profile("mine", workspace).spark) == 3
+
+
+@pytest.mark.timeout(20)
+def test_a_profiles_file_that_is_a_pipe_or_a_device_is_reported(workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.symlink_to("/dev/zero")
+    assert "it is a device, not a regular file" in str(unreadable(workspace))
+    file.unlink()
+    os.mkfifo(file)
+    assert "it is a named pipe, not a regular file" in str(unreadable(workspace))
+    with pytest.raises(UsageError, match="named pipe"):
+        new_profile("x", workspace)
+
+
+def test_a_control_character_in_a_profile_is_refused(workspace: Workspace) -> None:
+    text = '[x]\nstorage_root = "/mnt/\\u0000"\n[y.spark]\n"spark.a" = "\\u0007"\n'
+    (workspace.root / "profiles.toml").write_text(text)
+    for name in ("x", "y"):
+        with pytest.raises(UsageError, match=f"profile {name}, .*holds the control character"):
+            find_profile(name, workspace)

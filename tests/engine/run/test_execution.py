@@ -1,0 +1,259 @@
+"""Runs for real: supervisor and workers as processes, killed, cancelled and resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from running import Runner
+from waiting import has_ended, wait_until
+
+from engine.declare.events import Facts, Failure, Message, Progress, RunStateChanged, TaskStateChanged
+from engine.errors import UsageError
+from engine.run import launch
+
+pytestmark = pytest.mark.slow
+forked = pytest.mark.usefixtures("forked_runs")
+"""For what is not about the processes themselves."""
+
+
+@forked
+def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runner) -> None:
+    document = pipeline(
+        box("a", "Make", text="left right", steps=3),
+        box("b", "Halve"),
+        box("c", "Join"),
+        wires="a.out>b.whole b.right>c.first b.left>c.second",
+    )
+    run, tasks = runner.run(document)
+    assert run.state == "done"
+    assert runner.text(tasks["c"]) == "right+left "
+    assert {t.state for t in tasks.values()} == {"done"}
+    log = runner.workspace.log_file(run.run_id, "a")
+    assert log.exists()
+    kinds = [type(e) for _, e in runner.store.events(run.run_id)]
+    assert Message in kinds
+    assert tasks["a"].progress == Progress(
+        node="a", time=tasks["a"].progress.time, done=3, total=3, unit="steps", rate=tasks["a"].progress.rate
+    )
+    # As a kill leaves them that strikes between recording a result and deleting the half-done work.
+    for result in runner.store.results():
+        (runner.workspace.scratch / result.fingerprint / "half").mkdir(parents=True)
+    again, tasks = runner.run(document)
+    assert again.state == "done"
+    assert {t.state for t in tasks.values()} == {"cached"}
+    assert runner.text(tasks["c"]) == "right+left "
+    # Nothing half-done is left.
+    assert list(runner.workspace.scratch.iterdir()) == []
+
+
+def test_each_task_tells_how_much_memory_its_process_has_held(runner: Runner) -> None:
+    run, _ = runner.run(pipeline(box("a", "Make"), box("b", "Halve"), wires="a.out>b.whole"))
+    held = {e.node: e.values["peak_memory_mb"] for _, e in runner.store.events(run.run_id) if isinstance(e, Facts)}
+    assert held.keys() == {"a", "b"}
+    assert all(isinstance(megabytes, float) and megabytes > 20 for megabytes in held.values())
+
+
+@forked
+def test_an_error_names_the_node_skips_what_follows_and_lets_other_branches_end(runner: Runner) -> None:
+    document = pipeline(
+        box("bad", "Fail", how="told"), box("after", "Join"), box("other", "Make"), wires="bad.out>after.first"
+    )
+    run, tasks = runner.run(document)
+    assert run.state == "failed"
+    assert run.error == "bad: the probe was told to fail. Tell it otherwise."
+    assert (tasks["bad"].state, tasks["after"].state, tasks["other"].state) == ("failed", "skipped", "done")
+    assert tasks["bad"].failure is not None
+    assert tasks["bad"].failure["parameter"] == "how"
+    assert "VoxelflowError" in tasks["bad"].failure["details"]
+    log = runner.workspace.log_file(run.run_id, "bad").read_text()
+    assert "Traceback" in log
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("kill", "SIGKILL"), ("exit", "exit status 7"), ("error", "an error of its own")]
+)
+def test_a_node_that_dies_fails_its_task_and_nothing_else(runner: Runner, how: str, told: str) -> None:
+    run, tasks = runner.run(pipeline(box("bad", "Fail", how=how), box("good", "Make")))
+    assert run.state == "failed"
+    assert tasks["good"].state == "done"
+    assert told in tasks["bad"].reason
+
+
+@forked
+def test_retries_try_again(runner: Runner, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    run, tasks = runner.run(pipeline(box("a", "Fail", marker=str(marker), times=1, how="kill", retries=1)))
+    assert run.state == "done"
+    assert tasks["a"].attempt == 2
+    assert runner.text(tasks["a"]) == "at last"
+    run, tasks = runner.run(pipeline(box("b", "Fail", marker=str(tmp_path / "other"), times=5, retries=1)))
+    assert (run.state, tasks["b"].attempt) == ("failed", 2)
+
+
+def test_a_timeout_stops_a_task_that_hangs(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, tasks = runner.run(pipeline(box("a", "Make", steps=10_000, step_s=0.05, timeout_s=0.5)))
+    assert run.state == "failed"
+    assert "did not finish within 0.5 s" in tasks["a"].reason
+
+
+@forked
+def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner) -> None:
+    run_id, pid = runner.start_slow()
+    launch.cancel(runner.store, run_id)
+    run = runner.finish(run_id)
+    assert run.state == "cancelled"
+    wait_until(lambda: has_ended(pid))
+    with pytest.raises(UsageError, match="not running"):
+        launch.cancel(runner.store, run_id)
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert run.attempt == 2
+    assert tasks["first"].attempt == 1
+    assert runner.text(tasks["end"]) == "made+slow"
+    with pytest.raises(UsageError, match="is done"):
+        launch.resume(runner.workspace, runner.store, run_id)
+
+
+@forked
+def test_what_is_half_done_is_saved_on_request(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    runner.wait_for_progress(run_id, "slow")
+    assert launch.request_save(runner.workspace, runner.store, run_id) == ["slow"]
+    messages = wait_until(lambda: [e.text for _, e in runner.store.events(run_id) if isinstance(e, Message)])
+    assert messages == ["saved"]
+    assert runner.store.run(run_id).active
+    launch.cancel(runner.store, run_id)
+    runner.finish(run_id)
+    with pytest.raises(UsageError, match="no task of run"):
+        launch.request_save(runner.workspace, runner.store, run_id)
+
+
+def test_a_task_that_ignores_the_request_is_killed_after_the_grace(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("deaf", "Fail", how="hang")))
+    pid = runner.wait_for(run_id, "deaf", "running").pid
+    assert pid is not None
+    launch.cancel(runner.store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
+    wait_until(lambda: has_ended(pid))
+
+
+def test_a_killed_run_is_lost_its_workers_end_and_resume_finishes(runner: Runner) -> None:
+    run_id, worker = runner.start_slow(60)
+    run = runner.store.run(run_id)
+    with pytest.raises(UsageError, match="still running"):
+        launch.resume(runner.workspace, runner.store, run_id)
+    launch.kill_run(runner.workspace, run)
+    wait_until(lambda: has_ended(worker))
+    assert runner.store.run(run_id).state == "lost"
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert tasks["first"].attempt == 1
+    assert tasks["slow"].attempt == 2
+    assert runner.text(tasks["end"]) == "made+slow"
+
+
+@forked
+@pytest.mark.parametrize("point", ["supervisor:before-result", "supervisor:after-result"])
+def test_a_kill_around_the_record_of_a_result(runner: Runner, point: str, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VOXELFLOW_KILL_AT", point)
+    monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(tmp_path / "once"))
+    run_id = runner.start(pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first"))
+    assert runner.finish(run_id).state == "lost"
+    run, tasks = runner.resume(run_id)
+    assert run.state == "done"
+    assert runner.text(tasks["b"]) == "made"
+    assert len(runner.store.results()) == 2
+
+
+@forked
+def test_branches_run_side_by_side(runner: Runner) -> None:
+    boxes = [box(f"n{i}", "Make", text=str(i), steps=20, step_s=0.05) for i in range(3)]
+    _, tasks = runner.run(pipeline(*boxes))
+    spans = [(t.started, t.ended) for t in tasks.values()]
+    assert max(s for s, _ in spans) < min(e for _, e in spans)
+
+
+@forked
+def test_two_runs_of_the_same_work_do_it_once(runner: Runner) -> None:
+    document = pipeline(box("slow", "Make", text="shared", steps=40, step_s=0.05))
+    one = runner.start(document)
+    runner.wait_for_progress(one, "slow")
+    two = runner.start(document)
+    assert runner.wait_for(two, "slow", "waiting", "cached").state == "waiting"
+    assert runner.finish(one).state == "done"
+    assert runner.finish(two).state == "done"
+    assert runner.tasks(two)["slow"].state == "cached"
+    states = [e.state for _, e in runner.store.events(two) if isinstance(e, TaskStateChanged)]
+    assert states == ["waiting", "cached"] or states == ["queued", "waiting", "cached"]
+
+
+@forked
+def test_more_of_an_extendable_parameter_continues(runner: Runner) -> None:
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=2)))
+    assert runner.text(tasks["g"]) == "0->2"
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=5)))
+    assert runner.text(tasks["g"]) == "2->5"
+    _, tasks = runner.run(pipeline(box("g", "Grow", epochs=3)))
+    assert runner.text(tasks["g"]) == "2->3"
+
+
+@forked
+def test_work_on_a_growing_folder_sees_what_it_made_before(runner: Runner, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x")
+    document = pipeline(box("c", "Count", folder=str(folder)))
+    runner.run(document)
+    (folder / "b.txt").write_text("x")
+    _, tasks = runner.run(document)
+    assert tasks["c"].reason == "folder gained 1 file"
+    logs = list(runner.workspace.data.glob("Count/*/log"))
+    assert [p.read_text() for p in logs] == ["1 previous=None\n2 previous=1\n"]
+
+
+@forked
+def test_fresh_does_everything_again_elsewhere(runner: Runner) -> None:
+    document = pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first")
+    _, before = runner.run(document)
+    run, after = runner.run(document, fresh=True)
+    assert run.state == "done"
+    assert {t.state for t in after.values()} == {"done"}
+    assert after["a"].outputs["out"].uri != before["a"].outputs["out"].uri
+    _, again = runner.run(document)
+    assert {t.state for t in again.values()} == {"cached"}
+    assert again["a"].outputs == after["a"].outputs
+
+
+@forked
+def test_failures_leave_a_trace_in_the_events(runner: Runner) -> None:
+    run, _ = runner.run(pipeline(box("bad", "Fail", how="kill")))
+    failures = [e for _, e in runner.store.events(run.run_id, kinds=("failure",))]
+    assert [type(f) for f in failures] == [Failure]
+    assert "resume" in failures[0].hint  # type: ignore[attr-defined]
+
+
+def test_a_signal_to_the_runs_process_cancels_it(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    runner.wait_for_progress(run_id, "slow")
+    pid = runner.store.run(run_id).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    assert runner.finish(run_id).state == "cancelled"
+
+
+@forked
+def test_the_time_between_two_attempts_is_paid_for_and_idle(runner: Runner, tmp_path: Path) -> None:
+    document = pipeline(box("f", "Fail", how="told", marker=str(tmp_path / "marker"), times=1))
+    failed, _ = runner.run(document)
+    assert failed.ended is not None
+    done, _ = runner.resume(failed.run_id)
+    assert (done.state, done.attempt) == ("done", 2)
+    events = runner.store.events(failed.run_id, kinds=("run-state",))
+    began = [e.time for _, e in events if isinstance(e, RunStateChanged) and e.state == "running"][1]
+    assert done.idle_s >= began - failed.ended
+    assert done.seconds is not None
+    assert done.idle_s <= done.measured_s <= done.seconds

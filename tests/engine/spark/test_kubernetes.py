@@ -1,0 +1,136 @@
+"""What Spark itself asks of Kubernetes with our settings and templates, by the API's schema. No pod runs here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from kubernetes_api import KubernetesApi
+
+import nodes
+from engine.catalog import build_catalog
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import read_pipeline
+from engine.document.resolve import resolve
+from engine.errors import UsageError
+from engine.export.platforms import platform_files
+from engine.profiles import Profile
+from engine.spark import kubernetes
+from engine.spark.session import open_session
+
+VOLUME = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
+
+
+def profile(master: str = "k8s://https://10.0.0.1:6443", **fields: Any) -> Profile:
+    given = {
+        "name": "pods",
+        "backend": "spark",
+        "cores": 1,
+        "memory_bytes": 1 << 30,
+        "master": master,
+        "storage_root": Path("/mnt/shared/voxelflow"),
+        "spark": {
+            "spark.kubernetes.container.image": "registry.example/spark:1",
+            "spark.executor.instances": "2",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.hadoop.fs.s3a.secret.key": "${S3_KEY}",
+            f"{VOLUME}.options.claimName": "shared",
+            f"{VOLUME}.mount.path": "/mnt/shared",
+        },
+    }
+    return Profile(**(given | fields))
+
+
+def check_executor(pod: dict[str, Any]) -> None:
+    """The pod has what our template says, and what Spark adds to it."""
+    (container,) = pod["spec"]["containers"]
+    assert container["name"] == "executor"
+    assert container["image"] == "registry.example/spark:1"
+    assert container["envFrom"] == [{"secretRef": {"name": "voxelflow", "optional": True}}]
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "voxelflow"
+    assert {"name": "data", "mountPath": "/mnt/shared"} in [
+        {k: m[k] for k in ("name", "mountPath")} for m in container["volumeMounts"]
+    ]
+    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v]
+    assert claims == ["shared"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+def test_executors_come_from_our_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("S3_KEY", "the-secret-itself")
+    with KubernetesApi() as api:
+        given = profile(f"k8s://{api.url}")
+        settings = given.spark | {"spark.scheduler.maxRegisteredResourcesWaitingTime": "1s"}
+        session = open_session(given.model_copy(update={"spark": settings}), name="test", folder=tmp_path)
+        try:
+            pods = api.wait_for("Pod", 2)
+        finally:
+            session.stop()
+    for pod in pods:
+        check_executor(pod)
+    assert "the-secret-itself" not in str(api.created)
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+def test_spark_submit_takes_our_arguments_and_makes_the_driver_s_pod(tmp_path: Path) -> None:
+    catalog = build_catalog(nodes.BUILT_IN)
+    document = resolve(read_pipeline(shipped_pipelines()["quickstart"]), catalog, {}, base=tmp_path)
+    with KubernetesApi() as api:
+        files = platform_files("kubernetes", document, profile(f"k8s://{api.url}"), {}, base=tmp_path, machine=False)
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        conf = tmp_path / "conf"
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text("spark.kubernetes.submission.waitAppCompletion false\n")
+        done = subprocess.run(
+            ["sh", tmp_path / "submit.sh"],
+            capture_output=True,
+            text=True,
+            timeout=280,
+            env={
+                **os.environ,
+                "PATH": f"{Path(pyspark.__file__).parent / 'bin'}:{os.environ['PATH']}",
+                "SPARK_CONF_DIR": str(conf),
+            },
+        )
+        assert done.returncode == 0, f"{done.stderr}\n{api.refused}"
+        (pod,) = api.wait_for("Pod")
+    assert api.refused == []
+    (container,) = pod["spec"]["containers"]
+    assert container["args"][0] == "driver"
+    assert "local:///voxelflow/quickstart.py" in container["args"]
+    assert container["args"][-2:] == ["--out", "/mnt/shared/voxelflow/quickstart-out"]
+    assert {"POD_IP", "POD_NAME"} <= {e["name"] for e in container["env"]}
+    assert {"/voxelflow", "/mnt/shared"} <= {m["mountPath"] for m in container["volumeMounts"]}
+    assert pod["spec"]["serviceAccountName"] == "quickstart"
+    # The executors' template goes along in a ConfigMap of Spark's.
+    maps = [item for item in api.created if item["kind"] == "ConfigMap"]
+    assert any("automountServiceAccountToken" in text for item in maps for text in item["data"].values())
+    assert "S3_KEY" not in str(api.created)
+
+
+def test_in_a_pod_the_executors_belong_to_it() -> None:
+    inside = kubernetes.settings(profile(), {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "driver-7"})
+    assert inside["spark.kubernetes.driver.pod.name"] == "driver-7"
+    assert "spark.kubernetes.driver.pod.name" not in kubernetes.settings(profile(), {"HOSTNAME": "laptop"})
+
+
+@pytest.mark.parametrize("fields", [{"spark": {}}, {"storage_root": None}, {"storage_root": Path("/mnt/other")}])
+def test_what_spark_cannot_guess_is_asked_for_before_anything_starts(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S3_KEY", "x")
+    with pytest.raises(UsageError) as told:
+        open_session(profile(**fields), name="test")
+    assert "spark.kubernetes." in told.value.hint
+    mounted = profile().spark | {kubernetes.EXECUTOR_TEMPLATE: "mine.yaml"}
+    kubernetes.check(profile(spark=mounted, storage_root=None))

@@ -1,0 +1,105 @@
+"""YARN for real: a run with its driver here, the exported file with its driver in the cluster; what is asked for."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from cluster_runs import etl, folder_of, rows, soon
+from exported_runs import made, run
+from running import Runner
+from yarn_cluster import YarnCluster
+
+import nodes
+from engine.catalog import build_catalog
+from engine.document.pipeline import write_pipeline
+from engine.errors import UsageError
+from engine.profiles import find_profile
+from engine.run.worker_process import PROGRAM
+from engine.spark import yarn
+from engine.spark.jars import delta_jars
+from engine.store.runs import RunStore
+from engine.workspace import Workspace
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
+    with YarnCluster(tmp_path_factory.mktemp("yarn")) as out:
+        yield out
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(1500)
+def test_both_deploy_modes_make_the_same_table_and_a_killed_executor_loses_nothing(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
+    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
+    wanted = folder_of(tmp_path / "in", 200)
+    document = etl(tmp_path / "in")
+
+    # Client mode: the driver is the run's worker.
+    run_id = runner.start(document)
+    soon(lambda: list(workspace.data.glob("NumpyToParquet/*/parts/*.parquet")), "the first part", store, run_id)
+    cluster.kill_an_executor()
+    runner.finish_done(run_id)
+    tasks = runner.tasks(run_id)
+    assert {name: task.attempt for name, task in tasks.items()} == dict.fromkeys(tasks, 1)
+    assert rows(tasks["optimize"].outputs["out"].uri) == wanted
+
+    # Cluster mode: the driver is YARN's application master, started by the line in the file's head.
+    write_pipeline(document, tmp_path / "etl.json")
+    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--profile", "yarn",
+        folder=tmp_path)  # fmt: skip
+    lines = (tmp_path / "etl-in.py").read_text().split('"""')[1].splitlines()
+    (line,) = (line for line in lines if "--deploy-mode cluster" in line)
+    program, *arguments = shlex.split(line.split("   #")[0].split(" --out ")[0])
+    # Those that are here already, instead of the same from Maven.
+    at = arguments.index("--packages")
+    assert arguments[at + 1].startswith("io.delta:delta-spark_")
+    arguments[at : at + 2] = ["--jars", ",".join(map(str, delta_jars({})))]
+    submit = Path(pyspark.__file__).parent / "bin" / program
+    # One executor will do: none is lost here.
+    arguments[arguments.index("spark.executor.instances=2")] = "spark.executor.instances=1"
+    run(submit, *arguments, "--out", tmp_path / "out", folder=tmp_path, PYSPARK_PYTHON=sys.executable)
+    assert rows(made(tmp_path / "out", "optimize").uri) == wanted, cluster.log()
+    ended = [(app["applicationType"], app["state"], app["finalStatus"]) for app in cluster.applications()]
+    assert ended == [("SPARK", "FINISHED", "SUCCEEDED")] * 2
+
+
+def test_without_the_cluster_s_configuration_nothing_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing says where the YARN cluster of profile far is") as told:
+        yarn.check("far", {})
+    assert "HADOOP_CONF_DIR" in told.value.hint
+    with pytest.raises(UsageError, match=f"there is no yarn-site.xml in {tmp_path}"):
+        yarn.check("far", {"HADOOP_CONF_DIR": str(tmp_path)})
+    (tmp_path / "yarn-site.xml").touch()
+    yarn.check("far", {"YARN_CONF_DIR": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("written", "staging"),
+    [
+        ("<property><name>fs.defaultFS</name><value>hdfs://h:8020/</value></property>", "hdfs://h:8020/user/{user}"),
+        ("<property><name>fs.defaultFS</name><value>file:///</value></property>", ""),
+        ("<property><name>other</name></property>", ""),
+        ("<broken", ""),
+        ("", ""),
+    ],
+)
+def test_what_the_cluster_takes_goes_to_its_own_file_system(tmp_path: Path, written: str, staging: str) -> None:
+    if written:
+        (tmp_path / "core-site.xml").write_text(f"<configuration>{written}</configuration>")
+    found = yarn.settings({"HADOOP_CONF_DIR": str(tmp_path)})
+    assert found.pop("spark.hadoop.fs.defaultFS") == "file:///"
+    assert json.dumps(found) == json.dumps(
+        {"spark.yarn.stagingDir": staging.format(user=getpass.getuser())} if staging else {}
+    )

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from engine.errors import UsageError
+from engine.storage.place import LocalPlace, Place, link_or_copy, place_at
+from nodes.testing.place import PlaceConformance
+
+
+class TestLocalPlace(PlaceConformance):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Place:
+        (tmp_path / "place").mkdir()
+        return LocalPlace(tmp_path / "place")
+
+
+@pytest.mark.slow
+class TestRemotePlace(PlaceConformance):
+    @pytest.fixture
+    def place(self, container: str) -> Place:
+        return place_at(f"{container}/a place")
+
+    def test_it_is_no_local_folder(self, place: Place) -> None:
+        with pytest.raises(UsageError, match="does not lie in a local folder"):
+            _ = place.folder
+
+
+def test_a_local_place_is_what_a_path_names(tmp_path: Path) -> None:
+    for spelling in (tmp_path / "a b", str(tmp_path / "a b"), f"file://{tmp_path}/a%20b"):
+        assert place_at(spelling) == LocalPlace(tmp_path / "a b")
+
+
+def test_a_link_shares_the_bytes_and_a_copy_does_not(tmp_path: Path) -> None:
+    source = tmp_path / "a"
+    source.write_text("x")
+    os.utime(source, ns=(1, 1_700_000_000_000_000_123))
+    assert not link_or_copy(source, tmp_path / "link", "link")
+    assert link_or_copy(source, tmp_path / "copy", "copy")
+    assert (tmp_path / "link").samefile(source)
+    assert not (tmp_path / "copy").samefile(source)
+    assert (tmp_path / "copy").stat().st_mtime_ns == 1_700_000_000_000_000_123
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "copy", "link"]
+
+
+def test_what_stands_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("new")
+    (tmp_path / "b").write_text("old")
+    for mode in ("link", "copy"):
+        assert not link_or_copy(tmp_path / "a", tmp_path / "b", mode)
+        assert (tmp_path / "b").read_text() == "old"
+    # Also when the source is gone meanwhile.
+    assert not link_or_copy(tmp_path / "none", tmp_path / "b", "link")
+
+
+@pytest.mark.parametrize("mode", ["link", "copy"])
+def test_what_a_power_cut_has_cut_short_is_replaced(tmp_path: Path, mode: Literal["link", "copy"]) -> None:
+    (tmp_path / "a").write_text("whole")
+    (tmp_path / "b").write_text("")
+    link_or_copy(tmp_path / "a", tmp_path / "b", mode)
+    assert (tmp_path / "b").read_text() == "whole"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_an_error_that_a_copy_would_not_mend_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        link_or_copy(tmp_path / "none", tmp_path / "b", "link")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from stored_results import stored_result
+
+from engine.declare.datasets import VolumeDelta
+from engine.declare.events import Metrics, Progress, TaskStateChanged
+from engine.errors import UsageError, WorkspaceError
+from engine.storage.process_lock import ProcessLock, is_held
+from engine.store.runs import RunStore
+from engine.workspace import Workspace, is_trusted, open_workspace, trust
+
+
+def test_a_run_without_its_process_is_lost(store: RunStore, workspace: Workspace) -> None:
+    run_id = store.create_run("p", "{}", {"fresh": True}, "local")
+    assert store.run(run_id).state == "starting"
+    lock = ProcessLock(workspace.run_folder(run_id) / "lock")
+    assert lock.acquire()
+    store.begin_attempt(run_id)
+    assert store.run(run_id).state == "running"
+    assert store.run(run_id).options == {"fresh": True}
+    lock.release()
+    assert store.run(run_id).state == "lost"
+    store.finish_run(run_id, "failed", "why")
+    assert (store.run(run_id).state, store.run(run_id).error) == ("failed", "why")
+
+
+def test_two_runs_never_share_an_id(store: RunStore, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["a", "a", "a", "b"])
+    monkeypatch.setattr("engine.store.runs.new_id", lambda: next(drawn))
+    first = store.create_run("p", "{}", {}, "local", {"mine": "1"})
+    assert (first, store.create_run("p", "{}", {}, "local")) == ("a", "b")
+    assert (workspace.run_folder("a") / "mine").read_text() == "1"
+
+
+def test_runs_are_found_by_part_of_their_id(store: RunStore) -> None:
+    one, two = (store.create_run("p", "{}", {}, "local") for _ in range(2))
+    assert store.run("last").run_id == two
+    assert store.run(one[-6:]).run_id == one
+    with pytest.raises(UsageError, match="2 runs"):
+        store.run(one[:4])
+    with pytest.raises(UsageError, match="no run"):
+        store.run("%")
+    assert [r.run_id for r in store.runs()] == [two, one]
+    assert store.runs(pipeline="other") == []
+
+
+def test_events_keep_their_order_and_progress_only_its_newest(store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [("a", "T", "A"), ("b", "T", "B")])
+    store.set_tasks(run_id, [("a", "T", "A")])
+    store.add_events(run_id, [Metrics(node="a", step=i, values={"loss": i}) for i in range(5)])
+    store.add_events(run_id, [Progress(node="a", done=i) for i in range(5)])
+    store.add_events(run_id, [TaskStateChanged(node="b", state="done")])
+    events = store.events(run_id)
+    assert [e.step for _, e in events[:5]] == list(range(5))  # type: ignore[attr-defined]
+    assert len(events) == 6
+    assert [e.event for _, e in store.events(run_id, after=events[4][0])] == ["task-state"]
+    assert len(store.events(run_id, kinds=("metrics",), limit=2)) == 2
+    tasks = store.tasks(run_id)
+    assert [t.node for t in tasks] == ["a", "b"]
+    assert tasks[0].progress is not None
+    assert tasks[0].progress.done == 4
+
+
+def test_results_are_found_by_every_key(store: RunStore) -> None:
+    delta = VolumeDelta(uri="/t", count=1, bytes=1, version=3, data_version=1)
+    store.put_result(stored_result("f1", lineage="l", base="b", created=1.0))
+    store.put_result(stored_result("f2", lineage="l", base="b", outputs={"out": delta}, created=2.0))
+    assert store.result("f2").outputs == {"out": delta}
+    assert store.result("f3") is None
+    assert store.newest_of_lineage("l").fingerprint == "f2"
+    assert [r.fingerprint for r in store.results_of_base("b")] == ["f1", "f2"]
+    run_id = store.create_run("pipe", "{}", {}, "local")
+    store.set_tasks(run_id, [("n", "T", "N")])
+    store.update_task(run_id, "n", fingerprint="f1", outputs=json.dumps({}))
+    assert store.newest_of_node("pipe", "n").fingerprint == "f1"
+    assert store.newest_of_node("other", "n") is None
+    store.forget_results(["f1"])
+    assert store.result("f1") is None
+
+
+def test_readers_see_a_writer_in_another_thread(store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+
+    def write() -> None:
+        for i in range(50):
+            store.add_events(run_id, [Metrics(step=i, values={"x": 1.0})])
+        store.close()
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.events(run_id)) == 150
+
+
+def test_tracking_goes_on_from_its_cursor(store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+    assert store.tracking(run_id) == (0, {}, False)
+    assert store.untracked() == []
+    store.finish_run(run_id, "done")
+    assert store.untracked() == [run_id]
+    store.set_tracking(run_id, 7, {"id": "x"})
+    assert store.tracking(run_id) == (7, {"id": "x"}, False)
+    store.set_tracking(run_id, 9, {}, finished=True)
+    assert store.untracked() == []
+
+
+def test_locks_are_exclusive_or_shared(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    one, two = ProcessLock(path), ProcessLock(path)
+    assert one.acquire(shared=True)
+    assert two.acquire(shared=True)
+    assert not is_held(path)
+    assert not ProcessLock(path).acquire()
+    one.release()
+    two.release()
+    assert one.acquire()
+    assert is_held(path)
+    assert not two.acquire(shared=True)
+    one.release()
+
+
+def test_a_workspace_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "workspace.json").write_text('{"format": 99}')
+    with pytest.raises(WorkspaceError, match="newer"):
+        open_workspace(tmp_path)
+    (tmp_path / "workspace.json").write_text("{")
+    with pytest.raises(WorkspaceError, match="damaged"):
+        open_workspace(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceError, match="cannot be used"):
+        open_workspace(tmp_path / "file" / "x")
+
+
+def test_trust_lies_outside_the_workspace(workspace: Workspace) -> None:
+    assert not is_trusted(workspace)
+    before = sorted(p for p in workspace.root.rglob("*"))
+    trust(workspace)
+    assert is_trusted(workspace)
+    assert sorted(p for p in workspace.root.rglob("*")) == before

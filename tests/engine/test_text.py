@@ -1,0 +1,55 @@
+"""Figures in words, and text that cannot harm a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.text import money, number, plural, safe, safe_log_line, size
+
+
+@given(st.text(st.characters()))
+def test_safe_text_is_printable_and_keeps_what_was(text: str) -> None:
+    out = safe(text)
+    assert out.isprintable()
+    assert safe(out) == out
+    if text.isprintable():
+        assert out == text
+
+
+def test_escape_sequences_and_marks_that_turn_the_reading_direction_are_spelled_out() -> None:
+    assert safe("a\x1b[31mb\x07\x9b") == "a\\x1b[31mb\\x07\\x9b"
+    assert safe("\u202egpj.exe") == "\\u202egpj.exe"
+    assert safe("two\nlines\t.") == "two lines ."
+    assert safe("name\udcff") == "name\\udcff"
+
+
+def test_of_a_bar_that_redraws_itself_a_log_shows_what_it_drew_last() -> None:
+    assert safe_log_line("10%\r50%\r100%\n") == "100%"
+    assert safe_log_line("a\tb\x1b[0m") == "a       b\\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (78_000_000, "78 MB"), (720_000_000, "720 MB"),
+     (999_600, "1.0 MB"), (234_000_000_000, "234 GB"), (5e15, "5,000 TB")],
+)  # fmt: skip
+def test_sizes(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+def test_counts_and_figures() -> None:
+    assert [plural(1, "volumes"), plural(2000, "volumes"), plural(3, "MB"), plural(1, "s"), plural(5, "")] == [
+        "1 volume", "2,000 volumes", "3 MB", "1 s", "5"]  # fmt: skip
+    assert [number(33_368_897), number(0.93124), number(1234.5)] == ["33,368,897", "0.9312", "1,234"]
+    assert number(float("nan")) == "nan"
+    assert number(float("inf")) == "inf"
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0, "0.00 EUR"), (1e-6, "<0.0001 EUR"), (0.0076, "0.0076 EUR"), (12.4, "12.40 EUR"), (3600, "3,600.00 EUR")],
+)
+def test_amounts_of_money(amount: float, words: str) -> None:
+    assert money(amount, "EUR") == words

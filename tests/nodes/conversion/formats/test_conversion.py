@@ -1,0 +1,325 @@
+"""Folders of other formats than `.npy`, from VolumeFolder's look at them to the parts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import nibabel
+import nrrd
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from npy_folders import convert, look, rows, take, write_labels
+from numpy.typing import NDArray
+
+from engine.declare.datasets import Preview, VolumeFiles
+from engine.declare.node import Look
+from engine.document.checks import path_problem
+from engine.errors import DataError, MissingPackage
+from engine.extras import missing
+from engine.storage import manifest
+from nodes.conversion.formats import VolumeFormat, formats
+from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
+from nodes.loaders import open_source
+from nodes.loaders.random_access import RandomAccessSource
+from nodes.prediction.few_files import ask
+from nodes.viewing.volumes import files_view
+from nodes.volume_file.parts import read_parts
+from nodes.volume_folder import volume_folder
+
+
+def nifti(path: Path, volume: NDArray[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(volume, np.diag([2.0, 3.0, 4.0, 1.0])), path)
+
+
+def volumes(count: int, seed: int = 3) -> list[NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    return [random.integers(0, 1_000, (4, 3, 2)).astype(np.int16) for _ in range(count)]
+
+
+def looked_at(root: Path, base: Path, **params: Any) -> tuple[Look, Preview]:
+    """What the engine knows of the folder before a run."""
+    out = Look(params={"folder": str(root), **params}, paths={"folder": look(root, base, **params)})
+    assert volume_folder.scan_hook is not None
+    assert volume_folder.preview_hook is not None
+    out.facts = volume_folder.scan_hook(out)
+    return out, volume_folder.preview_hook(out)
+
+
+def test_a_folder_of_nifti_files_becomes_parts(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    written = volumes(7)
+    for number, volume in enumerate(written):
+        nifti(root / f"p{number}.nii.gz", volume)
+    nifti(root / "other.nii", np.zeros((2, 2, 2), np.int16))
+    (root / "broken.nii.gz").write_bytes(gzip.compress(b"not one"))
+    (root / "notes.txt").write_text("of no meaning")
+    # With the ending, and without.
+    write_labels(root / "labels.csv", [("p0", 1), ("p1.nii.gz", 2)])
+    made = convert(root, tmp_path / "work", max_bad_files=2, row_group_rows=2)
+    assert (made.count, made.quarantined, made.found, made.labelled) == (7, 2, 9, 2)
+    found = rows(made)
+    assert {name: data for name, (_, data) in found.items()} == {
+        f"p{number}.nii.gz": volume.astype("<i2").tobytes() for number, volume in enumerate(written)
+    }
+    assert [found[f"p{number}.nii.gz"][0] for number in range(3)] == [1.0, 2.0, None]
+    parts = [Path(made.uri) / part.path for part in read_parts(made).parts]
+    table = pa.concat_tables(pq.read_table(part, partitioning=None) for part in parts)
+    assert table.column("spacing_y").to_pylist() == [3.0] * 7
+    assert set(table.column("orientation").to_pylist()) == {"RAS"}
+    assert set(table.column("affine").to_pylist()) == {"2 0 0 0 0 3 0 0 0 0 4 0"}
+    listed = next((tmp_path / "work").rglob("quarantine.csv")).read_text()
+    assert "broken.nii.gz,format," in listed
+    assert "other.nii,shape," in listed
+
+
+def test_only_new_files_are_converted_and_a_resumed_conversion_finds_its_parts(tmp_path: Path) -> None:
+    root, base, messages = tmp_path / "in", tmp_path / "work", list[str]()
+    for number, volume in enumerate(volumes(6)):
+        nifti(root / f"p{number}.nii", volume)
+    first = convert(root, base, target_file_mb=1)
+    again = convert(root, base, target_file_mb=1, messages=messages)
+    assert "0 files converted now" in messages[-1] or "1 parts were there already" in messages[-1]
+    assert rows(again) == rows(first)
+    nifti(root / "p9.nii", volumes(1, seed=9)[0])
+    more = convert(root, base, previous=first, messages=messages)
+    assert "1 files converted now" in messages[-1]
+    assert rows(more).keys() == {*rows(first), "p9.nii"}
+
+
+def test_the_preview_of_a_nifti_folder_is_what_the_run_finds(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(3)):
+        nifti(root / "x" / f"p{number}.NII", volume)
+    write_labels(root / "labels.csv", [("p0", 1)])
+    seen, preview = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    files = take(root, tmp_path / "work")
+    assert seen.problems == []
+    assert (preview.count, preview.bytes, preview.spec) == (files.count, files.bytes, files.spec)
+    assert preview.sample == ("x/p0.NII", "x/p1.NII", "x/p2.NII")
+    assert files.format == "nifti"
+    for dataset in (files, preview.dataset):
+        assert isinstance(dataset, VolumeFiles)
+        view = files_view(dataset, {})
+        gallery = view.panels["volumes"]
+        assert [item.id for item in gallery.pick(0, 5, 0, {"order": "stored"}).items] == list(preview.sample)
+        assert np.array_equal(gallery.volume(1), volumes(3)[1])
+        view.close()
+
+
+def test_npy_files_come_first_and_format_chooses(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(3)):
+        nifti(root / f"p{number}.nii", volume)
+    np.savez(root / "a.npz", volumes(1)[0])
+    assert take(root, tmp_path / "1").format == "nifti", "most files are"
+    assert take(root, tmp_path / "2", format="npz").format == "npz"
+    assert look(root, tmp_path, format="npy").count == 0, "what was chosen is not there"
+    np.save(root / "a.npy", volumes(1)[0])
+    found = take(root, tmp_path / "3")
+    assert (found.format, found.count) == ("npy", 1)
+    assert take(root, tmp_path / "4", format="nifti").count == 3
+
+
+def test_a_listing_of_npy_files_is_what_it_always_was(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    np.save(root / "a.npy", volumes(1)[0])
+    (root / "notes.txt").write_text("of no meaning")
+    nifti(root / "p.nii", volumes(1)[0])
+    (tmp_path / "look").mkdir()
+    found = look(root, tmp_path / "look")
+    assert (found.count, found.file_kind, found.endings) == (1, "", ())
+    old = manifest.list_folder(root, ("**/*.npy", "**/*.NPY", "**/*.Npy", "labels.csv", "labels.parquet"))
+    assert found.digest == manifest.digest(old)
+
+
+def test_what_lies_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    for name in ("a.txt", "b.TXT", "c.pdf", "README", "x.tar.gz"):
+        (root / name).write_text("x")
+    found = look(root, tmp_path)
+    wanted = next(p.path_in for p in volume_folder.parameters if p.name == "folder")
+    assert wanted is not None
+    problem = path_problem(str(root), wanted, found)
+    assert problem is not None
+    assert problem.code == "VF306"
+    assert problem.message.startswith(f"there are no volumes in {root} (found: 2 .txt, 1 ")
+    assert sorted(found.endings) == [(".gz", 1), (".pdf", 1), (".txt", 2), ("without an ending", 1)]
+    seen, _ = looked_at(root, tmp_path, format="auto", dataset="")
+    assert seen.problems == [], "one problem for one fact"
+    shutil.rmtree(root)
+    root.mkdir()
+    assert look(root, tmp_path).content == "it is empty"
+
+
+def test_a_format_without_its_reader_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(6)):
+        nifti(root / f"p{number}.nii.gz", volume)
+    (root / "a.txt").write_text("")
+    (root / "b.txt").write_text("")
+    (tmp_path / "look").mkdir()
+    monkeypatch.setattr("engine.extras._is_installed", lambda name: name != "nibabel")
+    assert missing(["nibabel"]) == ["nibabel"]
+    seen, preview = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    assert preview.count is None
+    (problem,) = seen.problems
+    assert problem.code == "VF311"
+    assert problem.message == ("reading NIfTI volumes needs NiBabel, which is not installed (found: 6 .nii.gz, 2 .txt)")
+    assert problem.hint == "Install it: pip install 'voxelflow[nifti]'"
+    with pytest.raises(MissingPackage):
+        take(root, tmp_path / "work")
+
+
+def test_one_array_of_each_archive(tmp_path: Path) -> None:
+    root, base = tmp_path / "in", tmp_path / "work"
+    root.mkdir()
+    images, masks = volumes(3), volumes(3, seed=8)
+    for number in range(3):
+        np.savez_compressed(root / f"{number}.npz", image=images[number], mask=masks[number])
+    with pytest.raises(DataError, match="holds several arrays: image, mask"):
+        convert(root, base)
+    made = {name: rows(convert(root, base, source={"dataset": name})) for name in ("image", "mask")}
+    assert [data for _, data in made["image"].values()] == [volume.tobytes() for volume in images]
+    assert [data for _, data in made["mask"].values()] == [volume.tobytes() for volume in masks]
+
+
+class _Installed:
+    """An entry point as importlib gives it."""
+
+    def __init__(self, loaded: object) -> None:
+        self._loaded = loaded
+
+    def load(self) -> object:
+        if isinstance(self._loaded, Exception):
+            raise self._loaded
+        return self._loaded
+
+
+@contextmanager
+def open_text(path: Path, dataset: str) -> Iterator[OpenVolume]:
+    """A format of someone else: numbers as text."""
+    values = np.loadtxt(path, ndmin=2)
+    header = VolumeHeader(values.shape, "float64", {"total": float(values.sum())})
+    yield OpenVolume(header, lambda out: np.copyto(out, values))
+
+
+def test_a_package_adds_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "text_format", sys.modules[__name__])
+    mine = VolumeFormat("text", "text", "text_format:open_text", (".txt3d",), columns=(("total", "float64"),))
+    entries = [_Installed(ImportError("broken")), _Installed("no format"), _Installed(mine)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+    formats.cache_clear()
+    try:
+        root = tmp_path / "in"
+        root.mkdir()
+        for number in range(3):
+            (root / f"{number}.txt3d").write_text(f"1 2 3\n4 5 {number}\n")
+        (root / "bad.txt3d").write_text("words")
+        made = convert(root, tmp_path / "work", max_bad_files=1)
+        assert made.count == 3
+        assert np.frombuffer(rows(made)["2.txt3d"][1]).tolist() == [1, 2, 3, 4, 5, 2]
+        (part,) = read_parts(made).parts
+        assert pq.read_table(Path(made.uri) / part.path).column("total").to_pylist() == [15.0, 16.0, 17.0]
+    finally:
+        formats.cache_clear()
+
+
+def test_training_can_read_the_files_themselves(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(3)):
+        nifti(root / f"p{number}.nii", volume)
+    write_labels(root / "labels.csv", [("p0", 1), ("p2", 0)])
+    with closing(open_source("npy", take(root, tmp_path / "work"), cores=1)) as source:
+        assert isinstance(source, RandomAccessSource)
+        assert np.array_equal(source.rows.labels, [1, np.nan, 0], equal_nan=True)
+        out = np.empty((2, 4, 3, 2), np.float32)
+        source.fill(np.array([2, 0]), out)
+        assert np.array_equal(out, [volumes(3)[2], volumes(3)[0]])
+        (root / "p2.nii").write_bytes(b"")
+        with pytest.raises(DataError, match=r"p2\.nii is empty"):
+            source.fill(np.array([2]), out[:1])
+
+
+def test_a_model_is_asked_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[NDArray[Any]] = []
+
+    class Model:
+        def scores(self, batch: NDArray[Any]) -> NDArray[Any]:
+            seen.extend(batch)
+            return np.tile([0.25, 0.75], (len(batch), 1))
+
+    monkeypatch.setattr("nodes.prediction.few_files._predictor", lambda card, size: Model())
+    model, root = tmp_path / "model", tmp_path / "in"
+    model.mkdir()
+    (model / "model.keras").write_bytes(b"")
+    (model / "model.json").write_text(json.dumps({"class_names": ["no", "yes"], "input": {"shape": [4, 3, 2]}}))
+    nifti(root / "good.nii.gz", volumes(1)[0])
+    nifti(root / "other.nii", np.zeros((2, 2, 2), np.int16))
+    nifti(root / "nan.nii", np.full((4, 3, 2), np.nan, np.float32))
+    (root / "report.txt").write_text("")
+    answers = {answer.file.name: answer for answer in ask(model, [root]).answers}
+    assert answers.keys() == {"good.nii.gz", "other.nii", "nan.nii"}
+    assert answers["good.nii.gz"].name == "yes"
+    assert "are 2x2x2, the model takes 4x3x2" in answers["other.nii"].error
+    assert answers["nan.nii"].error == "holds 24 values that are NaN or infinite"
+    assert np.array_equal(seen, volumes(1))
+
+
+def _zarr(path: Path, volume: NDArray[Any]) -> None:
+    zarr.create_array(store=f"{path}.zarr", shape=volume.shape, dtype=volume.dtype, overwrite=True)[...] = volume
+
+
+def _nrrd(path: Path, volume: NDArray[Any]) -> None:
+    nrrd.write(f"{path}.nhdr", volume, {"encoding": "raw"})
+
+
+def _hdf5(path: Path, volume: NDArray[Any]) -> None:
+    with h5py.File(f"{path}.h5", "w") as file:
+        file["volume"] = volume
+
+
+@pytest.mark.parametrize(
+    ("write", "format", "ending"), [(_zarr, "zarr", ".zarr"), (_nrrd, "nrrd", ".nhdr"), (_hdf5, "hdf5", ".h5")]
+)
+def test_volumes_of_several_files_are_one_each_and_a_change_in_any_counts(
+    tmp_path: Path, write: Callable[[Path, NDArray[Any]], None], format: str, ending: str
+) -> None:
+    root, base, messages = tmp_path / "in", tmp_path / "work", list[str]()
+    (root / "deep").mkdir(parents=True)
+    written = dict(zip(("a", "deep/b", "c"), volumes(3), strict=True))
+    for name, volume in written.items():
+        write(root / name, volume)
+    write_labels(root / "labels.csv", [("a", 1), ("b", 0)])
+    (tmp_path / "look").mkdir()
+    seen, preview = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    made = convert(root, base)
+    assert seen.problems == []
+    assert (preview.count, preview.bytes) == (3, take(root, base).bytes)
+    assert take(root, base).format == format
+    assert {name: data for name, (_, data) in rows(made).items()} == {
+        f"{name}{ending}": volume.tobytes() for name, volume in written.items()
+    }
+    assert made.labelled == 2
+    assert convert(root, base, previous=made, messages=messages).count == 3
+    assert "; 0 files converted now" in messages[-1]
+    # Only what is in it changes, nothing of its name.
+    changed = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
+    write(root / "c", written["c"] + 1)
+    assert changed != {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
+    again = rows(convert(root, base, previous=made))
+    assert again[f"c{ending}"][1] == (written["c"] + 1).tobytes()
+    assert again[f"a{ending}"][1] == written["a"].tobytes()

@@ -1,0 +1,193 @@
+"""DICOM series: written by pydicom, and pydicom's own test files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from npy_folders import convert, rows, sources_of, take, write_labels
+from numpy.typing import NDArray
+from pydicom.data import get_testdata_file
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
+
+from engine.storage import manifest
+from nodes.conversion.formats import Reading
+from nodes.conversion.formats.reader import header_of, read_volume
+from nodes.conversion.quarantine import Refused
+from nodes.testing.format import FormatConformance
+
+DICOM = Reading("dicom")
+
+
+def write_slice(path: Path, plane: NDArray[Any], z: float, uid: str = "1.2.3", **fields: object) -> None:
+    """One slice, `plane` with axes X, Y, at `z` millimetres."""
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = CTImageStorage
+    meta.MediaStorageSOPInstanceUID = pydicom.uid.UID(f"{uid}.{int(z * 1000) + 10**6}.{abs(hash(str(path))) % 10**6}")
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
+    data.SOPClassUID, data.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    data.SeriesInstanceUID, data.StudyInstanceUID, data.Modality, data.PatientID = uid, "9.9", "CT", "p7"
+    data.Rows, data.Columns = plane.shape[1], plane.shape[0]
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated = data.BitsStored = 8 * plane.dtype.itemsize
+    data.HighBit, data.PixelRepresentation = data.BitsStored - 1, int(plane.dtype.kind == "i")
+    data.ImagePositionPatient, data.ImageOrientationPatient = [1.0, 2.0, z], [1, 0, 0, 0, 1, 0]
+    data.PixelSpacing, data.SliceThickness = [3.0, 2.0], 1.0
+    data.PixelData = np.ascontiguousarray(plane.transpose()).tobytes() + b"\0" * (plane.nbytes % 2)
+    data["PixelData"].VR = "OW"
+    for name, value in fields.items():
+        setattr(data, name, value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data.save_as(path)
+
+
+def write_series(folder: Path, volume: NDArray[Any], uid: str = "1.2.3", **fields: object) -> None:
+    """A file a slice, their names in another order than their positions."""
+    depth = volume.shape[2]
+    for z in range(depth):
+        write_slice(folder / f"s{(z * 7 + 3) % depth:03d}.dcm", volume[:, :, z], 4.0 * z, uid, **fields)
+
+
+def volume(dtype: str = "int16", seed: int = 0) -> NDArray[Any]:
+    return np.random.default_rng(seed).integers(0, 200, (6, 5, 4)).astype(dtype)
+
+
+def refusal(root: Path, name: str) -> str:
+    with pytest.raises(Refused) as refused:
+        read_volume(str(root), name, DICOM)
+    return f"{refused.value.reason}: {refused.value.message}"
+
+
+class TestDicom(FormatConformance):
+    """A file of several frames, which is a volume by itself."""
+
+    format_name = "dicom"
+    dtypes = ("uint8", "int16", "uint16")
+    most_copies = 6.0
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        frames = np.ascontiguousarray(volume.transpose())
+        data = frames.tobytes() + b"\0" * (frames.nbytes % 2)
+        write_slice(path, volume[:, :, 0], 0.0, NumberOfFrames=volume.shape[2], PixelData=data)
+
+
+def test_a_series_is_one_volume_sorted_by_position(tmp_path: Path) -> None:
+    written = volume()
+    write_series(tmp_path / "a", written)
+    assert np.array_equal(read_volume(str(tmp_path), "a", DICOM), written)
+    columns = header_of(str(tmp_path), "a", DICOM).columns
+    assert columns == {
+        "spacing_x": 2.0, "spacing_y": 3.0, "spacing_z": 4.0, "orientation": "LPS",
+        "affine": "-2 0 0 -1 0 -3 0 -2 0 0 4 0",
+        "modality": "CT", "patient_id": "p7", "study_uid": "9.9", "series_uid": "1.2.3",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("slope", "intercept", "dtype"), [(1, -1024, "int16"), (3, 0, "int16"), (300, 0, "int32"), (0.5, 1, "float32")]
+)
+def test_values_are_rescaled_into_the_smallest_type(tmp_path: Path, slope: float, intercept: float, dtype: str) -> None:
+    written = volume("uint16")
+    fields = {"RescaleSlope": slope, "RescaleIntercept": intercept, "BitsStored": 12, "HighBit": 11}
+    write_series(tmp_path / "a", written, **fields)
+    read = read_volume(str(tmp_path), "a", DICOM)
+    assert read.dtype == dtype
+    assert np.array_equal(read, written.astype(float) * slope + intercept)
+
+
+def test_phases_at_the_same_positions_are_channels(tmp_path: Path) -> None:
+    first, second = volume(seed=1), volume(seed=2)
+    for number, phase in enumerate((first, second)):
+        for z in range(4):
+            path = tmp_path / "a" / f"{number}-{z}.dcm"
+            write_slice(path, phase[:, :, z], 4.0 * z, TemporalPositionIdentifier=number + 1)
+    assert np.array_equal(read_volume(str(tmp_path), "a", DICOM), np.stack([first, second], axis=-1))
+    (tmp_path / "a" / "1-2.dcm").unlink()
+    assert "from 1 to 2 slices at one position" in refusal(tmp_path, "a")
+
+
+def test_a_missing_slice_and_other_slices_are_refused(tmp_path: Path) -> None:
+    write_series(tmp_path / "a", volume())
+    (next(p for p in (tmp_path / "a").iterdir() if pydicom.dcmread(p).ImagePositionPatient[2] == 8)).unlink()
+    assert refusal(tmp_path, "a") == "format: misses slices: they are 4 to 8 mm apart"
+    write_series(tmp_path / "b", volume())
+    write_slice(tmp_path / "b" / "more.dcm", np.zeros((2, 2), np.int16), 16.0)
+    assert "has slices of" in refusal(tmp_path, "b")
+
+
+def test_a_folder_of_patients_becomes_parts(tmp_path: Path) -> None:
+    root, scans = tmp_path / "in", {}
+    for number in range(3):
+        scans[f"p{number}"] = volume(seed=number)
+        write_series(root / f"p{number}", scans[f"p{number}"], f"1.2.{number}")
+    for uid in ("5.1", "5.2"):  # two series in one folder
+        scans[f"both/{uid}"] = volume(seed=int(uid[2:]) + 10)
+        for z in range(4):
+            write_slice(root / "both" / f"{uid}-{z}.dcm", scans[f"both/{uid}"][:, :, z], 4.0 * z, uid)
+    single = volume(seed=20)
+    TestDicom().write(root / "multi.dcm", single)
+    scans["multi.dcm"] = single
+    (root / "report.dcm").write_bytes(b"no DICOM file")
+    write_labels(root / "labels.csv", [("p0", 1), ("multi", 0), ("both/5.1", 1)])
+    made = convert(root, tmp_path / "work", max_bad_files=1)
+    assert {name: data for name, (_, data) in rows(made).items()} == {k: v.tobytes() for k, v in scans.items()}
+    assert made.labelled == 3
+    assert {s["path"] for s in sources_of(made) if s["reason"]} == {"report.dcm"}
+    # Unchanged: the same listing, and nothing is converted again. One more series: the others stay.
+    before = manifest.read(take(root, tmp_path / "again").manifest)
+    assert manifest.read(take(root, tmp_path / "again").manifest).equals(before)
+    write_series(root / "p9", volume(seed=9), "1.2.9")
+    messages: list[str] = []
+    more = convert(root, tmp_path / "work", previous=made, messages=messages, max_bad_files=1)
+    assert len(rows(more)) == 7
+    assert "1 files converted now" in messages[-1]
+
+
+def test_a_slice_that_changes_after_the_listing_is_noticed(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    write_series(root / "a", volume())
+    write_series(root / "b", volume(seed=4), "1.2.4")
+    files = take(root, tmp_path / "work")
+    write_slice(root / "a" / "s000.dcm", np.zeros((6, 5), np.int16), 0.0)
+    from nodes.conversion.volume_sources import open_reader
+
+    assert files.spec is not None
+    reader = open_reader(str(root), files.spec, finite=True, reading=DICOM)
+    found: dict[str, str] = {}
+    for entry in manifest.entries(manifest.read(files.manifest)):
+        try:
+            reader.read(*entry, np.zeros(files.spec.volume_bytes, np.uint8))
+        except Refused as refused:
+            found[entry.path] = refused.reason
+    assert found == {"a": "changed-during-run"}
+
+
+@pytest.mark.parametrize(
+    "name", ["CT_small.dcm", "MR_small.dcm", "MR_small_RLE.dcm", "MR_small_bigendian.dcm", "rtdose.dcm"]
+)
+def test_pydicoms_own_files(tmp_path: Path, name: str) -> None:
+    source = get_testdata_file(name, download=False)
+    assert isinstance(source, str)
+    shutil.copy(source, tmp_path / name)
+    data = pydicom.dcmread(source)
+    pixels = data.pixel_array * float(data.get("RescaleSlope", 1)) + float(data.get("RescaleIntercept", 0))
+    pixels = pixels if pixels.ndim == 3 else pixels[np.newaxis]
+    read = read_volume(str(tmp_path), name, DICOM)
+    assert np.array_equal(read, pixels.transpose(2, 1, 0))
+    columns = header_of(str(tmp_path), name, DICOM).columns
+    assert columns["modality"] == data.Modality
+    assert [columns["spacing_y"], columns["spacing_x"]] == pytest.approx([float(v) for v in data.PixelSpacing])
+
+
+def test_what_cannot_be_unpacked_safely_is_refused(tmp_path: Path) -> None:
+    for name, reason in (("image_dfl.dcm", "format: is deflated"), ("MR_truncated.dcm", "")):
+        source = get_testdata_file(name, download=False)
+        assert isinstance(source, str)
+        shutil.copy(source, tmp_path / name)
+        assert refusal(tmp_path, name).startswith(reason)

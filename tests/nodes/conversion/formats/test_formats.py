@@ -1,0 +1,433 @@
+"""Each built-in format, held to the laws of a format: the files are written by the libraries of the formats."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import nibabel
+import nrrd
+import numpy as np
+import pytest
+import tifffile
+import zarr
+from nibabel.testing import data_path
+from numpy.typing import NDArray
+from scipy import io
+
+from engine.declare.datasets import VolumeSpec
+from nodes.conversion.formats import Reading, format_named
+from nodes.conversion.formats.reader import FormatReader, header_of, read_volume
+from nodes.conversion.quarantine import Refused
+from nodes.testing.format import FormatConformance
+
+
+def refusal(path: Path, format: str, dataset: str = "") -> str:
+    """Why the file at `path` is refused."""
+    with pytest.raises(Refused) as refused:
+        read_volume(str(path.parent), path.name, Reading(format, dataset))
+    return f"{refused.value.reason}: {refused.value.message}"
+
+
+class TestNifti(FormatConformance):
+    format_name = "nifti"
+    dtypes = ("uint8", "int16", "int32", "float32", "float64", "uint64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        image = nibabel.Nifti1Image(volume, np.diag([2.0, 3.0, 4.0, 1.0]), dtype=volume.dtype)
+        image.header.set_xyzt_units("mm")
+        nibabel.save(image, path)
+
+    @pytest.mark.parametrize("name", ["example4d.nii.gz", "example_nifti2.nii.gz", "anatomical.nii", "functional.nii"])
+    def test_nibabels_own_images(self, name: str) -> None:
+        image: Any = nibabel.load(Path(data_path) / name)
+        read = read_volume(str(data_path), name, Reading("nifti"))
+        assert read.shape == image.shape
+        assert np.allclose(read, image.get_fdata())
+        columns = header_of(str(data_path), name, Reading("nifti")).columns
+        spacing = [columns[f"spacing_{axis}"] for axis in "xyz"]
+        assert np.allclose(spacing, nibabel.affines.voxel_sizes(image.affine))
+        assert columns["orientation"] == "".join(nibabel.aff2axcodes(image.affine))
+        affine = np.array(str(columns["affine"]).split(), float).reshape(3, 4)
+        assert np.allclose(affine, image.affine[:3], atol=1e-6)
+
+    def test_scaled_integers_become_floats(self, tmp_path: Path) -> None:
+        image = nibabel.Nifti1Image(np.arange(24, dtype=np.int16).reshape(2, 3, 4), np.eye(4))
+        image.header.set_slope_inter(0.5, -3)
+        # `save` would undo the scaling for data that it was given as floats, and keeps it for these bytes.
+        data = bytearray(image.to_bytes())
+        data[112:120] = struct.pack("<ff", 0.5, -3)
+        (tmp_path / "a.nii").write_bytes(data)
+        read = read_volume(str(tmp_path), "a.nii", Reading("nifti"))
+        assert read.dtype == np.float32
+        assert np.array_equal(read, np.arange(24).reshape(2, 3, 4) * 0.5 - 3)
+
+    def test_big_endian_vectors_and_colours(self, tmp_path: Path) -> None:
+        volume = np.arange(2 * 3 * 4 * 5, dtype=">i2").reshape(2, 3, 4, 1, 5)
+        header = nibabel.Nifti1Header(endianness=">")
+        header.set_data_dtype(">i2")
+        nibabel.save(nibabel.Nifti1Image(volume, np.eye(4), header), tmp_path / "v.nii")
+        read = read_volume(str(tmp_path), "v.nii", Reading("nifti"))
+        assert np.array_equal(read, volume[:, :, :, 0])
+        colours = np.zeros((2, 3, 4), [("R", "u1"), ("G", "u1"), ("B", "u1")])
+        colours["G"] = np.arange(24).reshape(2, 3, 4)
+        nibabel.save(nibabel.Nifti1Image(colours, np.eye(4)), tmp_path / "c.nii")
+        read = read_volume(str(tmp_path), "c.nii", Reading("nifti"))
+        assert read.shape == (2, 3, 4, 3)
+        assert np.array_equal(read[..., 1], colours["G"])
+        assert not read[..., [0, 2]].any()
+
+    def test_a_small_file_that_promises_much_is_refused_unread(self, tmp_path: Path) -> None:
+        header = nibabel.Nifti1Header()
+        header.set_data_shape((2000, 2000, 2000))
+        header.set_data_dtype(np.uint8)
+        header["vox_offset"] = 352
+        header["magic"] = b"n+1"
+        path = tmp_path / "bomb.nii.gz"
+        path.write_bytes(gzip.compress(header.binaryblock + bytes(100)))
+        assert refusal(path, "nifti").startswith("truncated: has")
+        header["vox_offset"] = 1e12
+        header.set_data_shape((2, 2, 2))
+        path.write_bytes(gzip.compress(header.binaryblock + bytes(100)))
+        assert refusal(path, "nifti").startswith("format: says that its data begins at")
+
+    def test_a_bomb_behind_the_data_is_not_unpacked(self, tmp_path: Path) -> None:
+        image = nibabel.Nifti1Image(np.zeros((2, 2, 2), np.uint8), np.eye(4))
+        path = tmp_path / "a.nii.gz"
+        path.write_bytes(gzip.compress(image.to_bytes() + bytes(50_000_000)))
+        assert refusal(path, "nifti").startswith("too-long: ")
+
+    def test_a_wrong_checksum_is_noticed(self, tmp_path: Path) -> None:
+        image = nibabel.Nifti1Image(np.zeros((9, 9, 9), np.uint8), np.eye(4))
+        data = bytearray(gzip.compress(image.to_bytes()))
+        data[-6] ^= 1
+        path = tmp_path / "a.nii.gz"
+        path.write_bytes(data)
+        assert refusal(path, "nifti").startswith("format: ")
+
+    def test_the_header_of_a_pair_is_named(self, tmp_path: Path) -> None:
+        image = nibabel.Nifti1Pair(np.zeros((2, 2, 2), np.uint8), np.eye(4))
+        nibabel.save(image, tmp_path / "a.hdr")
+        (tmp_path / "a.hdr").rename(tmp_path / "a.nii")
+        assert "pair of NIfTI files" in refusal(tmp_path / "a.nii", "nifti")
+
+
+class TestNpz(FormatConformance):
+    format_name = "npz"
+    dtypes = ("uint8", "int16", "float32", "float64", "int64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        np.savez_compressed(path, volume=volume)
+
+    def test_one_of_several_arrays(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.npz"
+        big = np.arange(6, dtype=">f4").reshape(1, 2, 3)
+        np.savez(path, image=np.asfortranarray(big), mask=np.ones(3))
+        assert refusal(path, "npz") == (
+            "format: holds several arrays: image, mask; name one with the parameter dataset"
+        )
+        assert refusal(path, "npz", "nope") == "format: has no array 'nope'; it has image, mask"
+        assert np.array_equal(read_volume(str(tmp_path), "a.npz", Reading("npz", "image")), big)
+
+    def test_objects_are_not_unpickled(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.npz"
+        np.savez(path, a=np.array([print], dtype=object), allow_pickle=True)
+        assert refusal(path, "npz", "a").startswith("pickle: ")
+
+    def test_a_member_that_promises_much_is_refused_unread(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.npz"
+        np.savez_compressed(path, a=np.zeros((2, 2, 2), np.uint8))
+        data = bytearray(path.read_bytes())
+        for at in range(len(data) - 4):
+            if data[at : at + 4] in (b"PK\x03\x04", b"PK\x01\x02"):
+                place = at + (22 if data[at + 2] == 3 else 24)
+                data[place : place + 4] = (2**31).to_bytes(4, "little")
+        path.write_bytes(data)
+        assert refusal(path, "npz").split(":")[0] in ("truncated", "too-long", "format")
+
+
+def test_not_finite_values_are_refused(tmp_path: Path) -> None:
+    volume = np.ones((2, 2, 2), np.float32)
+    volume[0, 0, 0] = np.nan
+    np.savez(tmp_path / "a.npz", volume)
+    spec = VolumeSpec(shape=(2, 2, 2), dtype="float32")
+    found = (tmp_path / "a.npz").stat()
+    row = np.zeros(spec.volume_bytes, np.uint8)
+    reader = FormatReader(str(tmp_path), Reading("npz"), spec, finite=True)
+    with pytest.raises(Refused, match="holds 1 values"):
+        reader.read("a.npz", found.st_size, found.st_mtime_ns, row)
+
+
+class TestNiftiGzipped(TestNifti):
+    name = "volume.nii.gz"
+    dtypes = ("uint8", "float32")
+
+
+class TestTiff(FormatConformance):
+    format_name = "tiff"
+    dtypes = ("uint8", "int16", "float32", "float64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        tifffile.imwrite(path, volume.transpose(), photometric="minisblack", compression="zlib")
+
+    def test_channels_and_spacing_of_ome_and_imagej(self, tmp_path: Path) -> None:
+        stored = np.arange(5 * 3 * 4 * 2, dtype=np.uint16).reshape(5, 3, 4, 2)  # Z, C, Y, X
+        sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeXUnit": "µm", "PhysicalSizeZ": 2, "PhysicalSizeZUnit": "mm"}
+        tifffile.imwrite(tmp_path / "a.ome.tif", stored, photometric="minisblack", metadata={"axes": "ZCYX", **sizes})
+        about = {"axes": "ZCYX", "spacing": 2.5, "unit": "mm"}
+        tifffile.imwrite(tmp_path / "b.tif", stored, imagej=True, resolution=(2, 4), metadata=about)
+        for name, columns in (
+            ("a.ome.tif", {"spacing_x": 0.0005, "spacing_z": 2.0}),
+            ("b.tif", {"spacing_x": 0.5, "spacing_y": 0.25, "spacing_z": 2.5}),
+        ):
+            read = read_volume(str(tmp_path), name, Reading("tiff"))
+            assert np.array_equal(read, stored.transpose(3, 2, 0, 1))
+            assert header_of(str(tmp_path), name, Reading("tiff")).columns == pytest.approx(columns)
+
+    def test_one_page_is_one_deep_and_colours_are_channels(self, tmp_path: Path) -> None:
+        tifffile.imwrite(tmp_path / "a.tif", np.arange(12, dtype=np.uint8).reshape(3, 4), photometric="minisblack")
+        assert read_volume(str(tmp_path), "a.tif", Reading("tiff")).shape == (4, 3, 1)
+        rgb = np.arange(2 * 8 * 9 * 3, dtype=np.uint8).reshape(2, 8, 9, 3)
+        tifffile.imwrite(tmp_path / "b.tif", rgb, photometric="rgb")
+        read = read_volume(str(tmp_path), "b.tif", Reading("tiff"))
+        assert np.array_equal(read, rgb.transpose(2, 1, 0, 3))
+
+
+class TestHdf5(FormatConformance):
+    format_name = "hdf5"
+    dtypes = ("uint8", "int16", "float32", "float64", "uint64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("scan/volume", data=volume, compression="gzip")
+
+    def test_one_of_several_datasets(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.h5"
+        with h5py.File(path, "w") as file:
+            file["image"] = np.arange(24, dtype=">i4").reshape(2, 3, 4)
+            file["mask"] = np.ones((2, 3, 4), np.uint8)
+            file["names"] = np.array(["a", "b"], object)
+        assert "several arrays: image, mask; name one" in refusal(path, "hdf5")
+        assert refusal(path, "hdf5", "names").startswith("pickle: ")
+        assert "has no array 'nope'" in refusal(path, "hdf5", "nope")
+        read = read_volume(str(tmp_path), "a.h5", Reading("hdf5", "/image"))
+        assert np.array_equal(read, np.arange(24).reshape(2, 3, 4))
+
+    def test_nothing_outside_the_file_is_read(self, tmp_path: Path) -> None:
+        secret = tmp_path / "secret"
+        secret.write_bytes(bytes(range(24)))
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["x"] = np.ones((2, 3, 4))
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("raw", (2, 3, 4), "u1", external=[(str(secret), 0, 24)])
+            file["link"] = h5py.ExternalLink("b.h5", "/x")
+            layout = h5py.VirtualLayout((2, 3, 4), "f8")
+            layout[:] = h5py.VirtualSource(tmp_path / "b.h5", "x", (2, 3, 4))
+            file.create_virtual_dataset("virtual", layout)
+        for name in ("raw", "link", "virtual"):
+            assert "which are not opened" in refusal(tmp_path / "a.h5", "hdf5", name) or "another file" in refusal(
+                tmp_path / "a.h5", "hdf5", name
+            )
+
+    def test_a_dataset_that_promises_much_takes_no_memory(self, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("x", (100_000, 100_000, 100), "f8", chunks=(1, 100, 100))
+        header = header_of(str(tmp_path), "a.h5", Reading("hdf5"))
+        assert header.shape == (100_000, 100_000, 100)
+        spec = VolumeSpec(shape=(2, 2, 2), dtype="float64")
+        found = (tmp_path / "a.h5").stat()
+        reader = FormatReader(str(tmp_path), Reading("hdf5"), spec, finite=True)
+        with pytest.raises(Refused, match="the dataset is 2x2x2"):
+            reader.read("a.h5", found.st_size, found.st_mtime_ns, np.zeros(spec.volume_bytes, np.uint8))
+
+
+class TestMatlab(FormatConformance):
+    format_name = "matlab"
+    dtypes = ("uint8", "int16", "float32", "float64", "int64")
+    most_copies = 6.0
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        io.savemat(path, {"volume": volume, "about": "words"}, do_compression=True)
+
+    def test_complex_numbers_and_cells_are_refused(self, tmp_path: Path) -> None:
+        cells = np.empty((1, 1), object)
+        cells[0, 0] = np.ones(3)
+        path = tmp_path / "a.mat"
+        io.savemat(path, {"a": np.ones((2, 2, 2)) * 1j, "b": cells, "c": np.ones((2, 2, 2), bool)})
+        assert refusal(path, "matlab", "a").startswith("dtype: holds complex")
+        assert refusal(path, "matlab", "b").startswith("dtype: is cell")
+        assert read_volume(str(tmp_path), "a.mat", Reading("matlab", "c")).dtype == np.uint8
+
+
+class TestMatlab73(FormatConformance):
+    format_name = "matlab"
+    dtypes = ("uint8", "float64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        with h5py.File(path, "w", userblock_size=512) as file:
+            file["volume"] = volume.transpose()
+        head = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
+        with path.open("r+b") as file:
+            file.write(head)
+
+
+class TestNrrd(FormatConformance):
+    format_name = "nrrd"
+    dtypes = ("uint8", "int16", "float32", "float64", "uint64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        directions = np.array([[2.0, 0, 0], [0, 3.0, 0], [0, 0, 4.0]])
+        fields = {"space": "left-posterior-superior", "space directions": directions, "space origin": [1.0, 2, 3]}
+        nrrd.write(str(path), volume, fields, compression_level=1)
+
+    def test_spacing_and_orientation(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "a.nrrd", self.volume("uint8"))
+        columns = header_of(str(tmp_path), "a.nrrd", Reading("nrrd")).columns
+        assert [columns[f"spacing_{axis}"] for axis in "xyz"] == [2.0, 3.0, 4.0]
+        assert columns["orientation"] == "LPS"
+        assert columns["affine"] == "-2 0 0 -1 0 -3 0 -2 0 0 4 3"
+
+    def test_channels_come_last(self, tmp_path: Path) -> None:
+        stored = np.arange(3 * 4 * 5 * 6, dtype=np.int16).reshape(3, 4, 5, 6)
+        nrrd.write(str(tmp_path / "a.nrrd"), stored, {"kinds": ["vector", "domain", "domain", "domain"]})
+        read = read_volume(str(tmp_path), "a.nrrd", Reading("nrrd"))
+        assert np.array_equal(read, np.moveaxis(stored, 0, -1))
+
+    @pytest.mark.parametrize("encoding", ["raw", "gzip", "bzip2"])
+    def test_data_beside_the_header(self, tmp_path: Path, encoding: str) -> None:
+        volume = self.volume("int16")
+        path = tmp_path / "a.nhdr"
+        nrrd.write(str(path), volume, {"encoding": encoding})
+        assert np.array_equal(read_volume(str(tmp_path), "a.nhdr", Reading("nrrd")), volume)
+        data = next(each for each in tmp_path.iterdir() if each != path)
+        before = format_named("nrrd").stamper()(path)
+        data.write_bytes(data.read_bytes() + b" ")
+        assert format_named("nrrd").stamper()(path) != before, "a changed data file is a changed volume"
+        text = path.read_text().replace(data.name, "../elsewhere.raw")
+        path.write_text(text)
+        assert "not a file beside it" in refusal(path, "nrrd")
+
+    @pytest.mark.slow
+    def test_a_bomb_is_not_unpacked(self, tmp_path: Path) -> None:
+        head = "NRRD0004\ntype: uchar\ndimension: 3\nsizes: {0} {0} {0}\nencoding: {1}\n\n"
+        path = tmp_path / "a.nrrd"
+        path.write_bytes(head.format(2000, "gzip").encode() + gzip.compress(bytes(1000)))
+        assert refusal(path, "nrrd").startswith("truncated: has")
+        path.write_bytes(head.format(2, "bzip2").encode() + bz2.compress(bytes(50_000_000)))
+        assert refusal(path, "nrrd").startswith("too-long: ")
+
+
+def metaimage(path: Path, volume: NDArray[Any], data: str = "LOCAL", **fields: object) -> None:
+    """A MetaImage as ITK writes it."""
+    names = {"uint8": "UCHAR", "int16": "SHORT", "float32": "FLOAT", "float64": "DOUBLE", "uint16": "USHORT"}
+    head = {
+        "ObjectType": "Image", "NDims": 3, "BinaryData": True, "BinaryDataByteOrderMSB": False, "CompressedData": False,
+        "TransformMatrix": "1 0 0 0 1 0 0 0 1", "Offset": "1 2 3", "ElementSpacing": "2 3 4",
+        "DimSize": " ".join(map(str, volume.shape[:3])), "ElementType": f"MET_{names[volume.dtype.name]}", **fields,
+        "ElementDataFile": data,
+    }  # fmt: skip
+    raw = np.moveaxis(volume, 3, 0).tobytes("F") if volume.ndim == 4 else volume.tobytes("F")
+    raw = zlib.compress(raw) if head["CompressedData"] else raw
+    text = "".join(f"{name} = {value}\n" for name, value in head.items()).encode()
+    path.write_bytes(text + (raw if data == "LOCAL" else b""))
+    if data != "LOCAL":
+        (path.parent / data).write_bytes(raw)
+
+
+class TestMetaImage(FormatConformance):
+    format_name = "metaimage"
+    dtypes = ("uint8", "int16", "float32", "float64")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        metaimage(path, volume, CompressedData=True)
+
+    def test_channels_byte_order_and_space(self, tmp_path: Path) -> None:
+        volume = np.arange(2 * 3 * 4 * 5, dtype=np.uint16).reshape(2, 3, 4, 5)
+        swapped = volume.byteswap()
+        metaimage(tmp_path / "a.mha", swapped, BinaryDataByteOrderMSB=True, ElementNumberOfChannels=5)
+        assert np.array_equal(read_volume(str(tmp_path), "a.mha", Reading("metaimage")), volume)
+        columns = header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
+        assert (columns["spacing_z"], columns["orientation"]) == (4.0, "LPS")
+        assert columns["affine"] == "-2 0 0 -1 0 -3 0 -2 0 0 4 3"
+
+    def test_data_beside_the_header(self, tmp_path: Path) -> None:
+        volume = self.volume("int16")
+        path = tmp_path / "a.mhd"
+        metaimage(path, volume, "a.raw")
+        assert np.array_equal(read_volume(str(tmp_path), "a.mhd", Reading("metaimage")), volume)
+        before = format_named("metaimage").stamper()(path)
+        os.utime(tmp_path / "a.raw", ns=(1, 1))
+        assert format_named("metaimage").stamper()(path) != before
+        (tmp_path / "a.raw").unlink()
+        assert refusal(path, "metaimage") == "unreadable: has its data in a.raw, which is missing"
+        for name in ("/etc/hostname", "../a.raw", "LIST", "a%03d.raw 1 3 1"):
+            metaimage(path, volume, "a.raw")
+            path.write_text(path.read_text().replace("a.raw", name))
+            assert refusal(path, "metaimage").startswith("format: has its data in ")
+
+
+class TestZarr(FormatConformance):
+    format_name = "zarr"
+    dtypes = ("uint8", "int16", "float32", "float64", "uint64")
+    most_copies = 5.0
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        array = zarr.create_array(store=str(path), shape=volume.shape, chunks=volume.shape, dtype=volume.dtype)
+        array[...] = volume
+
+    def damaged(self, path: Path) -> Iterator[tuple[str, bytes]]:
+        # The folder's files are damaged below; that the path is a file is one kind of damage more.
+        shutil.rmtree(path)
+        yield "empty", b""
+        yield "noise", bytes(range(256))
+
+    @pytest.mark.parametrize("version", [2, 3])
+    def test_damaged_chunks_and_metadata_are_refused(self, tmp_path: Path, version: Any) -> None:
+        path = tmp_path / "a.zarr"
+        array = zarr.create_array(store=str(path), shape=(4, 3, 2), chunks=(4, 3, 2), dtype="u2", zarr_format=version)
+        array[...] = np.arange(24).reshape(4, 3, 2)
+        for file in [each for each in path.rglob("*") if each.is_file() and each.name != ".zattrs"]:
+            whole = file.read_bytes()
+            for content in (b"", whole[: len(whole) // 2], b"\xff" * 50):
+                file.write_bytes(content)
+                assert refusal(path, "zarr").split(":")[0] in ("format", "truncated")
+            file.write_bytes(whole)
+        assert np.array_equal(read_volume(str(tmp_path), "a.zarr", Reading("zarr")), np.arange(24).reshape(4, 3, 2))
+
+    def test_code_is_not_run(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.zarr"
+        zarr.create_array(store=str(path), shape=(2, 2), chunks=(2, 2), dtype="u1", zarr_format=2)
+        metadata = json.loads((path / ".zarray").read_text())
+        metadata["filters"] = [{"id": "pickle", "protocol": 5}]
+        (path / ".zarray").write_text(json.dumps(metadata))
+        assert refusal(path, "zarr").startswith("pickle: ")
+
+    def test_an_ome_image_has_its_axes_turned(self, tmp_path: Path) -> None:
+        group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w")
+        stored = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 3, 4, 5)  # C, Z, Y, X
+        for name in ("0", "1"):
+            group.create_array(name, shape=stored.shape, dtype=stored.dtype)[...] = stored
+        micrometer = {"type": "space", "unit": "micrometer"}
+        axes = [{"name": "c", "type": "channel"}, *({"name": name, **micrometer} for name in "zyx")]
+        scale = [{"type": "scale", "scale": [1.0, 4.0, 2.0, 1.0]}]
+        levels = [{"path": name, "coordinateTransformations": scale} for name in ("0", "1")]
+        group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": levels}]}
+        read = read_volume(str(tmp_path), "a.ome.zarr", Reading("zarr"))
+        assert np.array_equal(read, stored.transpose(3, 2, 1, 0))
+        columns = header_of(str(tmp_path), "a.ome.zarr", Reading("zarr")).columns
+        assert columns == pytest.approx({"spacing_x": 0.001, "spacing_y": 0.002, "spacing_z": 0.004})
+        plain = zarr.open_group(str(tmp_path / "b.zarr"), mode="w")
+        for name in ("image", "mask"):
+            plain.create_array(name, shape=(2, 2), dtype="u1")
+        assert "several arrays: " in refusal(tmp_path / "b.zarr", "zarr")
+        assert read_volume(str(tmp_path), "b.zarr", Reading("zarr", "mask")).shape == (2, 2)

@@ -1,0 +1,144 @@
+"""SEG-Y files written by segyio: sorted either way, without order, with traces missing, pre-stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import segyio
+from numpy.typing import NDArray
+
+from nodes.conversion.formats import Reading
+from nodes.conversion.formats.reader import header_of, read_volume
+from nodes.conversion.quarantine import Refused
+from nodes.testing.format import FormatConformance
+
+SEGY = Reading("segy")
+
+
+class TestSegy(FormatConformance):
+    format_name = "segy"
+    dtypes = ("int16", "float32")
+
+    def write(self, path: Path, volume: NDArray[Any]) -> None:
+        segyio.tools.from_array3D(str(path), volume, format={"int16": 3, "float32": 5}[volume.dtype.name])
+
+
+def write_traces(
+    path: Path, volume: NDArray[np.float32], places: list[tuple[int, int]], lines_at: tuple[int, int] = (189, 193)
+) -> None:
+    """One trace for each place, in this order; inlines count from 100 in steps of 2, crosslines down from 900."""
+    spec = segyio.spec()
+    spec.samples, spec.format, spec.tracecount = np.arange(volume.shape[2]) * 4.0 + 1000, 5, len(places)
+    with segyio.create(str(path), spec) as file:
+        file.bin.update(hdt=4000)
+        for number, (x, y) in enumerate(places):
+            file.trace[number] = np.ascontiguousarray(volume[x, y])
+            file.header[number] = {
+                lines_at[0]: 100 + 2 * x,
+                lines_at[1]: 900 - y,
+                181: 5_000_000 + 250 * x,
+                185: 6_000_000 + 125 * y,
+                71: -10,
+                109: 1000,
+                115: volume.shape[2],
+                117: 4000,
+            }
+
+
+@pytest.fixture
+def volume() -> NDArray[np.float32]:
+    return np.arange(1, 6 * 5 * 4 + 1, dtype=np.float32).reshape(6, 5, 4)
+
+
+def _everywhere(volume: NDArray[Any]) -> list[tuple[int, int]]:
+    return [(x, y) for x in range(volume.shape[0]) for y in range(volume.shape[1])]
+
+
+@pytest.mark.parametrize("order", ["inline", "crossline", "none"])
+def test_lines_grow_whatever_the_order_of_the_traces(tmp_path: Path, volume: NDArray[np.float32], order: str) -> None:
+    places = _everywhere(volume)
+    if order == "crossline":
+        places.sort(key=lambda place: place[::-1])
+    elif order == "none":
+        np.random.default_rng(1).shuffle(places)
+        places = [(int(x), int(y)) for x, y in places]
+    write_traces(tmp_path / "a.sgy", volume, places)
+    header = header_of(str(tmp_path), "a.sgy", SEGY)
+    assert header.shape == volume.shape
+    assert dict(header.columns) | {"affine": ""} == {
+        "inline": 100,
+        "crossline": 896,
+        "time": 1000.0,
+        "inline_step": 2,
+        "crossline_step": 1,
+        "time_step": 4.0,
+        "affine": "",
+    }
+    affine = np.array(str(header.columns["affine"]).split(), float).reshape(3, 4)
+    assert np.allclose(affine @ (1, 1, 2, 1), (500_025, 600_000 + 3 * 12.5, 1008))
+    assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume[:, ::-1])
+
+
+def test_missing_traces_are_nan(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    places = _everywhere(volume)
+    gone = [places.pop(7), places.pop(20)]
+    write_traces(tmp_path / "a.sgy", volume, places)
+    read = read_volume(str(tmp_path), "a.sgy", SEGY)[:, ::-1]
+    for x, y in _everywhere(volume):
+        assert np.array_equal(read[x, y], np.full(4, np.nan) if (x, y) in gone else volume[x, y], equal_nan=True)
+
+
+def test_line_numbers_elsewhere_in_the_headers(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    write_traces(tmp_path / "a.sgy", volume, _everywhere(volume), lines_at=(9, 21))
+    assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume[:, ::-1])
+    write_traces(tmp_path / "b.sgy", volume, _everywhere(volume), lines_at=(73, 77))
+    for reading in (Reading("segy", "73,77"), Reading("segy", " 73, 77")):
+        assert np.array_equal(read_volume(str(tmp_path), "b.sgy", reading), volume[:, ::-1])
+    for dataset in ("73", "a,b", "0,193", "189,9999"):
+        with pytest.raises(Refused, match="name the bytes of inline and crossline"):
+            header_of(str(tmp_path), "b.sgy", Reading("segy", dataset))
+
+
+def test_pre_stack_data_is_refused(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    write_traces(tmp_path / "a.sgy", volume, _everywhere(volume) * 2)
+    with pytest.raises(Refused, match="several traces for one inline and crossline"):
+        header_of(str(tmp_path), "a.sgy", SEGY)
+
+
+def test_line_numbers_that_are_no_grid_are_refused(tmp_path: Path) -> None:
+    volume = np.ones((400, 1, 2), np.float32)
+    spec = segyio.spec()
+    spec.samples, spec.format, spec.tracecount = np.arange(2), 5, 400
+    with segyio.create(str(tmp_path / "a.sgy"), spec) as file:
+        for number in range(400):
+            file.trace[number] = volume[number, 0]
+            file.header[number] = {189: number * 7919 % 10_007, 193: number * 104_729 % 10_009}
+    with pytest.raises(Refused, match="make no grid"):
+        header_of(str(tmp_path), "a.sgy", SEGY)
+
+
+def test_floats_of_ibm(tmp_path: Path) -> None:
+    volume = np.array([[[1.0, -118.625, 0.0, 0.5]]] * 2, np.float32).repeat(3, axis=1)
+    segyio.tools.from_array3D(str(tmp_path / "a.sgy"), volume, format=1)
+    assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(1, "float32"), (3, "int16"), (5, "float32"), (2, "int32")])
+def test_little_endian_files(tmp_path: Path, code: int, dtype: str) -> None:
+    volume = np.arange(1, 6 * 5 * 4 + 1).reshape(6, 5, 4).astype(dtype)
+    spec = segyio.spec()
+    spec.iline, spec.xline, spec.format, spec.sorting, spec.endian = 189, 193, code, 2, "little"
+    spec.ilines, spec.xlines, spec.samples = np.arange(6) + 10, np.arange(5) + 20, np.arange(4) * 2.0 + 500
+    with segyio.create(str(tmp_path / "a.sgy"), spec) as file:
+        file.bin.update(hdt=2000)
+        for number in range(30):
+            header = {189: 10 + number // 5, 193: 20 + number % 5, 109: 500, 115: 4, 117: 2000}
+            file.header[number] = header
+            file.trace[number] = np.ascontiguousarray(volume[number // 5, number % 5])
+    found = header_of(str(tmp_path), "a.sgy", SEGY)
+    assert (found.shape, found.dtype) == ((6, 5, 4), dtype)
+    assert (found.columns["inline"], found.columns["crossline"], found.columns["time"]) == (10, 20, 500.0)
+    assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)

@@ -1,0 +1,83 @@
+"""What an evaluation says of uneven classes, and thresholds that are chosen on other volumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prediction_parts import make_predictions, of_the_sum
+from volume_sets import Labels, Volumes, labels_for, some_volumes
+
+from engine.declare.datasets import Predictions
+from engine.errors import DataError
+from nodes.evaluation.figures import ClassEvaluation
+from nodes.evaluation.report import write_report
+from nodes.reporting.classification_metrics import best_threshold
+
+VOLUMES = some_volumes(40, (3, 4, 2))
+LABELS: Labels = labels_for(VOLUMES, unlabelled=4)
+OTHERS = {f"other-{name}": volume for name, volume in some_volumes(24, (3, 4, 2)).items()}
+
+
+def _made(folder: Path, volumes: Volumes, labels: Labels) -> Predictions:
+    folder.mkdir()
+    return make_predictions(folder, volumes, labels)
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Predictions:
+    return _made(tmp_path / "judged", VOLUMES, LABELS)
+
+
+@pytest.mark.slow
+def test_thresholds_come_from_the_validation_alone(tmp_path: Path, judged: Predictions) -> None:
+    own = labels_for(OTHERS)
+    evaluated = ClassEvaluation.of(judged, 10, _made(tmp_path / "validation", OTHERS, own))
+    chosen = evaluated.thresholds
+    assert chosen is not None
+    scores = np.array([of_the_sum(volume[None].astype(np.float32))[0] for volume in OTHERS.values()])
+    expected = [best_threshold(scores[:, k], np.array([own[i] == k for i in OTHERS])) for k in (0, 1)]
+    assert chosen.values == expected
+    assert chosen.shared == 0
+    figures, plots = write_report(evaluated, tmp_path)
+    assert figures["threshold yes"] == expected[1]
+    assert figures["f1_at_thresholds"] == chosen.figures.macro()["f1"]
+    assert "thresholds.png" in [plot.name for plot in plots]
+    page = (tmp_path / "evaluation.html").read_text()
+    assert "Thresholds, chosen on the validation" in page
+    assert "f1 at threshold" in page
+    (first, _) = json.loads((tmp_path / "evaluation.json").read_text())["classes"]
+    assert first["threshold"] == expected[0]
+
+
+def test_thresholds_are_not_chosen_on_what_is_judged(tmp_path: Path, judged: Predictions) -> None:
+    with pytest.raises(DataError, match="would be chosen on the volumes that they are judged by"):
+        ClassEvaluation.of(judged, 10, judged)
+    part = dict(list(VOLUMES.items())[:20])
+    evaluated = ClassEvaluation.of(judged, 10, _made(tmp_path / "part", part, {i: LABELS[i] for i in part}))
+    labelled = sum(LABELS[i] is not None for i in part)
+    assert evaluated.thresholds is not None
+    assert evaluated.thresholds.shared == labelled
+    assert any(f"{labelled} of 36 volumes took part in the choice" in remark for remark in evaluated.remarks())
+    other = judged.model_copy(update={"classes": ("a", "b")})
+    with pytest.raises(DataError, match="has the classes a, b"):
+        ClassEvaluation.of(judged, 10, other)
+
+
+@pytest.mark.slow
+def test_uneven_classes_are_said(tmp_path: Path, judged: Predictions) -> None:
+    assert list(ClassEvaluation.of(judged, 10).remarks()) == []
+    uneven: Labels = {name: float(at == 0) for at, name in enumerate(VOLUMES)}
+    evaluated = ClassEvaluation.of(_made(tmp_path / "uneven", VOLUMES, uneven), 10)
+    assert list(evaluated.remarks()) == [
+        "no has 39 volumes, yes 1: to answer no always would be right for 97.5%, so look at f1 and the recall of each"
+        " class, not at accuracy"
+    ]
+    figures, _ = write_report(evaluated, tmp_path)
+    assert (figures["imbalance"], figures["majority_share"]) == (39.0, 0.975)
+    assert "No has 39 volumes, yes 1" in (tmp_path / "evaluation.html").read_text()
+    alone = ClassEvaluation.of(_made(tmp_path / "alone", VOLUMES, dict.fromkeys(VOLUMES, 0.0)), 10)
+    assert list(alone.remarks()) == ["no volume is of yes: nothing is known of it"]
+    assert alone.summary()["imbalance"] == 1.0

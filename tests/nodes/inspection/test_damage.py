@@ -1,0 +1,147 @@
+"""Every kind of file of a dataset, damaged: one finding with the file, what is wrong and what is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from delta_tables import context, ids, shards, volume_of
+
+from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.errors import UsageError
+from nodes.inspection.damage import Checked, check_data, check_dataset, check_model, set_aside
+from nodes.parquet_to_delta import parquet_to_delta
+
+
+def flip(path: Path, at: int, bit: int = 1) -> None:
+    """One bit, in place: hard links show it too."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        (value,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([value ^ bit]))
+
+
+def cut(path: Path, length: int) -> None:
+    path.write_bytes(path.read_bytes()[:length])
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> VolumeParquet:
+    return shards(tmp_path / "p", 30, 40)
+
+
+@pytest.fixture
+def table(tmp_path: Path, parquet: VolumeParquet) -> VolumeDelta:
+    return parquet_to_delta(parquet, ctx=context(tmp_path))
+
+
+def check(data: VolumeDelta | VolumeParquet | str) -> Checked:
+    if isinstance(data, str):
+        return check_data(data, threads=2, progress=lambda done, total: None)
+    checked = Checked()
+    checked.damages += check_dataset(data, checked)
+    return checked
+
+
+def test_a_whole_table_has_no_damage(table: VolumeDelta, parquet: VolumeParquet) -> None:
+    for data in (table, table.uri, parquet):
+        found = check(data)
+        assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 2, 70, 0)
+
+
+def test_a_flipped_bit_in_a_volume_names_file_and_volume(table: VolumeDelta) -> None:
+    for path in Path(table.uri).glob("*.parquet"):
+        at = path.read_bytes().find(volume_of(ids(41, 1)[0]))
+        if at >= 0:
+            flip(path, at + 3)
+            (damage,) = check(table.uri).damages
+            assert damage.file == str(path)
+            # pyarrow, which wrote this file, puts a row group's volumes into one page.
+            assert damage.ids == tuple(ids(30, 5))
+            assert damage.lost == f"all 40 volumes in it: {', '.join(ids(30, 5))} ..."
+            return
+    raise AssertionError("no file holds this volume")
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda p: flip(p, p.stat().st_size - 6), "footer cannot be read"),
+        (lambda p: cut(p, 500), "it has 500 bytes, not"),
+        (lambda p: p.unlink(), "it is gone"),
+    ],
+)
+def test_a_lost_file(table: VolumeDelta, damage: Callable[[Path], None], problem: str) -> None:
+    path = next(Path(table.uri).glob("*.parquet"))
+    damage(path)
+    (found,) = check(table.uri).damages
+    assert found.file == str(path)
+    assert problem in found.problem
+    assert found.lost in ("all 30 volumes in it", "all 40 volumes in it")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("00000000000000000001.json", lambda p: cut(p, 40)),
+        ("00000000000000000001.json", lambda p: flip(p, 0)),
+        ("00000000000000000001.json", lambda p: cut(p, 0)),
+        ("_last_checkpoint", lambda p: p.write_text("{")),
+        ("00000000000000000001.checkpoint.parquet", lambda p: p.write_bytes(b"PAR1PAR1")),
+    ],
+)
+def test_a_damaged_log_is_named(table: VolumeDelta, name: str, damage: Callable[[Path], object]) -> None:
+    path = Path(table.uri) / "_delta_log" / name
+    damage(path)
+    damages = check(table.uri).damages
+    assert str(path) in [d.file for d in damages]
+    assert all(d.kind == "log" and d.lost for d in damages)
+
+
+def test_a_damaged_list_of_parts(parquet: VolumeParquet) -> None:
+    assert parquet.manifest is not None
+    Path(parquet.manifest).write_text("{")
+    (damage,) = check(parquet).damages
+    assert (damage.file, damage.kind) == (parquet.manifest, "manifest")
+
+
+def test_a_damaged_model(tmp_path: Path) -> None:
+    np.savez(tmp_path / "training_state.npz", weights=np.arange(1000.0))
+    shutil.copy(tmp_path / "training_state.npz", tmp_path / "model.keras")
+    (tmp_path / "model.json").write_text("{}")
+    sizes = {p.name: p.stat().st_size for p in tmp_path.iterdir()}
+    (tmp_path / ".files.json").write_text(json.dumps({"format": 1, "sizes": sizes}))
+    assert list(check_model(tmp_path, Checked())) == []
+    flip(tmp_path / "training_state.npz", 500)
+    (damage,) = check(str(tmp_path)).damages
+    assert damage.file == str(tmp_path / "training_state.npz")
+    assert "does not match its checksum" in damage.problem
+    assert damage.lost == "from where a longer training goes on; the model is whole"
+    cut(tmp_path / "model.keras", 100)
+    (tmp_path / "model.json").write_text("nonsense")
+    (tmp_path / ".files.json").write_text("nonsense")
+    names = {Path(d.file).name for d in check(str(tmp_path)).damages}
+    assert names == {"training_state.npz", "model.keras", "model.json", ".files.json"}
+
+
+def test_what_is_neither_table_nor_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no Delta table and no trained model"):
+        check(str(tmp_path))
+
+
+def test_a_part_that_is_the_same_file_is_set_aside_too(
+    tmp_path: Path, parquet: VolumeParquet, table: VolumeDelta
+) -> None:
+    path = next(Path(table.uri).glob("*.parquet"))
+    assert path.stat().st_nlink == 2
+    flip(path, 300)
+    damages = check(table.uri).damages
+    moved = set_aside(damages, [Path(parquet.uri)])
+    assert sorted(moved) == sorted([path.with_name(f"{path.name}.damaged"), Path(parquet.uri) / f"{path.name}.damaged"])
+    assert not path.exists()
+    assert all(p.exists() for p in moved)

@@ -1,0 +1,152 @@
+"""`voxelflow.load`: the loaders for other programs, and what the documents say of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
+
+import nodes
+import voxelflow
+from engine.declare.datasets import Selection, VolumeDelta
+from engine.errors import DataError
+from nodes.table.lease import no_new_leases
+
+VOLUMES = some_volumes(40)
+LABELS = labels_for(VOLUMES, unlabelled=3)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> VolumeDelta:
+    return make_delta(tmp_path, VOLUMES, LABELS)
+
+
+def ids_of(volumes: Any) -> list[str]:
+    return [volume_id for batch in volumes for volume_id in volumes.ids(batch.rows)]
+
+
+@pytest.mark.slow
+def test_a_path_a_reference_and_every_kind_of_dataset(tmp_path: Path, table: VolumeDelta) -> None:
+    expected = sorted(i for i, label in LABELS.items() if label is not None)
+    kinds: list[tuple[Any, Any]] = [
+        (table, "arrow"),
+        (table.uri, "arrow"),
+        (Path(table.uri), "petastorm"),
+        (make_parquet(tmp_path, VOLUMES, LABELS), "arrow"),
+        (make_files(tmp_path, VOLUMES, LABELS), "npy"),
+    ]
+    for data, loader in kinds:
+        with voxelflow.load(data, 8, training=False, loader=loader) as volumes:
+            assert len(volumes) == 5
+            assert volumes.spec.shape == (3, 4, 2)
+            assert sorted(ids_of(volumes)) == expected
+            for batch in volumes:
+                for volume, volume_id in zip(batch.volumes, volumes.ids(batch.rows), strict=True):
+                    assert volume.tobytes() == VOLUMES[volume_id].tobytes()
+
+
+@pytest.mark.slow
+def test_each_pass_is_an_epoch_and_a_state_goes_on(table: VolumeDelta) -> None:
+    with voxelflow.load(table, 8, seed=3) as volumes:
+        first, second = ids_of(volumes), ids_of(volumes)
+        assert first != second
+    with voxelflow.load(table, 8, seed=3) as volumes:
+        given = iter(volumes)
+        next(given)
+        state = volumes.state()
+    with voxelflow.load(table, 8, seed=99) as volumes:
+        volumes.restore(state)
+        assert ids_of(volumes) == first[8:]
+        assert ids_of(volumes) == second
+
+
+@pytest.mark.slow
+def test_a_selection_and_ranks_are_honoured(table: VolumeDelta) -> None:
+    half = table.model_copy(update={"selections": (Selection(salt="x", low=0, high=0.5),)})
+    with voxelflow.load(half, 8, training=False) as volumes:
+        some = ids_of(volumes)
+        assert 0 < len(some) < 37
+    parts = []
+    for rank in range(2):
+        with voxelflow.load(half, 8, training=False, rank=rank, ranks=2) as volumes:
+            parts += ids_of(volumes)
+    assert sorted(parts) == some
+
+
+def test_the_version_is_leased_until_it_is_closed(table: VolumeDelta) -> None:
+    root = Path(table.uri)
+    volumes = voxelflow.load(table, 8)
+    with no_new_leases(root) as held:
+        assert held == {table.version}
+    volumes.close()
+    with no_new_leases(root) as held:
+        assert held == set()
+    with pytest.raises(DataError, match="do not fill"):
+        voxelflow.load(table, 64)
+    with no_new_leases(root) as held:
+        assert held == set()
+
+
+@pytest.fixture
+def torch_like(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As much of PyTorch as the example uses, with the rules of its real counterparts."""
+    workers: list[Any] = [None]
+
+    class IterableDataset:
+        pass
+
+    class DataLoader:
+        def __init__(self, dataset: Any, *, batch_size: int | None, num_workers: int) -> None:
+            assert batch_size is None, "the dataset makes whole batches"
+            self.dataset, self.workers = dataset, num_workers
+
+        def __iter__(self) -> Iterator[Any]:
+            streams = []
+            for number in range(self.workers):
+                workers[0] = types.SimpleNamespace(id=number, num_workers=self.workers)
+                streams.append(list(self.dataset))
+            workers[0] = None
+            for round_ in zip(*streams, strict=True):
+                yield from round_
+
+    class Tensor:
+        def __init__(self, array: Any) -> None:
+            assert array.flags.writeable, "torch.from_numpy warns of arrays that cannot be written"
+            self.array = array
+
+    torch = types.ModuleType("torch")
+    data = types.ModuleType("torch.utils.data")
+    data.IterableDataset, data.DataLoader = IterableDataset, DataLoader  # type: ignore[attr-defined]
+    data.get_worker_info = lambda: workers[0]  # type: ignore[attr-defined]
+    torch.utils = types.SimpleNamespace(data=data)  # type: ignore[attr-defined]
+    torch.from_numpy = Tensor  # type: ignore[attr-defined]
+    for name, module in {"torch": torch, "torch.utils": types.ModuleType("x"), "torch.utils.data": data}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return torch
+
+
+@pytest.mark.slow
+def test_the_readmes_dataset_for_pytorch(table: VolumeDelta, torch_like: Any) -> None:
+    readme = (Path(nodes.__file__).parent / "README.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "IterableDataset" in c)
+    names: dict[str, Any] = {}
+    exec(compile(code, "nodes/README.md", "exec"), names)
+    made = names["VolumeBatches"](table.uri, 8, seed=3)
+    epochs = []
+    for epoch in range(2):
+        made.epoch = epoch
+        batches = list(torch_like.utils.data.DataLoader(made, batch_size=None, num_workers=2))
+        assert [len(volumes.array) for volumes, _ in batches] == [4] * 8
+        epochs.append(np.concatenate([volumes.array for volumes, _ in batches]))
+    with voxelflow.load(table, 8, seed=3) as volumes:
+        for epoch in epochs:
+            whole = np.concatenate([batch.volumes for batch in volumes])
+            assert sorted(v.tobytes() for v in whole) == sorted(v.tobytes() for v in epoch)
+            assert len({v.tobytes() for v in epoch}) == 32

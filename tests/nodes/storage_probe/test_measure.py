@@ -1,0 +1,245 @@
+"""A probe finds what is known of a place, keeps to its limits, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import namedtuple
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from object_stores import ObjectStore
+from slow_network import delayed
+from store_fixtures import container_in
+
+from engine.errors import Cancelled, DataError, UsageError
+from engine.probes import StorageProbe, Timed, keep_probe, probes
+from engine.storage.objects import RemotePath
+from engine.workspace import Workspace
+from nodes.storage_probe.measure import probe_place
+from nodes.storage_probe.parameters import Epoch, ProbeParameters
+from nodes.storage_probe.report import JSON, PAGE, PICTURE, write_report
+from nodes.storage_probe.target import ABANDONED_S, OURS, LocalTarget
+
+SHORT = ProbeParameters(seconds=5, limit_mb=4)
+SHORTER = ProbeParameters(seconds=2, limit_mb=4)
+"""Less than a person may ask for: in an object store it is enough for some operations of each kind."""
+SMALL = Epoch(1000, 20_000, "given")
+
+
+def probe(place: object, *, name: str = "test", epoch: Epoch | None = SMALL, **more: object) -> StorageProbe:
+    parameters = SHORTER if "://" in str(place) else SHORT
+    return probe_place(str(place), parameters, name=name, epoch=epoch, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_folder_is_measured_in_every_way_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("stays")
+    found = probe(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    assert (found.storage, found.place) == ("local", str(tmp_path))
+    kinds = [value for value in dict(found).values() if isinstance(value, Timed)]
+    assert len(kinds) == 11
+    for timed in kinds:
+        assert timed.operations >= 1
+        assert timed.seconds > 0
+        assert 0 < timed.p50_ms <= timed.p95_ms <= timed.p99_ms
+    # Half of the space for small files, each read once: one by one or several at a time.
+    assert 0 < found.bytes_written <= 4_000_000
+    assert found.small_reads.operations + found.small_reads_at_once.operations == found.small_writes.operations
+    assert found.listed_files == found.small_writes.operations
+    assert found.table_reads.operations > 0
+    assert found.deletes.operations == found.small_writes.operations + found.large_writes.operations
+    assert found.epoch_one_by_one_s == pytest.approx(1000 / found.small_reads.per_s)
+    assert "your 1,000 files of 20 kB" in found.meaning()[0]
+
+
+def test_the_systems_cache_is_empty_when_it_says_so(tmp_path: Path) -> None:
+    """A file that was just written is in the cache, and must not be taken for a read from the disk."""
+    target = LocalTarget(str(tmp_path), "cache", 2)
+    with target.opened():
+        target.write("small/a.npy", os.urandom(100_000))
+        before = target.cache(["small/a.npy"])
+        target.forget(["small/a.npy"])
+        after = target.cache(["small/a.npy"])
+    assert (before, after) in {("warm", "cold"), ("unknown", "unknown"), ("warm", "warm")}
+
+
+@pytest.mark.slow
+def test_a_known_latency_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = LocalTarget.read
+
+    def slow(self: LocalTarget, name: str) -> None:
+        time.sleep(0.02)
+        read(self, name)
+
+    monkeypatch.setattr(LocalTarget, "read", slow)
+    found = probe(tmp_path)
+    assert 20 <= found.small_reads.p50_ms < 60
+    assert found.small_reads.per_s <= 50
+    assert found.epoch_one_by_one_s >= 20
+    # Several at a time wait together.
+    assert found.epoch_at_once_s < found.epoch_one_by_one_s
+    assert found.small_reads_at_once.p50_ms >= 20
+
+
+@pytest.mark.slow
+def test_the_volumes_of_the_place_are_those_of_the_epoch(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    for i in range(12):
+        np.save(tmp_path / "class" / f"{i}.npy", np.zeros(1000 - 32, "<f4"))
+    (tmp_path / ".hidden.npy").write_bytes(b"no volume")
+    found = probe(tmp_path, epoch=None)
+    assert (found.epoch_files, found.epoch_file_bytes, found.epoch_is) == (12, 4000, "found")
+    assert found.file_bytes == 4000
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden.npy", "class"]
+
+
+@pytest.mark.slow
+def test_without_volumes_an_example_is_given_and_called_so(tmp_path: Path) -> None:
+    found = probe_place(str(tmp_path), ProbeParameters(seconds=5, limit_mb=8), name="test")
+    assert (found.epoch_files, found.epoch_file_bytes, found.epoch_is) == (650_000, 360_000, "an example")
+    assert ", say, 650,000 files of 360 kB" in found.meaning()[0]
+    assert found.bytes_written <= 8_000_000
+
+
+@pytest.mark.slow
+def test_what_is_larger_than_a_probes_files_is_reckoned_by_bytes(tmp_path: Path) -> None:
+    parameters = ProbeParameters(seconds=2, limit_mb=192)
+    found = probe_place(str(tmp_path), parameters, name="test", epoch=Epoch(10, 320 << 20, "given"))
+    assert found.file_bytes == pytest.approx(16 << 20, rel=0.01)
+    assert found.epoch_one_by_one_s == pytest.approx(10 * 20 / found.small_reads.per_s, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_listing_is_foretold_by_requests_and_files(tmp_path: Path) -> None:
+    def timed(ms: float) -> Timed:
+        return Timed(operations=1, bytes=0, seconds=ms / 1000, p50_ms=ms, p95_ms=ms, p99_ms=ms)
+
+    found = probe(tmp_path).model_copy(
+        update={"listing": timed(50), "listed_files": 100, "short_listing": timed(30), "epoch_files": 10_500}
+    )
+    assert found.listing_s == pytest.approx(0.03 + 10_500 * 0.0002)
+    assert found.model_copy(update={"storage": "az"}).listing_s == pytest.approx(11 * 0.03 + 10_500 * 0.0002)
+
+
+@pytest.mark.parametrize("step", ["writing", "reading small files", "reading large files", "reading a table"])
+def test_a_probe_that_is_stopped_cleans_up(tmp_path: Path, step: str) -> None:
+    steps: list[str] = []
+
+    def check() -> None:
+        if steps[-1] == step:
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled):
+        probe(tmp_path, check=check, report=steps.append)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_killed_probes_left_is_removed_and_what_others_do_is_not(tmp_path: Path) -> None:
+    for name in ("same", "old", "young"):
+        (tmp_path / OURS / name / "small").mkdir(parents=True)
+        (tmp_path / OURS / name / "small" / "a.npy").write_bytes(b"left")
+    old = time.time() - ABANDONED_S - 60
+    os.utime(tmp_path / OURS / "old", (old, old))
+    probe(tmp_path, name="same")
+    assert [path.name for path in (tmp_path / OURS).iterdir()] == ["young"]
+
+
+@pytest.mark.slow
+def test_a_disk_with_little_space_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 0, 20_000_000))
+    assert probe(tmp_path).bytes_written <= 1_000_000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 0, 2_000_000))
+    with pytest.raises(UsageError, match=r"needs 0\.2 MB, and may take 0\.1 MB") as caught:
+        probe(tmp_path)
+    assert "twentieth" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        probe(tmp_path / "nowhere")
+    (tmp_path / OURS).write_text("a file where the probe's folder would be")
+    with pytest.raises(UsageError, match="nothing can be written to"):
+        probe(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_report_and_the_kept_result_say_the_same(tmp_path: Path, workspace: Workspace) -> None:
+    found = probe(tmp_path)
+    page = write_report(found, tmp_path)
+    assert page.name == PAGE
+    text = page.read_text()
+    assert "<svg" in text
+    assert (tmp_path / PICTURE).read_text() in text
+    for line in found.meaning():
+        assert escape(line) in text
+    assert StorageProbe.model_validate_json((tmp_path / JSON).read_text()) == found
+    first = keep_probe(workspace, found)
+    keep_probe(workspace, found.model_copy(update={"measured_at": found.measured_at + 5}))
+    # A newer program's fields do no harm, another file does none either.
+    first.write_text(json.dumps(json.loads(first.read_text()) | {"more": 1}))
+    (first.parent / "damaged.json").write_text("{")
+    (first.parent / "other.json").write_text('{"format": 2}')
+    assert [kept.measured_at for kept in probes(workspace)] == [found.measured_at + 5, found.measured_at]
+    assert probes(workspace)[1] == found
+
+
+@pytest.mark.slow
+def test_an_object_store_is_measured_and_left_empty(container: str) -> None:
+    place = RemotePath.at(container) / "some" / "folder"
+    found = probe(place)
+    assert (found.storage, found.cache) == (place.url.scheme, "none")
+    assert found.small_reads.operations + found.small_reads_at_once.operations <= found.small_writes.operations
+    assert found.table_reads.operations > 0
+    assert found.listed_files == found.small_writes.operations
+    assert list(RemotePath.at(container).walk()) == []
+
+
+@pytest.mark.slow
+def test_volumes_and_leftovers_in_an_object_store(container: str) -> None:
+    root = RemotePath.at(container)
+    (root / "a" / "1.npy").write_bytes(b"x" * 3000)
+    (root / "a" / "2.npy").write_bytes(b"x" * 5000)
+    (root / OURS / "same" / "small" / "000001.npy").write_bytes(b"left by a kill")
+    (root / OURS / "young" / "begin").write_bytes(b"")
+    found = probe(container, name="same", epoch=None)
+    assert (found.epoch_files, found.epoch_file_bytes, found.epoch_is) == (2, 4000, "found")
+    assert sorted(item.path for item in root.walk()) == [f"{OURS}/young/begin", "a/1.npy", "a/2.npy"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["azure_server", "s3_stand_in"])
+def test_the_latency_of_a_network_is_found(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    store: ObjectStore = request.getfixturevalue(server)
+    url = container_in(store, monkeypatch)
+    with delayed(store, 100) as far:
+        for name, value in far.environment.items():
+            monkeypatch.setenv(name, value)
+        found = probe(url)
+        assert list(RemotePath.at(url).walk()) == []
+    for reads in (found.small_reads, found.random_reads):
+        # No read is sooner; how much later depends on what else this machine does, so the upper bound is a wide one.
+        assert 100 <= reads.p50_ms < 400
+        assert reads.per_s < 10
+    assert found.epoch_one_by_one_s > 100
+    # One request.
+    assert 0.1 <= found.short_listing.p50_ms / 1000 <= found.listing_s
+    # 32 at a time wait together, and so do the pieces of a table.
+    assert found.epoch_at_once_s < found.epoch_one_by_one_s
+    assert found.epoch_table_s < found.epoch_one_by_one_s
+
+
+@pytest.mark.slow
+def test_a_container_that_is_not_there_is_named(azure: str) -> None:
+    with pytest.raises(DataError, match="there is no container az://nowhere"):
+        probe("az://nowhere/folder")

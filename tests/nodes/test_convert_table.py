@@ -1,0 +1,370 @@
+"""ConvertTable: nested lists, petastorm's arrays and plain bytes of other programs become files of volumes."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from npy_folders import context, parts_of, reasons, rows
+from numpy.typing import NDArray
+from store_fixtures import upload_folder
+
+from engine.declare.context import Resources
+from engine.declare.datasets import VolumeParquet
+from engine.declare.events import Event, Message
+from engine.declare.node import Look
+from engine.errors import DataError, TooManyBadFiles, VoxelflowError
+from engine.observe.paths import find_path
+from nodes.convert_table import convert_table
+from nodes.delta_table import delta_table
+from nodes.parquet_folder import parquet_folder
+
+SHAPE = (4, 3, 2)
+Volumes = dict[str, NDArray[np.float32]]
+Encode = Callable[[NDArray[Any]], Any]
+
+
+def by_petastorm(codec: str) -> Encode:
+    """What petastorm's own codec makes of an array."""
+
+    def encode(volume: NDArray[Any]) -> bytes:
+        importlib.import_module("nodes.loaders.petastorm_bridge")  # lets petastorm be imported
+        from petastorm import codecs
+        from petastorm.unischema import UnischemaField
+
+        made = getattr(codecs, codec)()
+        return bytes(made.encode(UnischemaField("volume", volume.dtype.type, volume.shape, made, False), volume))
+
+    return encode
+
+
+npy, npz = by_petastorm("NdarrayCodec"), by_petastorm("CompressedNdarrayCodec")
+
+
+def some(count: int, first: int = 0, shape: tuple[int, ...] = SHAPE) -> Volumes:
+    random = np.random.default_rng(first)
+    return {f"p{n:03d}": random.normal(size=shape).astype("float32") for n in range(first, first + count)}
+
+
+def nested(kind: pa.DataType, axes: int = 3) -> pa.DataType:
+    for _ in range(axes):
+        kind = pa.list_(kind)
+    return kind
+
+
+LISTS = nested(pa.float32())
+
+
+def table_of(volumes: Volumes, encode: Encode = np.ndarray.tolist, kind: pa.DataType = LISTS) -> pa.Table:
+    """Volumes as another program has them: under other names, with text labels and a column of its own."""
+    count = len(volumes)
+    return pa.table(
+        {
+            "name": list(volumes),
+            "class": ["salt" if n % 2 else "fault" for n in range(count - 1)] + [None],
+            "well": pa.array([n // 4 for n in range(count)], pa.int32()),
+            "image": pa.array([encode(v) for v in volumes.values()], kind),
+        }
+    )
+
+
+def look(base: Path, table: str | Path, **params: Any) -> Look:
+    """What the engine finds out before a run; the preview is the input `made`."""
+    (wanted,) = (p.path_in for p in convert_table.parameters if p.path_in is not None)
+    values = {p.name: p.default for p in convert_table.parameters if not p.required} | params | {"table": str(table)}
+    found = Look(params=values, paths={"table": find_path(str(table), wanted, base, params=values)})
+    assert convert_table.scan_hook is not None
+    assert convert_table.preview_hook is not None
+    found.facts = convert_table.scan_hook(found)
+    found.inputs = {"made": convert_table.preview_hook(found)}
+    return found
+
+
+def run(
+    base: Path, table: str | Path, number: int = 1, previous: VolumeParquet | None = None, cores: int = 2, **params: Any
+) -> tuple[VolumeParquet, list[str]]:
+    """The result, and what was reported on the way."""
+    said: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Message):
+            said.append(event.text)
+
+    before = {"out": previous} if previous else {}
+    ctx = context(base, "it", f"{number:016d}", previous=before, emit=hear, resources=Resources(cores=cores))
+    return convert_table(table=str(table), **params, ctx=ctx), said
+
+
+def bytes_in(out: VolumeParquet) -> dict[str, bytes]:
+    return {name: data for name, (_, data) in rows(out).items()}
+
+
+def as_bytes(volumes: Volumes) -> dict[str, bytes]:
+    return {name: volume.tobytes() for name, volume in volumes.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [False, True])
+@pytest.mark.parametrize(
+    ("encode", "kind", "params"),
+    [
+        (np.ndarray.tolist, LISTS, {}),
+        (np.ndarray.tolist, nested(pa.float64()), {"dtype": "float32"}),
+        (lambda v: v.ravel().tolist(), pa.list_(pa.float32()), {"shape": SHAPE}),
+        (npy, pa.binary(), {}),
+        (npz, pa.binary(), {}),
+        (np.ndarray.tobytes, pa.binary(), {"shape": SHAPE, "dtype": "float32"}),
+    ],
+    ids=["nested", "nested doubles", "flat", "npy", "npz", "bytes"],
+)
+def test_what_others_write_becomes_volumes(
+    tmp_path: Path, encode: Encode, kind: pa.DataType, params: dict[str, Any], delta: bool
+) -> None:
+    volumes = some(20)
+    written = table_of(volumes, encode, kind)
+    if delta:
+        write_deltalake(tmp_path / "table", written)
+    else:
+        (tmp_path / "table" / "sub").mkdir(parents=True)
+        pq.write_table(written.slice(0, 12), tmp_path / "table" / "a.parquet", row_group_size=5)
+        pq.write_table(written.slice(12), tmp_path / "table" / "sub" / "b.parquet")
+    seen = look(tmp_path, tmp_path / "table", **params)
+    preview = seen.inputs["made"]
+    assert seen.problems == []
+    assert (preview.columns, preview.labels) == (("well",), (0.0, 1.0))
+    out, said = run(tmp_path, tmp_path / "table", **params)
+    assert out.spec is not None
+    assert (out.spec.shape, out.spec.dtype, out.spec.classes) == (SHAPE, "float32", ("fault", "salt"))
+    assert preview.spec == out.spec
+    assert "columns: well (int32)" in said
+    found = rows(out)
+    assert bytes_in(out) == as_bytes(volumes)
+    assert [found[f"p{n:03d}"][0] for n in (0, 1, 19)] == [0.0, 1.0, None]
+    stored = pa.concat_tables([pq.read_table(Path(out.uri) / p.path) for p in parts_of(out).parts])
+    assert stored.schema.field("well").type == pa.int32()
+    assert sorted(stored["well"].to_pylist()) == [n // 4 for n in range(20)]
+
+
+def test_rows_that_are_added_are_all_that_is_converted(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    write_deltalake(table, table_of(some(12)))
+    first, _ = run(tmp_path, table)
+    digests = [look(tmp_path, table).paths["table"].digest]
+    write_deltalake(table, table_of(some(5, 50)), mode="append")
+    digests.append(look(tmp_path, table).paths["table"].digest)
+    assert digests[0] != digests[1], "the engine runs the node again"
+    second, said = run(tmp_path, table, 2, first)
+    assert said[-1] == "17 volumes in 2 parts; 5 rows converted now, 1 parts were there already"
+    DeltaTable(table).delete("name = 'p003'")
+    third, _ = run(tmp_path, table, 3, second)
+    assert rows(third).keys() == rows(second).keys() - {"p003"}
+    other, said = run(tmp_path, table, 4, third, id_column="well", max_bad_rows=20)
+    assert {name for name in rows(other) if name.startswith("p")} == set(), "other ids, other rows"
+    assert any("converted again" in text for text in said)
+
+
+def test_rows_that_are_no_volumes_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    good = some(1)["p000"]
+    cells: list[Any] = [
+        npy(good), None, npy(good[:2]), npy(good.astype("float64")), b"nothing", npy(good)[:-4], npz(good)[:60],
+        npy(np.where(good > 0, np.nan, good)), _pickled(), npy(good), npz(good),
+    ]  # fmt: skip
+    table = pa.table({"id": [f"v{n}" for n in range(11)], "volume": pa.array(cells, pa.binary())})
+    pq.write_table(table.append_column("label", pa.array([1] * 9 + [None, 2])), tmp_path / "t" / "a.parquet")
+    with pytest.raises(TooManyBadFiles, match="8 rows cannot be converted, 7 allowed") as caught:
+        run(tmp_path, tmp_path / "t", max_bad_rows=7)
+    assert "max_bad_rows" in caught.value.hint
+    out, _ = run(tmp_path, tmp_path / "t", max_bad_rows=9, unlabelled="quarantine")
+    assert (out.count, out.quarantined) == (2, 9)
+    assert reasons(out) == {
+        "a.parquet#1": "empty",
+        "a.parquet#2": "shape",
+        "a.parquet#3": "dtype-differs",
+        "a.parquet#4": "format",
+        "a.parquet#5": "truncated",
+        "a.parquet#6": "format",
+        "a.parquet#7": "not-finite",
+        "a.parquet#8": "pickle",
+        "a.parquet#9": "label-missing",
+    }
+
+
+def _pickled() -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.array([{"a": 1}], object), allow_pickle=True)
+    return out.getvalue()
+
+
+def test_problems_are_said_before_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    good = [some(1)["p000"].tolist()] * 3
+    columns = {"left": pa.array(good, LISTS), "right": pa.array(good, LISTS), "depth": pa.array([1.5, 2.5, 3.5])}
+    columns["flat"] = pa.array([[1.0] * 24] * 3)
+    columns["raw"] = pa.array([b"x" * 9] * 3)
+    pq.write_table(pa.table(columns), folder / "a.parquet")
+    for params, field, text in (
+        ({}, "volume_column", "several columns that can be volumes: left, right, flat, raw"),
+        ({"volume_column": "depth"}, "volume_column", "is double, not lists of numbers or bytes"),
+        ({"volume_column": "flat"}, "shape", "flat lists of 24 numbers, which do not say the volumes' shape"),
+        ({"volume_column": "raw"}, "shape", "row 0 of a.parquet holds bytes of neither .npy nor .npz"),
+        ({"volume_column": "raw", "shape": (5,), "dtype": "uint8"}, "volume_column", "has 9 bytes, 5 uint8 has 5"),
+        ({"volume_column": "left", "label_column": "kind"}, "label_column", "no column kind; it has left (list<"),
+        ({"volume_column": "left", "label_column": "right"}, "label_column", "which is no label"),
+        ({"volume_column": "left", "id_column": "right"}, "id_column", "which is no id"),
+        ({"volume_column": "left", "shape": (5,)}, "volume_column", "row 0 of a.parquet is 4x3x2, not 5"),
+    ):
+        (problem,) = look(tmp_path, folder, **params).problems
+        assert (problem.code, problem.parameter) == ("VF562", field), problem
+        assert text in problem.message
+        with pytest.raises(VoxelflowError) as caught:
+            run(tmp_path, folder, **params)
+        assert caught.value.message == problem.message
+    seen = look(tmp_path, folder, volume_column="left", label_column="depth")
+    assert [(p.code, p.severity, "flat is left out" in p.message) for p in seen.problems] == [
+        ("VF563", "warning", False),
+        ("VF563", "warning", True),
+    ]
+    assert seen.inputs["made"].columns == ("raw",)
+    out, said = run(tmp_path, folder, volume_column="left", label_column="depth")
+    assert rows(out).keys() == {"a.parquet#0", "a.parquet#1", "a.parquet#2"}
+    assert sorted(label for label, _ in rows(out).values() if label) == [1.5, 2.5, 3.5]
+    assert any("right is left out: it holds lists" in text for text in said)
+    pq.write_table(pa.table(columns | {"depth": pa.array([1, 1, 1])}), folder / "a.parquet")
+    with pytest.raises(DataError, match=r"2 rows of .* have a value of depth that another row has"):
+        run(tmp_path, folder, volume_column="left", id_column="depth")
+    (tmp_path / "none").mkdir()
+    (problem,) = look(tmp_path, tmp_path / "none").problems
+    assert "no Parquet files" in problem.message
+
+
+def test_the_sources_of_tables_name_convert_table(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "table", table_of(some(3)))
+    (tmp_path / "files").mkdir()
+    pq.write_table(table_of(some(3)), tmp_path / "files" / "a.parquet")
+    with pytest.raises(VoxelflowError) as caught:
+        delta_table(table=str(tmp_path / "table"), ctx=context(tmp_path, "delta"))
+    assert "ConvertTable" in caught.value.hint
+    node = {p.name: p.path_in for p in parquet_folder.parameters}["folder"]
+    assert node is not None
+    found = find_path(str(tmp_path / "files"), node, tmp_path)
+    ctx = context(tmp_path, "parquet", inputs_found={"folder": Path(found.manifest)})
+    with pytest.raises(VoxelflowError) as caught:
+        parquet_folder(folder=str(tmp_path / "files"), ctx=ctx)
+    assert "ConvertTable" in caught.value.hint
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_folders_that_stand_for_a_column_give_its_values(tmp_path: Path, delta: bool) -> None:
+    """As Spark, delta-rs and PyArrow partition tables."""
+    table, volumes = tmp_path / "table", some(9)
+    written = table_of(volumes)
+    if delta:
+        write_deltalake(table, written, partition_by=["class", "well"])
+    else:
+        pq.write_to_dataset(written, table, partition_cols=["class", "well"])
+        (table / "_temporary").mkdir()
+        (table / "_temporary" / "half.parquet").write_bytes(b"half a file")
+    out, _ = run(tmp_path, table)
+    assert out.spec is not None
+    assert out.spec.classes == ("fault", "salt")
+    assert bytes_in(out) == as_bytes(volumes)
+    assert [rows(out)[f"p{n:03d}"][0] for n in (0, 1, 8)] == [0.0, 1.0, None]
+    stored = pa.concat_tables([pq.read_table(Path(out.uri) / p.path) for p in parts_of(out).parts])
+    assert sorted(stored["well"].to_pylist()) == [n // 4 for n in range(9)]
+
+
+def test_files_may_differ_in_columns_types_and_string_views(tmp_path: Path) -> None:
+    """A column that was added later, and types that only hold the same values otherwise."""
+    folder, volumes = tmp_path / "t", some(6)
+    folder.mkdir()
+    written = table_of(volumes)
+    older = written.slice(0, 3).drop_columns(["well", "class"])
+    newer = written.slice(3).set_column(0, "name", written.slice(3)["name"].cast(pa.string_view()))
+    newer = newer.set_column(1, "class", newer["class"].combine_chunks().dictionary_encode())
+    pq.write_table(older, folder / "a.parquet")
+    pq.write_table(newer, folder / "b.parquet")
+    out, _ = run(tmp_path, folder)
+    assert bytes_in(out) == as_bytes(volumes)
+    assert [label for _, (label, _) in sorted(rows(out).items())] == [None, None, None, 1.0, 0.0, None]
+    pq.write_table(pa.table({"name": ["x"]}), folder / "c.parquet")
+    with pytest.raises(VoxelflowError, match=r"c\.parquet has no column image, which other files of the table have"):
+        run(tmp_path, folder)
+
+
+def test_values_of_many_bytes_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    written = table_of(some(4)).append_column("scan", pa.array([bytes([n]) * 9000 for n in range(4)]))
+    written = written.append_column("hash", pa.array([bytes([n]) * 16 for n in range(4)]))
+    pq.write_table(written, tmp_path / "t" / "a.parquet", use_dictionary=False)
+    out, said = run(tmp_path, tmp_path / "t")
+    stored = pq.read_table(Path(out.uri) / parts_of(out).parts[0].path)
+    assert {"well", "hash"} <= set(stored.column_names)
+    assert "scan" not in stored.column_names
+    assert any(text.startswith("the column scan is left out: its values have 9,0") for text in said)
+
+
+def test_labels_that_are_none_and_other_names_of_columns_are_said_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    count = 10_001
+    columns = {"x y": pa.array(range(count)), "class": [f"c{n}" for n in range(count)]}
+    columns["volume"] = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(np.arange(count), 1), 1)
+    pq.write_table(pa.table(columns), tmp_path / "t" / "a.parquet")
+    seen = look(tmp_path, tmp_path / "t")
+    assert [(p.code, p.parameter) for p in seen.problems] == [("VF563", "columns"), ("VF564", "label_column")]
+    assert "there are 10001 different labels" in seen.problems[1].message
+    assert seen.inputs["made"].columns == ("x_y",)
+    with pytest.raises(DataError, match=r"column class of .* cannot be used for labels: there are 10001") as caught:
+        run(tmp_path, tmp_path / "t")
+    assert caught.value.parameter == "label_column"
+    assert look(tmp_path, tmp_path / "t", label_column="x y", columns="none").problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [7, 1000])
+def test_row_groups_of_any_size_are_decoded_once(tmp_path: Path, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many parts of one row group: threads take turns, and go on where the one before has stopped."""
+    from nodes.foreign_tables import rows as module
+
+    volumes = some(100, shape=(40, 40, 8))
+    (tmp_path / "t").mkdir()
+    pq.write_table(table_of(volumes, npy, pa.binary()), tmp_path / "t" / "a.parquet", row_group_size=group)
+    monkeypatch.setattr(module, "_WHOLE_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "_BUFFER", 1 << 16)
+    monkeypatch.setattr(module, "_BATCH_ROWS", 5)
+    opened, cursor = [], module._Cursor
+    monkeypatch.setattr(module, "_Cursor", lambda *args: opened.append(args) or cursor(*args))
+    out, _ = run(tmp_path, tmp_path / "t", target_file_mb=1, cores=4)
+    assert len(parts_of(out).parts) == 5
+    assert bytes_in(out) == as_bytes(volumes)
+    groups = -(-100 // group)
+    # A thread that comes before the one whose rows are before its own lets that one begin anew.
+    assert groups <= len(opened) <= 2 * groups + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [False, True])
+def test_tables_in_object_storage(azure: str, tmp_path: Path, delta: bool) -> None:
+    volumes = some(20)
+    if delta:
+        write_deltalake(tmp_path / "table", table_of(volumes), partition_by=["class"])
+    else:
+        (tmp_path / "table" / "well=3").mkdir(parents=True)
+        pq.write_table(table_of(volumes).drop_columns("well"), tmp_path / "table" / "well=3" / "a.parquet")
+    url = upload_folder(tmp_path / "table", f"{azure}/table")
+    seen = look(tmp_path, url)
+    assert seen.problems == []
+    out, _ = run(tmp_path / "there", url)
+    assert seen.inputs["made"].spec == out.spec
+    here, _ = run(tmp_path / "here", tmp_path / "table")
+    assert bytes_in(out) == as_bytes(volumes)
+    assert rows(out) == rows(here)

@@ -1,0 +1,175 @@
+"""DeltaTable and ParquetFolder: volumes that are in tables already, of ours and of other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from npy_folders import context
+from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_parquet, some_volumes
+
+from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.node import Look, NodeType
+from engine.errors import DataError, UnsupportedTable
+from engine.observe.paths import find_path
+from nodes.delta_table import delta_table
+from nodes.loaders import open_source
+from nodes.parquet_folder import parquet_folder
+
+
+@pytest.fixture(scope="module")
+def volumes() -> Volumes:
+    return some_volumes(20, (4, 3, 2))
+
+
+@pytest.fixture(scope="module")
+def labels(volumes: Volumes) -> Labels:
+    return labels_for(volumes, unlabelled=3)
+
+
+def looked_at(node: NodeType[Any, Any], base: Path, **params: Any) -> Look:
+    """What the engine finds out before a run; the preview is the input `made`."""
+    (parameter,) = (p for p in node.parameters if p.path_in is not None)
+    assert parameter.path_in is not None
+    values = {p.name: p.default for p in node.parameters if not p.required} | params
+    base.mkdir(exist_ok=True)
+    found = find_path(params[parameter.name], parameter.path_in, base, params=values)
+    look = Look(params=values, paths={parameter.name: found})
+    assert node.scan_hook is not None
+    assert node.preview_hook is not None
+    look.facts = node.scan_hook(look)
+    look.inputs = {"made": node.preview_hook(look)}
+    return look
+
+
+def take_parquet(folder: Path, base: Path, **params: Any) -> VolumeParquet:
+    found = looked_at(parquet_folder, base, folder=str(folder), **params).paths["folder"]
+    ctx = context(base, "it", found.digest, inputs_found={"folder": Path(found.manifest)})
+    return parquet_folder(folder=str(folder), **params, ctx=ctx)
+
+
+def read(dataset: VolumeDelta | VolumeParquet) -> dict[str, tuple[list[float], float]]:
+    """Voxels and label by id, as training reads them."""
+    source = open_source("arrow", dataset, cores=1)
+    try:
+        rows = np.arange(len(source.rows))
+        assert source.spec.shape is not None
+        out = np.empty((len(rows), *source.spec.shape), np.float32)
+        source.fill(rows, out) if hasattr(source, "fill") else pytest.fail("read in another way")
+        ids = source.rows.ids.to_pylist()
+        return {
+            name: (volume.ravel().tolist(), float(label))
+            for name, volume, label in zip(ids, out, source.rows.labels, strict=True)
+        }
+    finally:
+        source.close()
+
+
+def same(found: dict[str, tuple[list[float], float]], volumes: Volumes, labels: Labels) -> bool:
+    wanted = {name: np.asarray(volume, np.float32).ravel().tolist() for name, volume in volumes.items()}
+    given = {name: None if np.isnan(label) else label for name, (_, label) in found.items()}
+    return {name: values for name, (values, _) in found.items()} == wanted and given == dict(labels)
+
+
+def test_a_table_is_taken_where_it_lies(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+    made = make_delta(tmp_path, volumes, labels)
+    before = {p: p.stat().st_mtime_ns for p in Path(made.uri).rglob("*")}
+    look = looked_at(delta_table, tmp_path / "look", table=made.uri)
+    table = delta_table(table=made.uri, ctx=context(tmp_path, "it"))
+    assert look.problems == []
+    assert look.inputs["made"].dataset == table
+    assert (table.count, table.version, table.labelled) == (20, made.version, 17)
+    assert same(read(table), volumes, labels)
+    assert {p: p.stat().st_mtime_ns for p in Path(made.uri).rglob("*")} == before
+
+
+def test_only_other_rows_make_it_run_again(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+    made = make_delta(tmp_path, volumes, labels)
+
+    def digest(**params: Any) -> str:
+        return looked_at(delta_table, tmp_path / "look", table=made.uri, **params).paths["table"].digest
+
+    first = digest()
+    compact(made, volumes)
+    assert digest() == first, "compacted"
+    compacted = DeltaTable(made.uri).version()
+    DeltaTable(made.uri).delete("id = 'no such'")
+    DeltaTable(made.uri).delete(f"id = '{min(volumes)}'")
+    assert digest() != first
+    assert digest(version=compacted) == first
+    assert delta_table(table=made.uri, version=compacted, ctx=context(tmp_path, "it")).count == 20
+    assert delta_table(table=made.uri, ctx=context(tmp_path, "it")).count == 19
+
+
+def test_a_table_of_another_program_is_taken_once_it_says_shape_and_dtype(tmp_path: Path) -> None:
+    root = str(tmp_path / "foreign")
+    table = pa.table({"id": ["a", "b"], "volume": [bytes(range(6)), bytes(range(6, 12))], "age": [3, 4]})
+    write_deltalake(str(tmp_path / "unlabelled"), table)
+    (problem,) = looked_at(delta_table, tmp_path / "look", table=str(tmp_path / "unlabelled")).problems
+    assert "has no column label" in problem.message
+    write_deltalake(root, table.append_column("label", pa.array([1, None], pa.float32())))
+    look = looked_at(delta_table, tmp_path / "look", table=root)
+    (problem,) = look.problems
+    assert problem.code == "VF560"
+    assert "voxelflow.shape" in problem.message
+    properties = {"voxelflow.shape": "[3, 2]", "voxelflow.dtype": "uint8"}
+    DeltaTable(root).alter.set_table_properties(properties, raise_if_not_exists=False)
+    found = delta_table(table=root, ctx=context(tmp_path, "it"))
+    assert (found.count, found.labelled, found.spec) == (2, 1, VolumeSpec(shape=(3, 2), dtype="uint8"))
+    for place in (tmp_path / "nowhere", tmp_path):
+        place.mkdir(exist_ok=True)
+        assert [p.code for p in looked_at(delta_table, tmp_path / "look", table=str(place)).problems] == ["VF560"]
+
+
+def test_files_of_ours_are_taken_where_they_lie(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+    made = make_parquet(tmp_path, volumes, labels)
+    look = looked_at(parquet_folder, tmp_path / "look", folder=made.uri)
+    found = take_parquet(Path(made.uri), tmp_path / "work")
+    assert look.problems == []
+    assert look.inputs["made"].spec == found.spec
+    assert (found.count, found.labelled, found.bytes) == (20, 17, made.bytes)
+    assert same(read(found), volumes, labels)
+
+
+def test_files_of_another_program_need_shape_and_dtype(tmp_path: Path, volumes: Volumes) -> None:
+    root = tmp_path / "in"
+    (root / "deep").mkdir(parents=True)
+    for number, (name, volume) in enumerate(list(volumes.items())[:4]):
+        row = {"id": [name], "volume": [volume.tobytes()], "label": pa.array([number], pa.int64()), "site": ["x"]}
+        pq.write_table(pa.table(row), root / "deep" / f"{number}.parquet", compression="zstd")
+    pq.write_table(pa.table({"id": pa.array([], pa.string()), "volume": pa.array([], pa.binary())}), root / "z.parquet")
+    dtype = next(iter(volumes.values())).dtype.name
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(root))
+    assert [(p.code, p.parameter) for p in look.problems] == [("VF561", "folder")]
+    found = take_parquet(root, tmp_path / "work", shape=(4, 3, 2), dtype=dtype)
+    assert (found.count, found.labelled) == (4, 4)
+    assert sorted(open_source("arrow", found, cores=1).rows.ids.to_pylist()) == sorted(list(volumes)[:4])
+    for params in ({"shape": (4, 3, 2)}, {"dtype": dtype}, {"shape": (0, 1), "dtype": dtype}):
+        with pytest.raises(DataError, match="belong together"):
+            take_parquet(root, tmp_path / "work", **params)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"id": ["a"]}, "has no column volume; it has id: string"),
+        ({"id": [1], "volume": [b"x"]}, "the column id of a.parquet is int64"),
+        ({"id": ["a"], "volume": [[1.0, 2.0]]}, "the column volume of a.parquet is list<"),
+        ({"id": ["a"], "volume": [b"x"], "label": ["cat"]}, "the column label of a.parquet is string"),
+        ({"id": [None, "a"], "volume": [b"x", b"y"]}, "a.parquet has rows without an id"),
+    ],
+)
+def test_what_is_no_table_of_volumes_is_refused_with_its_columns(
+    tmp_path: Path, columns: dict[str, list[Any]], said: str
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(UnsupportedTable, match=said):
+        take_parquet(tmp_path, tmp_path / ".work", shape=(1,), dtype="uint8")
+    (tmp_path / "a.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(UnsupportedTable, match="cannot be read as Parquet"):
+        take_parquet(tmp_path, tmp_path / ".work", shape=(1,), dtype="uint8")

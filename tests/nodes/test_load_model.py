@@ -1,0 +1,110 @@
+"""LoadModel: models of folders, runs and MLflow's registry, without TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from npy_folders import context
+
+from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.declare.node import Look
+from engine.errors import DataError, UsageError
+from engine.observe.paths import find_path
+from nodes.load_model import load_model
+from nodes.prediction.inputs import read_card
+from nodes.viewing.models import model_view
+
+METADATA = {"task": "classification", "class_names": ["no", "yes"], "input": {"shape": [4, 3, 2], "stored_as": "int16"}}
+SPEC = VolumeSpec(shape=(4, 3, 2), dtype="int16", classes=("no", "yes"))
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    (folder / "model.keras").write_bytes(b"weights")
+    (folder / "history.json").write_text('[{"loss": 0.5}]')
+    (folder / "model.json").write_text(json.dumps(METADATA | {"parameters": {"total": 7}}))
+    return folder
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """The same in MLflow's format alone."""
+    from mlflow.models import Model
+
+    folder = tmp_path / "packed"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "model.keras").write_bytes(b"weights")
+    Model(metadata=METADATA).save(str(folder / "MLmodel"))
+    return folder
+
+
+def looked_at(tmp_path: Path, **params: Any) -> Look:
+    wanted = next(p.path_in for p in load_model.parameters if p.name == "folder")
+    assert wanted is not None
+    (tmp_path / "look").mkdir(exist_ok=True)
+    folder = params.get("folder")
+    look = Look(params=params, paths={"folder": find_path(folder, wanted, tmp_path / "look")} if folder else {})
+    assert load_model.scan_hook is not None
+    assert load_model.preview_hook is not None
+    look.facts = load_model.scan_hook(look)
+    look.inputs = {"made": load_model.preview_hook(look)}
+    return look
+
+
+def test_a_folder_is_used_where_it_lies(tmp_path: Path, trained: Path) -> None:
+    model = load_model(folder=str(trained), ctx=context(tmp_path, "it"))
+    assert model == TrainedModel(uri=str(trained), spec=SPEC, parameters=7, bytes=7)
+    look = looked_at(tmp_path, folder=str(trained))
+    assert look.problems == []
+    assert look.inputs["made"].spec == SPEC
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_one_in_mlflows_format_gets_the_files_of_a_training(
+    tmp_path: Path, packed: Path, registered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    @contextmanager
+    def fetched(workspace: object, uri: str) -> Iterator[Path]:
+        asked.append(uri)
+        yield packed
+
+    monkeypatch.setattr("engine.tracking.models.fetched", fetched)
+    params: dict[str, Any] = {"registered": "models:/brains/3"} if registered else {"folder": str(packed)}
+    ctx = context(tmp_path, "it", workspace=tmp_path)
+    for _ in range(2):  # again, as after a kill
+        model = load_model(**params, ctx=ctx)
+    assert asked == ["models:/brains/3"] * 2 * registered
+    assert (Path(model.uri), model.spec) == (ctx.out, SPEC)
+    assert read_card(ctx.out).digest() == read_card(packed).digest()
+    assert (ctx.out / "mlflow_model" / "MLmodel").is_file()
+    assert set(model_view(model, {}).panels) >= {"curves"}
+
+
+def test_a_folder_without_a_model_is_said_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model.json").write_text("{}")
+    look = looked_at(tmp_path, folder=str(tmp_path / "a"))
+    assert [problem.code for problem in look.problems] == ["VF551"]
+    with pytest.raises(DataError):
+        load_model(folder=str(tmp_path / "a"), ctx=context(tmp_path, "it"))
+
+
+def test_one_model_is_named(tmp_path: Path, trained: Path) -> None:
+    for params in ({}, {"folder": str(trained), "run": "20260101-000000-abcdef"}):
+        assert [problem.code for problem in looked_at(tmp_path, **params).problems] == ["VF550"]
+        with pytest.raises(UsageError):
+            load_model(**params, ctx=context(tmp_path, "it"))
+    look = looked_at(tmp_path, registered="models:/brains@champion")
+    assert [(problem.code, problem.severity) for problem in look.problems] == [("VF552", "info")]
+    assert looked_at(tmp_path, registered="models:/brains/3").problems == []
+    with pytest.raises(UsageError, match="no workspace"):
+        load_model(run="20260101-000000-abcdef", ctx=context(tmp_path, "it"))

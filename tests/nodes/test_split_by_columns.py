@@ -1,0 +1,247 @@
+"""Splits that keep together what belongs together: groups, labels, time, blocks of space, folds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_tables import SPEC, context, dataset_of, ids, shards
+from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.declare.datasets import Preview, Selection, VolumeDelta, id_fraction
+from engine.declare.node import Look
+from engine.errors import DataError, UsageError
+from nodes.loaders import open_source
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.split_dataset import Split, split_dataset
+from nodes.table.selection import held
+from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.parts import read_parts
+
+ROWS = 400
+
+
+def table_of(folder: Path, columns: dict[str, Any], labels: list[float | None] | None = None) -> VolumeDelta:
+    """A table of `ROWS` volumes with these columns, in two files."""
+    plain = shards(folder / "p", ROWS // 2, ROWS // 2)
+    extra = pa.table(columns)
+    parts = []
+    for number, part in enumerate(read_parts(plain).parts):
+        path = Path(plain.uri) / part.path
+        rows = pq.read_table(path)
+        own = slice(number * ROWS // 2, (number + 1) * ROWS // 2)
+        if labels is not None:
+            rows = rows.set_column(1, "label", pa.array(labels[own], pa.float32()))
+        for name in columns:
+            rows = rows.append_column(name, extra[name][own.start : own.stop])
+        with pq.ParquetWriter(path, schema(SPEC, extra.schema), **writer_options()) as writer:
+            writer.write_table(rows.cast(schema(SPEC, extra.schema)))
+        parts.append(replace(part, bytes=path.stat().st_size))
+    return parquet_to_delta(dataset_of(folder / "p", parts), ctx=context(folder))
+
+
+def rows_in(table: VolumeDelta) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(table.uri).to_pyarrow_table().drop(["volume"]).to_pylist()
+    return rows
+
+
+def members(part: VolumeDelta) -> set[str]:
+    """The volumes that a loader finds in the part, with a label or without."""
+    source = open_source("arrow", part, cores=1)
+    try:
+        return set(source.ids(source.rows.selected(part.selections)))
+    finally:
+        source.close()
+
+
+def parts_of(split: Split) -> list[set[str]]:
+    return [members(part) for part in split]
+
+
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory: pytest.TempPathFactory) -> VolumeDelta:
+    names = [None if i % 50 == 49 else f"P{i % 40}" for i in range(ROWS)]
+    dates = [None if i == 7 else dt.date(2024, 1, 1) + dt.timedelta(days=i // 4) for i in range(ROWS)]
+    labels = [None if i % 20 == 19 else float(i % 10 == 0) for i in range(ROWS)]
+    site = [i % 3 for i in range(ROWS)]
+    return table_of(tmp_path_factory.mktemp("patients"), {"patient": names, "seen": dates, "site": site}, labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["patient", "site", "patient, site", "seen"])
+@pytest.mark.parametrize("folds", [0, 3])
+def test_a_group_is_never_parted_and_nothing_is_lost(
+    tmp_path: Path, patients: VolumeDelta, column: str, folds: int
+) -> None:
+    split = split_dataset(patients, by="group", column=column, test=0.2, folds=folds, ctx=context(tmp_path))
+    train, validation, test = parts_of(split)
+    assert len(train) + len(validation) + len(test) == ROWS == len(train | validation | test)
+    rows = rows_in(patients)
+    names = [name.strip() for name in column.split(",")]
+    groups: dict[Any, set[int]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in names)
+        if None not in key:
+            side = next(n for n, part in enumerate((train, validation, test)) if row["id"] in part)
+            groups.setdefault(key, set()).add(side)
+    assert all(len(sides) == 1 for sides in groups.values())
+
+
+def test_each_label_has_its_share_in_every_part(tmp_path: Path, patients: VolumeDelta) -> None:
+    rows = {row["id"]: row["label"] for row in rows_in(patients)}
+    split = split_dataset(patients, by="label", validation=0.25, test=0.25, ctx=context(tmp_path))
+    for label in (0.0, 1.0, None):
+        total = sum(value == label for value in rows.values())
+        counts = [sum(rows[i] == label for i in part) for part in parts_of(split)]
+        assert sum(counts) == total
+        assert counts == pytest.approx([total / 2, total / 4, total / 4], abs=1)
+    folds = [split_dataset(patients, by="label", folds=4, fold=n, ctx=context(tmp_path)) for n in (1, 2, 3, 4)]
+    held_out = [members(fold.validation) for fold in folds]
+    assert set().union(*held_out) == rows.keys()
+    assert sum(map(len, held_out)) == ROWS
+    assert [sum(rows[i] == 1.0 for i in part) for part in held_out] == pytest.approx([10] * 4, abs=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["volume", "group"])
+def test_every_volume_is_validated_on_in_one_fold(tmp_path: Path, patients: VolumeDelta, by: str) -> None:
+    column = "patient" if by == "group" else ""
+    splits = [
+        split_dataset(patients, by=by, column=column, folds=5, fold=n, test=0.1, ctx=context(tmp_path))
+        for n in range(1, 6)
+    ]
+    tests = {frozenset(members(split.test)) for split in splits}
+    assert len(tests) == 1
+    rest = set(ids(0, ROWS)) - next(iter(tests))
+    held_out = [members(split.validation) for split in splits]
+    assert set().union(*held_out) == rest
+    assert sum(map(len, held_out)) == len(rest)
+    for split, part in zip(splits, held_out, strict=True):
+        assert members(split.train) == rest - part
+
+
+def test_later_volumes_are_validated_on(tmp_path: Path, patients: VolumeDelta) -> None:
+    rows = {row["id"]: row["seen"] for row in rows_in(patients)}
+    split = split_dataset(patients, by="time", column="seen", validation=0.25, test=0.25, ctx=context(tmp_path))
+    train, validation, test = parts_of(split)
+    assert train | validation | test == rows.keys()
+    times = [[rows[i] for i in part if rows[i] is not None] for part in (train, validation, test)]
+    assert max(times[0]) < min(times[1])
+    assert max(times[1]) < min(times[2])
+    assert [len(part) for part in (train, validation, test)] == pytest.approx([200, 100, 100], abs=5)
+    assert next(i for i, seen in rows.items() if seen is None) in train
+
+
+@pytest.mark.slow
+def test_patches_that_overlap_are_never_in_two_parts(tmp_path: Path) -> None:
+    # 20 x 20 positions, 2 apart; volumes of 4 x 3 x 2 voxels overlap with their neighbours.
+    at = [(2 * (i % 20), 2 * (i // 20)) for i in range(ROWS)]
+    table = table_of(tmp_path, {"x": [x for x, _ in at], "y": [float(y) for _, y in at]})
+    assert SPEC.shape[:2] == (4, 3)
+    place = dict(zip(ids(0, ROWS), at, strict=True))
+    for params in ({"test": 0.2}, {"folds": 3}, {"gap": 5.0, "test": 0.2}):
+        split = split_dataset(table, by="blocks", column="x,y", block=6, ctx=context(tmp_path), **params)
+        train, validation, test = parts_of(split)
+        assert train
+        assert validation
+        near = (params.get("gap", 4.0), params.get("gap", 3.0))
+        for one, other in itertools.combinations((train, validation, test), 2):
+            assert not one & other
+            meeting = [
+                (a, b)
+                for a in one
+                for b in other
+                if all(abs(p - q) < g for p, q, g in zip(place[a], place[b], near, strict=True))
+            ]
+            assert not meeting
+
+
+def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path, patients: VolumeDelta) -> None:
+    with pytest.raises(DataError, match="no column survey"):
+        split_dataset(patients, by="group", column="survey", ctx=context(tmp_path))
+    with pytest.raises(DataError, match="the column patient is string, not times"):
+        split_dataset(patients, by="time", column="patient", ctx=context(tmp_path))
+    with pytest.raises(UsageError, match="there is no fold 4"):
+        split_dataset(patients, folds=3, fold=4, ctx=context(tmp_path))
+    with pytest.raises(UsageError, match="shorter than the gap"):
+        split_dataset(patients, by="blocks", column="site", block=1, gap=2, ctx=context(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("params", "codes"),
+    [
+        ({}, []),
+        ({"by": "group"}, ["VF442"]),
+        ({"by": "time", "column": "a,b"}, ["VF442"]),
+        ({"by": "time", "column": "a", "folds": 2}, ["VF442"]),
+        ({"folds": 1}, ["VF442"]),
+        ({"folds": 3, "fold": 4}, ["VF442"]),
+        ({"folds": 2, "validation": 1.0}, []),
+        ({"column": "patient"}, ["VF443"]),
+        ({"by": "label", "column": "patient"}, ["VF443"]),
+    ],
+)
+def test_contradictions_are_reported_before_a_run(params: dict[str, Any], codes: list[str]) -> None:
+    look = Look({"validation": 0.2, "test": 0.0, "seed": 0, **params})
+    assert split_dataset.preview_hook is not None
+    split_dataset.preview_hook(look)
+    assert [d.code for d in look.problems] == codes
+
+
+def test_a_column_that_is_not_there_is_reported_before_a_run() -> None:
+    given = Preview(kind="VolumeDelta", columns=("patient",))
+    assert split_dataset.preview_hook is not None
+    for column, codes in (("patient", []), ("survey", ["VF444"])):
+        look = Look({"by": "group", "column": column}, {"table": given})
+        split_dataset.preview_hook(look)
+        assert [d.code for d in look.problems] == codes
+
+
+@given(
+    st.lists(st.sampled_from("abcdef") | st.none(), min_size=1, max_size=30),
+    st.lists(st.sampled_from("abcdefgh") | st.none(), max_size=30),
+    st.floats(0, 1),
+    st.integers(0, 3),
+)
+def test_adding_rows_moves_no_row_and_the_same_seed_gives_the_same_split(
+    groups: list[str | None], more: list[str | None], end: float, seed: int
+) -> None:
+    selection = Selection(salt=str(seed), low=0, high=end, by=("g",))
+
+    def chosen(values: list[str | None]) -> list[bool]:
+        columns = {"id": pa.array([f"v{i}" for i in range(len(values))]), "g": pa.array(values, pa.string())}
+        found: list[bool] = held([selection], columns).tolist()
+        return found
+
+    assert chosen(groups + more)[: len(groups)] == chosen(groups) == chosen(groups)
+    expected = [id_fraction(f"v{i}" if g is None else g, str(seed)) < end for i, g in enumerate(groups)]
+    assert chosen(groups) == expected
+
+
+@given(st.lists(st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=2, max_size=40), st.floats(0.1, 0.9))
+def test_no_two_volumes_of_different_sides_meet(at: list[tuple[int, int]], end: float) -> None:
+    like: dict[str, Any] = {"salt": "s", "by": ("x", "y"), "blocks": (7.0, 9.0), "gap": (3.0, 4.0)}
+    one = Selection(low=0, high=end, clear_of=(end, 1.0), **like)
+    other = Selection(low=end, high=1, **like)
+    places = np.array(at, np.float64)
+    columns = {
+        "id": pa.array([f"v{i}" for i in range(len(at))]), "x": pa.array(places[:, 0]), "y": pa.array(places[:, 1])
+    }  # fmt: skip
+    left, right = (places[held([each], columns)] for each in (one, other))
+    for p in left:
+        assert not (np.abs(right - p) < (3.0, 4.0)).all(axis=1).any()
+
+
+def test_selections_of_before_are_stored_as_before() -> None:
+    assert Selection(salt="s", low=0, high=0.5).model_dump_json() == '{"salt":"s","low":0.0,"high":0.5}'
+    grouped = Selection(salt="s", low=0, high=0.5, by=("g",))
+    assert Selection.model_validate_json(grouped.model_dump_json()) == grouped

@@ -1,0 +1,125 @@
+"""What is on both sides of a split is reported before the first step, with its number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from npy_folders import context, convert
+
+from engine.declare.datasets import Dataset
+from engine.declare.events import Event, Message
+from engine.errors import DataError
+from nodes.training import leakage
+from nodes.training.rows import open_parts
+
+
+def dataset(folder: Path, values: dict[str, float], patients: dict[str, str]) -> Dataset:
+    """Volumes that are filled with a value each, and their patients."""
+    root = folder / "in"
+    root.mkdir(parents=True)
+    for name, value in values.items():
+        np.save(root / f"{name}.npy", np.full((3, 3, 2), value, np.float32))
+    lines = [f"{name},{number % 2},{patients.get(name, '')}" for number, name in enumerate(values)]
+    (root / "labels.csv").write_text("file,label,patient\n" + "\n".join(lines))
+    return convert(root, folder / "work")
+
+
+def warnings_of(train: Dataset, other: Dataset | None, folder: Path, **given: Any) -> list[str]:
+    told: list[Event] = []
+    with open_parts(train, other, loader="arrow", share=0.3, ctx=context(folder, "t", emit=told.append), **given):
+        pass
+    return [event.text for event in told if isinstance(event, Message) and "flatter" in event.text]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Dataset:
+    values = {f"v{n}": float(n) for n in range(20)}
+    return dataset(tmp_path / "a", values, {name: f"P{n % 7}" for n, name in enumerate(values)})
+
+
+def test_volumes_with_a_twin_on_the_other_side_are_counted(
+    tmp_path: Path, train: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = dataset(tmp_path / "b", {"x": 3.0, "y": 5.0, "z": 99.0}, {})
+    (found,) = warnings_of(train, other, tmp_path)
+    assert found == (
+        "2 volumes on both sides, validated on and under another id trained on, for example x.npy and v3.npy:"
+        " the figures will flatter the model"
+    )
+    assert warnings_of(train, None, tmp_path) == []
+    # Equal checksums alone are not enough.
+    monkeypatch.setattr(leakage, "_checksums", lambda source, rows, end: np.zeros(len(rows), np.int64))
+    assert "under another id" not in "".join(warnings_of(train, None, tmp_path))
+
+
+positions = st.lists(st.tuples(*[st.integers(-3, 12)] * 3), max_size=25, unique=True)
+
+
+@given(positions, positions, st.tuples(*[st.integers(1, 6)] * 3))
+def test_boxes_that_overlap_are_counted(ours: list[Any], theirs: list[Any], size: tuple[int, ...]) -> None:
+    found = leakage.count_overlaps(*(np.array(at, np.int64).reshape(-1, 3) for at in (ours, theirs)), size)
+    assert found == sum(
+        any(all(abs(a - b) < s for a, b, s in zip(one, other, size, strict=True)) for one in ours) for other in theirs
+    )
+
+
+def patches(folder: Path, places: dict[str, tuple[str, int]]) -> Dataset:
+    """Patches of 3x3x2 voxels of different values, from a volume and at an x of it each."""
+    root = folder / "in"
+    root.mkdir(parents=True)
+    lines = ["file,label,source,x,y,z"]
+    for number, (name, (source, x)) in enumerate(places.items()):
+        np.save(root / f"{name}.npy", np.full((3, 3, 2), number + len(folder.name) * 100, np.float32))
+        lines.append(f"{name},{number % 2},{source},{x},0,0")
+    (root / "labels.csv").write_text("\n".join(lines))
+    return convert(root, folder / "work")
+
+
+def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = patches(tmp_path / "a", {f"v{n}": ("one", 3 * n) for n in range(9)})
+    beside = patches(tmp_path / "bc", {"p": ("one", 27), "q": ("two", 0)})
+    assert warnings_of(train, beside, tmp_path) == []
+    among = patches(tmp_path / "def", {"p": ("one", 4), "q": ("two", 4), "r": ("one", 26), "s": ("one", -3)})
+    (found,) = warnings_of(train, among, tmp_path)
+    assert found.startswith("2 patches validated on overlap with patches that were trained on")
+    assert warnings_of(train, None, tmp_path) == []  # parts of one table, whose patches lie side by side
+    close = patches(tmp_path / "ghij", {f"v{n}": ("one", n) for n in range(20)})
+    (found,) = warnings_of(close, None, tmp_path)
+    assert "overlap with patches that were trained on" in found
+    monkeypatch.setattr(leakage, "count_overlaps", lambda *_: None)
+    told: list[Event] = []
+    with open_parts(close, None, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=told.append)):
+        pass
+    assert any("is not known" in event.text for event in told if isinstance(event, Message))
+
+
+def test_groups_on_both_sides_are_counted(tmp_path: Path, train: Dataset) -> None:
+    other = dataset(tmp_path / "b", {"x": 30.0, "y": 50.0, "z": 60.0, "u": 70.0}, {"x": "P1", "y": "P1", "z": "Q"})
+    (found,) = warnings_of(train, other, tmp_path, group="patient")
+    assert found.startswith(
+        "1 group of patient on both sides, trained on and validated on (2 volumes of the latter, for example of P1)"
+    )
+    assert warnings_of(train, other, tmp_path) == []
+
+
+def test_whole_groups_are_held_back(tmp_path: Path, train: Dataset) -> None:
+    ctx = context(tmp_path, "t")
+    with open_parts(train, None, loader="arrow", share=0.5, group="patient", ctx=ctx) as parts:
+        assert parts.validation is not None
+        sides = [
+            {part.source.rows.columns(["patient"])["patient"][row].as_py() for row in part.rows.tolist()}
+            for part in (parts.training, parts.validation)
+        ]
+        assert not sides[0] & sides[1]
+        assert sides[0] | sides[1] == {f"P{n}" for n in range(7)}
+        assert len(parts.training.rows) + len(parts.validation.rows) == 20
+    with (
+        pytest.raises(DataError, match="no column survey"),
+        open_parts(train, None, loader="arrow", share=0.5, group="survey", ctx=ctx),
+    ):
+        pass

@@ -1,0 +1,40 @@
+"""The parameters of TransformVolumes: what contradicts itself, and the order of the steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.declare.datasets import words_of
+from nodes.transforms.parameters import TransformParameters
+
+
+@pytest.mark.parametrize(
+    ("given", "parameter"),
+    [
+        ({"axes": "XX"}, "axes"),
+        ({"axes": "XYC"}, "axes"),
+        ({"spacing": (1.0, 2.0)}, "spacing"),
+        ({"shape": (4, 4)}, "shape"),
+        ({"spacing": (1.0,), "shape": (4, 4, 4)}, "shape"),
+        ({"size": (4,)}, "size"),
+        ({"clip_low": 2.0, "clip_high": 1.0}, "clip_high"),
+        ({"normalise": "percentiles", "low_percentile": 99.0}, "high_percentile"),
+    ],
+)
+def test_contradictions(given: dict[str, Any], parameter: str) -> None:
+    found = TransformParameters(**given).problem()
+    assert found is not None
+    assert found[0] == parameter
+
+
+def test_the_steps_come_in_the_order_of_the_parameters() -> None:
+    parameters = TransformParameters(
+        dtype="int16", normalise="min-max", function="/w/my_transforms/blur.py", clip_low=0.0, size=(64, 64, 48),
+        spacing=(1.0,), channels=(0, 2), axes="ZYX",
+    )  # fmt: skip
+    assert parameters.problem() is None
+    words = "axes ZYX, channels 0, 2, resample 1 mm, crop 64x64x48, clip below 0, blur.py, min-max, int16"
+    assert words_of(parameters.chain("def transform(volume, row): ...")) == words
+    assert TransformParameters().chain() == ()

@@ -1,0 +1,243 @@
+"""Looking at volumes of every kind: the right bytes, every volume once, and no scan for the first one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from npy_folders import convert, hostile_folder
+from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_files, make_parquet, some_volumes
+
+from engine.declare.datasets import Dataset, Selection, VolumeDelta
+from engine.declare.view import DatasetView, Gallery, Panel, Table, TablePage
+from engine.errors import DataError
+from nodes.viewing import open_view, volume_rows
+
+Make = Callable[[Path, Volumes, Labels], Dataset]
+
+
+def _compressed(folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+    return make_delta(folder, volumes, labels, compression="ZSTD")
+
+
+def _compacted(folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+    return compact(make_delta(folder, volumes, labels), volumes)
+
+
+KINDS: dict[str, Make] = {
+    "delta": make_delta, "compacted": _compacted, "compressed": _compressed, "parquet": make_parquet,
+    "files": make_files,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def volumes() -> Volumes:
+    return some_volumes(40)
+
+
+@pytest.fixture(scope="module")
+def labels(volumes: Volumes) -> Labels:
+    return labels_for(volumes)
+
+
+@pytest.fixture(params=KINDS)
+def dataset(request: pytest.FixtureRequest, tmp_path: Path, volumes: Volumes, labels: Labels) -> Dataset:
+    return KINDS[request.param](tmp_path, volumes, labels)
+
+
+def _view(dataset: Dataset) -> DatasetView:
+    view = open_view(dataset, {})
+    assert view is not None
+    return view
+
+
+def _gallery(view: DatasetView) -> Gallery:
+    panel: Panel = view.panels["volumes"]
+    assert isinstance(panel, Gallery)
+    return panel
+
+
+def _page(view: DatasetView, name: str, offset: int = 0, count: int = 100, **chosen: str) -> TablePage:
+    panel = view.panels[name]
+    assert isinstance(panel, Table)
+    return panel.page(offset, count, chosen)
+
+
+def test_each_volume_comes_once_with_its_bytes_and_label(dataset: Dataset, volumes: Volumes, labels: Labels) -> None:
+    gallery = _gallery(_view(dataset))
+    items = [item for at in range(0, 60, 7) for item in gallery.pick(at, 7, 3, {}).items]
+    assert sorted(item.id for item in items) == sorted(volumes)
+    for item in items:
+        assert (gallery.volume(item.row) == volumes[item.id]).all()
+        assert (item.label or None) == (None if labels[item.id] is None else f"{labels[item.id]:g}")
+
+
+@pytest.mark.slow
+def test_the_order_is_the_seeds(dataset: Dataset) -> None:
+    def ids(seed: int, **chosen: str) -> list[str]:
+        return [item.id for item in _gallery(_view(dataset)).pick(0, 40, seed, chosen).items]
+
+    assert ids(1) == ids(1) != ids(2)
+    assert ids(1, order="stored") == ids(2, order="stored")
+
+
+def test_by_label(dataset: Dataset, labels: Labels) -> None:
+    gallery = _gallery(_view(dataset))
+    choice = next(c for c in gallery.choices() if c.name == "label")
+    for option in choice.options[1:]:
+        wanted = sorted(i for i, label in labels.items() if label is not None and f"{label:g}" == option.value)
+        picked = gallery.pick(0, 40, 1, {"label": option.value})
+        assert sorted(item.id for item in picked.items) == wanted
+        assert option.text.endswith(f"({len(wanted)})")
+
+
+def test_the_rows_are_all_there_a_page_at_a_time(dataset: Dataset, volumes: Volumes) -> None:
+    view = _view(dataset)
+    pages = [_page(view, "rows", at, 9) for at in range(0, 40, 9)]
+    rows = [row for page in pages for row in page.rows]
+    assert sorted(str(row.cells[0]) for row in rows) == sorted(volumes)
+    assert {page.total for page in pages} == {40}
+    row = rows[17]
+    assert row.volume is not None
+    assert (_gallery(view).volume(row.volume) == volumes[str(row.cells[0])]).all()
+
+
+def test_charts_count_every_label_and_every_voxel(dataset: Dataset, volumes: Volumes, labels: Labels) -> None:
+    charts = _view(dataset).panels["values"].charts({})  # type: ignore[attr-defined]
+    counts = Counter(label for label in labels.values() if label is not None)
+    assert sum(charts[0].series["volumes"]) == sum(counts.values())
+    voxels = sum(volume.size for volume in volumes.values())
+    assert sum(sum(chart.series["voxels"]) for chart in charts[1:]) == voxels
+
+
+@pytest.mark.parametrize("share", [0.5, 0.01])
+def test_a_selection_shows_its_rows_alone(
+    tmp_path: Path, volumes: Volumes, labels: Labels, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.viewing.volumes._RARE", 0.02)
+    selection = Selection(salt="s", low=0.0, high=share)
+    dataset = make_delta(tmp_path, volumes, labels).select(selection)
+    wanted = sorted(volume for volume in volumes if selection.holds(volume))
+    view = _view(dataset)
+    assert sorted(item.id for item in _gallery(view).pick(0, 100, 1, {}).items) == wanted
+    assert sorted(str(row.cells[0]) for row in _page(view, "rows").rows) == wanted
+    others = _gallery(view).pick(0, 100, 1, {"split": "others"})
+    assert sorted(item.id for item in others.items) == sorted(volumes.keys() - set(wanted))
+    assert [choice.name for choice in _gallery(view).choices()][:2] == ["order", "split"]
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_the_first_thumbnail_reads_few_rows(
+    tmp_path: Path, volumes: Volumes, labels: Labels, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    group = volume_rows.TableRows._read_group
+
+    def counted(self: volume_rows.TableRows, key: tuple[int, int]) -> Any:
+        read.append(key)
+        return group(self, key)
+
+    monkeypatch.setattr(volume_rows.TableRows, "_read_group", counted)
+    monkeypatch.setattr(volume_rows.TableRows, "_columns", lambda *_: pytest.fail("all rows were read"))
+    gallery = _gallery(_view(KINDS[kind](tmp_path, volumes, labels)))
+    picked = gallery.pick(0, 1, 1, {})
+    gallery.plane(picked.items[0].row)
+    assert len(read) == 1
+
+
+def test_large_volumes_show_the_plane_whose_bytes_lie_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    volume = np.arange(4 * 5 * 6).reshape(4, 5, 6)
+    assert (volume_rows.middle_plane(volume)[:, :, 0] == volume[:, :, 3]).all()
+    monkeypatch.setattr(volume_rows, "_LARGE_BYTES", 10)
+    assert (volume_rows.middle_plane(volume)[:, :, 0] == volume[2]).all()
+
+
+class TestDamage:
+    @pytest.mark.parametrize("row", [-1, 40, 10**12])
+    def test_no_such_row(self, dataset: Dataset, row: int) -> None:
+        with pytest.raises(DataError, match="no volume"):
+            _gallery(_view(dataset)).volume(row)
+
+    def test_a_flipped_bit_is_reported_with_the_volumes_name(self, tmp_path: Path) -> None:
+        hostile = tmp_path / "source"
+        for number in range(4):
+            hostile.mkdir(exist_ok=True)
+            np.save(hostile / f"{number}.npy", np.full((4, 4, 4, 2), number, np.float32))
+        made = convert(hostile, tmp_path / "out")
+        part = next(Path(made.uri).glob("*.parquet"))
+        data = bytearray(part.read_bytes())
+        at = data.index(np.full(16, 2, np.float32).tobytes())
+        data[at] ^= 1
+        part.write_bytes(data)
+        gallery = _gallery(_view(made))
+        with pytest.raises(DataError, match=r"2\.npy is damaged"):
+            gallery.volume(2)
+        gallery.volume(1)
+
+    def test_a_file_that_is_gone(self, dataset: Dataset) -> None:
+        view = _view(dataset)
+        for path in Path(dataset.uri).rglob("*"):
+            if path.suffix in (".parquet", ".npy"):
+                path.unlink()
+        with pytest.raises(DataError, match="gone"):
+            _gallery(view).volume(0)
+
+    def test_a_folder_that_never_had_a_listing(self, tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+        files = make_files(tmp_path, volumes, labels)
+        Path(files.manifest).unlink()
+        with pytest.raises(DataError, match="is gone"):
+            open_view(files, {})
+
+
+def test_what_was_left_out_is_listed_with_reasons(tmp_path: Path) -> None:
+    _, refused, _ = hostile_folder(tmp_path / "hostile")
+    made = convert(tmp_path / "hostile", tmp_path / "out", max_bad_files=1000)
+    view = _view(made)
+    page = _page(view, "quarantine", 0, 1000)
+    assert {str(row.cells[0]): row.cells[1] for row in page.rows} == refused
+    choice = view.panels["quarantine"].choices()[0]
+    reason = choice.options[1].value
+    some = _page(view, "quarantine", 0, 1000, reason=reason)
+    assert {row.cells[1] for row in some.rows} == {reason}
+    assert some.total == sum(r == reason for r in refused.values())
+
+
+class TestVersions:
+    def test_each_version_says_what_it_did_and_opens(self, tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+        from deltalake import DeltaTable
+
+        first = make_delta(tmp_path, volumes, labels)
+        newest = compact(first, volumes)
+        page = _page(_view(newest), "versions")
+        assert [row.cells[1] for row in page.rows] == ["OPTIMIZE", "SET TBLPROPERTIES", "CONVERT"]
+        assert [row.cells[3:5] for row in page.rows] == [(40, 1), (40, 5), (40, 5)]
+        older = page.rows[1].opens
+        assert isinstance(older, VolumeDelta)
+        assert (older.version, older.files, older.count) == (1, 5, 40)
+        assert len(_gallery(_view(older)).pick(0, 100, 0, {}).items) == 40
+        assert page.rows[0].opens is None
+        assert page.total == DeltaTable(newest.uri).version() + 1
+
+    def test_sizes_lead_from_the_version_that_is_known_to_newer_ones(
+        self, tmp_path: Path, volumes: Volumes, labels: Labels
+    ) -> None:
+        first = make_delta(tmp_path, volumes, labels)
+        compact(first, volumes)
+        assert [row.cells[4] for row in _page(_view(first), "versions").rows] == [1, 5, 5]
+
+    def test_a_commit_too_large_to_read_leaves_sizes_unknown(
+        self, tmp_path: Path, volumes: Volumes, labels: Labels, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        newest = compact(make_delta(tmp_path, volumes, labels), volumes)
+        monkeypatch.setattr("nodes.viewing.table_versions._LARGEST_COMMIT", 10)
+        assert [row.cells[3] for row in _page(_view(newest), "versions").rows] == [40, None, None]
+
+
+def test_a_view_is_json(dataset: Dataset) -> None:
+    gallery = _gallery(_view(dataset))
+    assert json.loads(gallery.pick(0, 3, 0, {}).model_dump_json())["items"]

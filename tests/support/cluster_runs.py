@@ -1,0 +1,79 @@
+"""Pipelines for clusters: a folder of volumes through the storage nodes, and the table's rows to compare with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.document.pipeline import Edge, Node, Pipeline
+from engine.store.runs import RunStore
+
+SHAPE = (32, 32, 4, 4)
+"""64 kB a volume: 15 in a part of 1 MB."""
+
+
+def folder_of(root: Path, count: int, first: int = 0) -> dict[str, bytes]:
+    """A folder of volumes, all different, in two classes; their bytes by id."""
+    root.mkdir()
+    rng = np.random.default_rng(first)
+    out: dict[str, bytes] = {}
+    for number in range(first, first + count):
+        volume = rng.random(SHAPE, np.float32)
+        np.save(root / f"v{number:04d}.npy", volume)
+        out[f"v{number:04d}.npy"] = volume.tobytes()
+    lines = [f"{name},{number % 2}" for number, name in enumerate(out)]
+    (root / "labels.csv").write_text("file,label\n" + "\n".join(lines) + "\n")
+    return out
+
+
+def etl(source: Path, *, table: str = "", optimize_mb: int = 3) -> Pipeline:
+    return Pipeline(
+        name=f"etl-{source.name}",
+        nodes=[
+            Node(id="volumes", type="VolumeFolder", params={"folder": str(source)}),
+            Node(id="convert", type="NumpyToParquet", params={"target_file_mb": 1}),
+            Node(id="table", type="ParquetToDelta", params={"table": table}),
+            Node(id="optimize", type="OptimizeDelta", params={"target_file_mb": optimize_mb}),
+        ],
+        edges=[
+            Edge.model_validate({"from": a, "to": b})
+            for a, b in (
+                ("volumes.out", "convert.files"),
+                ("convert.out", "table.parquet"),
+                ("table.out", "optimize.table"),
+            )
+        ],
+    )
+
+
+def rows(uri: str) -> dict[str, bytes]:
+    """Bytes by id of the newest version. Fails on a doubled id."""
+    from deltalake import DeltaTable
+
+    found = DeltaTable(uri).to_pyarrow_table(columns=["id", "volume"])
+    out = dict(zip(found["id"].to_pylist(), found["volume"].to_pylist(), strict=True))
+    assert len(out) == found.num_rows
+    return out
+
+
+def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> Any:
+    """Wait for something to become true, looking often, as long as the run lives."""
+    until = time.monotonic() + 500
+    while time.monotonic() < until and store.run(run_id).active:
+        if out := there():
+            return out
+        time.sleep(0.02)
+    failures = [event for _, event in store.events(run_id, kinds=("failure",))]
+    raise AssertionError(f"never seen: {what}; the run is {store.run(run_id).state}: {failures}")
+
+
+def size_of(path: Path) -> int:
+    """In bytes; nothing once it is gone, as files are that were written aside."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

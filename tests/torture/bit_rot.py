@@ -1,0 +1,104 @@
+"""Bit rot: a file of any kind is damaged in its place, between two runs or before the same one is asked for again."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+
+from tests.torture.judge import Finding
+from tests.torture.rounds import Kind, World
+from tests.torture.stages import stages_of
+
+_KEPT_BY_OTHERS = re.compile(r"(.*/)?(lock|gate|\w+\.lock)|locks/.*|.*\.log|runs\.db-shm|workspace\.json")
+"""Nothing is in them, nobody reads them, or a person writes them."""
+
+
+class BitRot(Kind):
+    name = "bit-rot"
+    what = "bits, a block, the end or all of one file are damaged; done exactly, or refused with the file's name"
+    short = (1, 2, 3)
+    usual = 300
+
+    def __init__(self, world: World) -> None:
+        self._scene = world.scene
+        self._stages = stages_of(world)
+        self._grown = self._stages.named("grown")
+
+    def play(self, seed: int) -> str:
+        dice = random.Random(f"rot {seed}")
+        self._stages.set(self._grown)
+        victim = self._choose(dice)
+        before, times = victim.read_bytes(), victim.stat()
+        how, after = _damage(before, dice)
+        victim.write_bytes(after)
+        if dice.random() < 0.5:  # as a disk does it
+            os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
+        name = victim.relative_to(self._scene.workspace).as_posix()
+        where = f"{name}: {how}"
+        try:
+            self._judge(victim, where)
+            if victim.exists() and victim.read_bytes() == after:
+                victim.write_bytes(before)
+                os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
+            self._stages.finish(self._grown, resume=False)
+        except Finding as exc:
+            raise Finding(f"{where}: {exc}") from exc
+        return where
+
+    def _choose(self, dice: random.Random) -> Path:
+        """A file of a random kind: names with numbers and hashes taken out are kinds."""
+        kinds: dict[str, list[Path]] = {}
+        for path in sorted(self._scene.workspace.rglob("*")):
+            name = path.relative_to(self._scene.workspace).as_posix()
+            if path.is_file() and path.stat().st_size and not _KEPT_BY_OTHERS.fullmatch(name):
+                kinds.setdefault(re.sub(r"[0-9a-f]{6,}|\d+", "*", name), []).append(path)
+        return dice.choice(kinds[dice.choice(sorted(kinds))])
+
+    def _judge(self, victim: Path, where: str) -> None:
+        """The next run is exact, or is refused with the name of the file; what nobody read is found by `verify`."""
+        answer = self._scene.run()
+        self._scene.settle()
+        if answer.state == "done":
+            try:
+                self._stages.judge(self._grown).claims()
+            except Finding:
+                if not (victim.suffix in (".parquet", ".db", ".db-wal") and self._is_found(victim)):
+                    raise
+            return
+        self._stages.check_answer(answer)
+        said = answer.error or answer.output
+        if victim.name.removesuffix("-wal") not in said and victim.parent.name not in said:
+            raise Finding(f"the refusal does not name the file: {said[-600:]}")
+
+    def _is_found(self, victim: Path) -> bool:
+        """Whether `voxelflow verify` reports the damage of a file that no run reads whole."""
+        if victim.suffix != ".parquet":
+            answer = self._scene.verify("last")
+            return answer.status != 0 and "runs.db" in answer.output
+        folder = next((p for p in victim.parents if (p / "_delta_log").is_dir()), victim.parent)
+        answer = self._scene.verify(folder)
+        return answer.status != 0 and victim.name in answer.output
+
+
+def _damage(data: bytes, dice: random.Random) -> tuple[str, bytes]:
+    """(what was done, the file after it)."""
+    out = bytearray(data)
+    at = dice.randrange(len(out))
+    kind = dice.choice(("bit", "bit", "bits", "block", "short", "empty", "longer"))
+    if kind == "bit":
+        out[at] ^= 1 << dice.randrange(8)
+    elif kind == "bits":
+        for _ in range(16):
+            out[dice.randrange(len(out))] ^= 1 << dice.randrange(8)
+    elif kind == "block":
+        begin = at // 512 * 512
+        out[begin : begin + 512] = bytes(len(out[begin : begin + 512]))
+    elif kind == "short":
+        del out[at:]
+    elif kind == "empty":
+        out.clear()
+    else:
+        out += dice.randbytes(100)
+    return f"{kind} at {at} of {len(data)}", bytes(out)

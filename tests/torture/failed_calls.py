@@ -1,0 +1,60 @@
+"""Failed calls: the N-th call of the command, the supervisor or a task fails, for every N."""
+
+from __future__ import annotations
+
+import errno
+
+from io_faults import Action
+
+from tests.torture.judge import Finding
+from tests.torture.rounds import Kind, NotRun, World
+from tests.torture.stages import Stage, stages_of
+
+FAULTS = (
+    (Action.FAIL, errno.EIO),
+    (Action.FAIL, errno.ENOSPC),
+    (Action.FAIL, errno.EMFILE),
+    (Action.FILL_UP, errno.ENOSPC),
+    (Action.CUT_SHORT, errno.EIO),
+)
+_STRIDE = 2_654_435_761
+"""Prime: so the first rounds are spread over everything."""
+
+
+class FailedCalls(Kind):
+    name = "failed-calls"
+    what = "the N-th call fails (EIO, ENOSPC, EMFILE, short write, full from then on), for every N"
+    short = (0, 1, 2, 3, 4, 5)
+
+    def __init__(self, world: World) -> None:
+        if world.disk is None:
+            raise NotRun("there is no C compiler (cc), which builds the library that strikes")
+        self._scene, self._disk = world.scene, world.disk
+        self._stages = stages_of(world)
+        self._all: list[tuple[Stage, int, int]] = [
+            (stage, role, call)
+            for stage in self._stages.stages
+            for role in stage.roles()
+            for call in range(1, stage.calls[role] + 1)
+        ]
+
+    @property
+    def all_rounds(self) -> int:
+        return len(self._all)
+
+    def play(self, seed: int) -> str:
+        stage, role, call = self._all[seed * _STRIDE % len(self._all)]
+        action, error = FAULTS[(call + role) % len(FAULTS)]
+        self._stages.set(stage)
+        self._disk.strike(role, call, action, error)
+        answer = self._scene.run()
+        self._scene.settle()
+        at = self._disk.struck
+        self._disk.heal()
+        where = f"{stage.name} {stage.roles()[role]} #{call} {action.name} {errno.errorcode[error]} {at}"
+        try:
+            self._stages.check_answer(answer)
+            self._stages.finish(stage, resume=bool(seed % 2))
+        except Finding as exc:
+            raise Finding(f"{where}: {exc} (first: {answer.state or answer.status} {answer.error})") from exc
+        return where if at else ""

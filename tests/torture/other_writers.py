@@ -1,0 +1,134 @@
+"""Other writers: delta-rs adds, deletes, compacts and vacuums between our commits and during them."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from tests.torture.judge import Finding, compare, rows_in, rows_of
+from tests.torture.rounds import Kind, World
+from tests.torture.stages import stages_of
+
+
+class OtherWriters(Kind):
+    name = "other-writers"
+    what = "delta-rs adds and deletes rows, compacts and vacuums, between our commits and during them"
+    short = (1, 2)
+    usual = 200
+
+    def __init__(self, world: World) -> None:
+        self._scene = world.scene
+        self._stages = stages_of(world)
+        self._grown = self._stages.named("grown")
+
+    def play(self, seed: int) -> str:
+        dice = random.Random(f"writers {seed}")
+        self._stages.set(self._grown)
+        (root,) = self._scene.workspace.glob("data/ParquetToDelta/*/table")
+        acts = [dice.choice(("add", "delete", "compact", "vacuum")) for _ in range(dice.randint(1, 3))]
+        moments = [dice.uniform(0.0, 1.5) if dice.random() < 0.7 else -1.0 for _ in acts]
+        other = _Other(str(root), dice, sorted(self._first_ids()))
+        for act, moment in zip(acts, moments, strict=True):
+            if moment < 0:
+                other.act(act)
+        during = [(moment, act) for act, moment in zip(acts, moments, strict=True) if moment >= 0]
+        thread = threading.Thread(target=other.act_at, args=[sorted(during)])
+        thread.start()
+        answer = self._scene.run()
+        thread.join()
+        self._scene.settle()
+        self._stages.check_answer(answer)
+        last = self._scene.run()
+        if last.state != "done" and not _doubled_by_itself(root / "_delta_log"):
+            raise Finding(f"{acts}: the run after it is {last.state or last.status}: {last.error}")
+        volumes = {k: v for k, v in self._grown.volumes.items() if k not in other.deleted} | other.added
+        try:
+            compare("the table", rows_of(volumes), rows_in(str(root), None))
+        except Finding as exc:
+            if not (_doubled_by_itself(root / "_delta_log") and self._is_said(root)):
+                raise Finding(f"{list(zip(acts, moments, strict=True))}: {exc}") from exc
+            other.done.append("doubled rows by itself, and that is said")
+        return ", ".join(other.done)
+
+    def _is_said(self, root: Path) -> bool:
+        """Whether `voxelflow verify` tells of rows that are there twice."""
+        answer = self._scene.verify(root)
+        return answer.status != 0 and "twice" in answer.output
+
+    def _first_ids(self) -> list[str]:
+        """The volumes that are in the table at the beginning."""
+        first = self._stages.named("first").volumes
+        return list(first)
+
+
+def _doubled_by_itself(log: Path) -> bool:
+    """Whether delta-rs compacted files that were gone, as its versions 1.3 to 1.6 do when another compaction is first.
+
+    Then rows are there twice, whoever wrote the other one.
+    """
+    removed: set[str] = set()
+    for path in sorted(log.glob("*.json")):
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        gone = {action["remove"]["path"] for action in found if "remove" in action}
+        if gone & removed:
+            return any("delta-rs" in action.get("commitInfo", {}).get("engineInfo", "") for action in found)
+        removed |= gone
+        removed -= {action["add"]["path"] for action in found if "add" in action}
+    return False
+
+
+class _Other:
+    """A program that knows Delta and nothing of Voxelflow."""
+
+    def __init__(self, uri: str, dice: random.Random, ids: list[str]) -> None:
+        self._uri, self._dice, self._ids = uri, dice, ids
+        self.added: dict[str, bytes] = {}
+        self.deleted: set[str] = set()
+        self.done: list[str] = []
+
+    def act_at(self, plan: list[tuple[float, str]]) -> None:
+        began = time.monotonic()
+        for moment, act in plan:
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            self.act(act)
+
+    def act(self, act: str) -> None:
+        """Do it, again when another commit came first; without it when that never ends."""
+        for _ in range(5):
+            try:
+                getattr(self, f"_{act}")()
+            except (CommitFailedError, DeltaError, OSError):
+                continue
+            self.done.append(act)
+            return
+
+    def _add(self) -> None:
+        table = deltalake.DeltaTable(self._uri)
+        like = table.to_pyarrow_dataset().head(1)
+        number = self._dice.randrange(10**6, 10**7)
+        name, data = f"{number}.npy", self._dice.randbytes(len(like["volume"][0].as_py()))
+        values = {"id": name, "label": float(number % 2), "volume": data}
+        columns = [pa.array([values.get(f.name, like[f.name][0].as_py())], f.type) for f in like.schema]
+        deltalake.write_deltalake(table, pa.table(columns, schema=like.schema), mode="append")
+        self.added[name] = data
+
+    def _delete(self) -> None:
+        gone = self._dice.sample(self._ids, 3)
+        listed = ", ".join(f"'{name}'" for name in gone)
+        deltalake.DeltaTable(self._uri).delete(f"id IN ({listed})")
+        self.deleted |= set(gone)
+
+    def _compact(self) -> None:
+        deltalake.DeltaTable(self._uri).optimize.compact()
+
+    def _vacuum(self) -> None:
+        # Younger files are those of commits that are being made.
+        table = deltalake.DeltaTable(self._uri)
+        table.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)

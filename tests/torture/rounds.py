@@ -1,0 +1,157 @@
+"""Kinds of faults, their rounds by seed, and the table of what came of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from forked_programs import Forks
+from io_faults import FaultyDisk
+
+from tests.torture.judge import Finding
+from tests.torture.scene import Scene
+
+_LONGEST = 1000
+
+
+@dataclass
+class World:
+    """What the rounds share, of all kinds that want the same environment."""
+
+    folder: Path
+    scene: Scene
+    disk: FaultyDisk | None
+    forks: Forks
+    stages: Any = None
+    """Made by the first kind that wants them (`tests.torture.stages.stages_of`)."""
+
+    def kept(self, name: str) -> Path:
+        """Where a state of the scene is kept."""
+        return self.folder / "kept" / name
+
+
+class NotRun(Exception):
+    """A kind needs what this machine lacks; the text says what."""
+
+
+class Kind(ABC):
+    """One kind of fault. A subclass prepares in `__init__`, which raises `NotRun` where it cannot be tried here."""
+
+    name: ClassVar[str]
+    what: ClassVar[str]
+    """For the table."""
+    short: ClassVar[tuple[int, ...]] = ()
+    """Seeds of the short form."""
+    usual: ClassVar[int] = 100
+    """Rounds when nobody says how many."""
+
+    @abstractmethod
+    def __init__(self, world: World) -> None: ...
+
+    @classmethod
+    def environment(cls) -> dict[str, str]:
+        """What the processes of this kind have in their environment."""
+        return {"VOXELFLOW_TRACKING": "off"}
+
+    @property
+    def all_rounds(self) -> int | None:
+        """How many rounds try everything, for a kind that can; seeds 0 to that number."""
+        return None
+
+    @abstractmethod
+    def play(self, seed: int) -> str:
+        """One round; what was struck in it, or "" when the fault met nothing. Raises `Finding`."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to give back
+        """Give back what `__init__` has started."""
+
+
+@dataclass
+class Tally:
+    """What came of the rounds of one kind."""
+
+    kind: str
+    what: str
+    rounds: int = 0
+    passed: int = 0
+    missed: int = 0
+    """Rounds whose fault met nothing, such as a call that was not made this time."""
+    of: int | None = None
+    seconds: float = 0.0
+    findings: list[tuple[int, str]] = field(default_factory=list)
+    not_run: str = ""
+
+    def add(self, seed: int, outcome: str | Finding) -> None:
+        self.rounds += 1
+        if isinstance(outcome, Finding):
+            self.findings.append((seed, " ".join(str(outcome).split())[:_LONGEST]))
+        else:
+            self.passed += 1
+            self.missed += not outcome
+
+
+def play(kind: type[Kind], world: World, seeds: Iterable[int] | None, until: float, say: Any = print) -> Tally:
+    """Play rounds until the seeds are used up or the time (`time.monotonic`) is over; None for all or the usual."""
+    tally = Tally(kind.name, kind.what)
+    began = time.monotonic()
+    try:
+        made = kind(world)
+    except NotRun as exc:
+        tally.not_run = str(exc)
+        return tally
+    try:
+        tally.of = made.all_rounds
+        for seed in range(tally.of or kind.usual) if seeds is None else seeds:
+            if time.monotonic() > until:
+                break
+            outcome: str | Finding
+            try:
+                outcome = made.play(seed)
+            except Exception as exc:
+                # An error of ours must not end a night's work, and is no round that passed.
+                outcome = exc if isinstance(exc, Finding) else Finding(f"the round itself: {exc!r}")
+                say(f"FAILED  {kind.name} --seed {seed}: {str(outcome)[:_LONGEST]}")
+            finally:
+                if world.disk is not None:
+                    world.disk.heal()
+                world.forks.kill_all()
+            tally.add(seed, outcome)
+            if tally.rounds % 25 == 0:
+                say(f"{kind.name}: {tally.rounds} rounds, {len(tally.findings)} failed")
+    finally:
+        tally.seconds = time.monotonic() - began
+        made.close()
+    return tally
+
+
+def table(tallies: Iterable[Tally]) -> str:
+    """The table, and below it the command that repeats each round that failed."""
+    rows = [("kind", "rounds", "passed", "failed", "the fault")]
+    after: list[str] = []
+    for tally in tallies:
+        count = f"{tally.rounds:,}" + (f" of {tally.of:,}" if tally.of and tally.of != tally.rounds else "")
+        rows.append((tally.kind, count, f"{tally.passed:,}", f"{len(tally.findings):,}", tally.what))
+        if tally.not_run:
+            after.append(f"{tally.kind} was not run: {tally.not_run}")
+        if tally.missed:
+            after.append(f"{tally.kind}: in {tally.missed:,} rounds that passed the fault met nothing")
+        for seed, text in tally.findings:
+            after.append(f"python -m tests.torture {tally.kind} --seed {seed} --rounds 1\n    {text}")
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines.insert(1, "| " + " | ".join("-" * w for w in widths) + " |")
+    return "\n".join([*lines, "", *after])
+
+
+def as_json(tallies: Iterable[Tally]) -> str:
+    """The same for a program."""
+    return json.dumps([_plain(tally) for tally in tallies], indent=1)
+
+
+def _plain(tally: Tally) -> Mapping[str, Any]:
+    return dict(vars(tally))

@@ -1,0 +1,114 @@
+"""The moments of a pipeline's life in which it is struck: the first run, one with more volumes, one with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.torture.judge import Finding, Judge
+from tests.torture.rounds import World
+from tests.torture.scene import MODELS, NODES, REGISTER, STORAGE, Answer, storage_document, whole_document
+from tests.torture.warm import ROLES, role_of
+
+REFUSED = 2
+"""The exit status of a command that does nothing."""
+COMMAND, SUPERVISOR, TRACKER = (ROLES.index(name) for name in ("command", "supervisor", "tracker"))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A state of the scene, in which `voxelflow run` has `nodes` to do."""
+
+    name: str
+    nodes: tuple[str, ...]
+    all_nodes: tuple[str, ...]
+    volumes: Mapping[str, bytes]
+    calls: Mapping[int, int]
+    """By role: the calls of an undisturbed run."""
+    run_before: str = ""
+    """The newest run at its beginning."""
+    reference: Mapping[str, Any] | None = None
+
+    def roles(self, *, tracker: bool = False) -> dict[int, str]:
+        """Who can be struck: the command, the supervisor and each node's worker."""
+        named = {COMMAND: "command", SUPERVISOR: "supervisor"} | {role_of(n, NODES): n for n in self.nodes}
+        if tracker:
+            named[TRACKER] = "tracker"
+        return {role: name for role, name in named.items() if self.calls.get(role)}
+
+
+def stages_of(world: World, *, registers: bool = False) -> Stages:
+    """The stages of this world; `registers` when its model goes to MLflow's registry."""
+    if world.stages is None:
+        world.stages = Stages(world, registers=registers)
+    stages: Stages = world.stages
+    return stages
+
+
+class Stages:
+    """Makes the stages once, and sets the scene to one of them."""
+
+    def __init__(self, world: World, *, registers: bool = False) -> None:
+        self._world, scene = world, world.scene
+        after = (*MODELS, REGISTER) if registers else MODELS
+        self.stages = []
+        scene.clear()
+        scene.fill()
+        scene.write(storage_document(scene.source))
+        self.stages.append(self._stage("first", STORAGE, STORAGE))
+        storage_only = scene.document.read_text()
+        scene.write(whole_document(scene.source, registers=registers))
+        self.stages.append(self._stage("models", after, (*STORAGE, *after)))
+        scene.document.write_text(storage_only)
+        scene.grow()
+        self.stages.append(self._stage("grown", STORAGE, STORAGE))
+
+    def _stage(self, name: str, nodes: tuple[str, ...], all_nodes: tuple[str, ...]) -> Stage:
+        scene, disk = self._world.scene, self._world.disk
+        scene.keep(self._world.kept(name))
+        if disk is not None:
+            disk.heal()
+        before = scene.newest_run()[0]
+        ended = scene.run()
+        scene.settle()
+        calls = dict(disk.calls) if disk is not None else {}
+        stage = Stage(name, nodes, all_nodes, dict(scene.volumes), calls, before)
+        if ended.state != "done":
+            raise Finding(f"an undisturbed run is {ended.state}: {ended.error or ended.output}")
+        return replace(stage, reference=self.judge(stage).whole(all_nodes))
+
+    def named(self, name: str) -> Stage:
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def set(self, stage: Stage) -> None:
+        """Let the scene be as at the beginning of the stage."""
+        self._world.scene.restore(self._world.kept(stage.name))
+        self._world.scene.volumes = dict(stage.volumes)
+
+    def judge(self, stage: Stage) -> Judge:
+        return Judge(self._world.scene.workspace, stage.volumes)
+
+    def finish(self, stage: Stage, *, resume: bool) -> None:
+        """After the fault: nothing is wrongly called right, and one more plain command ends exactly."""
+        scene, judge = self._world.scene, self.judge(stage)
+        scene.settle()
+        run_id, state = scene.newest_run()
+        if is_new := run_id != stage.run_before:
+            judge.claims()
+        again = scene.resume(run_id) if resume and is_new and run_id and state != "done" else scene.run()
+        if again.status == REFUSED and "is still running" in again.output:
+            # With its command dead as well, nobody has seen that its process died before it began: for a minute it
+            # counts as starting. A new run does the work.
+            again = scene.run()
+        if again.state != "done":
+            raise Finding(f"the run after it is {again.state or again.status}: {again.error or again.output[-1500:]}")
+        judge.whole(stage.all_nodes, stage.reference)
+
+    def check_answer(self, answer: Answer) -> None:
+        """A run that fails says why, in a sentence."""
+        if answer.state == "failed" and not answer.error.strip():
+            raise Finding("the run failed without a reason")
+        for mark in ("Traceback", "Error(", "Error: [Errno", "panicked"):
+            if mark in answer.error:
+                raise Finding(f"no sentence for a person: {answer.error}")

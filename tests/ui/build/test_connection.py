@@ -1,0 +1,187 @@
+"""The canvas's WebSocket on a real server: who may connect, what arrives unasked, what is left when it ends."""
+
+from __future__ import annotations
+
+import gc
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import uvicorn
+from building import box, pipeline
+from canvas_tab import OpenTab
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from streamlit import config
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
+
+from ui.build import connection
+from ui.build.editor import Editor
+from ui.build.open_documents import OpenDocuments
+from ui.protocol.commands import Hello
+from ui.protocol.link import SUBPROTOCOL, Inbox, Outbox, Sent
+from ui.protocol.notices import Message, Others
+from ui.studio import listen
+
+Connect = Callable[..., ClientConnection]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Of a server whose only route is the canvas's."""
+    settings = uvicorn.Config(
+        Starlette(routes=[WebSocketRoute("/canvas", connection.serve)]), ws="websockets-sansio", log_level="error"
+    )
+    with listen("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def reach(port: int) -> Iterator[Connect]:
+    """Connects as a browser does, with an editor's ticket or any other."""
+    with ExitStack() as opened:
+
+        def to(ticket: str, *, host: str = "127.0.0.1", origin: str | None = None) -> ClientConnection:
+            wire = connect(
+                f"ws://{host}:{port}/canvas",
+                sock=socket.create_connection(("127.0.0.1", port)),
+                origin=Origin(origin or f"http://{host}:{port}"),
+                subprotocols=[Subprotocol(SUBPROTOCOL), Subprotocol(ticket)],
+            )
+            return opened.enter_context(wire)
+
+        yield to
+
+
+def _hear(wire: ClientConnection, until: Callable[[Inbox], Any]) -> list[Inbox]:
+    """All that comes, up to what was waited for."""
+    out: list[Inbox] = []
+    while not out or not until(out[-1]):
+        out.append(Inbox.model_validate_json(wire.recv(timeout=20)))
+    return out
+
+
+def _texts(inbox: Inbox) -> list[str]:
+    return [p.notice.text for p in inbox.posted if isinstance(p.notice, Message)]
+
+
+def _hello(wire: ClientConnection) -> Inbox:
+    """Say hello and hear the document."""
+    first = Inbox.model_validate_json(wire.recv(timeout=20))
+    outbox = Outbox(client="page", session=first.session, seen=0, sent=[Sent(n=1, command=Hello(document=None))])
+    wire.send(outbox.model_dump_json())
+    return _hear(wire, lambda inbox: inbox.handled == 1 and any(p.notice.type == "opened" for p in inbox.posted))[-1]
+
+
+def _eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def editor(documents: OpenDocuments) -> Editor:
+    """A tab whose page has run; it shows the document `shared`."""
+    documents.add(pipeline(box("a", "Make"), name="shared"))
+    found = Editor(documents, address="shared")
+    connection.invite(found)
+    return found
+
+
+class TestWhoMayConnect:
+    def test_a_page_with_its_ticket(self, editor: Editor, reach: Connect) -> None:
+        assert reach(editor.ticket).subprotocol == SUBPROTOCOL
+
+    @pytest.mark.parametrize("ticket", ["wrong", "x" * 43])
+    def test_nobody_without_one(self, editor: Editor, reach: Connect, ticket: str) -> None:
+        with pytest.raises(InvalidStatus, match="403"):
+            reach(ticket)
+
+    def test_nobody_once_the_page_is_gone(self, documents: OpenDocuments, reach: Connect) -> None:
+        ticket = connection.invite(Editor(documents))
+        gc.collect()
+        with pytest.raises(InvalidStatus, match="403"):
+            reach(ticket)
+
+    def test_no_other_web_site(self, editor: Editor, reach: Connect) -> None:
+        with pytest.raises(InvalidStatus, match="403"):
+            reach(editor.ticket, origin="http://evil.example")
+
+    def test_no_other_host_name(self, editor: Editor, reach: Connect) -> None:
+        before = config.get_option("server.allowedHosts")
+        config.set_option("server.allowedHosts", ["localhost", "127.0.0.1"])
+        try:
+            reach(editor.ticket, host="localhost")
+            with pytest.raises(InvalidStatus, match="403"):
+                reach(editor.ticket, host="evil.example")
+        finally:
+            config.set_option("server.allowedHosts", before)
+
+
+def test_what_is_posted_arrives_unasked_and_once(editor: Editor, reach: Connect) -> None:
+    wire = reach(editor.ticket)
+    _hello(wire)
+    for text in ("one", "two"):
+        editor.post(Message(level="info", text=text, hint="", node=None, parameter=None))
+        assert _texts(_hear(wire, _texts)[-1]) == [text]
+    wire.close()
+    # Nobody has said to have seen them.
+    again = _hear(reach(editor.ticket), _texts)[-1]
+    assert _texts(again) == ["one", "two"]
+
+
+def test_it_says_something_now_and_then(editor: Editor, reach: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEARTBEAT_S", 0.05)
+    wire = reach(editor.ticket)
+    assert [inbox.posted for inbox in (Inbox.model_validate_json(wire.recv(timeout=20)) for _ in range(3))] == [[]] * 3
+
+
+def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connect, open_tab: OpenTab) -> None:
+    other = open_tab(address="shared", client="second")
+
+    def others() -> int:
+        return other.turn().last(Others).count
+
+    wire = reach(editor.ticket)
+    _hello(wire)
+    _eventually(lambda: others() == 1)
+    # It has connected again before the server hears that the first connection is lost.
+    second = reach(editor.ticket)
+    _hear(second, lambda _: True)
+    wire.close()
+    other.set("description", to="both are here")
+    _hear(second, lambda inbox: any(p.notice.type == "edited" for p in inbox.posted))
+    assert others() == 1
+    second.close()
+    _eventually(lambda: others() == 0)
+    other.set("description", to="meanwhile")
+    opened = _hear(reach(editor.ticket), lambda inbox: any(p.notice.type == "opened" for p in inbox.posted))[-1]
+    assert "meanwhile" in opened.model_dump_json()
+    _eventually(lambda: others() == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", ["{", b"\x00", json.dumps([1])])
+def test_what_makes_no_sense_harms_nobody_else(editor: Editor, reach: Connect, sent: str | bytes) -> None:
+    wire = reach(editor.ticket)
+    _hello(wire)
+    wire.send(sent)
+    if sent != "[1]":
+        with pytest.raises(ConnectionClosed):
+            _hear(wire, lambda _: False)
+        wire = reach(editor.ticket)
+    editor.post(Message(level="info", text="alive", hint="", node=None, parameter=None))
+    assert "alive" in _texts(_hear(wire, _texts)[-1])

@@ -1,0 +1,85 @@
+"""A profile's table as a form, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.profiles import find_profile
+from engine.profiles.edit import Written, read_written, save_profile
+from engine.profiles.find import READY
+from engine.workspace import Workspace
+from ui.compute.form import PLACES, Form, fields_of, form_of, place_of, settings_of, unique_name
+
+
+@pytest.mark.parametrize(
+    ("backend", "master", "place"),
+    [
+        ("embedded", "", "machine"),
+        ("spark", "local[2]", "spark-local"),
+        ("spark", "spark://10.0.0.5:7077", "standalone"),
+        ("spark", "yarn", "yarn"),
+        ("spark", "k8s://https://10.0.0.5:443", "kubernetes"),
+        ("spark", "databricks", "databricks"),
+    ],
+)
+def test_a_profile_says_where_it_runs(backend: str, master: str, place: str) -> None:
+    assert place_of(backend, master) == place
+
+
+def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    text = (
+        '[cluster]\nbackend = "spark"\nmaster = "spark://h:7077"\nmemory = "16 GB"\ncores = 8\nprice_per_hour = 3.2\n'
+        'storage_root = "/mnt/shared"\n\n[cluster.spark]\n"spark.executor.memory" = "8g"\n\n'
+        '[two]\nbackend = "spark"\nmaster = "local[2]"\n\n[spark-local]\ncores = 1\nkeep_warm_minutes = 0\n'
+    )
+    file.write_text(text)
+    for name in ("cluster", "two", "spark-local"):
+        ready, written = READY.get(name), read_written(name, workspace)
+        form = form_of(name, written, ready)
+        save_profile(name, fields_of(form, ready), form.spark, workspace, revision=written.revision, instead_of=name)
+    assert file.read_text() == text
+
+
+@given(
+    place=st.sampled_from(list(PLACES)),
+    cores=st.none() | st.integers(1, 99),
+    memory=st.sampled_from(["", "16 GB", "16g", " 4 GiB "]),
+    price=st.none() | st.floats(0, 1e6),
+)
+def test_what_a_form_says_comes_back_as_the_same_form(
+    place: str, cores: int | None, memory: str, price: float | None
+) -> None:
+    master = PLACES[place].master or PLACES[place].example
+    form = Form("x", place, master or "local[*]", {"cores": cores}, memory.strip(), price_per_hour=price)
+    fields = {k: v for k, v in fields_of(form).items() if v is not None}
+    back = form_of("x", Written(fields))
+    assert (back.place, back.numbers["cores"], back.memory, back.price_per_hour) == (
+        place,
+        cores,
+        memory.strip(),
+        price,
+    )
+    assert back.master == form.master
+
+
+def test_rows_of_settings_without_a_name_do_not_count() -> None:
+    rows = [{"name": " spark.a ", "value": "1"}, {"name": None, "value": "2"}, {"name": "spark.b", "value": None}]
+    assert settings_of(rows) == {"spark.a": "1", "spark.b": ""}
+
+
+def test_a_new_profile_has_a_name_of_its_own() -> None:
+    assert unique_name("cluster", ["local"]) == "cluster"
+    assert unique_name("cluster", ["cluster", "cluster-2"]) == "cluster-3"
+
+
+def test_a_ready_profile_keeps_its_backend(workspace: Workspace) -> None:
+    ready = READY["spark-local"]
+    form = form_of("spark-local", Written(revision=read_written("spark-local", workspace).revision), ready)
+    form.numbers["cores"] = 1
+    revision = read_written("spark-local", workspace).revision
+    save_profile("spark-local", fields_of(form, ready), {}, workspace, revision=revision)
+    assert (workspace.root / "profiles.toml").read_text() == "[spark-local]\ncores = 1\n"
+    assert find_profile("spark-local", workspace).backend == "spark"

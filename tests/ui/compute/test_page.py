@@ -1,0 +1,112 @@
+"""The page Compute as Streamlit draws it, without a browser: real profiles, a real test of one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from bench_results import result, runs
+from streamlit.testing.v1 import AppTest
+
+import nodes
+from engine.bench.result import keep_result
+from engine.catalog import build_catalog
+from engine.profiles import default_profile, find_profile
+from engine.store.runs import RunStore
+from engine.workspace import Workspace
+from ui import studio_context
+from ui.studio_context import Studio
+
+Open = Callable[..., AppTest]
+pytestmark = pytest.mark.slow
+
+
+def html(page: AppTest) -> str:
+    assert not page.exception, [e.message for e in page.exception]
+    return "\n".join(str(element.proto.body) for element in page.get("html"))
+
+
+def test_a_profile_is_made_changed_chosen_and_deleted(app: Open, workspace: Workspace) -> None:
+    page = app("compute")
+    assert "this machine" in html(page)
+    page.button(key="compute_new").click().run()
+    page.text_input(key="compute_draft_name").set_value("cluster")
+    page.button_group(key="compute_draft_place").set_value("standalone").run()
+    page.text_input(key="compute_draft_master_standalone").set_value("spark://10.0.0.5:7077")
+    page.number_input(key="compute_draft_cores").set_value(2)
+    page.text_input(key="compute_draft_memory").set_value("much").run()
+    page.button(key="compute_save").click().run()
+    assert "memory: &#x27;much&#x27; is no amount of memory" in html(page)
+    page.text_input(key="compute_draft_memory").set_value("2 GB").run()
+    page.button(key="compute_save").click().run()
+    assert "Saved cluster." in html(page)
+    made = find_profile("cluster", workspace)
+    assert (made.backend, made.master, made.cores, made.memory_bytes) == (
+        "spark",
+        "spark://10.0.0.5:7077",
+        2,
+        2_000_000_000,
+    )
+    page.button(key="compute_default").click().run()
+    assert default_profile(workspace) == "cluster"
+    page.button(key="compute_delete_sure").click().run()
+    assert default_profile(workspace) == "local"
+    assert (workspace.root / "profiles.toml").read_text().strip() == ""
+
+
+def test_measured_machines_are_compared(app: Open, workspace: Workspace) -> None:
+    assert "Nothing is measured yet." in html(app("compute"))
+    keep_result(workspace, result("<b>old</b>", *runs(100, 90, 80), price=0.5))
+    keep_result(workspace, result("new", *runs(400, 390, 100), price=0.9, measured_at=2e9))
+    page = html(app("compute"))
+    assert "Nothing is measured yet." not in page
+    assert "ResNet-18 on 30 x 30 x 10 x 10 float32, cold input" in page
+    assert "&lt;b&gt;old&lt;/b&gt;" in page
+    assert "new is the fastest: an epoch of 650,000 volumes takes 1 h 48 min and costs 1.62 USD." in page
+    assert page.count("data:image/svg+xml;base64,") == 3
+
+
+def test_a_file_changed_elsewhere_is_not_overwritten(app: Open, workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.write_text("[mine]\ncores = 1\n")
+    page = app("compute", profile="mine")
+    page.number_input(key="compute_draft_cores").set_value(2).run()
+    file.write_text("[mine]\ncores = 1\ngpus = 0\n")
+    page.button(key="compute_save").click().run()
+    assert "was changed by somebody else meanwhile" in html(page)
+    assert file.read_text() == "[mine]\ncores = 1\ngpus = 0\n"
+
+
+def test_a_wrong_table_is_shown_with_what_is_wrong(app: Open, workspace: Workspace) -> None:
+    (workspace.root / "profiles.toml").write_text("[mine]\ncores = 0\n")
+    page = app("compute", profile="mine")
+    assert "cores: must be a whole number of at least 1" in html(page)
+    page.number_input(key="compute_draft_cores").set_value(2).run()
+    page.button(key="compute_save").click().run()
+    assert find_profile("mine", workspace).cores == 2
+
+
+def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> None:
+    (workspace.root / "profiles.toml").write_text("[mine]\ncores = 4096\n")
+    page = app("compute", profile="mine")
+    page.button(key="compute_test").click().run()
+    for _ in range(100):
+        page.run()
+        if "missing of" in html(page):
+            break
+        time.sleep(0.2)
+    assert "4096 of the" in html(page)
+    assert "Write cores = " in html(page)
+
+
+def test_a_training_is_advised_on_or_the_reason_is_said_once(app: Open, workspace: Workspace, store: RunStore) -> None:
+    built_in = build_catalog(nodes.BUILT_IN)
+    studio_context.install(Studio(workspace, store, workspace.root, lambda _: built_in))
+    page = app("compute")
+    choice = page.selectbox(key="advice_pipeline")
+    assert (choice.value, choice.options[:2]) == ("quickstart", ["quickstart", "volumes-to-resnet"])
+    assert "No machine was measured yet." in html(page)
+    choice.set_value("cross-validation").run()
+    assert html(page).count("No prediction yet: the number and shape of its volumes are known once") == 1
+    assert "Train on all but fold 1, Train on all but fold 2" in html(page)

@@ -1,0 +1,92 @@
+"""The drawing of a lineage: colours by kind, marks in words, nothing that the component would take for markup."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+from stored_results import stored_result
+
+from engine.declare.datasets import BUILT_IN_TYPES, Report, VolumeDelta
+from engine.lineage import REGISTERED, Lineage, State, Verdicts, build
+from ui.lineage.drawing import MARKS, graph_height, kind_of, kinds_of, label_line, vis_edges, vis_nodes, vis_options
+from ui.lineage.judging import Judged
+from ui.lineage.page import shown_text, without_older
+from ui.shell.theme import STATE_COLOURS, Mode
+
+KINDS = kinds_of(BUILT_IN_TYPES)
+
+
+def chain(*names: str) -> Lineage:
+    """Each made from the one before; all by one node."""
+    results = [
+        stored_result(
+            name, node="n", created=float(at), identity={"inputs": {"in": f"{names[at - 1]}.out"} if at else {}},
+            outputs={"out": Report(uri=f"/out/{name}")},
+        )
+        for at, name in enumerate(names)
+    ]  # fmt: skip
+    return Lineage(*build(results))
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    found = chain("a", evil, "z" * 300)
+    drawn = vis_nodes(found, Verdicts(), KINDS, None, mode)
+    for node in drawn:
+        # The component sets `title` as HTML, and opens `div.innerHTML` as an address on a double click.
+        assert "title" not in node
+        assert node["div"] == {"innerHTML": ""}
+        assert len(node["label"].splitlines()[0]) <= 30
+        assert [edge["from"] for edge in vis_edges(found, mode) if edge["to"] == node["id"]] in (
+            [],
+            [*found.before[node["id"]]],
+        )
+    assert vis_options(mode, 100)["nodes"]["font"]["multi"] is False
+    json.dumps([drawn, vis_edges(found, mode), vis_options(mode, 100)])
+
+
+def test_the_state_is_said_in_words_and_the_chosen_item_stands_out() -> None:
+    found = chain("a", "b", "c")
+    verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
+    by_title = {found.items[n["id"]].title: n for n in vis_nodes(found, verdicts, KINDS, found.order[2], "light")}
+    assert {title: node["label"].splitlines()[1] for title, node in by_title.items()} == {
+        "a": "Report · older", "b": "Report · ⚠ stale", "c": "Report · ✓ current",
+    }  # fmt: skip
+    assert by_title["b"]["color"]["border"] == STATE_COLOURS["light"]["waiting"]
+    assert [by_title[title]["borderWidth"] for title in "abc"] == [1, 2, 4]
+    assert [by_title[title]["level"] for title in "abc"] == [0, 1, 2]
+    assert set(MARKS) == set(get_args(State))
+    assert label_line(KINDS[REGISTERED], "unknown") == "Registered model"
+
+
+def test_a_kind_that_is_not_installed_has_a_name_and_a_colour() -> None:
+    item = next(iter(chain("a").items.values()))
+    assert kind_of(item, KINDS).title == "Report"
+    assert kind_of(item, {k: v for k, v in KINDS.items() if k != "Report"}).title == "Report"
+    assert set(KINDS) > {VolumeDelta.__name__, REGISTERED}
+
+
+def test_the_graph_is_as_high_as_its_fullest_level() -> None:
+    wide = Lineage({**chain("a").items, **chain("b").items, **chain("c").items, **chain("d").items})
+    assert graph_height(chain("a")) == graph_height(chain("a", "b", "c")) < graph_height(wide) <= 620
+    assert graph_height(Lineage({})) > 0
+
+
+def test_older_versions_are_hidden_unless_something_of_today_comes_from_them() -> None:
+    def titles(found: Lineage, verdicts: Verdicts) -> set[str]:
+        return {item.title for item in without_older(found, Judged(verdicts)).items.values()}
+
+    apart = Lineage(chain("old", "new").items)
+    assert titles(apart, Verdicts()) == {"new"}, "the newest of the node, which belongs to no plan"
+    assert titles(apart, Verdicts(frozenset(["old"]))) == {"old", "new"}
+    assert titles(chain("a", "b", "c"), Verdicts(frozenset("c"))) == {"a", "b", "c"}
+    assert len(without_older(Lineage({}), Judged()).items) == 0
+
+
+def test_how_many_are_shown_is_said() -> None:
+    assert shown_text(120, 800, 1000) == "the newest 120 of 800 items"
+    assert shown_text(8, 8, 1000) == "8 of 1,000 items"
+    assert shown_text(8, 8, 8) == "8 items"

@@ -1,0 +1,60 @@
+"""What is stale is found out in the background, anew when results or pipelines have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from building import box, pipeline
+from pretended_results import pretend
+from waiting import wait_until
+
+from engine.catalog import Catalog
+from engine.document.pipeline import Pipeline, dump, write_pipeline
+from engine.run.launch import prepare
+from engine.store.runs import RunStore
+from engine.workspace import Workspace
+from ui.build.catalogue import Catalogue
+from ui.build.library import Library
+from ui.lineage.judging import Judged, Judging
+from ui.studio_context import Studio
+
+
+@pytest.fixture
+def judging(probes: Catalog, workspace: Workspace, store: RunStore) -> Iterator[Judging]:
+    studio = Studio(workspace, store, workspace.root, lambda _: probes)
+    found = Judging(studio, Library(workspace), Catalogue(workspace, lambda _: probes))
+    yield found
+    found.close()
+
+
+def document(text: str, name: str = "demo") -> Pipeline:
+    return pipeline(box("a", "Make", text=text), name=name)
+
+
+def settled(judging: Judging) -> Judged:
+    judging.now()
+    return wait_until(lambda: judged if (judged := judging.now()).complete else None, "the plans")
+
+
+def test_a_saved_pipeline_decides_and_else_its_last_run(
+    judging: Judging, probes: Catalog, workspace: Workspace, store: RunStore
+) -> None:
+    assert settled(judging) == Judged(complete=True)
+    plan = prepare(document("one"), probes, workspace, store).plan
+    pretend(plan, workspace, store)
+    fingerprint = plan.tasks[0].identity.fingerprint
+    with store._write() as db:
+        db.execute("UPDATE runs SET document = ?", (dump(document("one")),))
+    assert settled(judging).verdicts.current == {fingerprint}
+    write_pipeline(document("two"), workspace.pipelines / "demo.json")
+    assert settled(judging).verdicts.stale == {fingerprint: "parameter text changed one -> two"}
+    # It has no plan: what counts is how it ran.
+    write_pipeline(pipeline(box("a", "NoSuchType"), name="demo"), workspace.pipelines / "demo.json")
+    assert settled(judging).verdicts.current == {fingerprint}
+    with store._write() as db:
+        db.execute("UPDATE runs SET document = '{'")
+    (workspace.pipelines / "demo.json").unlink()
+    judged = settled(judging)
+    assert list(judged.problems) == ["demo"]
+    assert (judged.done, judged.of, judged.verdicts.current) == (1, 1, frozenset())

@@ -1,0 +1,94 @@
+"""What is drawn of curves: thin enough without losing a peak, and gaps for what no chart can show."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ui.runs.charts import MOST_POINTS, Line, curves, points, smoothed, thinned
+from ui.runs.feed import Series
+
+
+@given(st.lists(st.floats(-1e9, 1e9), max_size=300), st.integers(6, 60))
+def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int) -> None:
+    steps = [float(i) for i in range(len(values))]
+    kept_steps, kept = thinned(steps, values, most)
+    assert len(kept) <= max(most, 0)
+    assert kept_steps == sorted(set(kept_steps))
+    assert [values[int(s)] for s in kept_steps] == kept
+    if values:
+        assert (kept_steps[0], kept_steps[-1]) == (steps[0], steps[-1])
+        assert (min(kept), max(kept)) == (min(values), max(values))
+
+
+def test_a_single_peak_among_100_000_points_stays_and_it_is_quick() -> None:
+    values = [0.0] * 100_000
+    values[56_789] = 7.0
+    values[20_000] = -7.0
+    began = time.perf_counter()
+    steps, kept = thinned(range(100_000), values)
+    assert time.perf_counter() - began < 1
+    assert len(kept) <= MOST_POINTS
+    assert dict(zip(steps, kept, strict=True)) | {56_789: 7.0, 20_000: -7.0} == dict(zip(steps, kept, strict=True))
+
+
+def test_values_that_are_not_finite_do_not_hide_those_that_are() -> None:
+    values = [math.nan, math.inf, 3.0, -math.inf] * 100
+    _, kept = thinned(range(400), values, 40)
+    assert 3.0 in kept
+
+
+def test_nothing_is_thinned_to_nothing() -> None:
+    assert thinned([], []) == ([], [])
+
+
+def test_points_that_cannot_be_drawn_are_gaps() -> None:
+    line = Line("loss", Series([1, 2, 3, 4], [1.0, math.nan, -1.0, math.inf]))
+    assert [p["value"] for p in points([line])] == [1.0, None, -1.0, None]
+    assert [p["value"] for p in points([line], positive=True)] == [1.0, None, None, None]
+    assert points([line])[0] == {"step": 1, "value": 1.0, "line": "loss"}
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=80), st.floats(0.05, 0.95))
+def test_smoothing_stays_within_what_was_measured(values: list[float], weight: float) -> None:
+    even = smoothed(values, weight)
+    assert len(even) == len(values)
+    assert math.isclose(even[0], values[0], rel_tol=1e-9, abs_tol=1e-6)
+    assert min(values) - 1e-6 <= min(even) <= max(even) <= max(values) + 1e-6
+
+
+def test_smoothing_steps_over_what_is_not_finite_and_keeps_the_values() -> None:
+    assert math.isnan(smoothed([1.0, math.nan, 3.0], 0.5)[1])
+    line = Line("loss", Series([1, 2], [1.0, 3.0]))
+    drawn = points([line], smoothing=0.5)
+    assert [p["raw"] for p in drawn] == [1.0, 3.0]
+    assert drawn[1]["value"] not in (1.0, 3.0)
+
+
+def test_epochs_are_whole_also_when_there_is_only_one() -> None:
+    specification = curves([Line("loss", Series([1], [0.5]))], "epoch", "", "light")
+    x = specification["layer"][0]["encoding"]["x"]
+    assert x["scale"]["zero"] is True
+    assert x["axis"]["tickMinStep"] == 1
+    assert "% 1 === 0" in x["axis"]["labelExpr"]
+
+
+def test_the_axis_of_values_begins_and_ends_where_it_is_told() -> None:
+    def scale(bounds: tuple[float, float | None] | None) -> dict[str, object]:
+        found = curves([Line("a", Series([1], [0.5]))], "minutes", "", "light", bounds=bounds)
+        return dict(found["layer"][0]["encoding"]["y"]["scale"])
+
+    assert scale((0, 100))["domain"] == [0, 100]
+    assert scale((0, None))["domainMin"] == 0
+    assert scale(None)["zero"] is False
+
+
+def test_each_line_is_thinned_by_itself() -> None:
+    long = Series(list(range(10_000)), [float(i % 7) for i in range(10_000)])
+    drawn = points([Line("a", long), Line("b", long), Line("c", Series([1], [1.0]))])
+    counts = {name: sum(p["line"] == name for p in drawn) for name in "abc"}
+    assert counts["a"] == counts["b"] <= MOST_POINTS
+    assert counts["c"] == 1

@@ -1,0 +1,77 @@
+"""Confusion matrices from files, and a line for each run over axes of any values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from engine.declare.datasets import Report
+from ui.runs.comparison_charts import (
+    MOST_AXES,
+    Axis,
+    axis_of_values,
+    confusion_cells,
+    confusion_chart,
+    confusions,
+    parallel_axes,
+    parallel_chart,
+    parallel_points,
+)
+from ui.shell.theme import Mode
+
+
+def test_matrices_of_an_evaluation_are_found_beside_its_page(tmp_path: Path) -> None:
+    figures = {"accuracy": 0.5, "classes": [{"class": "a"}, {"class": "b"}], "confusion": [[1, 1], [0, 0]]}
+    (tmp_path / "evaluation.json").write_text(json.dumps(figures))
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "other.json").write_text(json.dumps({"classes": ["a"], "m": [[1, 2]], "n": [[-1]], "o": [["x"]]}))
+    (found,) = confusions(Report(uri=str(tmp_path / "evaluation.html")))
+    assert (found.of, found.classes) == ("evaluation", ("a", "b"))
+    cells = confusion_cells(found)
+    assert [(c["label"], c["answer"], c["count"], c["share"]) for c in cells] == [
+        ("a", "a", 1, 0.5), ("a", "b", 1, 0.5), ("b", "a", 0, 0.0), ("b", "b", 0, 0.0),
+    ]  # fmt: skip
+    assert confusions(Report(uri="s3://bucket/evaluation.html")) == []
+    assert confusions(Report(uri="/no/such/place.html")) == []
+
+
+def test_figures_stand_by_their_size_and_words_in_their_order() -> None:
+    assert axis_of_values("loss", ["1,000", "500", "-", "750"], "-") == Axis(
+        "loss", ("1,000", "500", "-", "750"), (1.0, 0.0, None, 0.5)
+    )
+    assert axis_of_values("optimizer", ["adam", "sgd", "adam"], "-") == Axis(
+        "optimizer", ("adam", "sgd", "adam"), (0.0, 1.0, 0.0)
+    )
+    assert axis_of_values("same", ["3", "-", "3"], "-") is None
+
+
+def test_what_was_chosen_stands_before_what_came_of_it_and_both_have_space() -> None:
+    def axes(letter: str, count: int) -> list[Axis | None]:
+        return [Axis(f"{letter}{i}", ("1", "2"), (0.0, 1.0)) for i in range(count)]
+
+    assert [a.name for a in parallel_axes([*axes("p", 2), None], axes("f", 2))] == ["p0", "p1", "f0", "f1"]
+    many = [a.name for a in parallel_axes(axes("p", 20), axes("f", 20))]
+    assert len(many) == MOST_AXES
+    assert sum(name.startswith("p") for name in many) == MOST_AXES // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_both_charts_can_be_drawn_in_light_and_dark(mode: Mode, tmp_path: Path) -> None:
+    axis = Axis("loss", ("1", "2", "-"), (0.0, 1.0, None))
+    runs = ["a", "b", "c"]
+    points = parallel_points([axis], runs)
+    assert [(p["run"], p["place"], p["value"], p["end"]) for p in points] == [
+        ("a", 0.0, "1", ""), ("b", 1.0, "2", ""), ("c", None, "-", ""), ("", 0.0, "1", "low"), ("", 1.0, "2", "high"),
+    ]  # fmt: skip
+    drawn = parallel_chart([axis], runs, mode)
+    assert len(drawn["layer"]) == 4
+    data = {layer["data"]["name"] for layer in drawn["layer"]}
+    assert data == {"empty"}, "all draw what stands beside the specification"
+    (tmp_path / "c.json").write_text(json.dumps({"classes": ["x"], "test": [[5]]}))
+    (found,) = confusions(Report(uri=str(tmp_path / "r.html")))
+    assert len(confusion_chart(found, mode)["layer"]) == 2

@@ -1,0 +1,120 @@
+"""What a run came to beside the one before, and what was different there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from building import box, pipeline
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.declare.dataset_type import Dataset
+from engine.declare.datasets import Report, TrainedModel, VolumeDelta, VolumeSpec
+from engine.history.details import read_details
+from engine.store.runs import RunStore, Task
+from engine.wording import figure_name
+from engine.workspace import Workspace
+from ui.runs.summary import MOST_TILES, changes, lower_is_better, run_before, tiles
+
+SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32", classes=("a", "b"))
+
+
+def model(**metrics: float) -> TrainedModel:
+    return TrainedModel(uri="/m", spec=SPEC, metrics=metrics)
+
+
+def task(node: str, **outputs: Dataset) -> Task:
+    return Task(
+        run_id="r", node=node, position=0, node_type="Train", title="", state="done", reason="", fingerprint="",
+        attempt=1, started=None, ended=None, pid=None, progress=None, outputs=outputs, failure=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("step_val_loss", "Validation loss of a step"),
+        ("epoch_seconds_data", "Seconds of an epoch: data"),
+        ("val_auc", "Validation AUC"),
+        ("test_accuracy", "Test accuracy"),
+        ("loss", "Loss"),
+        ("f1", "F1"),
+        ("samples_per_second", "Samples per second"),
+    ],
+)
+def test_figures_are_called_as_people_do(name: str, words: str) -> None:
+    assert figure_name(name) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [("val_loss", True), ("rmse", True), ("mae", True), ("val_auc", False), ("accuracy", False), ("closs", False)],
+)
+def test_of_errors_less_is_better(name: str, lower: bool) -> None:
+    assert lower_is_better(name) is lower
+
+
+def test_each_figure_stands_beside_that_of_the_same_node_before() -> None:
+    now = [task("train", model=model(val_auc=0.9, val_loss=0.3, loss=0.1))]
+    before = [task("train", model=model(val_auc=0.8, val_loss=0.2))]
+    found = {t.name: (t.value, t.before, t.better) for t in tiles(now, before)}
+    assert found == {"val_auc": (0.9, 0.8, True), "val_loss": (0.3, 0.2, False)}
+    assert [t.before for t in tiles(now, [task("other", model=model(val_auc=0.8))])] == [None, None]
+    assert [t.better for t in tiles(now, now)] == [None, None]
+
+
+def test_the_last_nodes_come_first_and_each_says_what_matters_most_first() -> None:
+    report = Report(uri="/r", figures={"auc": 0.7, "accuracy": 0.6, "model": "abc"})
+    found = tiles([task("train", model=model(val_auc=0.9, val_accuracy=0.8)), task("judge", report=report)])
+    assert [(t.node, t.name) for t in found] == [
+        ("judge", "auc"), ("train", "val_auc"), ("judge", "accuracy"), ("train", "val_accuracy"),
+    ]  # fmt: skip
+
+
+names = st.sampled_from(["val_auc", "val_loss", "loss", "test_f1", "accuracy", "mae"])
+
+
+@given(st.lists(st.dictionaries(names, st.floats(allow_nan=True), max_size=6), max_size=5))
+def test_tiles_are_few_finite_and_of_different_figures(all_metrics: list[Mapping[str, float]]) -> None:
+    found = tiles([task(f"n{at}", model=model(**metrics)) for at, metrics in enumerate(all_metrics)])
+    assert len(found) <= MOST_TILES
+    assert len({(t.node, t.name) for t in found}) == len(found)
+    assert all(math.isfinite(t.value) for t in found)
+
+
+def test_the_run_before_is_the_newest_that_ended_well(store: RunStore) -> None:
+    first, failed, other, last = (store.create_run(p, "{}", {}, "local") for p in ("p", "p", "q", "p"))
+    for run_id, state in ((first, "done"), (failed, "failed"), (other, "done"), (last, "done")):
+        store.finish_run(run_id, state)  # type: ignore[arg-type]
+    found = run_before(store, store.run(last))
+    assert found is not None
+    assert found.run_id == first
+    assert run_before(store, store.run(first)) is None
+
+
+@pytest.mark.slow
+def test_parameters_data_nodes_and_profile_that_differ_are_named(runs, workspace: Workspace, store: RunStore) -> None:
+    one, _ = runs.run(pipeline(box("a", "Make", text="x"), box("j", "Join"), wires="a.out>j.first", name="p"))
+    two, _ = runs.run(pipeline(box("a", "Make", text="y"), box("b", "Make"), name="p"))
+    before, now = (read_details(workspace, store, run.run_id) for run in (one, two))
+    found = [(c.kind, c.where, c.name, c.before, c.now) for c in changes(before, now)]
+    assert ("Parameter", "Make (a)", "text", "x", "y") in found
+    assert ("Node", "Make (b)", "Make", "-", "added") in found
+    assert ("Node", "Join", "Join", "was there", "removed") in found
+    assert ("Node", "", "a.out → j.first", "was there", "wire removed") in found
+    assert changes(now, now) == []
+
+
+@pytest.mark.slow
+def test_another_version_of_a_table_is_a_change_of_data(runs, workspace: Workspace, store: RunStore) -> None:
+    run, _ = runs.run(pipeline(box("a", "Make"), name="p"))
+    again, _ = runs.run(pipeline(box("a", "Make"), name="p"))
+    for at, run_id in enumerate((run.run_id, again.run_id)):
+        table = VolumeDelta(uri="/t", count=10 + at, bytes=1000, version=3 + at, data_version=3 + at)
+        store.update_task(run_id, "a", outputs={"out": table})
+    (change,) = changes(read_details(workspace, store, run.run_id), read_details(workspace, store, again.run_id))
+    assert (change.kind, change.name) == ("Data", "out")
+    assert "version 3" in change.before
+    assert "version 4" in change.now

@@ -1,0 +1,52 @@
+"""What the page of all runs says of sweeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from building import some_run
+
+from engine.document.pipeline import Pipeline
+from engine.store.sweeps import Sweep, Trial
+from engine.sweep.options import SweepOptions
+from engine.sweep.score import Objective
+from engine.sweep.space import Space
+from ui.runs.history import Filters, chosen, trial_of
+from ui.runs.sweeps import best_of, title_of, trial_rows
+
+OPTIONS = SweepOptions(Space({}, {"rate": (0.1, 0.2), "train.text": ("2024", "x")}, {}), Objective("val_auc", True))
+SWEEP = Sweep(
+    "20260102-030405-abcdef", "p*", "{}", OPTIONS.as_json(Pipeline(name="p"), "local"), "local", "running", "", 1.0,
+    None, 1, False,
+)  # fmt: skip
+DONE = Trial(SWEEP.sweep_id, 0, {"rate": 0.1, "train.text": "2024"}, "done", 0.5, "")
+TRIALS = [
+    DONE,
+    replace(DONE, number=1, score=0.75, values={"rate": 0.2, "train.text": "x"}),
+    replace(DONE, number=2, state="failed", score=None, error="out of memory"),
+    replace(DONE, number=3, state="waiting", score=None),
+]
+
+
+def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
+    assert title_of(SWEEP, TRIALS) == r"Sweep abcdef of p\*: running, 3 of 4 trials, val_auc 0.75"
+    assert title_of(SWEEP, TRIALS[2:]) == r"Sweep abcdef of p\*: running, 1 of 4 trials"
+    assert best_of(SWEEP, TRIALS) == TRIALS[1]
+    assert best_of(SWEEP, TRIALS[2:]) is None
+
+
+def test_trials_are_listed_best_first_with_their_runs() -> None:
+    rows = trial_rows(SWEEP, TRIALS, {1: "1-bbbbbb", 0: "1-aaaaaa"})
+    assert [[cell for at, cell in enumerate(row) if at != 4] for row in rows] == [
+        ["1", "0.2", "x", "0.75", "bbbbbb", ""],
+        ["0", "0.1", '"2024"', "0.5", "aaaaaa", ""],
+        ["2", "0.1", '"2024"', "", "", "out of memory"],
+        ["3", "0.1", '"2024"', "", "", ""],
+    ]
+    assert "vf-state-failed" in str(rows[2][4])
+
+
+def test_a_run_names_its_sweep_and_is_found_by_it() -> None:
+    trial, other = some_run("1-aaa", options={"sweep": SWEEP.sweep_id, "trial": 3}), some_run("2-bbb")
+    assert (trial_of(trial), trial_of(other)) == ("abcdef, trial 3", "")
+    assert chosen([trial, other], Filters("abcdef")) == [trial]

@@ -1,0 +1,42 @@
+"""The gallery's words, pictures and small graphs."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import pytest
+from PIL import Image
+
+from engine.catalog import build_catalog
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Pipeline
+from nodes import BUILT_IN
+from ui.start.gallery import graph, picture, templates, volumes
+
+
+def test_each_template_says_what_it_takes_and_gives_and_has_a_picture() -> None:
+    found = templates()
+    assert {t.name for t in found} == shipped_pipelines().keys()
+    assert found[0].name == "quickstart"
+    for template in found:
+        assert template.takes
+        assert template.gives
+        assert template.duration
+
+
+@pytest.mark.parametrize("name", [*shipped_pipelines(), *(f"volumes-{v.name}" for v in volumes())])
+def test_pictures_are_small_and_of_one_shape(name: str) -> None:
+    head, _, data = picture(name).partition(",")
+    assert head == "data:image/webp;base64"
+    raw = base64.b64decode(data)
+    assert len(raw) < 60_000
+    assert Image.open(io.BytesIO(raw)).size == (640, 280)
+
+
+def test_a_graph_has_a_box_for_each_node_and_a_line_for_each_wire() -> None:
+    pipeline = next(t.pipeline for t in templates() if t.name == "whitepaper-experiment")
+    drawn = graph(pipeline, build_catalog(BUILT_IN), 250, 44)
+    assert drawn.count("<rect") == len(pipeline.nodes)
+    assert drawn.count("M") == len(pipeline.edges)
+    assert graph(Pipeline(name="empty"), build_catalog(()), 250, 44) == ""

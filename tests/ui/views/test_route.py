@@ -1,0 +1,228 @@
+"""The route by which volumes reach the browser: who may ask, what comes, ranges, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from streamlit import config
+
+from engine.declare.dataset_type import Dataset
+from engine.declare.datasets import Report, TrainedModel, VolumeSpec
+from engine.processes.messages import Answer
+from ui.views.route import ViewRoute
+from ui.views.shown import ShownDatasets
+
+_BYTES = bytes(range(200))
+
+
+class _Process:
+    """Answers every question with what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str, dict[str, str]]] = []
+        self.fails = False
+
+    def ask(
+        self, dataset: Dataset, made_from: Mapping[str, Dataset], panel: str, what: str, query: Mapping[str, str]
+    ) -> Future[Answer]:
+        self.asked.append((dataset.uri, panel, what, dict(query)))
+        out: Future[Answer] = Future()
+        if self.fails:
+            out.set_exception(ChildProcessError("the process that reads the data has died"))
+            return out
+        body = _BYTES
+        if what == "content":
+            rows = [{"opens": Report(uri="/other.html").model_dump()}, {"opens": None}]
+            body = json.dumps({"rows": rows}, separators=(",", ":")).encode()
+        out.set_result(Answer(n=1, status=200, headers={"Content-Type": "application/x-nifti"}, body=body))
+        return out
+
+
+@pytest.fixture
+def process() -> _Process:
+    return _Process()
+
+
+@pytest.fixture
+def shown() -> ShownDatasets:
+    return ShownDatasets()
+
+
+class Got(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+
+class Client:
+    """Asks the route as a server does that has read a request."""
+
+    def __init__(self, route: ViewRoute) -> None:
+        routes = [Route("/view/{key}", route.respond), Route("/view/{key}/{panel}/{what}", route.respond)]
+        self._app = Starlette(routes=routes)
+
+    def get(self, address: str, **headers: str) -> Got:
+        return asyncio.run(self._get(address, {"host": "127.0.0.1:8501", **headers}))
+
+    async def _get(self, address: str, headers: dict[str, str]) -> Got:
+        path, _, query = address.partition("?")
+        sent: list[Any] = []
+        scope = {
+            "type": "http", "method": "GET", "path": unquote(path), "raw_path": path.encode(), "scheme": "http",
+            "query_string": query.encode(), "server": ("127.0.0.1", 8501),
+            "headers": [(n.replace("_", "-").lower().encode(), v.encode()) for n, v in headers.items()],
+        }  # fmt: skip
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b""}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Got(sent[0]["status"], found, b"".join(message["body"] for message in sent[1:]))
+
+
+@pytest.fixture
+def client(process: _Process, shown: ShownDatasets) -> Client:
+    return Client(ViewRoute(shown, process))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def key(shown: ShownDatasets) -> str:
+    return shown.key(Report(uri="/data/report.html"))
+
+
+def test_a_key_opens_the_dataset_that_it_was_made_for(client: Client, key: str, process: _Process) -> None:
+    assert client.get(f"/view/{key}").status == 200
+    assert client.get(f"/view/{key}/volumes/thumbnail?row=3&map=grey").status == 200
+    assert process.asked == [
+        ("/data/report.html", "", "info", {}),
+        ("/data/report.html", "volumes", "thumbnail", {"row": "3", "map": "grey"}),
+    ]
+
+
+class TestKeys:
+    def test_they_cannot_be_guessed_and_stay_the_same(self, shown: ShownDatasets, key: str) -> None:
+        report = Report(uri="/data/report.html")
+        assert shown.key(report) == key != ShownDatasets().key(report)
+        assert len(key) == 32
+
+    def test_what_a_node_was_given_belongs_to_it(self, shown: ShownDatasets, key: str) -> None:
+        other = shown.key(Report(uri="/data/report.html"), {"data": Report(uri="/x")})
+        assert other != key
+        found = shown.find(other)
+        assert found is not None
+        assert found.made_from["data"].uri == "/x"
+
+    def test_what_cannot_be_seen_has_none(self, shown: ShownDatasets) -> None:
+        class Nothing(Dataset):
+            """Without pictures."""
+
+        assert shown.key(Nothing(uri="/n")) == ""
+        assert shown.key(TrainedModel(uri="/m", spec=VolumeSpec(shape=(1,), dtype="int8"))) != ""
+
+    def test_the_process_is_started_by_the_first(self) -> None:
+        shown, started = ShownDatasets(), list[int]()
+        shown.on_first = lambda: started.append(1)
+        for uri in "/a", "/b":
+            shown.key(Report(uri=uri))
+        assert started == [1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/view/wrong", "/view/wrong/volumes/volume", "/view/../{key}", "/view/{key}/../../etc/passwd",
+        "/view/{key}/volumes/%2e%2e%2fsecret", "/view/{key}/volumes/../file", "/view/{key}/volumes",
+        "/view/{key}//etc/passwd", "/view/{key}/volumes/passwd",
+    ],
+)  # fmt: skip
+def test_there_is_nothing_at_other_addresses(client: Client, key: str, path: str, process: _Process) -> None:
+    assert client.get(path.replace("{key}", key)).status == 404
+    assert process.asked == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://elsewhere.example"},
+        {"origin": "null"},
+        {"host": "elsewhere.example"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+    ],
+)
+def test_no_other_web_site_may_ask(client: Client, key: str, headers: dict[str, str], process: _Process) -> None:
+    config.set_option("server.allowedHosts", ["localhost", "127.0.0.1"])
+    try:
+        assert client.get(f"/view/{key}", **headers).status == 403
+        assert client.get(f"/view/{key}", origin="http://127.0.0.1:8501", sec_fetch_site="same-origin").status == 200
+    finally:
+        config.set_option("server.allowedHosts", [])
+    assert len(process.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "part"),
+    [
+        ("bytes=0-9", 206, _BYTES[:10]),
+        ("bytes=190-", 206, _BYTES[190:]),
+        ("bytes=-5", 206, _BYTES[-5:]),
+        ("bytes=150-900", 206, _BYTES[150:]),
+        ("bytes=200-", 416, b""),
+        ("bytes=9-3", 416, b""),
+        ("bytes=-", 200, _BYTES),
+        ("bytes=0-1,5-6", 200, _BYTES),
+        ("lines=0-1", 200, _BYTES),
+    ],
+)
+def test_a_volume_in_ranges(client: Client, key: str, wanted: str, status: int, part: bytes, process: _Process) -> None:
+    for _ in range(2):
+        found = client.get(f"/view/{key}/volumes/volume?row=1", range=wanted)
+        assert (found.status, found.content) == (status, part)
+    # What the second range is taken from has been kept.
+    assert len(process.asked) == 1
+
+
+def test_a_range_of_something_else_is_not_joined(client: Client, key: str) -> None:
+    address = f"/view/{key}/volumes/volume?row=1"
+    tag = client.get(address).headers["etag"]
+    for given, status in ((tag, 206), ('"other"', 200)):
+        assert client.get(address, range="bytes=0-1", if_range=given).status == status
+
+
+def test_what_has_not_changed_is_not_sent_again(client: Client, key: str) -> None:
+    first = client.get(f"/view/{key}/volumes/thumbnail?row=1")
+    again = client.get(f"/view/{key}/volumes/thumbnail?row=1", if_none_match=first.headers["etag"])
+    assert (again.status, again.content) == (304, b"")
+
+
+def test_a_row_that_opens_a_dataset_has_its_key(client: Client, key: str, shown: ShownDatasets) -> None:
+    rows = json.loads(client.get(f"/view/{key}/versions/content").content)["rows"]
+    found = shown.find(rows[0]["opens"])
+    assert found is not None
+    assert (found.dataset.uri, rows[1]["opens"]) == ("/other.html", None)
+
+
+def test_a_process_that_died_is_said(client: Client, key: str, process: _Process) -> None:
+    process.fails = True
+    found = client.get(f"/view/{key}")
+    assert found.status == 503
+    assert b"died" in found.content
+
+
+def test_pictures_are_for_this_site_alone(client: Client, key: str) -> None:
+    headers = client.get(f"/view/{key}").headers
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"].startswith("private")

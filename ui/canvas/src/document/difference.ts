@@ -1,0 +1,127 @@
+/** How two versions of a document differ, and the ops that make the one of the other. */
+
+import type { Doc, JsonValue, Op } from '../protocol';
+import { remove, set } from './ops';
+import { own } from './own';
+
+export type Change = 'added' | 'removed' | 'changed' | 'same';
+
+export interface Difference {
+  /** By id or key, of all that either has. A node that was only moved is the same. */
+  readonly nodes: ReadonlyMap<string, Change>;
+  readonly edges: ReadonlyMap<string, Change>;
+  readonly annotations: ReadonlyMap<string, Change>;
+  /** A line for each change in a node or a parameter: `train: epochs 5 → 20`. */
+  readonly lines: readonly string[];
+  readonly moved: number;
+}
+
+const LONGEST = 60;
+
+export function difference(before: Doc, after: Doc): Difference {
+  const nodes = changes(before.nodes, after.nodes, ({ position: _, order: __, ui: ___, ...rest }) => rest);
+  const edges = changes(before.edges, after.edges, ({ source, target }) => ({ source, target }));
+  const annotations = changes(before.annotations, after.annotations, ({ kind, text, colour }) => ({
+    kind,
+    text,
+    colour,
+  }));
+  const moved = [...nodes].filter(([id, change]) => {
+    const [from, to] = [own(before.nodes, id)?.position, own(after.nodes, id)?.position];
+    return change !== 'added' && change !== 'removed' && (from?.x !== to?.x || from?.y !== to?.y);
+  }).length;
+  const lines = [
+    ...(before.description === after.description ? [] : ['the description']),
+    ...fields('', values(before), values(after)),
+    ...[...nodes].flatMap(([id, change]) => (change === 'changed' ? ofNode(id, before, after) : [])),
+  ];
+  return { nodes, edges, annotations, lines, moved };
+}
+
+/** What each kind of change is about, in words: `2 nodes added, 1 wire removed`; "" when nothing differs. */
+export function summary({ nodes, edges, annotations, lines, moved }: Difference): string {
+  const words = (['added', 'removed', 'changed'] as const).flatMap((change) => [
+    counted(nodes, change, 'node'),
+    counted(edges, change, 'wire'),
+    counted(annotations, change, 'annotation'),
+  ]);
+  if (moved > 0) words.push(`${moved} moved`);
+  const found = words.filter((word) => word !== '').join(', ');
+  return found !== '' ? found : lines.join(', ') && `changed: ${lines.join(', ')}`;
+}
+
+/** The ops that make `to` of `from`, but for the name. What is equal is left alone. */
+export function opsBetween(from: Doc, to: Doc): Op[] {
+  const taken: Op[] = [];
+  const made: Op[] = [];
+  // Wires are taken away before their nodes, and drawn after them.
+  for (const part of ['edges', 'nodes', 'parameters', 'annotations', 'ui'] as const) {
+    for (const key of Object.keys(from[part])) if (!Object.hasOwn(to[part], key)) taken.push(remove([part, key]));
+  }
+  for (const part of ['parameters', 'nodes', 'edges', 'annotations', 'ui'] as const) {
+    for (const [key, value] of Object.entries(to[part] as Readonly<Record<string, JsonValue>>)) {
+      if (!equal(own<unknown>(from[part], key), value)) made.push(set([part, key], value));
+    }
+  }
+  if (from.description !== to.description) made.push(set(['description'], to.description));
+  return [...taken, ...made];
+}
+
+function changes<T>(
+  before: Readonly<Record<string, T>>,
+  after: Readonly<Record<string, T>>,
+  told: (item: T) => unknown,
+): Map<string, Change> {
+  const out = new Map<string, Change>();
+  for (const [key, item] of Object.entries(before)) {
+    const now = own(after, key);
+    out.set(key, now === undefined ? 'removed' : equal(told(item), told(now)) ? 'same' : 'changed');
+  }
+  for (const key of Object.keys(after)) if (!out.has(key)) out.set(key, 'added');
+  return out;
+}
+
+function ofNode(id: string, before: Doc, after: Doc): string[] {
+  const [was, is] = [own(before.nodes, id), own(after.nodes, id)];
+  if (!was || !is) return [];
+  const { params: old, position: _, order: __, ui: ___, ...rest } = was;
+  const { params: now, position: ____, order: _____, ui: ______, ...others } = is;
+  return [...fields(id, rest, others), ...fields(id, old, now)];
+}
+
+function fields(
+  of: string,
+  before: Readonly<Record<string, JsonValue>>,
+  after: Readonly<Record<string, JsonValue>>,
+): string[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return names
+    .filter((name) => !equal(own(before, name), own(after, name)))
+    .map((name) => `${of === '' ? '' : `${of}: `}${name} ${short(own(before, name))} → ${short(own(after, name))}`);
+}
+
+function values(doc: Doc): Record<string, JsonValue> {
+  return Object.fromEntries(Object.entries(doc.parameters).map(([name, { value }]) => [name, value]));
+}
+
+function counted(found: ReadonlyMap<string, Change>, wanted: Change, noun: string): string {
+  const count = [...found.values()].filter((change) => change === wanted).length;
+  return count === 0 ? '' : `${count} ${noun}${count === 1 ? '' : 's'} ${wanted}`;
+}
+
+function short(value: JsonValue | undefined): string {
+  const text = value === undefined ? 'default' : typeof value === 'string' ? value || 'empty' : JSON.stringify(value);
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}
+
+function equal(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
+  const keys = Object.keys(left);
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key]))
+  );
+}

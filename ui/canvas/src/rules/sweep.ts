@@ -1,0 +1,43 @@
+/** What a person has written into the run dialog for a sweep: values by parameter, as `--set` of the command takes them. */
+
+import type { Search } from '../protocol';
+
+export interface SweepRow {
+  /** Of a parameter of the pipeline, or `node.parameter`; empty while none is chosen. */
+  readonly name: string;
+  readonly text: string;
+}
+
+export interface Sweep {
+  readonly rows: readonly SweepRow[];
+  /** Trials at a time. */
+  readonly jobs: number;
+  /** Null: every combination is tried. */
+  readonly search: Search | null;
+}
+
+export const MOST_JOBS = 64;
+export const MOST_TRIALS = 10_000;
+export const EMPTY_SWEEP: Sweep = { rows: [{ name: '', text: '' }], jobs: 1, search: null };
+export const USUAL_SEARCH: Search = { trials: 20, figure: 'val_auc', maximise: true };
+
+/** What is typed, by parameter; rows that say nothing are left out. */
+export function valuesOf({ rows }: Sweep): Record<string, string> {
+  return Object.fromEntries(rows.filter(({ name, text }) => name && text.trim()).map(({ name, text }) => [name, text]));
+}
+
+/**
+ * Whether something may vary, no parameter stands in two rows, and a search has a figure to go by. What the values are is
+ * for Python to read.
+ */
+export function isComplete(sweep: Sweep): boolean {
+  const names = sweep.rows.map(({ name }) => name).filter(Boolean);
+  const varies = (text: string) => text.includes(',') || (sweep.search !== null && text.includes('..'));
+  if (sweep.search?.figure.trim() === '') return false;
+  return new Set(names).size === names.length && Object.values(valuesOf(sweep)).some(varies);
+}
+
+/** A number from 1 to `most` as it was typed. */
+export function countOf(typed: number, most: number): number {
+  return Math.min(most, Math.max(1, Math.round(typed) || 1));
+}

@@ -1,0 +1,237 @@
+/** The charts of a panel, drawn here: bars, histograms, lines, matrices. */
+
+import { useState } from 'react';
+
+import type { Chart, Charts, PanelInfo } from '../../protocol';
+import { address, useAsked } from './ask';
+import { ChoiceFields, inQuery, type Chosen } from './Choices';
+import { Waiting } from './Waiting';
+
+export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelInfo }) {
+  const [chosen, setChosen] = useState<Chosen>({});
+  const asked = useAsked<Charts>(address(dataset, panel.name, 'content', inQuery(chosen)));
+  return (
+    <>
+      <div className="look-bar look-bar-optional">
+        <ChoiceFields dataset={dataset} panel={panel.name} chosen={chosen} onChoose={setChosen} />
+      </div>
+      {asked.answer === null ? (
+        <Waiting asked={asked} />
+      ) : (
+        <div className="charts">
+          {asked.answer.charts.map((chart) => (
+            <figure key={chart.title} className="chart" data-kind={chart.kind}>
+              <figcaption>{chart.title}</figcaption>
+              {chart.kind === 'matrix' ? <Matrix chart={chart} /> : <Plot chart={chart} />}
+              {chart.note !== '' && <p className="quiet">{chart.note}</p>}
+            </figure>
+          ))}
+          {asked.answer.charts.length === 0 && <p className="quiet">Nothing to draw.</p>}
+        </div>
+      )}
+    </>
+  );
+}
+
+const WIDTH = 320;
+const HEIGHT = 150;
+const LEFT = 46;
+const BOTTOM = 24;
+const TOP = 8;
+const RIGHT = 10;
+
+function Plot({ chart }: { chart: Chart }) {
+  const lines = chart.kind === 'lines';
+  const series = Object.entries(chart.series);
+  const values = series.flatMap(([, found]) => found.filter((value) => value !== null));
+  const low = lines ? Math.min(...values, Infinity) : 0;
+  const high = Math.max(...values, lines ? -Infinity : 1);
+  const y = scale(Number.isFinite(low) ? low : 0, Number.isFinite(high) ? high : 1, HEIGHT - BOTTOM, TOP);
+  const numbers = chart.x.filter((value) => typeof value === 'number');
+  // There is no epoch and a half.
+  const whole = lines && numbers.length > 0 && numbers.every(Number.isInteger);
+  const x = scale(Math.min(...numbers, Infinity), Math.max(...numbers, -Infinity), LEFT, WIDTH - RIGHT, whole);
+  return (
+    <>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${chart.title}: ${chart.y_title}`}>
+        {y.ticks.map((tick) => (
+          <g key={tick}>
+            <line className="chart-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y.at(tick)} y2={y.at(tick)} />
+            <text className="chart-tick" x={LEFT - 5} y={y.at(tick) + 3.5} textAnchor="end">
+              {brief(tick)}
+            </text>
+          </g>
+        ))}
+        {chart.kind === 'bars' ? <Bars chart={chart} y={y} /> : null}
+        {chart.kind === 'histogram' ? <Histogram chart={chart} x={x} y={y} /> : null}
+        {lines &&
+          series.map(([name, found], at) => <Line key={name} number={at} x={x} y={y} xs={chart.x} ys={found} />)}
+        {chart.kind !== 'bars' &&
+          x.ticks.map((tick) => (
+            <text key={tick} className="chart-tick" x={x.at(tick)} y={HEIGHT - 8} textAnchor="middle">
+              {brief(tick)}
+            </text>
+          ))}
+      </svg>
+      {lines && series.length > 0 && (
+        <ul className="chart-legend">
+          {series.map(([name], at) => (
+            <li key={name} data-series={at % 6}>
+              {name}
+            </li>
+          ))}
+        </ul>
+      )}
+      {(chart.x_title !== '' || chart.y_title !== '') && (
+        <p className="chart-titles quiet">
+          {[chart.y_title, chart.x_title].filter((text) => text !== '').join(' over ')}
+        </p>
+      )}
+    </>
+  );
+}
+
+interface Scale {
+  at: (value: number) => number;
+  ticks: readonly number[];
+}
+
+/** From values to places, with ticks at round values. */
+function scale(low: number, high: number, from: number, to: number, whole = false): Scale {
+  const [a, b] = Number.isFinite(low) && high > low ? [low, high] : [(low || 0) - 0.5, (low || 0) + 0.5];
+  const rough = (b - a) / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const round = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  const step = whole ? Math.max(1, round) : round;
+  const ticks: number[] = [];
+  for (let tick = Math.ceil(a / step) * step; tick <= b + step * 1e-9; tick += step)
+    ticks.push(Math.abs(tick) < step * 1e-9 ? 0 : tick);
+  return { at: (value) => from + ((value - a) / (b - a)) * (to - from), ticks };
+}
+
+function Bars({ chart, y }: { chart: Chart; y: Scale }) {
+  const values = Object.values(chart.series)[0] ?? [];
+  const width = (WIDTH - LEFT - RIGHT) / Math.max(1, values.length);
+  const named = Math.max(1, Math.ceil(values.length / 8));
+  return values.map((value, at) => (
+    <g key={String(chart.x[at])}>
+      <rect
+        className="chart-bar"
+        x={LEFT + at * width + width * 0.12}
+        width={width * 0.76}
+        y={y.at(value ?? 0)}
+        height={Math.max(0, HEIGHT - BOTTOM - y.at(value ?? 0))}
+      >
+        <title>{`${String(chart.x[at])}: ${(value ?? 0).toLocaleString('en-US')}`}</title>
+      </rect>
+      {at % named === 0 && (
+        <text className="chart-tick" x={LEFT + (at + 0.5) * width} y={HEIGHT - 8} textAnchor="middle">
+          {short(String(chart.x[at]), width * named)}
+        </text>
+      )}
+    </g>
+  ));
+}
+
+function Histogram({ chart, x, y }: { chart: Chart; x: Scale; y: Scale }) {
+  const values = Object.values(chart.series)[0] ?? [];
+  const edges = chart.x.map(Number);
+  return values.map((value, at) => {
+    const from = edges[at] ?? 0;
+    const to = edges[at + 1] ?? from;
+    const left = x.at(from);
+    return (
+      <rect
+        key={from}
+        className="chart-bar"
+        x={left}
+        width={Math.max(0.5, x.at(to) - left - 0.6)}
+        y={y.at(value ?? 0)}
+        height={Math.max(0, HEIGHT - BOTTOM - y.at(value ?? 0))}
+      >
+        <title>{`${brief(from)} to ${brief(to)}: ${(value ?? 0).toLocaleString('en-US')}`}</title>
+      </rect>
+    );
+  });
+}
+
+interface LineProps {
+  number: number;
+  xs: Chart['x'];
+  ys: readonly (number | null)[];
+  x: Scale;
+  y: Scale;
+}
+
+function Line({ number, xs, ys, x, y }: LineProps) {
+  const points = ys.flatMap((value, at) =>
+    value === null ? [] : [{ x: x.at(Number(xs[at])), y: y.at(value), value }],
+  );
+  return (
+    <g data-series={number % 6} className="chart-line">
+      <polyline points={points.map((point) => `${point.x.toFixed(1)},${point.y.toFixed(1)}`).join(' ')} />
+      {points.length < 40 &&
+        points.map((point) => (
+          <circle key={point.x} cx={point.x} cy={point.y} r={points.length === 1 ? 3 : 1.8}>
+            <title>{brief(point.value)}</title>
+          </circle>
+        ))}
+    </g>
+  );
+}
+
+function Matrix({ chart }: { chart: Chart }) {
+  const rows = Object.entries(chart.series);
+  return (
+    <div className="matrix-scroll">
+      <table className="matrix">
+        <thead>
+          <tr>
+            <th scope="col">
+              {chart.y_title} \ {chart.x_title}
+            </th>
+            {chart.x.map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([name, values], row) => {
+            const total = values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+            return (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                {values.map((value, column) => (
+                  <td
+                    key={chart.x[column]}
+                    data-right={row === column || undefined}
+                    style={{ '--share': total > 0 ? (value ?? 0) / total : 0 } as React.CSSProperties}
+                    title={total > 0 ? `${((100 * (value ?? 0)) / total).toFixed(1)}% of ${name}` : undefined}
+                  >
+                    {(value ?? 0).toLocaleString('en-US')}
+                  </td>
+                ))}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function brief(value: number): string {
+  const size = Math.abs(value);
+  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
+  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
+  if (size > 0 && size < 1e-3) return value.toExponential(1);
+  return String(Number(value.toPrecision(3)));
+}
+
+/** As much of a name as fits so many pixels. */
+function short(text: string, width: number): string {
+  const letters = Math.max(2, Math.floor(width / 6));
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+}

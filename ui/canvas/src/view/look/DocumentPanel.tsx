@@ -1,0 +1,16 @@
+/** A file as it is. A page runs no scripts and loads nothing. */
+
+import type { PanelInfo } from '../../protocol';
+import { address } from './ask';
+
+export function DocumentPanel({ dataset, panel }: { dataset: string; panel: PanelInfo }) {
+  return (
+    <iframe
+      className="look-document"
+      title={panel.title}
+      sandbox=""
+      src={address(dataset, panel.name, 'file')}
+      referrerPolicy="no-referrer"
+    />
+  );
+}

@@ -1,0 +1,75 @@
+/** Asking about datasets, over the route of the app's own server (`ui/views/route.py`). */
+
+import { useEffect, useState } from 'react';
+
+import { VIEW_PATH } from '../../protocol';
+
+/** Where this file comes from, which may be below any path. */
+const BASE = import.meta.url.replace(/_stcore\/.*/, '');
+
+export type Query = Readonly<Record<string, string | number>>;
+
+export function address(key: string, panel = '', what = '', query: Query = {}): string {
+  const parts = [VIEW_PATH, key, ...(panel === '' ? [] : [encodeURIComponent(panel), what])];
+  const text = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)])).toString();
+  return `${BASE}${parts.join('/')}${text === '' ? '' : `?${text}`}`;
+}
+
+/** Why there is no answer, for a person. */
+export class Refusal extends Error {
+  constructor(
+    message: string,
+    readonly hint: string,
+  ) {
+    super(message);
+  }
+}
+
+export async function ask(url: string, signal: AbortSignal): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(url, { signal, credentials: 'same-origin' });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new Refusal('The app does not answer.', 'Is it still running?');
+  }
+  if (response.ok) return response;
+  const said = (await response.json().catch(() => ({}))) as { message?: string; hint?: string };
+  throw new Refusal(said.message ?? `The app answered with status ${response.status}.`, said.hint ?? '');
+}
+
+export interface Asked<T> {
+  /** The latest answer; while another one is on its way that of before. */
+  readonly answer: T | null;
+  readonly problem: Refusal | null;
+  readonly waiting: boolean;
+}
+
+/** The JSON at an address; nothing is asked while that is null. */
+export function useAsked<T>(url: string | null): Asked<T> {
+  const [found, setFound] = useState<{ url: string | null; answer: T | null; problem: Refusal | null }>({
+    url: null,
+    answer: null,
+    problem: null,
+  });
+  useEffect(() => {
+    if (url === null) return undefined;
+    const control = new AbortController();
+    ask(url, control.signal)
+      .then((response) => response.json() as Promise<T>)
+      .then((answer) => {
+        setFound({ url, answer, problem: null });
+      })
+      .catch((error: unknown) => {
+        if (!control.signal.aborted) setFound({ url, answer: null, problem: refusalOf(error) });
+      });
+    return () => {
+      control.abort();
+    };
+  }, [url]);
+  return { answer: found.answer, problem: found.problem, waiting: url !== null && found.url !== url };
+}
+
+export function refusalOf(error: unknown): Refusal {
+  return error instanceof Refusal ? error : new Refusal(error instanceof Error ? error.message : String(error), '');
+}

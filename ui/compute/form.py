@@ -1,0 +1,141 @@
+"""A profile's table as a form, and back: pure functions, without Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.profiles.edit import Written
+from engine.profiles.profile import DATABRICKS, LOCAL_MASTER
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of place to run: what a person calls it, and how a profile says it.
+
+    `master` is the Spark master where it is always the same, `example` what one looks like where it is not.
+    """
+
+    title: str
+    help: str
+    backend: str = "spark"
+    master: str = ""
+    example: str = ""
+
+
+PLACES: Mapping[str, Place] = {
+    "machine": Place("This machine", "Worker processes beside this app. Nothing to install.", backend="embedded"),
+    "spark-local": Place("Spark, this machine", "Spark in one process, with all cores.", master=LOCAL_MASTER),
+    "standalone": Place("Spark, standalone", "A cluster that Spark manages itself.", example="spark://host:7077"),
+    "yarn": Place("YARN", "A Hadoop cluster; HADOOP_CONF_DIR says where.", master="yarn"),
+    "kubernetes": Place("Kubernetes", "Executors are pods.", example="k8s://https://host:443"),
+    "databricks": Place("Databricks", "For jobs there, which Export writes; runs stay here.", master=DATABRICKS),
+}
+"""In the order in which people meet them."""
+
+WHOLE_NUMBERS: Mapping[str, tuple[str, int, str]] = {
+    "cores": ("Cores", 1, "For tasks that run on this machine; on a cluster that is the driver's."),
+    "gpus": ("GPUs", 0, "NVIDIA devices that a training may use."),
+    "parallel_tasks": ("Parallel tasks", 1, "Independent nodes of a pipeline run at the same time."),
+}
+"""Title, smallest value and help of the fields that are whole numbers."""
+
+
+@dataclass
+class Form:
+    """What the widgets show. A field that is None, or "", is not written: the profile then takes the default."""
+
+    name: str
+    place: str = "machine"
+    master: str = ""
+    numbers: dict[str, int | None] = field(default_factory=dict)
+    memory: str = ""
+    machine: str = ""
+    keep_warm_minutes: float | None = None
+    price_per_hour: float | None = None
+    storage_root: str = ""
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+def place_of(backend: str, master: str) -> str:
+    """The kind of place that a backend and a Spark master mean."""
+    if backend != "spark":
+        return "machine"
+    if master.startswith("local"):
+        return "spark-local"
+    return {"yarn": "yarn", "k8s": "kubernetes", DATABRICKS: "databricks"}.get(master.partition(":")[0], "standalone")
+
+
+def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None) -> Form:
+    """The form of a profile as its table says it; `ready` are the fields that it has without one.
+
+    A value that is wrong, which the profile's own error says, is an empty field.
+    """
+    fields = {**(ready or {}), **written.fields}
+    master = str(fields.get("master", LOCAL_MASTER))
+    return Form(
+        name=name,
+        place=place_of(str(fields.get("backend", "embedded")), master),
+        master=master,
+        numbers={key: _whole(fields.get(key), least) for key, (_, least, _) in WHOLE_NUMBERS.items()},
+        memory=str(fields.get("memory", "")),
+        machine=str(fields.get("machine", "")),
+        keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
+        price_per_hour=_amount(fields.get("price_per_hour")),
+        storage_root=str(fields.get("storage_root", "")),
+        spark=dict(written.spark),
+    )
+
+
+def _whole(value: object, least: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= least else None
+
+
+def _amount(value: object) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= float(value) < float("inf") else None  # type: ignore[arg-type]
+
+
+def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, object]:
+    """The fields of `profiles.toml` that the form says; None for those that are to be left out."""
+    place = PLACES[form.place]
+    spark = place.backend == "spark"
+    memory: object = form.memory.strip() or None
+    if isinstance(memory, str) and memory.isdigit():
+        memory = int(memory)
+    backend = None if place.backend == (ready or {}).get("backend", "embedded") else place.backend
+    master = (form.master.strip() if not place.master or _is_local(form) else place.master) if spark else ""
+    return {
+        # The usual values are left out, unless the profile is a ready one with another backend.
+        "backend": backend if ready is not None or backend != "embedded" else None,
+        "master": None if master in ("", LOCAL_MASTER) else master,
+        **form.numbers,
+        "memory": memory,
+        "machine": form.machine.strip() or None,
+        "keep_warm_minutes": form.keep_warm_minutes if spark else None,
+        "price_per_hour": form.price_per_hour,
+        "storage_root": form.storage_root.strip() or None,
+    }
+
+
+def _is_local(form: Form) -> bool:
+    # local[2] and the like, which somebody wrote by hand, stay.
+    return form.place == "spark-local" and form.master.startswith("local")
+
+
+def settings_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Spark settings from the rows of a table with the columns `name` and `value`; rows without a name are left out."""
+    out: dict[str, str] = {}
+    for row in rows:
+        name, value = str(row.get("name") or "").strip(), row.get("value")
+        if name:
+            out[name] = "" if value is None else str(value)
+    return out
+
+
+def unique_name(wanted: str, taken: Iterable[str]) -> str:
+    """`wanted`, or with the first number behind it that no other profile has."""
+    names = set(taken)
+    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(names) + 3))]
+    return next(name for name in candidates if name not in names)

@@ -1,0 +1,108 @@
+"""What is stale, found out in the background: plans say which results the next runs would make again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from engine.diagnostics.rule import CheckFailed
+from engine.document.pipeline import Pipeline, load
+from engine.errors import VoxelflowError
+from engine.lineage import Verdicts, judge
+from engine.run.launch import prepare
+from ui.build.background import Loop
+from ui.build.catalogue import Catalogue
+from ui.build.library import Library
+from ui.studio_context import Studio
+
+MOST_PIPELINES = 40
+"""Those that ran last: a plan lists the folders that a pipeline reads."""
+_AGAIN_S = 2.0
+"""An answer that is younger is no news to somebody who opens the page."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the plans say by now. `problems` are those of pipelines that could not be planned, by their names."""
+
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    done: int = 0
+    of: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+
+class Judging:
+    """Plans the pipelines of a workspace, one after another. May be used by any thread."""
+
+    def __init__(self, studio: Studio, files: Library, catalogue: Catalogue) -> None:
+        self.studio, self._files, self._catalogue = studio, files, catalogue
+        self._lock = threading.Lock()
+        self._judged = Judged()
+        self._ended = 0.0
+        self._seen: object = None
+        self._loop = Loop("lineage", self._step, ended=studio.store.close)
+
+    def now(self, *, anew: bool = False) -> Judged:
+        """What is known. Begins again when results or pipelines have changed since, with `anew` in any case.
+
+        What a folder holds is seen only so: nobody is told of a file that came.
+        """
+        seen = (self.studio.store.state(), self._files.state())
+        with self._lock:
+            running = self._seen is not None and not self._judged.complete
+            due = seen != self._seen or (anew and time.monotonic() - self._ended > _AGAIN_S)
+            begins = due and not running
+            if begins:
+                self._seen = seen
+                # What is known is shown until the new answer is complete.
+                self._judged = Judged(self._judged.verdicts)
+            judged = self._judged
+        if begins:
+            self._loop.poke()
+        return judged
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.close()
+
+    def _step(self) -> None:
+        with self._lock:
+            if self._judged.complete or self._seen is None:
+                return
+            before = self._judged.verdicts
+        verdicts, problems = Verdicts(), dict[str, str]()
+        names = self.studio.store.latest_pipelines(MOST_PIPELINES)
+        saved = {item.stored.pipeline.name: item.stored.pipeline for item in self._files.listed() if item.stored}
+        for number, name in enumerate(names, 1):
+            try:
+                verdicts |= self._judge(name, saved.get(name))
+            except VoxelflowError as error:
+                problems[name] = error.message
+            self._keep(Judged(before, number, len(names), problems))
+        self._keep(Judged(verdicts, len(names), len(names), problems, complete=True))
+
+    def _judge(self, name: str, saved: Pipeline | None) -> Verdicts:
+        """By the pipeline as it is saved; else, or when that has no plan, as it ran last.
+
+        A run's document has the values that it was started with.
+        """
+        if saved is not None:
+            try:
+                return self._plan(saved)
+            except CheckFailed:
+                pass
+        run = self.studio.store.runs(limit=1, pipeline=name)[0]
+        return self._plan(load(run.document, f"the document of run {run.run_id}"))
+
+    def _plan(self, pipeline: Pipeline) -> Verdicts:
+        studio = self.studio
+        ready = prepare(pipeline, self._catalogue.catalog, studio.workspace, studio.store, base=studio.base)
+        return judge(ready.plan, ready.observation)
+
+    def _keep(self, judged: Judged) -> None:
+        with self._lock:
+            self._judged = judged
+            if judged.complete:
+                self._ended = time.monotonic()

@@ -1,0 +1,298 @@
+"""The page of where data comes from: a graph across pipelines and runs, and what is known of the item chosen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from engine.declare.dataset_type import details_of
+from engine.history.details import short_id
+from engine.lineage import REGISTERED, RESULTS, Item, Lineage, State, read_lineage
+from engine.text import moment, number, plural
+from engine.wording import details_text
+from ui.build.page import documents_of
+from ui.lineage import drawing
+from ui.lineage.drawing import MARKS, Kind, kind_of, kinds_of
+from ui.lineage.judging import Judged, Judging
+from ui.shell import navigation
+from ui.shell.blocks import Html, count_line, heading, notice, plain, shortened, tag, text
+from ui.shell.canvas import draw_look
+from ui.shell.theme import current_mode, follow_mode
+from ui.studio_context import Studio, studio
+
+_EVERYTHING, _BEFORE, _BEHIND = "Everything", "What leads to it", "What was made from it"
+_PIPELINE, _KINDS, _SCOPE, _CHOSEN = "lineage_pipeline", "lineage_kinds", "lineage_scope", "lineage_item"
+_OLDER, _MOST, _GRAPH, _LIST = "lineage_older", "lineage_most", "lineage_graph", "lineage_list"
+_SETTLED = "lineage_settled"
+"""Key of the session state: the page is drawn again because the answer is there, not because somebody opened it."""
+_DRAWN = 120
+"""Items drawn at first; "Show more" doubles them."""
+_TICK_S = 1.0
+_STATES: Mapping[State, tuple[str, str]] = {
+    "source": ("queued", "source"),
+    "current": ("done", "current"),
+    "stale": ("waiting", "stale"),
+    "older": ("skipped", "older"),
+    "removed": ("failed", "removed"),
+    "unknown": ("left out", "not checked"),
+}
+"""For a chip: the state of a run whose colour it has, and the word."""
+_judgings: dict[Path, Judging] = {}
+
+
+def show() -> None:
+    """Draw the page."""
+    navigation.set_title("Lineage")
+    found = studio()
+    judged = judging_of(found).now(anew=not st.session_state.pop(_SETTLED, False))
+    st.fragment(_page, run_every=None if judged.complete else _TICK_S)(judged.complete)
+    follow_mode()
+
+
+def judging_of(found: Studio) -> Judging:
+    """What finds out what is stale in the workspace of this process; made on first use."""
+    judging = _judgings.get(found.workspace.root)
+    if judging is None or judging.studio is not found:
+        documents = documents_of(found)
+        judging = _judgings[found.workspace.root] = Judging(found, documents.files, documents.catalogue)
+    return judging
+
+
+def _page(was_complete: bool) -> None:
+    found = studio()
+    judged = judging_of(found).now()
+    if judged.complete != was_complete:
+        st.session_state[_SETTLED] = True
+        st.rerun()
+    pipelines = found.store.latest_pipelines(500)
+    if not pipelines:
+        st.html(notice("info", "Nothing was made yet.", "What pipelines make, and what of, is shown here."))
+        if st.button("Go to Build", key="lineage_to_build", type="primary"):
+            navigation.go_to_build()
+        return
+    kinds = kinds_of(documents_of(found).catalogue.catalog.datasets)
+    with st.container(horizontal=True, vertical_alignment="center", key="lineage_filters"):
+        pipeline = st.selectbox(
+            "Pipeline", pipelines, index=None, key=_PIPELINE, placeholder="All pipelines", bind="query-params",
+            label_visibility="collapsed", width=260,
+        )  # fmt: skip
+        whole = _read(pipeline or "")
+        known = {item.kind for item in whole.items.values()}
+        there = [*(kind for kind in kinds if kind in known), *sorted(known - kinds.keys())]
+        wanted = st.multiselect(
+            "Kinds", there, key=_KINDS, format_func=lambda kind: kinds[kind].title if kind in kinds else kind,
+            placeholder="All kinds", label_visibility="collapsed", width=340,
+        )  # fmt: skip
+        older = st.toggle("Older versions", key=_OLDER, value=False)
+        counted = st.container(width="content")
+    lineage = whole
+    if not older:
+        lineage = without_older(lineage, judged)
+    chosen = _chosen(whole)
+    scope = st.session_state.get(_SCOPE, _EVERYTHING) if chosen is not None else _EVERYTHING
+    if chosen is not None and scope != _EVERYTHING:
+        lineage = whole.leading_to(chosen) if scope == _BEFORE else whole.made_from(chosen)
+    lineage = lineage.of_kinds([*wanted, whole.items[chosen].kind] if wanted and chosen is not None else wanted)
+    fitting = len(lineage.items)
+    most = st.session_state.get(_MOST, _DRAWN)
+    lineage = lineage.newest(most)
+    with counted:
+        count_line(shown_text(len(lineage.items), fitting, len(whole.items)))
+    _warnings(whole, judged, fitting > most)
+    if not lineage.items:
+        st.html(notice("info", "Nothing of these kinds was made."))
+        return
+    with st.container(key="lineage_graph", border=True):
+        drawing.draw(
+            lineage, judged.verdicts, kinds, chosen, current_mode(),
+            key=f"{_GRAPH}-{st.session_state.get(_GRAPH, 0)}", clicked=_clicked,
+        )  # fmt: skip
+    st.html(_legend(lineage, judged, kinds))
+    _choice(lineage, whole, chosen, kinds)
+    if chosen is not None:
+        _item(whole, chosen, judged, kinds)
+
+
+def without_older(lineage: Lineage, judged: Judged) -> Lineage:
+    """Without versions that newer ones have followed, and results that are gone, unless something of today is made of
+    them."""
+    today = [k for k in lineage.items if lineage.state(k, judged.verdicts)[0] in ("current", "stale", "unknown")]
+    return lineage.leading_to(*today) if today else lineage
+
+
+def shown_text(drawn: int, fitting: int, known: int) -> str:
+    """`120 of 800 items`"""
+    if drawn < fitting:
+        return f"the newest {drawn:,} of {fitting:,} items"
+    return plural(fitting, "items") if fitting == known else f"{fitting:,} of {known:,} items"
+
+
+def _read(pipeline: str) -> Lineage:
+    """The lineage, read again when results have changed; this browser tab keeps the last one."""
+    store = studio().store
+    state = (pipeline, store.state(), store.latest_pipelines(1))
+    kept = st.session_state.get("lineage_kept")
+    if kept is None or kept[0] != state:
+        kept = st.session_state["lineage_kept"] = (state, read_lineage(store, pipeline))
+    found: Lineage = kept[1]
+    return found
+
+
+def _warnings(whole: Lineage, judged: Judged, more: bool) -> None:
+    if whole.read < whole.known:
+        st.html(
+            notice(
+                "info",
+                f"These are the {whole.read:,} results used last, and what they were made from, of {whole.known:,}.",
+                f"Choose a pipeline to see its own {RESULTS:,} newest.",
+            )
+        )
+    if more:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.html(tag("p", "Narrow the graph by pipeline, by kind, or by what leads to one item.", class_="vf-count"))
+            if st.button("Show more", key="lineage_more"):
+                st.session_state[_MOST] = 2 * st.session_state.get(_MOST, _DRAWN)
+                st.rerun(scope="fragment")
+    if not judged.complete:
+        st.html(tag("p", f"Checking what is stale: {judged.done} of {judged.of} pipelines.", class_="vf-muted"))
+    elif judged.problems:
+        names = ", ".join(shortened(name, 40) for name in list(judged.problems)[:5])
+        first = next(iter(judged.problems.values()))
+        st.html(notice("warning", text(f"What is stale is not known of: {names}"), text(first)))
+
+
+def _legend(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> Html:
+    mode = current_mode()
+    there = {item.kind: kind_of(item, kinds) for item in lineage.items.values()}
+    states = {lineage.state(key, judged.verdicts)[0] for key in lineage.items}
+    out = [
+        tag("span", kind.title, class_="vf-key", style=f"--vf-key: {kind.colour_in(mode)}") for kind in there.values()
+    ]
+    meanings = {
+        "current": "used by a pipeline as it is",
+        "stale": "its pipeline's next run would make it again",
+        "older": "followed by a newer one",
+        "removed": "its files were freed",
+    }
+    out += [
+        tag("span", f"{MARKS[state]}: {meaning}", class_="vf-muted")
+        for state, meaning in meanings.items()
+        if state in states
+    ]
+    return tag("div", *out, class_="vf-legend", role="note", aria_label="Legend")
+
+
+def _chosen(whole: Lineage) -> str | None:
+    wanted = st.session_state.get(_CHOSEN) or st.query_params.get("item")
+    return wanted if wanted in whole.items else None
+
+
+def _clicked(item: str) -> None:
+    _choose(item)
+    # A new list, drawn with this item: the old one would say what it held before.
+    st.session_state[_LIST] = st.session_state.get(_LIST, 0) + 1
+
+
+def _choose(item: str | None) -> None:
+    st.session_state[_CHOSEN] = item
+    if item is None:
+        st.query_params.pop("item", None)
+        st.session_state.pop(_SCOPE, None)
+    else:
+        st.query_params["item"] = item
+
+
+def _listed(key: str) -> None:
+    _choose(st.session_state[key])
+    # A new graph: the old one says nothing when the item that was clicked last in it is clicked again.
+    st.session_state[_GRAPH] = st.session_state.get(_GRAPH, 0) + 1
+
+
+def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping[str, Kind]) -> None:
+    """Draw the list of the items, and how much of the graph is shown around the chosen one."""
+
+    def name(key: str) -> str:
+        item = whole.items[key]
+        made = f", {moment(item.created)}" if item.origins else ""
+        return f"{shortened(item.title, 60)} ({kind_of(item, kinds).title}{made})"
+
+    keys = sorted({*lineage.items, *([chosen] if chosen else [])}, key=lambda k: (-whole.items[k].created, k))
+    key = f"{_LIST}-{st.session_state.get(_LIST, 0)}"
+    with st.container(horizontal=True, vertical_alignment="center", key="lineage_choice"):
+        st.selectbox(
+            "Item", keys, index=keys.index(chosen) if chosen else None, key=key, format_func=name,
+            placeholder="Choose an item here or in the graph", on_change=_listed, args=(key,),
+            label_visibility="collapsed", width=420,
+        )  # fmt: skip
+        if chosen is not None:
+            st.segmented_control(
+                "Show", [_EVERYTHING, _BEFORE, _BEHIND], key=_SCOPE, default=_EVERYTHING, required=True,
+                label_visibility="collapsed",
+            )  # fmt: skip
+
+
+def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -> None:
+    """Draw what is known of an item, and the ways to its run and its data."""
+    item = whole.items[key]
+    state, reason = whole.state(key, judged.verdicts)
+    colour, word = _STATES[state]
+    mark = tag("span", word, class_=f"vf-chip vf-state-{colour.replace(' ', '-')}")
+    st.html(
+        tag(
+            "div",
+            tag("h2", text(item.title), title=item.title),
+            mark,
+            tag("span", kind_of(item, kinds).title, class_="vf-id"),
+            class_="vf-title",
+        )
+    )
+    if reason:
+        st.html(notice("warning", text(f"Its pipeline's next run would make it again: {reason}.")))
+    elif state == "removed":
+        st.html(notice("info", "Its files were freed.", "A run makes them again where something needs them."))
+    rows = [("lies at", item.place)] if item.place else []
+    if item.dataset is not None and (figures := details_text(details_of(item.dataset))):
+        rows.append(("figures", figures))
+    if item.origins:
+        origin = item.origins[-1]
+        rows.append(("made by", f"{origin.node or 'a node'} ({origin.node_type}) of {origin.pipeline}"))
+        rows.append(("made", moment(item.created)))
+    if item.pipelines:
+        rows.append(("used by", ", ".join(item.pipelines)))
+    if item.kind == REGISTERED and item.dataset is not None:
+        rows.append(("load it as", f"models:/{_registered_name(item)}"))
+    items = [part for name, value in rows for part in (tag("dt", name), tag("dd", text(value)))]
+    st.html(tag("dl", *items, class_="vf-advice", aria_label="Facts"))
+    with st.container(horizontal=True, vertical_alignment="center", key="lineage_actions"):
+        for run_id in list(dict.fromkeys(o.run_id for o in reversed(item.origins) if o.run_id))[:5]:
+            if st.button(f"Open run {short_id(run_id)}", key=f"lineage-run-{run_id}", icon=":material/open_in_full:"):
+                navigation.go_to_run(run_id)
+        if item.dataset is not None and not item.removed:
+            view = studio().shown.key(item.dataset, item.made_from)
+            if view:
+                draw_look(view, item.title, key=f"lineage-look-{key}")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _neighbours("Made from", ":material/arrow_back:", whole, whole.before[key], kinds)
+    with right:
+        _neighbours("Made of it", ":material/arrow_forward:", whole, whole.behind[key], kinds)
+
+
+def _registered_name(item: Item) -> str:
+    figures = getattr(item.dataset, "figures", {})
+    return f"{figures.get('name', '')}/{figures.get('version', '')}"
+
+
+def _neighbours(title: str, icon: str, whole: Lineage, keys: tuple[str, ...], kinds: Mapping[str, Kind]) -> None:
+    st.html(heading(title))
+    if not keys:
+        st.html(tag("p", "Nothing that is known.", class_="vf-muted"))
+    for key in keys[:20]:
+        item = whole.items[key]
+        name = f"{plain(item.title, 60)} · {plain(kind_of(item, kinds).title)}"
+        st.button(name, key=f"lineage-{title}-{key}", type="tertiary", icon=icon, on_click=partial(_clicked, key))
+    if len(keys) > 20:
+        st.html(tag("p", f"and {number(len(keys) - 20)} more", class_="vf-muted"))

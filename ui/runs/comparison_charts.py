@@ -1,0 +1,220 @@
+"""Charts that put runs side by side: confusion matrices, and a line for each run through its values and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from engine.declare.dataset_type import Dataset
+from engine.storage import is_url
+from ui.runs.charts import specification
+from ui.shell.theme import SERIES, SURFACE, Mode
+
+MOST_CLASSES = 30
+"""With more of them the cells are too small to be read."""
+MOST_AXES = 9
+_LARGEST_FILE, _MOST_FILES = 1 << 20, 20
+_CELL, _LEAST_SIDE, _MOST_SIDE, _LETTER = 46, 150, 420, 10
+_HEIGHT = 300
+
+
+# --- confusion matrices ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each label (a row) got each answer (a column); `of` says of which volumes."""
+
+    of: str
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    @property
+    def accuracy(self) -> float:
+        """The share that was right; NaN of none."""
+        total = sum(map(sum, self.counts))
+        return sum(row[i] for i, row in enumerate(self.counts)) / total if total else math.nan
+
+
+def confusions(made: Dataset) -> list[Confusion]:
+    """The matrices in the JSON files beside a dataset: a training's, by the name of the data, or an evaluation's."""
+    if is_url(made.uri):
+        return []
+    folder = Path(made.uri).parent if made.is_file else Path(made.uri)
+    out = []
+    for path in sorted(folder.glob("*.json"))[:_MOST_FILES]:
+        try:
+            found = json.loads(path.read_bytes()) if path.stat().st_size <= _LARGEST_FILE else None
+        except (OSError, ValueError):
+            continue  # freed, or of another program
+        if isinstance(found, Mapping):
+            out += _matrices(found)
+    return out
+
+
+def _matrices(found: Mapping[str, Any]) -> list[Confusion]:
+    classes = found.get("classes")
+    if not isinstance(classes, list):
+        return []
+    names = tuple(str(each.get("class", "")) if isinstance(each, Mapping) else str(each) for each in classes)
+    matrices = [(str(name), value) for name, value in found.items() if _is_matrix(value, len(names))]
+    return [
+        Confusion("evaluation" if name == "confusion" else name, names, tuple(tuple(row) for row in value))
+        for name, value in matrices
+    ]
+
+
+def _is_matrix(value: object, size: int) -> bool:
+    return (
+        0 < size <= MOST_CLASSES
+        and isinstance(value, list)
+        and len(value) == size
+        and all(isinstance(row, list) and len(row) == size for row in value)
+        and all(isinstance(count, int) and count >= 0 for row in value for count in row)
+    )
+
+
+def confusion_cells(found: Confusion) -> list[dict[str, object]]:
+    """Records of label, answer, count, and the share of the label's volumes."""
+    return [
+        {"label": found.classes[i], "answer": found.classes[j], "count": count, "share": count / max(1, sum(row))}
+        for i, row in enumerate(found.counts)
+        for j, count in enumerate(row)
+    ]
+
+
+def confusion_chart(found: Confusion, mode: Mode) -> dict[str, Any]:
+    """The specification of a matrix; the data are `confusion_cells`. Colours are shares of each label's volumes."""
+    side = min(_MOST_SIDE, max(_LEAST_SIDE, _CELL * len(found.classes)))
+    names = list(found.classes)
+    background, full = SURFACE[mode]["raised"], SERIES[mode][0]
+    # Names that are longer than a cell is wide would lie over each other.
+    fits = max(map(len, names)) * _LETTER < side / len(names)
+    answers = alt.Axis(orient="top", labelAngle=0 if fits else -40, labelLimit=120)
+    # Altair gives each layer an empty record beside the data.
+    base = (
+        alt.Chart()
+        .transform_filter("isValid(datum.count)")
+        .encode(
+            x=alt.X("answer:N", title="predicted", scale=alt.Scale(domain=names), axis=answers),
+            y=alt.Y("label:N", title="label", scale=alt.Scale(domain=names), axis=alt.Axis(labelLimit=140)),
+            tooltip=[
+                alt.Tooltip("label:N", title="label"),
+                alt.Tooltip("answer:N", title="predicted"),
+                alt.Tooltip("count:Q", title="volumes", format=","),
+                alt.Tooltip("share:Q", title="of the label", format=".1%"),
+            ],
+        )
+    )
+    cells = base.mark_rect(stroke=SURFACE[mode]["background"], strokeWidth=2).encode(
+        color=alt.Color("share:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[background, full]))
+    )
+    # White on the full colour of the light theme; that of the dark one is bright.
+    strong = "#ffffff" if mode == "light" else SURFACE[mode]["background"]
+    texts = base.mark_text(fontSize=13).encode(
+        text=alt.Text("count:Q", format=","),
+        color=alt.condition("datum.share > 0.55", alt.value(strong), alt.value(SURFACE[mode]["text"])),
+    )
+    # Streamlit would else fit all of it, names of the classes too, into the side.
+    return specification(alt.layer(cells, texts).properties(width=side, height=side, autosize="pad"), mode)
+
+
+# --- parallel coordinates --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One value of all runs: as text, and where it stands from 0 (below) to 1; None where a run has none."""
+
+    name: str
+    texts: tuple[str, ...]
+    places: tuple[float | None, ...]
+
+
+def axis_of_values(name: str, texts: Sequence[str], absent: str) -> Axis | None:
+    """The axis of values that differ: by their size where all are figures, else by their order. None: they do not."""
+    known = [text for text in texts if text != absent]
+    if len(set(known)) < 2:
+        return None
+    figures = {text: figure_in(text) for text in known}
+    if all(value is not None for value in figures.values()):
+        values = {text: value for text, value in figures.items() if value is not None}
+    else:
+        values = {text: float(at) for at, text in enumerate(dict.fromkeys(known))}
+    low, high = min(values.values()), max(values.values())
+    span = high - low or 1.0
+    places = tuple((values[text] - low) / span if text != absent else None for text in texts)
+    return Axis(name, tuple(texts), places)
+
+
+def figure_in(text: str) -> float | None:
+    """The finite figure that a cell shows; None where it shows something else."""
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def parallel_axes(parameters: Sequence[Axis | None], figures: Sequence[Axis | None]) -> list[Axis]:
+    """Some of both, what was chosen before what came of it, each name once; at most `MOST_AXES`."""
+    first, second = ([axis for axis in axes if axis is not None] for axes in (parameters, figures))
+    half = max(MOST_AXES // 2, MOST_AXES - len(second))
+    out = {axis.name: axis for axis in [*first[:half], *second]}
+    return list(out.values())[:MOST_AXES]
+
+
+def parallel_points(axes: Sequence[Axis], runs: Sequence[str]) -> list[dict[str, object]]:
+    """Records of run, axis, place and value; those with an `end` ("high", "low") say what stands at that of an axis."""
+    out: list[dict[str, object]] = [
+        {"run": run, "axis": axis.name, "place": axis.places[at], "value": axis.texts[at], "end": ""}
+        for at, run in enumerate(runs)
+        for axis in axes
+    ]
+    for axis in axes:
+        by_place = {place: text for place, text in zip(axis.places, axis.texts, strict=True) if place is not None}
+        ends = (("low", 0.0), ("high", 1.0))
+        out += [{"run": "", "axis": axis.name, "place": at, "value": by_place.get(at, ""), "end": e} for e, at in ends]
+    return out
+
+
+def parallel_chart(axes: Sequence[Axis], runs: Sequence[str], mode: Mode) -> dict[str, Any]:
+    """The specification of a line for each run over all axes. The data are `parallel_points`."""
+    names, surface = [axis.name for axis in axes], SURFACE[mode]
+    x = alt.X(
+        "axis:N", title=None, sort=None, scale=alt.Scale(domain=names, padding=0.4),
+        axis=alt.Axis(
+            labelAngle=0, labelLimit=130, domain=False, ticks=False, grid=True, orient="top", labelPadding=22
+        ),
+    )  # fmt: skip
+    y = alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
+    palette = [SERIES[mode][i % len(SERIES[mode])] for i in range(len(runs))]
+    chosen = alt.selection_point(name="run_of", fields=["run"], on="pointerover", clear="pointerout", nearest=True)
+    root = alt.Chart()
+    base = root.encode(
+        x=x,
+        y=y,
+        color=alt.Color(
+            "run:N", title=None, scale=alt.Scale(domain=list(runs), range=palette),
+            legend=alt.Legend(orient="bottom", direction="horizontal", labelLimit=240, symbolStrokeWidth=3, columns=4),
+        ),
+        # Dashes beside colours: lines stay apart for those who do not see the colours.
+        strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(runs)), legend=None),
+        tooltip=[alt.Tooltip("run:N"), alt.Tooltip("axis:N", title="of"), alt.Tooltip("value:N")],
+    )  # fmt: skip
+    of_runs = base.transform_filter("datum.end == ''")
+    lines = of_runs.mark_line(strokeWidth=2, interpolate="monotone").encode(
+        opacity=alt.condition(chosen, alt.value(1), alt.value(0.25))
+    )
+    dots = of_runs.mark_point(filled=True, size=60, opacity=1).add_params(chosen)
+    ends = root.encode(x=x, y=y, text="value:N")
+    # One layer for each end: they stand above and below their axis.
+    high = ends.transform_filter("datum.end == 'high'").mark_text(fontSize=11, dy=-12, color=surface["muted"])
+    low = ends.transform_filter("datum.end == 'low'").mark_text(fontSize=11, dy=13, color=surface["muted"])
+    return specification(alt.layer(lines, dots, high, low).properties(height=_HEIGHT), mode)

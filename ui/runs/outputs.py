@@ -1,0 +1,171 @@
+"""What a run made that a person goes on with, models and tables, and the code that does so. Draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.declare.dataset_type import Dataset
+from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeDelta, VolumeParquet
+from engine.history.details import Details
+from engine.storage import is_url
+from engine.text import safe
+from engine.viewing.info import has_view
+
+_KERAS_MODEL, _MLFLOW_MODEL = "model.keras", "mlflow_model"
+_ORDER = (Predictions, TrainedModel, Report, VolumeDelta, VolumeParquet)
+"""What one wants to see first of a run."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A dataset that a node of the run made, or found made; `made_from` is what the node was given, by port."""
+
+    node: str
+    port: str
+    title: str
+    """Of the node, with the port where it has several."""
+    dataset: Dataset
+    made_from: Mapping[str, Dataset]
+
+
+def made_in(details: Details) -> list[Made]:
+    """All that the run's nodes made, in the order of the plan."""
+    outputs = {task.node: task.outputs for task in details.tasks}
+    wires: dict[str, dict[str, Dataset]] = {}
+    for edge in details.pipeline.edges if details.pipeline else ():
+        given = outputs.get(edge.source_node, {}).get(edge.source_port)
+        if given is not None:
+            wires.setdefault(edge.target_node, {})[edge.target_port] = given
+    names = details.names
+    return [
+        Made(
+            task.node,
+            port,
+            names.get(task.node, task.node) + (f", {safe(port)}" if len(task.outputs) > 1 else ""),
+            dataset,
+            wires.get(task.node, {}),
+        )
+        for task in details.tasks
+        for port, dataset in task.outputs.items()
+    ]
+
+
+def models(found: Sequence[Made]) -> list[Made]:
+    """Models, the last one first."""
+    return [made for made in reversed(found) if isinstance(made.dataset, TrainedModel)]
+
+
+def tables(found: Sequence[Made]) -> list[Made]:
+    """Tables that other programs read, the last one first."""
+    return [m for m in reversed(found) if isinstance(m.dataset, (VolumeDelta, VolumeParquet, Predictions))]
+
+
+def pictured(found: Sequence[Made]) -> list[Made]:
+    """What can be looked at, what one wants to see first at the beginning: predictions, models, reports, tables."""
+
+    def rank(made: Made) -> int:
+        return next((at for at, kind in enumerate(_ORDER) if isinstance(made.dataset, kind)), len(_ORDER))
+
+    return sorted((made for made in reversed(found) if has_view(made.dataset)), key=rank)
+
+
+def predict_line(run_id: str, node: str, *, several: bool) -> str:
+    """The command that asks the model about files; `several`: other nodes of the run made models too."""
+    return f"voxelflow predict {run_id} {f'--node {node} ' if several else ''}volume.npy"
+
+
+def model_code(model: TrainedModel) -> str:
+    """Python code that asks the model about one volume."""
+    folder = Path(model.uri)
+    shape = model.spec.shape
+    # As in nodes/training: three axes have one channel, further axes are channels.
+    axes = (*shape, 1) if len(shape) == 3 else shape
+    if (folder / _KERAS_MODEL).is_file():
+        lines = [
+            "import keras",
+            "import numpy as np",
+            "",
+            f"model = keras.saving.load_model({str(folder / _KERAS_MODEL)!r}, compile=False)",
+            f'volume = np.load("volume.npy").reshape({axes!r})  # a file of shape {shape!r}',
+            "print(model.predict(volume[np.newaxis]))",
+        ]
+    else:
+        lines = [
+            "import mlflow",
+            "import numpy as np",
+            "",
+            f"model = mlflow.pyfunc.load_model({str(folder / _MLFLOW_MODEL)!r})",
+            f'volume = np.load("volume.npy").reshape({axes!r})  # a file of shape {shape!r}',
+            "print(model.predict(volume[np.newaxis]))",
+        ]
+    if model.spec.classes:
+        lines.append(f"# the probabilities of {', '.join(map(repr, model.spec.classes[:12]))}")
+    return "\n".join(lines)
+
+
+def table_code(table: Dataset) -> dict[str, str]:
+    """By program, the code that reads the table: pandas, Spark and DuckDB."""
+    uri = table.uri
+    columns = ["id", "predicted", "class", "scores"] if isinstance(table, Predictions) else ["id", "label"]
+    listed = ", ".join(f'"{name}"' for name in columns)
+    version = table.version if isinstance(table, (VolumeDelta, Predictions)) else None
+    if version is None:
+        files = f"{uri.rstrip('/')}/**/*.parquet"
+        return {
+            "pandas": f"import pandas as pd\n\nframe = pd.read_parquet({uri!r}, columns=[{listed}])",
+            "Spark": f'frame = spark.read.option("recursiveFileLookup", "true").parquet({uri!r}).select({listed})',
+            "DuckDB": f"SELECT {', '.join(columns)} FROM read_parquet({_quoted(files)});",
+        }
+    pandas = [
+        "from deltalake import DeltaTable",
+        "",
+        f"table = DeltaTable({uri!r}, version={version})",
+        f"frame = table.to_pyarrow_dataset().to_table([{listed}]).to_pandas()",
+    ]
+    if isinstance(table, VolumeDelta) and table.spec is not None:
+        dtype, shape = table.spec.dtype, table.spec.shape
+        pandas += [
+            "",
+            "# one volume as an array",
+            "import numpy as np",
+            "",
+            'row = table.to_pyarrow_dataset().head(1, columns=["volume"])',
+            f'volume = np.frombuffer(row["volume"][0].as_py(), "{dtype}").reshape({shape!r})',
+        ]
+    spark = f'frame = spark.read.format("delta").option("versionAsOf", {version}).load({uri!r}).select({listed})'
+    duckdb = [
+        "INSTALL delta; LOAD delta;",
+        f"ATTACH {_quoted(uri)} AS volumes (TYPE delta, VERSION {version});",
+        f"SELECT {listed} FROM volumes;",
+    ]
+    return {"pandas": "\n".join(pandas), "Spark": spark, "DuckDB": "\n".join(duckdb)}
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file in a model's folder, its name below it, its bytes."""
+
+    name: str
+    path: Path
+    bytes: int
+
+
+def model_files(model: TrainedModel) -> list[ModelFile]:
+    """The files of a model, by name; none when its folder is elsewhere or gone."""
+    if is_url(model.uri):
+        return []
+    folder = Path(model.uri)
+    out = []
+    try:
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                out.append(ModelFile(path.name, path, path.stat().st_size))
+    except OSError:
+        return out
+    return out

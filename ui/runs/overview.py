@@ -1,0 +1,187 @@
+"""The first tab of a run's page: what it came to, how, and what was different from the run before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from engine.history.details import Details, read_details, short_id
+from engine.store.runs import Run
+from engine.text import duration, moment, number
+from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture
+from ui.runs.feed import feed_of
+from ui.runs.metrics import Family, draw_family, families
+from ui.runs.node_panel import progress_block
+from ui.runs.outputs import made_in, pictured
+from ui.runs.summary import Change, Tile, changes, run_before, tiles
+from ui.shell.blocks import Html, chip, heading, notice, plain, table, tag, text
+from ui.shell.canvas import show_datasets
+from ui.studio_context import studio
+
+_CURVES = 2
+_CHANGES = 12
+
+
+def show(details: Details) -> None:
+    """Draw the tab."""
+    run = details.run
+    before = _before(run)
+    _tiles(tiles(details.tasks, before.tasks if before else ()), before)
+    if run.active:
+        _at_work(details)
+    found = families(feed_of(run.run_id).metrics, details.titles)
+    chosen = first_curves(found)
+    if chosen or before is not None:
+        columns = st.columns(len(chosen) + (before is not None), gap="medium")
+        for column, family in zip(columns, chosen, strict=False):
+            with column, st.container(border=True):
+                draw_family(family, key=f"overview-{family.name}")
+        if before is not None:
+            with columns[-1]:
+                _changes(details, before)
+    if not run.active:
+        _pictures(details)
+    _artifacts(details)
+
+
+def _before(run: Run) -> Details | None:
+    found = run_before(studio().store, run)
+    return read_details(studio().workspace, studio().store, found.run_id) if found is not None else None
+
+
+# --- figures -----------------------------------------------------------------------------------
+
+
+def _tiles(found: Sequence[Tile], before: Details | None) -> None:
+    if not found:
+        return
+    several = len({tile.node for tile in found}) > 1
+    st.html(tag("div", *[tile_block(tile, several=several) for tile in found], class_="vf-tiles"))
+    if before is not None and any(tile.before is not None for tile in found):
+        when = moment(before.run.started or before.run.created)
+        line = f"compared with run {short_id(before.run.run_id)} of {when}, the one before of this pipeline"
+        st.html(tag("p", line, class_="vf-muted vf-small"))
+
+
+def tile_block(tile: Tile, *, several: bool) -> Html:
+    """A figure, large, with what it was before: in words and with an arrow, not by colour alone."""
+    change = None
+    if tile.before is not None:
+        if tile.better is None:
+            change = tag("span", "as before", class_="vf-tile-change vf-muted")
+        else:
+            arrow = "↑" if tile.value > tile.before else "↓"
+            words = f"{arrow} {'better' if tile.better else 'worse'}, was {number(tile.before)}"
+            change = tag("span", words, class_=f"vf-tile-change vf-{'better' if tile.better else 'worse'}")
+    return tag(
+        "div",
+        tag("span", text(tile.text), class_="vf-tile-name"),
+        tag("span", number(tile.value), class_="vf-tile-value"),
+        change,
+        tag("span", text(tile.title), class_="vf-tile-node vf-muted") if several else None,
+        class_="vf-tile",
+    )
+
+
+def _at_work(details: Details) -> None:
+    running = [task for task in details.tasks if task.state == "running"]
+    titles = details.titles
+    for task in running:
+        passed = tag("span", f" for {duration(task.seconds or 0)}", class_="vf-muted")
+        st.html(
+            tag(
+                "div",
+                tag("div", chip("running"), text(f" {titles[task.node]}"), passed),
+                progress_block(task.progress) if task.progress is not None else None,
+            )
+        )
+    if not running:
+        st.html(notice("info", "No node is at work at the moment."))
+
+
+# --- curves ------------------------------------------------------------------------------------
+
+
+def first_curves(found: Sequence[Family]) -> list[Family]:
+    """The charts that say most: the loss, and the figure by which models are compared."""
+    loss = next((f for f in found if f.name == "loss"), next((f for f in found if "loss" in f.name), None))
+    wanted = ("auc", "accuracy", "f1", "mae", "rmse")
+    judged = next((f for name in wanted for f in found if f.name == name and f.axis == "epoch"), None)
+    chosen = [f for f in (loss, judged) if f is not None]
+    return (chosen or [f for f in found if not f.stacked])[:_CURVES]
+
+
+# --- what changed ------------------------------------------------------------------------------
+
+
+def _changes(details: Details, before: Details) -> None:
+    st.html(heading(f"Changed since run {short_id(before.run.run_id)}"))
+    found = changes(before, details)
+    if not found:
+        st.html(notice("info", "Nothing: the same parameters, code and data."))
+        return
+    st.html(changes_table(found[:_CHANGES]))
+    if len(found) > _CHANGES:
+        st.html(tag("p", f"and {len(found) - _CHANGES} more; Compare shows all.", class_="vf-muted vf-small"))
+
+
+def changes_table(found: Sequence[Change]) -> Html:
+    """The changes as a table."""
+    rows = [
+        [
+            tag("span", change.kind, class_="vf-muted"),
+            Html(text(change.name) + (tag("span", f" {change.where}", class_="vf-muted") if change.where else "")),
+            change.before,
+            tag("span", text(change.now), class_="vf-differs"),
+        ]
+        for change in found
+    ]
+    return table(("", "what", "before", "now"), rows, "Changes", narrow=(0,))
+
+
+# --- pictures and files ------------------------------------------------------------------------
+
+
+def _pictures(details: Details) -> None:
+    found = pictured(made_in(details))
+    if not found:
+        return
+    st.html(heading("What was made"))
+    ids = [f"{made.node}.{made.port}" for made in found]
+    titles = [type(made.dataset).title or made.dataset.kind for made in found]
+    words = [
+        title if titles.count(title) == 1 else f"{title}: {made.title}"
+        for title, made in zip(titles, found, strict=True)
+    ]
+    kinds = dict(zip(ids, words, strict=True))
+    chosen = st.pills(
+        "What to look at",
+        ids,
+        default=ids[0],
+        key=f"look-{details.run.run_id}",
+        required=True,
+        format_func=lambda at: plain(kinds[at], 40),
+        label_visibility="collapsed",
+    )
+    made = found[ids.index(chosen) if chosen in ids else 0]
+    if key := studio().shown.key(made.dataset, made.made_from):
+        show_datasets([(made.port, key)], key=f"overview-look-{key}")
+
+
+def _artifacts(details: Details) -> None:
+    kept = feed_of(details.run.run_id).artifacts
+    named = details.names
+    found = [(node, artifact) for node, artifacts in kept.items() for artifact in each_once(artifacts)]
+    pictures = [(node, a) for node, a in found if is_picture(a)]
+    others = [(node, a) for node, a in found if not is_picture(a)]
+    if pictures:
+        st.html(heading("Pictures"))
+        with st.grid(min_column_width=320, key="overview_pictures") as grid:
+            for node, artifact in pictures:
+                with grid.cell():
+                    draw_picture(artifact, f"{named.get(node, node)}, {artifact.name}", f"overview-{node}")
+    if others:
+        with st.expander(f"Files ({len(others)})", key="overview_files"):
+            for node, artifact in others:
+                draw_file(artifact, named.get(node, node), f"overview-{node}")

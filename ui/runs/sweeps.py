@@ -1,0 +1,143 @@
+"""Sweeps on the page of all runs: each with its trials, best first, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import streamlit as st
+
+from engine.errors import VoxelflowError
+from engine.history.details import short_id
+from engine.store.runs import Run
+from engine.store.sweeps import Sweep, Trial
+from engine.sweep.options import SweepOptions
+from engine.sweep.score import best_first
+from engine.sweep.space import settings_text, value_text
+from engine.sweep.start import cancel_sweep, resume_sweep
+from engine.text import moment, plural, safe
+from ui.shell import navigation
+from ui.shell.blocks import Content, chip, count_line, notice, shortened, show_error, table, text
+from ui.studio_context import studio
+
+MOST_COMPARED = 32
+"""Runs that the page Compare takes."""
+_FEW, _MANY = 3, 50
+"""Sweeps that are listed at first, and when asked for more."""
+_MOST_ROWS = 12
+_LONGEST_VALUES = 80
+_ALL = "sweeps_all"
+
+
+def show() -> None:
+    """Draw the newest sweeps; nothing where there are none."""
+    most = _MANY if st.session_state.get(_ALL) else _FEW
+    found = studio().store.sweeps(_MANY + 1)
+    if not found:
+        return
+    with st.container(key="runs_sweeps"):
+        for at, sweep in enumerate(found[:most]):
+            trials = studio().store.trials(sweep.sweep_id)
+            with st.expander(
+                title_of(sweep, trials), key=f"sweep-{sweep.sweep_id}", icon=":material/tune:", expanded=at == 0
+            ):
+                _sweep(sweep, trials)
+        if len(found) > most:
+            st.button("More sweeps", key="sweeps_more", type="tertiary", on_click=_more)
+
+
+def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
+    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, val_auc 0.93`."""
+    options = SweepOptions.from_json(sweep.options)
+    ended = sum(trial.ended for trial in trials)
+    parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
+    best = best_of(sweep, trials)
+    if best is not None and options.objective is not None:
+        parts.append(f"{options.objective.figure} {best.score:.4g}")
+    name = shortened(sweep.pipeline, 40)
+    # Streamlit reads a label as Markdown.
+    return f"Sweep {short_id(sweep.sweep_id)} of {name}: {', '.join(parts)}".replace("[", r"\[").replace("*", r"\*")
+
+
+def best_of(sweep: Sweep, trials: Sequence[Trial]) -> Trial | None:
+    """The trial with the best score; None before one is done."""
+    ranked = best_first(trials, SweepOptions.from_json(sweep.options).objective)
+    return ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
+
+
+def objectives_of(runs: Iterable[Run]) -> set[str]:
+    """The names of the figures by which the sweeps of these runs judge them, without their nodes."""
+    names = {str(run.options["sweep"]) for run in runs if run.options.get("sweep")}
+    found = set()
+    for sweep in studio().store.sweeps(-1) if names else ():
+        objective = SweepOptions.from_json(sweep.options).objective
+        if sweep.sweep_id in names and objective is not None:
+            found.add(objective.figure.rpartition(".")[2])
+    return found
+
+
+def trial_rows(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -> list[list[Content]]:
+    """The table's rows, best first: trial, its values, score, state and run."""
+    options = SweepOptions.from_json(sweep.options)
+    return [
+        [
+            f"{trial.number}",
+            *(value_text(trial.values[name]) if name in trial.values else "" for name in options.space.names),
+            "" if trial.score is None else f"{trial.score:.4g}",
+            chip(trial.state),
+            short_id(runs[trial.number]) if trial.number in runs else "",
+            shortened(trial.error, 120),
+        ]
+        for trial in best_first(trials, options.objective)[:_MOST_ROWS]
+    ]
+
+
+def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
+    options, runs = SweepOptions.from_json(sweep.options), studio().store.runs_of_trials(sweep.sweep_id)
+    figure = options.objective.figure if options.objective is not None else "score"
+    names = options.space.names
+    columns = ["trial", *(safe(name) for name in names), safe(figure), "state", "run", ""]
+    st.html(table(columns, trial_rows(sweep, trials, runs), f"Trials of sweep {short_id(sweep.sweep_id)}"))
+    if len(trials) > _MOST_ROWS:
+        count_line(f"{len(trials) - _MOST_ROWS:,} more: `voxelflow sweep show {short_id(sweep.sweep_id)}` lists all")
+    if sweep.error:
+        st.html(notice("error", text(sweep.error)))
+    about = f"started {moment(sweep.created)}, profile {sweep.profile}, {plural(options.jobs, 'trials')} at a time"
+    fixed = settings_text(options.space.fixed)
+    count_line(f"{about}, {shortened(fixed, _LONGEST_VALUES)}" if fixed else about)
+    _buttons(sweep, trials, runs)
+
+
+def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -> None:
+    ranked = best_first(trials, SweepOptions.from_json(sweep.options).objective)
+    made = [runs[trial.number] for trial in ranked if trial.number in runs]
+    key = sweep.sweep_id
+    with st.container(horizontal=True, key=f"sweep-actions-{key}"):
+        best = best_of(sweep, trials)
+        if st.button(
+            "Compare trials", key=f"sweep-compare-{key}", icon=":material/compare_arrows:", disabled=len(made) < 2
+        ):
+            navigation.go_to_comparison(made[:MOST_COMPARED])
+        if (
+            best is not None
+            and best.number in runs
+            and st.button("Open the best", key=f"sweep-best-{key}", icon=":material/trophy:")
+        ):
+            navigation.go_to_run(runs[best.number])
+        try:
+            if sweep.active:
+                label = "Cancelling" if sweep.cancel else "Cancel"
+                if st.button(label, key=f"sweep-cancel-{key}", icon=":material/stop_circle:", disabled=sweep.cancel):
+                    cancel_sweep(studio().store, sweep.sweep_id)
+                    st.rerun()
+            elif (sweep.state != "done" or any(t.state == "failed" for t in trials)) and st.button(
+                "Resume", key=f"sweep-resume-{key}", icon=":material/resume:", help="Trials that are done stay."
+            ):
+                with st.spinner("Starting"):
+                    resume_sweep(studio().workspace, studio().store, sweep.sweep_id)
+                st.rerun()
+        except VoxelflowError as error:
+            show_error(error)
+
+
+def _more() -> None:
+    st.session_state[_ALL] = True

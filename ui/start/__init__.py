@@ -1,0 +1,1 @@
+"""The Start page: templates with pictures, what was worked on last, volumes to try."""

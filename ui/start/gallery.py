@@ -1,0 +1,121 @@
+"""What the start page shows of the templates: the words of `pipelines/gallery.toml`, pictures, and small graphs."""
+
+from __future__ import annotations
+
+import base64
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.catalog import Catalog
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Pipeline, read_pipeline
+
+_CARD = (250.0, 130.0)
+"""Width and height of a node on the canvas, nearly."""
+_ANYTHING = "#8a94a3"
+"""Of what has no colour of its own; to be seen on light and on dark."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pipeline to begin with. `takes`, `gives` and `duration` are words for people."""
+
+    name: str
+    pipeline: Pipeline
+    takes: str
+    gives: str
+    duration: str
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """Volumes to try: the command that makes or uses them, or the template that does."""
+
+    name: str
+    title: str
+    text: str
+    command: str = ""
+    template: str = ""
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """All templates; those of which the gallery says nothing come last."""
+    words_of = {name: words for name, words in _gallery().items() if name != "volumes"}
+    files = shipped_pipelines()
+    names = (*(n for n in words_of if n in files), *(n for n in files if n not in words_of))
+    return tuple(_template(name, read_pipeline(files[name]), words_of.get(name, {})) for name in names)
+
+
+def _template(name: str, pipeline: Pipeline, words: Mapping[str, str]) -> Template:
+    return Template(name, pipeline, words.get("takes", ""), words.get("gives", ""), words.get("duration", ""))
+
+
+@cache
+def volumes() -> tuple[Volumes, ...]:
+    """Volumes to try, in the gallery's order."""
+    return tuple(Volumes(name, **words) for name, words in _gallery()["volumes"].items())
+
+
+@cache
+def picture(name: str) -> str:
+    """The picture of a template or of volumes as a `data:` address; "" when there is none."""
+    try:
+        data = (_folder() / "pictures" / f"{name}.webp").read_bytes()
+    except OSError:
+        return ""
+    return f"data:image/webp;base64,{base64.b64encode(data).decode()}"
+
+
+def graph(pipeline: Pipeline, catalog: Catalog, width: int, height: int) -> str:
+    """The pipeline as an SVG of at most that many pixels: a box for each node, in the colour of what it makes."""
+    places = {node.id: (node.position.x, node.position.y) for node in pipeline.nodes}
+    if not places:
+        return ""
+    left, top = (min(place[axis] for place in places.values()) for axis in (0, 1))
+    wide, high = (max(place[axis] for place in places.values()) + _CARD[axis] for axis in (0, 1))
+    scale = min(width / (wide - left), height / (high - top))
+    across, down = _CARD[0] * scale, _CARD[1] * scale
+
+    def corner(node: str) -> tuple[float, float]:
+        x, y = places[node]
+        return (x - left) * scale, (y - top) * scale
+
+    lines = []
+    for edge in pipeline.edges:
+        if {edge.source_node, edge.target_node} <= places.keys():
+            (x, y), (to_x, to_y) = corner(edge.source_node), corner(edge.target_node)
+            x, y, to_y, bend = x + across, y + down / 2, to_y + down / 2, max(abs(to_x - x - across) / 2, 8)
+            lines.append(f"M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+    boxes = []
+    for node in pipeline.nodes:
+        x, y = corner(node.id)
+        colour = _colour(node.type, catalog)
+        boxes.append(
+            f'<rect x="{x + 0.75:.1f}" y="{y + 0.75:.1f}" width="{across - 1.5:.1f}" height="{down - 1.5:.1f}" rx="3"'
+            f' fill="{colour}" fill-opacity=".2" stroke="{colour}" stroke-width="1.5"/>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{(wide - left) * scale:.0f}"'
+        f' height="{(high - top) * scale:.0f}"><path d="{"".join(lines)}" fill="none" stroke="{_ANYTHING}"'
+        f' stroke-width="1.2"/>{"".join(boxes)}</svg>'
+    )
+
+
+def _colour(node_type: str, catalog: Catalog) -> str:
+    found = catalog.find(node_type)
+    made = catalog.datasets.find(found.outputs[0].kinds[0]) if found is not None and found.outputs else None
+    return _ANYTHING if made is None else made.colour.light
+
+
+def _folder() -> Path:
+    return next(iter(shipped_pipelines().values())).parent
+
+
+@cache
+def _gallery() -> dict[str, Any]:
+    return tomllib.loads((_folder() / "gallery.toml").read_text(encoding="utf-8"))
