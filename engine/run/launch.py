@@ -310,7 +310,11 @@ def kill_run(workspace: Workspace, run: Run) -> bool:
         # The number may be another process's by now.
         if not {"_supervise", run.run_id} <= set(supervisor.cmdline()):
             return False
-        workers = [p.pid for p in supervisor.children() if "_worker" in p.cmdline()]
+        workers = []
+        for child in supervisor.children():
+            with suppress(psutil.Error):  # it has just ended, and a stuck supervisor never reaps it
+                if "_worker" in child.cmdline():
+                    workers.append(child.pid)
         supervisor.kill()
     except psutil.Error:
         return False

@@ -146,7 +146,7 @@ def test_a_killed_run_is_lost_its_workers_end_and_resume_finishes(runner: Runner
     run = runner.store.run(run_id)
     with pytest.raises(UsageError, match="still running"):
         launch.resume(runner.workspace, runner.store, run_id)
-    launch.kill_run(runner.workspace, run)
+    assert launch.kill_run(runner.workspace, run)
     wait_until(lambda: has_ended(worker))
     assert runner.store.run(run_id).state == "lost"
     run, tasks = runner.resume(run_id)

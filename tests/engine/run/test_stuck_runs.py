@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -76,6 +77,18 @@ def test_a_stuck_supervisor_is_shown_cancelled_and_resumed(runner: Runner, freez
     assert (run.state, run.error) == ("done", "")
     assert (tasks["first"].attempt, tasks["slow"].attempt) == (1, 2)
     assert runner.text(tasks["end"]) == "made+slow"
+
+
+@pytest.mark.slow
+def test_a_supervisor_whose_worker_is_dead_and_not_reaped_is_cancelled(
+    runner: Runner, freeze: Callable[[str], int]
+) -> None:
+    run_id, worker = runner.start_slow()
+    pid = freeze(run_id)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: psutil.Process(worker).status() == psutil.STATUS_ZOMBIE)
+    assert launch.cancel(runner.store, run_id).state == "cancelled"
+    wait_until(lambda: has_ended(pid))
 
 
 def _supervised(store: RunStore, workspace: Workspace) -> tuple[str, ProcessLock]:

@@ -201,7 +201,7 @@ def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner) -> N
     open_to = {c.laddr.ip for c in psutil.net_connections("tcp") if c.pid in members and c.status == "LISTEN"}
     assert open_to
     assert open_to <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
-    launch.kill_run(runner.workspace, runner.store.run(run_id))
+    assert launch.kill_run(runner.workspace, runner.store.run(run_id))
     _wait_gone(*leaders)
     run, tasks = runner.resume(run_id)
     assert run.state == "done"

@@ -298,7 +298,7 @@ def test_a_run_whose_process_is_killed_is_lost_and_its_nodes_do_not_run_for_ever
     tab.wait(lambda: _states(tab).get("slow") == "running" and tab.status["slow"].progress)
     run = _run(tab)
     assert run is not None
-    launch.kill_run(workspace, store.run(run.run_id))
+    assert launch.kill_run(workspace, store.run(run.run_id))
     _ended(tab, "lost")
     tab.wait(lambda: _states(tab)["slow"] == "cancelled")
     assert "died without reporting a result" in tab.status["slow"].reason
