@@ -9,6 +9,7 @@ import importlib.metadata
 import itertools
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -20,8 +21,10 @@ from typing import Any
 import forked_programs
 import psutil
 import pytest
+import pytest_timeout
 from forked_programs import Forks, forking
 from laws import load_examples
+from outcome import FAILED
 from outside_parts import require
 from store_fixtures import azure, azure_server, container, gcs_stand_in, s3_stand_in
 
@@ -67,12 +70,17 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As pytest's own, which looks through the folders of all tests before this one to find a number."""
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """As pytest's own, which looks through the folders of all tests before this one to find a number.
+
+    That of a failed test stays.
+    """
     name = re.sub(r"\W", "_", request.node.name)[:30]
     folder = tmp_path_factory.getbasetemp() / f"{name}-{next(_numbers)}"
     folder.mkdir(mode=0o700)
-    return folder
+    yield folder
+    if not request.node.stash.get(FAILED, True):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
@@ -150,20 +158,32 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """While somebody edits (`-m "not slow"`), laws get fewer examples than in a whole run, and files lie in memory.
+    """While you edit (`-m "not slow"`), laws get fewer examples than in a whole run, and files are in memory.
 
     The quick tests make some 100 MB of small files and flush them thousands of times. A whole run uses the disk.
     """
     forked_programs.shared = functools.partial(_forks, config)
     quick = "not slow" in config.option.markexpr
+    if quick:
+        config.option.reruns = 0
     load_examples(quick=quick)
-    if quick and not config.option.basetemp and _free_bytes(IN_MEMORY) > 2 << 30:
-        for left in IN_MEMORY.glob("voxelflow-tests-*"):
-            pid = left.name.rpartition("-")[2]
-            if not (pid.isdigit() and psutil.pid_exists(int(pid))):
-                shutil.rmtree(left, ignore_errors=True)
-        config.stash[_OWN_FOLDER] = IN_MEMORY / f"voxelflow-tests-{os.getpid()}"
-        config.option.basetemp = str(config.stash[_OWN_FOLDER])
+    if not hasattr(config, "workerinput"):
+        _make_own_folder(config, in_memory=quick and _free_bytes(IN_MEMORY) > 2 << 30)
+
+
+def _make_own_folder(config: pytest.Config, *, in_memory: bool) -> None:
+    """One folder for all that these tests, their processes and Java write; clears those of sessions that have ended."""
+    disk = Path(tempfile.gettempdir())
+    for left in (each for place in {disk, IN_MEMORY} for each in place.glob("voxelflow-tests-*")):
+        pid = left.name.rpartition("-")[2]
+        if not (pid.isdigit() and psutil.pid_exists(int(pid))):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = config.stash[_OWN_FOLDER] = (IN_MEMORY if in_memory else disk) / f"voxelflow-tests-{os.getpid()}"
+    temporary = folder / "tmp"
+    temporary.mkdir(mode=0o700, parents=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    os.environ["JDK_JAVA_OPTIONS"] += f" -Djava.io.tmpdir={temporary}"
+    config.option.basetemp = config.option.basetemp or str(folder / "tests")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -179,11 +199,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """What failed can be looked at until the next session; all else leaves nothing in memory."""
+    """What failed can be looked at until the next session; all else leaves nothing."""
     end_idle()
     shutil.rmtree(_RUNTIME, ignore_errors=True)
     if exitstatus == 0 and (folder := session.config.stash.get(_OWN_FOLDER, None)):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The command that repeats what failed."""
+    ended = terminalreporter.stats
+    failed = dict.fromkeys(shlex.quote(r.nodeid) for kind in ("failed", "error") for r in ended.get(kind, ()))
+    if failed:
+        terminalreporter.write_line(f"To repeat: .venv/bin/pytest {' '.join(failed)}")
 
 
 def _free_bytes(folder: Path) -> int:
@@ -193,7 +221,28 @@ def _free_bytes(folder: Path) -> int:
         return 0
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when != "teardown":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+_CHANCE_IS_A_DEFECT = re.compile(
+    r"test_(kills|power_cuts|conformance|reproduced)\.py|tests/torture/|tests/nodes/.*kill|bit_for_bit"
+)
+"""Tests of what no kill, power cut or repetition may change: one failure in a hundred is a failure."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if _CHANCE_IS_A_DEFECT.search(item.nodeid):
+        item.add_marker(pytest.mark.flaky(reruns=0))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if getattr(item, "execution_count", 1) > 1:  # its failure has ended its time limit
+        item.ihook.pytest_timeout_set_timer(item=item, settings=pytest_timeout._get_item_settings(item))
     for marker in item.iter_markers("needs"):
         require(marker.kwargs["part"])
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from browser import FLAGS, SIZE, TIMEOUT_MS, ColorScheme, Troubles, chromium
 from gated_nodes import Gate
+from outcome import FAILED
 from outside_parts import require
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from ports import free_port
 from studio import StudioServer
 
 _HERE = Path(__file__).parent
-_REPORT = pytest.StashKey[pytest.TestReport]()
 
 OpenPage = Callable[..., Page]
 
@@ -27,14 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.slow)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report = yield
-    if report.when == "call":
-        item.stash[_REPORT] = report
-    return report
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +57,7 @@ def browser(profile: BrowserContext) -> Browser:
 @pytest.fixture(scope="session")
 def _port() -> int:
     """Where all the studios of these tests listen, one after the other."""
-    while True:
-        # Below those that the system gives to any connection.
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    return free_port()
 
 
 @pytest.fixture
@@ -165,8 +150,7 @@ def open_page(
         return page
 
     yield new
-    report = request.node.stash.get(_REPORT, None)
-    failed = report is None or report.failed
+    failed = request.node.stash.get(FAILED, True)
     found = troubles.all(studio.output[before:])
     if failed or found:
         for number, page in enumerate(pages):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
+from waiting import WAIT_S
 
 ColorScheme = Literal["light", "dark"]
 FLAGS = (
@@ -24,7 +25,7 @@ FLAGS = (
 )
 SIZE = {"width": 1280, "height": 800}
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)", re.MULTILINE)
-TIMEOUT_MS = 45_000
+TIMEOUT_MS = 1000 * WAIT_S
 """How long to wait for what must come: two cores may be busy with a run."""
 
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from waiting import WAIT_S
+
 from engine.document.pipeline import Pipeline
 from ui.build.documents import apply, doc_to_pipeline
 from ui.build.editor import Editor
@@ -108,7 +110,7 @@ class Tab:
     def messages(self) -> list[str]:
         return [f"{t.level}: {t.text} {t.hint}".strip() for t in self.all(Message)]
 
-    def wait(self, until: Callable[[], Any], what: str = "", timeout_s: float = 20.0) -> Any:
+    def wait(self, until: Callable[[], Any], what: str = "", timeout_s: float = WAIT_S) -> Any:
         """Poll as the page does until `until` is true."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
@@ -120,7 +122,7 @@ class Tab:
             f"never: {what or until}; messages {self.messages}; {[n.type for n in self.notices][-20:]}"
         )
 
-    def wait_for(self, kind: type[N], holds: Callable[[N], Any] = lambda _: True, timeout_s: float = 20.0) -> N:
+    def wait_for(self, kind: type[N], holds: Callable[[N], Any] = lambda _: True, timeout_s: float = WAIT_S) -> N:
         def found() -> N | None:
             return next((n for n in reversed(self.all(kind)) if holds(n)), None)
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from waiting import WAIT_S
+
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, open_workspace, trust
-
-_START_S = 60.0
 
 
 class StudioServer:
@@ -52,7 +52,7 @@ class StudioServer:
                 [*self._program, "studio", "--no-browser", "--port", port, *arguments],
                 cwd=self.home, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        deadline = time.monotonic() + _START_S
+        deadline = time.monotonic() + WAIT_S
         while (found := re.search(r"^Voxelflow is at (\S+)", self.output[before:], re.MULTILINE)) is None:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the studio did not start (status {self._process.poll()}):\n{self.output}")
@@ -91,7 +91,7 @@ class StudioServer:
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of what lies at `path`."""
         try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=WAIT_S) as answer:
                 return answer.status, answer.read().decode(errors="replace")
         except urllib.error.HTTPError as exc:
             with exc:

@@ -9,9 +9,11 @@ from typing import TypeVar
 import psutil
 
 T = TypeVar("T")
+WAIT_S = 120.0
+"""The most that a test waits for what takes a moment: longer than it takes on a busy machine."""
 
 
-def wait_until(happened: Callable[[], T], what: str = "it", timeout_s: float = 180.0) -> T:
+def wait_until(happened: Callable[[], T], what: str = "it", timeout_s: float = WAIT_S) -> T:
     """Ask until the answer is true, and return it. Raises `AssertionError` after `timeout_s` seconds."""
     until = time.monotonic() + timeout_s
     while not (found := happened()):

@@ -12,6 +12,7 @@ import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
+from waiting import WAIT_S
 
 import ui
 from engine.catalog import Catalog
@@ -52,7 +53,7 @@ def app(
     studio_context.install(Studio(workspace, store, workspace.root, lambda _: probes))
 
     def open_page(path: str, **query: str) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=30)
+        page = AppTest.from_file(str(APP), default_timeout=WAIT_S)
         # AppTest itself only switches to pages that are files.
         page._page_hash = calc_hash(path)
         for name, value in query.items():

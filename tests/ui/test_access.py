@@ -19,6 +19,7 @@ from identity_provider import IdentityProvider
 from outside_parts import require
 from playwright.sync_api import Page, expect, sync_playwright
 from studio import StudioServer
+from waiting import WAIT_S
 
 _ELSEWHERE = "127.0.0.2"
 _WEBSOCKET = {
@@ -38,7 +39,7 @@ class Answer(NamedTuple):
 
 def ask(port: int, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """What the app answers over another address; names of headers with `_` for `-`."""
-    with closing(http.client.HTTPConnection(_ELSEWHERE, port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(_ELSEWHERE, port, timeout=WAIT_S)) as connection:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.putrequest(method, path, skip_host="Host" in sent)
         for name, value in sent.items():
@@ -168,7 +169,7 @@ def test_no_path_leads_out_of_what_is_served(door: Door, path: str) -> None:
 def test_an_upload_of_2_gb_is_refused_before_it_is_read(door: Door, known: bool, length: str) -> None:
     """Nobody uploads anything to this app. The body is sent until the app answers; it must not take 2 GB."""
     piece, sent, total = b"\0" * 1_000_000, 0, 2_000_000_000
-    with socket.create_connection((_ELSEWHERE, door.port), timeout=20) as raw:
+    with socket.create_connection((_ELSEWHERE, door.port), timeout=WAIT_S) as raw:
         head = [
             "PUT /_stcore/upload_file/session/file HTTP/1.1", f"Host: {_ELSEWHERE}:{door.port}",
             f"Content-Length: {total}" if length == "stated" else "Transfer-Encoding: chunked",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from studio import StudioServer
+from waiting import WAIT_S, wait_until
 
 from engine.errors import UsageError
 from engine.run.worker_process import PROGRAM
@@ -83,7 +84,7 @@ class TestServing:
         server.start()
         assert server._process is not None
         server._process.terminate()
-        assert server._process.wait(20) == -signal.SIGTERM
+        assert server._process.wait(WAIT_S) == -signal.SIGTERM
 
     def test_a_script_that_hangs_does_not_keep_ctrl_c_waiting(self, server: StudioServer) -> None:
         server.start()
@@ -91,7 +92,7 @@ class TestServing:
             silent.sendall(b"GET / HTTP/1.1\r\n")
             began = time.monotonic()
             assert server.stop() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
 
     def test_our_settings_win_where_they_keep_others_out(self, tmp_path: Path) -> None:
         hostile = (
@@ -117,7 +118,7 @@ class TestServing:
         ]  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-P", "-c", program, *names],
-            capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60,
+            capture_output=True, text=True, check=True, cwd=tmp_path, timeout=WAIT_S,
             env={**os.environ, "HOME": str(tmp_path / "home"), "STREAMLIT_SERVER_ADDRESS": "0.0.0.0"},
         )  # fmt: skip
         url, *found = json.loads(done.stdout)
@@ -142,7 +143,7 @@ class TestServing:
     def test_a_web_site_that_points_its_name_here_is_refused(self, server: StudioServer) -> None:
         port = int(server.start().url.rpartition(":")[2])
         for host, status in {"127.0.0.1": 101, "localhost": 101, "evil.example": 403}.items():
-            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)) as connection:
                 connection.putrequest("GET", "/_stcore/stream", skip_host=True)
                 for name, value in (
                     ("Host", f"{host}:{port}"), ("Origin", f"http://{host}:{port}"), ("Upgrade", "websocket"),
@@ -174,9 +175,7 @@ class TestServing:
         with process:
             assert process.stdout is not None
             line = process.stdout.readline()
-            deadline = time.monotonic() + 20
-            while not opened.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_until(opened.exists, "the browser")
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
+            assert process.wait(WAIT_S) == 0
         assert opened.read_text().strip() in line

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from command_line import NO_WORK, Command, Save
+from waiting import WAIT_S
 
 from engine.catalog import Catalog
 from engine.cli import main
@@ -162,11 +163,11 @@ def test_a_reader_that_goes_away_is_no_error(home: Path) -> None:
 @pytest.mark.slow
 def test_hidden_verbs_tell_why_in_their_last_line(home: Path, workspace: Workspace) -> None:
     done = subprocess.run(
-        [*PROGRAM, "_supervise", str(workspace.root), "no-such-run"], capture_output=True, text=True, timeout=60
+        [*PROGRAM, "_supervise", str(workspace.root), "no-such-run"], capture_output=True, text=True, timeout=WAIT_S
     )
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1]
-    assert subprocess.run([*PROGRAM, "_worker"], capture_output=True, timeout=60).returncode == 2
+    assert subprocess.run([*PROGRAM, "_worker"], capture_output=True, timeout=WAIT_S).returncode == 2
 
 
 @pytest.mark.slow
@@ -194,7 +195,7 @@ def test_nothing_heavy_is_imported(save: Save, home: Path) -> None:
         ["explain", "VF503"],
     ]
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program, json.dumps(commands)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-c", program, json.dumps(commands)], capture_output=True, text=True, timeout=WAIT_S
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [status for status, _ in found] == [0] * len(commands), done.stderr
@@ -207,7 +208,7 @@ def test_nothing_heavy_is_imported(save: Save, home: Path) -> None:
 def test_node_types_are_loaded_without_what_other_processes_need() -> None:
     """Every process of a run loads them: 0.15 s of processor time more in each made a run a sixth slower."""
     program = "import sys, voxelflow; voxelflow.catalog(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=WAIT_S)
     others = {
         "psutil",
         "sqlite3",
@@ -229,7 +230,7 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
         "worker.work = lambda fd, catalog: print(sorted(m for m in sys.modules if '.' not in m)) or 0\n"
         f"sys.exit(main(None, None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=WAIT_S)
     imported = json.loads(done.stdout.replace("'", '"'))
     assert "pydantic" in imported
     assert {"click", "rich"}.isdisjoint(imported)

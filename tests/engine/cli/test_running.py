@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from command_line import Command, Save
+from waiting import WAIT_S, wait_until
 
 from engine.document.pipeline import Node
 from engine.run.worker_process import PROGRAM
@@ -38,13 +39,7 @@ def wait(store: RunStore) -> Iterator[Callable[[Callable[[Run], bool]], Run]]:
     """Wait until the newest run is as asked for. What still runs when the test ends is killed."""
 
     def until(condition: Callable[[Run], bool]) -> Run:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            runs = store.runs(1)
-            if runs and condition(runs[0]):
-                return runs[0]
-            time.sleep(0.02)
-        raise AssertionError(f"waited in vain: {store.runs(1)}")
+        return wait_until(lambda: [run for run in store.runs(1) if condition(run)], "the run")[0]
 
     yield until
     for run in store.runs():
@@ -146,7 +141,7 @@ def test_a_lost_run_is_told_and_resumed(
         run = wait(lambda _: marker.exists())
         assert run.pid is not None
         os.kill(run.pid, signal.SIGKILL)
-        out, _ = following.communicate(timeout=60)
+        out, _ = following.communicate(timeout=WAIT_S)
     assert following.returncode == 3
     assert json.loads(out.splitlines()[-1])["state"] == "lost"
     assert command("runs", "list", "--json").json[0]["state"] == "lost"
@@ -213,7 +208,7 @@ class Terminal:
         os.close(inner)
 
     def until(self, text: bytes) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_S
         while text not in self.drawn:
             assert time.monotonic() < deadline, self.drawn
             assert self._read(), self.drawn

@@ -13,6 +13,7 @@ from building import box, pipeline
 from command_line import NO_WORK
 from pydantic import ValidationError
 from running import Runner
+from waiting import WAIT_S
 
 import voxelflow
 from engine.catalog import build_catalog
@@ -52,7 +53,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _voxelflow(*arguments: str) -> str:
     command = [sys.executable, "-m", "voxelflow", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -104,7 +105,7 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
         " for r in store.runs() for t in store.tasks(r.run_id) if t.node == 'pick']))"
     )
     told = subprocess.run(
-        [sys.executable, "-c", code, str(workspace.root)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, str(workspace.root)], capture_output=True, text=True, check=True, timeout=WAIT_S
     )
     assert sorted(json.loads(told.stdout)) == sorted(stored)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import psutil
 import pytest
-from waiting import has_ended, is_stopped, wait_until
+from waiting import WAIT_S, has_ended, is_stopped, wait_until
 
 from engine.declare.events import Event, Failure, Message
 from engine.errors import (
@@ -160,9 +160,9 @@ def test_a_request_then_a_kill(tmp_path: Path, heeds: bool) -> None:
     body += "return parent.line().decode()" if heeds else "time.sleep(600)"
     with child(tmp_path, body) as made:
         messages = made.messages(lambda: time.monotonic() < until)
-        until = time.monotonic() + 60
+        until = time.monotonic() + WAIT_S
         next(messages)
-        until = time.monotonic() + (60 if heeds else 0.2)
+        until = time.monotonic() + (WAIT_S if heeds else 0.2)
         made.send("cancel")
         left = list(messages)
         status = made.end()

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import WAIT_S
 
 from engine.declare.events import SystemSample, event_from_json
 from engine.run.system_metrics import SystemSampler, idle_share
@@ -88,7 +89,7 @@ def test_memory_and_count_are_those_of_the_whole_tree() -> None:
         )
         assert 100 < values["run_processes_memory_usage_megabytes"] < 400
     finally:
-        process.communicate(timeout=20)
+        process.communicate(timeout=WAIT_S)
 
 
 def test_busy_processes_use_processor_time() -> None:

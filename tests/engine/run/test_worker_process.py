@@ -10,7 +10,7 @@ import psutil
 import pytest
 from building import box, pipeline
 from running import Runner
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 import voxelflow
 from engine.catalog import build_catalog
@@ -66,11 +66,11 @@ def test_a_task_that_was_cut_in_two_is_a_failure(workspace: Workspace, tmp_path:
     worker, heard = started(workspace, tmp_path)
     try:
         worker.send(torn)
-        failure = heard.get(timeout=60)
+        failure = heard.get(timeout=WAIT_S)
         assert isinstance(failure, Failure)
         assert failure.message.startswith("its worker was sent a task that cannot be read (")
         assert "runs resume" in failure.hint
-        assert heard.get(timeout=60) is None
+        assert heard.get(timeout=WAIT_S) is None
         assert worker.exit_status == 1
     finally:
         worker.kill()
@@ -104,7 +104,7 @@ def test_a_task_too_long_for_the_pipe_waits_for_no_worker(workspace: Workspace, 
         worker.cancel()
     finally:
         worker.kill()
-    assert heard.get(timeout=10) is None
+    assert heard.get(timeout=WAIT_S) is None
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from engine.spark import jvm_daemon, warm_jvm
 from engine.spark.warm_jvm import WarmJvm, environment_of_a_run, key_of
@@ -219,7 +219,7 @@ def test_one_that_is_not_given_back_cleanly_ends_with_all_that_it_has_started(
         assert not jvm.give_back(Gateway(), 1)
     else:
         assert not jvm.give_back(Gateway(), 0 if how == "no time" else 1)
-    assert not psutil.wait_procs(processes, timeout=20)[1]
+    assert not psutil.wait_procs(processes, timeout=WAIT_S)[1]
     wait_until(lambda: not (place.folder / "run").exists(), "the end of its temporary files")
     assert Path("ended.txt").exists() == (how != "dropped")  # else killed, and what it has unpacked stays
 
@@ -227,12 +227,12 @@ def test_one_that_is_not_given_back_cleanly_ends_with_all_that_it_has_started(
 @pytest.mark.slow
 def test_it_ends_when_its_time_is_over_or_the_daemon_is_killed(place: Place) -> None:
     java = java_of(given_back(place.take(), 0.005))
-    assert not psutil.wait_procs([java], timeout=20)[1]
+    assert not psutil.wait_procs([java], timeout=WAIT_S)[1]
     wait_until(lambda: not sockets(), "the end of the socket")
     jvm = given_back(place.take())
     java = java_of(jvm)
     os.kill(jvm.daemon, signal.SIGKILL)
-    assert not psutil.wait_procs([java], timeout=20)[1]  # its standard input has closed
+    assert not psutil.wait_procs([java], timeout=WAIT_S)[1]  # its standard input has closed
     again = place.take()  # the dead one's socket lies about
     assert again is not None
     assert again.is_new

@@ -50,7 +50,7 @@ def make(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def taken(reservation: Reservation) -> None:
-    wait_until(reservation.take, "the reservation", timeout_s=60)
+    wait_until(reservation.take, "the reservation")
 
 
 def test_one_has_it_and_the_next_gets_it_when_it_is_given_back(make: Make) -> None:

@@ -63,7 +63,7 @@ def test_a_checkpoint_does_not_wait_for_a_reader(workspace: Workspace, store: Ru
     store.put_result(stored_result("b"))
     began = time.monotonic()
     store.checkpoint()
-    assert time.monotonic() - began < 5  # a lock is waited for six times as long
+    assert time.monotonic() - began < 20  # a lock is waited for half as long again
     assert len(reader.execute("SELECT * FROM results").fetchall()) == 1
     reader.close()
     # Writers wait for one another as before.

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import WAIT_S
 
 from engine.errors import DiskFull, FileError, WorkspaceError
 from engine.store import schema as run_schema
@@ -89,7 +90,9 @@ def test_a_migration_that_is_killed_is_done_again(older: Workspace, number: int)
         "whole[number - 1] = killed; run_schema._MIGRATIONS = tuple(whole)\n"
         "RunStore(Workspace(Path(sys.argv[1])))"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(older.root), str(number)], env=_environment(), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(older.root), str(number)], env=_environment(), timeout=WAIT_S
+    )
     assert done.returncode == -signal.SIGKILL
     assert version(older) == number - 1
     store = RunStore(older)
@@ -119,7 +122,7 @@ def test_processes_that_open_it_at_once_migrate_it_once(older: Workspace) -> Non
         process.stdin.write("\n")
         process.stdin.flush()
     for process in started:
-        process.communicate(timeout=60)
+        process.communicate(timeout=WAIT_S)
     assert [process.returncode for process in started] == [0] * 4
     assert version(older) == LATEST
 

@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -17,8 +16,9 @@ from pathlib import Path
 
 import forked_programs
 import pytest
+from ports import free_port
 from tracked_runs import QUICK, FakeRun, Reader, TrackerProcess
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from engine.declare.events import Artifact, Facts, Metrics, TaskStateChanged
 from engine.tracking import run_link, send_pending, track_run
@@ -50,9 +50,7 @@ class Server:
     def __init__(self, folder: Path, database: Path) -> None:
         self.folder = folder
         shutil.copy(database, folder / "server.db")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -76,7 +74,7 @@ class Server:
     def kill(self) -> None:
         if self.process is not None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=WAIT_S)
             self.process = None
 
 

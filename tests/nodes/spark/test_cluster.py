@@ -13,6 +13,7 @@ import tiny_worker
 from cluster_runs import etl, folder_of, rows, size_of, soon
 from running import Runner
 from spark_cluster import SparkCluster
+from waiting import WAIT_S
 
 import nodes
 from engine.catalog import build_catalog
@@ -174,7 +175,7 @@ def test_training_with_two_workers_and_a_lost_executor(cluster: SparkCluster, ru
     assert failure is not None
     assert "lost" in failure["message"]
     assert "resume" in failure["hint"]
-    _, left = psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=30)
+    _, left = psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=WAIT_S)
     assert left == []
 
     launch.resume(runner.workspace, runner.store, run_id)

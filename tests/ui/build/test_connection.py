@@ -6,7 +6,6 @@ import gc
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -18,6 +17,7 @@ from canvas_tab import OpenTab
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from streamlit import config
+from waiting import WAIT_S, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
@@ -69,7 +69,7 @@ def _hear(wire: ClientConnection, until: Callable[[Inbox], Any]) -> list[Inbox]:
     """All that comes, up to what was waited for."""
     out: list[Inbox] = []
     while not out or not until(out[-1]):
-        out.append(Inbox.model_validate_json(wire.recv(timeout=20)))
+        out.append(Inbox.model_validate_json(wire.recv(timeout=WAIT_S)))
     return out
 
 
@@ -79,17 +79,10 @@ def _texts(inbox: Inbox) -> list[str]:
 
 def _hello(wire: ClientConnection) -> Inbox:
     """Say hello and hear the document."""
-    first = Inbox.model_validate_json(wire.recv(timeout=20))
+    first = Inbox.model_validate_json(wire.recv(timeout=WAIT_S))
     outbox = Outbox(client="page", session=first.session, seen=0, sent=[Sent(n=1, command=Hello(document=None))])
     wire.send(outbox.model_dump_json())
     return _hear(wire, lambda inbox: inbox.handled == 1 and any(p.notice.type == "opened" for p in inbox.posted))[-1]
-
-
-def _eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -146,7 +139,8 @@ def test_what_is_posted_arrives_unasked_and_once(editor: Editor, reach: Connect)
 def test_it_says_something_now_and_then(editor: Editor, reach: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEARTBEAT_S", 0.05)
     wire = reach(editor.ticket)
-    assert [inbox.posted for inbox in (Inbox.model_validate_json(wire.recv(timeout=20)) for _ in range(3))] == [[]] * 3
+    heard = [Inbox.model_validate_json(wire.recv(timeout=WAIT_S)) for _ in range(3)]
+    assert [inbox.posted for inbox in heard] == [[]] * 3
 
 
 def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connect, open_tab: OpenTab) -> None:
@@ -157,7 +151,7 @@ def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connec
 
     wire = reach(editor.ticket)
     _hello(wire)
-    _eventually(lambda: others() == 1)
+    wait_until(lambda: others() == 1)
     # It has connected again before the server hears that the first connection is lost.
     second = reach(editor.ticket)
     _hear(second, lambda _: True)
@@ -166,11 +160,11 @@ def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connec
     _hear(second, lambda inbox: any(p.notice.type == "edited" for p in inbox.posted))
     assert others() == 1
     second.close()
-    _eventually(lambda: others() == 0)
+    wait_until(lambda: others() == 0)
     other.set("description", to="meanwhile")
     opened = _hear(reach(editor.ticket), lambda inbox: any(p.notice.type == "opened" for p in inbox.posted))[-1]
     assert "meanwhile" in opened.model_dump_json()
-    _eventually(lambda: others() == 1)
+    wait_until(lambda: others() == 1)
 
 
 @pytest.mark.slow

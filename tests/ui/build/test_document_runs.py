@@ -46,7 +46,7 @@ def _run(tab: Tab) -> RunInfo | None:
 
 def _ended(tab: Tab, *states: str) -> RunInfo:
     return tab.wait(
-        lambda: (run := _run(tab)) and run.state in (states or ("done",)) and run, f"a run that is {states}", 60
+        lambda: (run := _run(tab)) and run.state in (states or ("done",)) and run, f"a run that is {states}"
     )
 
 

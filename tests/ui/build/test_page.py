@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from building import box, pipeline
 from streamlit.testing.v1 import AppTest
+from waiting import WAIT_S
 
 from engine.document.pipeline import dump
 from engine.errors import PipelineError
@@ -25,7 +26,7 @@ def _page() -> None:
 @pytest.fixture
 def page(studio: Studio) -> Iterator[AppTest]:
     install(studio)
-    yield AppTest.from_function(_page, default_timeout=30)
+    yield AppTest.from_function(_page, default_timeout=WAIT_S)
     documents_of(studio).close()
 
 
@@ -80,13 +81,13 @@ def _importing(text: str) -> None:
 def test_another_page_has_a_document_shown(page: AppTest, studio: Studio) -> None:
     documents_of(studio).add(pipeline(name="first"))
     documents_of(studio).add(pipeline(name="second"))
-    asking = AppTest.from_function(_opening, default_timeout=30, args=("first",)).run()
+    asking = AppTest.from_function(_opening, default_timeout=WAIT_S, args=("first",)).run()
     assert not asking.exception
     assert _say_hello(asking) == ["first"]
 
 
 def test_another_page_makes_a_document_of_text(page: AppTest) -> None:
-    asking = AppTest.from_function(_importing, default_timeout=30, args=(dump(pipeline(name="from a run")),)).run()
+    asking = AppTest.from_function(_importing, default_timeout=WAIT_S, args=(dump(pipeline(name="from a run")),)).run()
     assert not asking.exception
     assert _say_hello(asking) == ["from-a-run"]
 

@@ -28,9 +28,9 @@ def test_a_single_peak_among_100_000_points_stays_and_it_is_quick() -> None:
     values = [0.0] * 100_000
     values[56_789] = 7.0
     values[20_000] = -7.0
-    began = time.perf_counter()
+    began = time.process_time()
     steps, kept = thinned(range(100_000), values)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert len(kept) <= MOST_POINTS
     assert dict(zip(steps, kept, strict=True)) | {56_789: 7.0, 20_000: -7.0} == dict(zip(steps, kept, strict=True))
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_sessions import spark_local
 from training_scenarios import Place, run_training, tiny_program, tiny_workers
 from volume_sets import labels_for, make_delta, some_volumes
+from waiting import WAIT_S
 
 from engine.declare.context import Resources, TaskContext
 from engine.declare.datasets import TrainedModel, VolumeDelta
@@ -135,7 +136,7 @@ def test_a_worker_that_dies_fails_the_task_and_one_goes_on(
     assert "`voxelflow runs resume run` goes on after step" in e.value.hint
     # Spark's cancel does not wait for its tasks; the watcher of the other worker ends it soon.
     living = [psutil.Process(pid) for pid in killed if psutil.pid_exists(pid)]
-    assert psutil.wait_procs(living, timeout=30)[1] == []
+    assert psutil.wait_procs(living, timeout=WAIT_S)[1] == []
     stop = False
 
     def cancel(number: int) -> None:
