@@ -1,6 +1,8 @@
 """Who may use the app: beyond this computer, only who has the token or has logged in.
 
-Every request passes here before Streamlit sees it: pages, files, uploads, and the WebSocket. Without a login in
+Every request passes here before Streamlit sees it: pages, files, uploads, and the WebSocket. None of another web site
+goes on: neither one under a name that was made to point at this computer, nor one that another site's page makes.
+Beyond this computer it needs a key as well. Without a login in
 Streamlit's `secrets.toml` the app has an access token, as Jupyter has: the printed URL holds it, a cookie keeps it, and
 scripts send it as `Authorization: Bearer TOKEN`. With one, Streamlit's OpenID Connect login is required, and the
 person must be on the list of users.
@@ -31,6 +33,10 @@ TOKEN_VARIABLE = "VOXELFLOW_TOKEN"
 _SHORTEST_TOKEN = 16
 _COOKIE_SECONDS = 30 * 24 * 3600
 _LARGEST_FORM = 4096
+_UNKNOWN_NAME = (
+    "This app is not served under that name. Open it at the address that `voxelflow studio` printed, or add the name "
+    "to server.allowedHosts in .streamlit/config.toml."
+)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -45,9 +51,12 @@ class Check(Protocol):
 
 
 class AccessControl:
-    """ASGI middleware: what `check` does not know never reaches `app`, and neither does another site's request."""
+    """ASGI middleware: what `check` does not know never reaches `app`, and neither does another site's request.
 
-    def __init__(self, app: ASGIApp, check: Check) -> None:
+    `check` None: who can reach the app may use it.
+    """
+
+    def __init__(self, app: ASGIApp, check: Check | None) -> None:
         self._app = app
         self._check = check
 
@@ -56,7 +65,8 @@ class AccessControl:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             visitor = HTTPConnection(scope)
-            if _same_origin(visitor) and self._check.knows(visitor):
+            # Without a check the app's own routes compare the origin, by Streamlit's settings for proxies.
+            if _known_name(visitor) and (self._check is None or (_same_origin(visitor) and self._check.knows(visitor))):
                 await self._app(scope, receive, send)
             else:
                 await receive()
@@ -64,11 +74,13 @@ class AccessControl:
                 await send({"type": "websocket.close", "code": 1008})
         else:
             request = Request(scope, receive)
-            if request.method not in _SAFE_METHODS and not _same_origin(request):
-                response: Response = PlainTextResponse("This request came from another web site.", 403)
-            elif not self._check.knows(request):
+            if not _known_name(request):
+                response: Response = PlainTextResponse(_UNKNOWN_NAME, 403)
+            elif _of_another_site(request):
+                response = PlainTextResponse("This request came from another web site.", 403)
+            elif self._check is not None and not self._check.knows(request):
                 response = await self._check.answer(request)
-            elif "token" in request.query_params and request.method == "GET":
+            elif self._check is not None and "token" in request.query_params and request.method == "GET":
                 # The token must not stay in the address bar, the history or a bookmark.
                 response = _without_token(request)
                 if isinstance(self._check, Token):
@@ -233,6 +245,24 @@ def _logged_in(visitor: HTTPConnection) -> dict[str, Any]:
     if not isinstance(user, dict) or not user.get("is_logged_in"):
         return {}
     return user if user.get("origin") == get_origin_from_redirect_uri() else {}
+
+
+def _known_name(visitor: HTTPConnection) -> bool:
+    """Whether the app is asked for by a name of its own (`server.allowedHosts`)."""
+    from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+    return is_host_allowed(visitor.headers.get("host"))
+
+
+def _of_another_site(request: Request) -> bool:
+    """Whether another site's page asks: to change something, or for a file of ours. It may link to our pages."""
+    if request.method not in _SAFE_METHODS and not _same_origin(request):
+        return True
+    # Browsers say it with every request. Another port of this computer is the "same-site".
+    return (
+        request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        and request.headers.get("sec-fetch-mode") != "navigate"
+    )
 
 
 def _same_origin(visitor: HTTPConnection) -> bool:

@@ -98,8 +98,7 @@ def serve(
                 Route(make_url_path(base, VIEW_PATH + "/{key}/{panel}/{what}"), pictures.respond),
             ]
             app = App(_APP, routes=routes, on_script_error=None if show_tracebacks else _show_error)
-            guarded = app if check is None else AccessControl(app, check)
-            _Server(_server_config(guarded), ready).run(sockets=[listener])
+            _Server(_server_config(AccessControl(app, check)), ready).run(sockets=[listener])
         except KeyboardInterrupt:
             # uvicorn has shut down in good order and hands on the Ctrl-C.
             return 0

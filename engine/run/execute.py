@@ -264,9 +264,7 @@ class Execution:
         if not job.lock():
             self._wait(job, job.waits_for())
             return
-        result = self._store.result(task.identity.fingerprint)
-        may_stand = result is not None and self._has_waited and not task.forced and not job.again
-        if result is not None and may_stand and not self._check(task, result).problem:
+        if (result := self._made_elsewhere(job)) is not None:
             job.outputs = dict(result.outputs)
             job.unlock()
             self._set(job, "cached", "another run made it", outputs=job.outputs, ended=time.time())
@@ -291,6 +289,17 @@ class Execution:
         )
         self._store.add_events(self._run_id, [started])
         job.worker.start(job.message(inputs).model_copy(update={"announced": bool(first)}))
+
+    def _made_elsewhere(self, job: Job) -> Result | None:
+        """The job's result, if another run has made it since this one was planned."""
+        if job.task.forced or job.again:
+            return None
+        result = self._store.result(job.task.identity.fingerprint)
+        found = None if result is None else self._check(job.task, result)
+        # One whose table has moved on is why the task was planned, unless others had the table while this run waited.
+        if found is None or found.problem or (found.moved_on and not self._has_waited):
+            return None
+        return result
 
     def _inputs(self, job: Job) -> dict[str, Dataset]:
         return {port: self._jobs[s.node].outputs[s.port] for port, s in job.task.inputs.items()}

@@ -60,8 +60,11 @@ def make(
         steps: how many steps it takes.
         step_s: seconds a step lasts.
     """
+    gate = os.environ.get("PROBES_GATE")
     for _ in track(range(steps), unit="steps"):
         time.sleep(step_s)
+        while gate and not os.path.exists(gate):
+            time.sleep(0.02)
         if ctx.save_requested():
             ctx.info("saved")
     ctx.info(f"wrote {text}")

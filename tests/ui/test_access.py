@@ -37,9 +37,11 @@ class Answer(NamedTuple):
     text: str
 
 
-def ask(port: int, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+def ask(
+    port: int, path: str, *, method: str = "GET", body: bytes | None = None, to: str = _ELSEWHERE, **headers: str
+) -> Answer:
     """What the app answers over another address; names of headers with `_` for `-`."""
-    with closing(http.client.HTTPConnection(_ELSEWHERE, port, timeout=WAIT_S)) as connection:
+    with closing(http.client.HTTPConnection(to, port, timeout=WAIT_S)) as connection:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.putrequest(method, path, skip_host="Host" in sent)
         for name, value in sent.items():
@@ -112,6 +114,45 @@ def test_nobody_gets_in_without_the_token(door: Door, way: str, key: str) -> Non
     found = ask(door.port, path + wrong, method=method, **sent)
     assert found.status == 403
     assert door.token not in found.text
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioServer]:
+    """A studio for this computer alone, as it is by default."""
+    with StudioServer(tmp_path_factory.mktemp("here")) as server:
+        yield server.start()
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_on_this_computer_too_no_way_is_open_under_a_foreign_name(here: StudioServer, way: str) -> None:
+    method, path, headers = WAYS_IN[way]
+    port = int(here.url.rpartition(":")[2])
+
+    def status(host: str, **also: str) -> int:
+        return ask(port, path, method=method, to="127.0.0.1", Host=f"{host}:{port}", **headers, **also).status
+
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "a@b"):
+        assert status(host) == 403, host
+        assert status(host, Origin=f"http://{host}:{port}", Sec_Fetch_Site="same-origin") == 403, host
+    if way not in ("upload", "removal"):  # these need Streamlit's own token, too
+        for host in ("127.0.0.1", "LOCALHOST", "[::1]"):
+            assert status(host) != 403, host
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS_IN if way != "websocket"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_sites_page_gets_no_file_and_changes_nothing(here: StudioServer, way: str, site: str) -> None:
+    method, path, headers = WAYS_IN[way]
+    port = int(here.url.rpartition(":")[2])
+
+    def found(**sent: str) -> Answer:
+        return ask(port, path, method=method, to="127.0.0.1", Host=f"localhost:{port}", **headers, **sent)
+
+    answer = found(Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors")
+    assert (answer.status, answer.text) == (403, "This request came from another web site.")
+    if way in ("page", "run"):  # a link in a mail or on another page
+        assert found(Sec_Fetch_Site=site, Sec_Fetch_Mode="navigate").status == 200
+        assert found(Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors").status == 200
 
 
 @pytest.mark.parametrize("key", ["cookie", "bearer"])

@@ -12,12 +12,20 @@ from running import Runner
 from waiting import has_ended, wait_until
 
 from engine.declare.events import Facts, Failure, Message, Progress, RunStateChanged, TaskStateChanged
+from engine.document.plan import Choice
 from engine.errors import UsageError
 from engine.run import launch
 
 pytestmark = pytest.mark.slow
 forked = pytest.mark.usefixtures("forked_runs")
 """For what is not about the processes themselves."""
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make does not end before this file is there."""
+    monkeypatch.setenv("PROBES_GATE", str(tmp_path / "gate"))
+    return tmp_path / "gate"
 
 
 @forked
@@ -178,17 +186,36 @@ def test_branches_run_side_by_side(runner: Runner) -> None:
 
 
 @forked
-def test_two_runs_of_the_same_work_do_it_once(runner: Runner) -> None:
-    document = pipeline(box("slow", "Make", text="shared", steps=40, step_s=0.05))
+def test_two_runs_of_the_same_work_do_it_once(runner: Runner, gate: Path) -> None:
+    document = pipeline(box("slow", "Make", text="shared"))
     one = runner.start(document)
-    runner.wait_for_progress(one, "slow")
+    runner.wait_for(one, "slow", "running")
     two = runner.start(document)
-    assert runner.wait_for(two, "slow", "waiting", "cached").state == "waiting"
+    runner.wait_for(two, "slow", "waiting")
+    gate.touch()
     assert runner.finish(one).state == "done"
     assert runner.finish(two).state == "done"
     assert runner.tasks(two)["slow"].state == "cached"
     states = [e.state for _, e in runner.store.events(two) if isinstance(e, TaskStateChanged)]
     assert states == ["waiting", "cached"] or states == ["queued", "waiting", "cached"]
+
+
+@forked
+@pytest.mark.parametrize("fresh", [False, True])
+def test_work_that_another_run_did_after_the_planning_is_not_done_again(
+    runner: Runner, gate: Path, fresh: bool
+) -> None:
+    document = pipeline(box("slow", "Make", text="shared"))
+    one = runner.start(document)
+    runner.wait_for(one, "slow", "running")
+    choice = Choice(fresh=fresh)
+    ready = launch.prepare(document, runner.catalog, runner.workspace, runner.store, choice=choice, fresh_suffix="f")
+    assert [t.action for t in ready.plan.tasks] == ["run"]
+    gate.touch()
+    assert runner.finish(one).state == "done"
+    two = launch.begin(document, ready.plan, runner.workspace, runner.store, {})
+    assert runner.finish(two).state == "done"
+    assert runner.tasks(two)["slow"].state == ("done" if fresh else "cached")
 
 
 @forked
