@@ -217,7 +217,8 @@ def run(
 ) -> RunResult:
     """Run a pipeline (a document or a file's path) to its end; `values` set its parameters.
 
-    Raises `CheckFailed` with all problems when it cannot start. A run that fails is returned, not raised.
+    Raises `CheckFailed` with all problems when it cannot start, and `ExecutionError` when it has been stuck for five
+    minutes. A run that fails is returned, not raised.
     """
     from engine.document.pipeline import read_pipeline
     from engine.profiles import find_profile

@@ -207,10 +207,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The command that repeats what failed."""
+    """The command that repeats what failed, unless nearly everything did."""
     ended = terminalreporter.stats
     failed = dict.fromkeys(shlex.quote(r.nodeid) for kind in ("failed", "error") for r in ended.get(kind, ()))
-    if failed:
+    if 0 < len(failed) < 50:
         terminalreporter.write_line(f"To repeat: .venv/bin/pytest {' '.join(failed)}")
 
 

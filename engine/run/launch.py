@@ -42,6 +42,8 @@ from engine.workspace import Workspace, storage_of
 
 _KILLED_S = 10.0
 """How long a killed process may take to be gone; one that waits in the kernel takes longer."""
+_STUCK_S = 300.0
+"""How long a run that does nothing is waited for: the machine may have slept, or a disk may answer again."""
 _LOG = "supervisor.log"
 
 
@@ -266,12 +268,23 @@ def _record_unbegun(store: RunStore, run_id: str) -> None:
 
 
 def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.1) -> Iterator[Run]:
-    """Yield the run about every `poll_s` seconds until it has ended; the last one is the ended run."""
+    """Yield the run about every `poll_s` seconds until it has ended; the last one is the ended run.
+
+    Raises `ExecutionError` when it has been stuck for `_STUCK_S` seconds: it may never end.
+    """
+    moved = time.monotonic()
     while True:
         run = store.run(run_id)
         yield run
         if not run.active:
             return
+        if run.state != "stuck":
+            moved = time.monotonic()
+        elif time.monotonic() - moved > _STUCK_S:
+            raise ExecutionError(
+                f"run {run_id} is stuck: its process {run.pid} lives and does nothing",
+                hint=f"`voxelflow runs cancel {run_id}` ends it, `voxelflow runs resume {run_id}` then goes on.",
+            )
         time.sleep(poll_s)
 
 

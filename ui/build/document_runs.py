@@ -16,6 +16,7 @@ from engine.document.pipeline import Pipeline
 from engine.document.plan import Choice
 from engine.document.values import read_texts
 from engine.errors import UsageError
+from engine.history.summary import run_before, tiles
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import Run
@@ -32,7 +33,6 @@ from ui.build.task_log import TaskLog
 from ui.protocol.commands import StartRun, StartSweep
 from ui.protocol.notices import LogLines, RunShown, StatusChanged
 from ui.protocol.status import NodeStatus, RunInfo
-from ui.runs.summary import run_before, tiles
 from ui.studio_context import Studio
 
 ACTIVE_S = 0.2

@@ -9,11 +9,11 @@ from typing import Any
 from engine.declare.dataset_type import dataset_type, details_of, headline_of
 from engine.declare.datasets import Dataset, Preview
 from engine.declare.events import Progress
+from engine.history.summary import Tile
 from engine.store.runs import Run, Task
 from engine.text import plural, size
 from engine.wording import details_text, figure_name, made
 from ui.protocol.status import FailureInfo, Headline, NodeStatus, OutputInfo, ProgressInfo, RunFigure, RunInfo
-from ui.runs.summary import Tile
 
 ViewOf = Callable[[Dataset], str]
 """Gives the key under which the browser may look at a dataset; "" when there is nothing to see."""

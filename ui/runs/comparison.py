@@ -11,6 +11,7 @@ from engine.declare.dataset_type import scores_of
 from engine.errors import UsageError
 from engine.history.comparison import ABSENT, Curves, Row, duration_rows, final_rows, labels, node_title, parameter_rows
 from engine.history.details import Details, read_details, short_id
+from engine.history.summary import lower_is_better
 from engine.store.runs import Run
 from engine.text import duration, moment
 from engine.wording import figure_name
@@ -29,7 +30,6 @@ from ui.runs.comparison_charts import (
 )
 from ui.runs.feed import Feed, feed_of
 from ui.runs.metrics import axis_of, chart_order, family_name, may_be_logarithmic
-from ui.runs.summary import lower_is_better
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text

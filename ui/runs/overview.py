@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.history.details import Details, read_details, short_id
+from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
 from engine.text import duration, moment, number
 from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture
@@ -14,7 +15,6 @@ from ui.runs.feed import feed_of
 from ui.runs.metrics import Family, draw_family, families
 from ui.runs.node_panel import progress_block
 from ui.runs.outputs import made_in, pictured
-from ui.runs.summary import Change, Tile, changes, run_before, tiles
 from ui.shell.blocks import Html, chip, heading, notice, plain, table, tag, text
 from ui.shell.canvas import show_datasets
 from ui.studio_context import studio

@@ -21,6 +21,7 @@ from waiting import has_ended, is_stopped, wait_until
 
 from engine.cli.following import Interrupts, Moment, follow
 from engine.cli.history import show
+from engine.errors import ExecutionError
 from engine.history.details import failure_lines
 from engine.run import heartbeat, launch
 from engine.storage.process_lock import ProcessLock
@@ -112,6 +113,15 @@ def test_a_run_is_stuck_when_its_loop_has_not_turned(store: RunStore, workspace:
     _age(workspace, run_id, STUCK_AFTER_S + 1)
     lock.release()
     assert store.run(run_id).state == "lost"
+
+
+def test_waiting_for_a_stuck_run_ends(store: RunStore, workspace: Workspace, monkeypatch) -> None:
+    monkeypatch.setattr(launch, "_STUCK_S", 0.0)
+    run_id, lock = _supervised(store, workspace)
+    _age(workspace, run_id, STUCK_AFTER_S + 1)
+    with pytest.raises(ExecutionError, match="is stuck"):
+        list(launch.ended(workspace, store, run_id))
+    lock.release()
 
 
 class _Notes:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel, VolumeDelta, VolumeSpec
 from engine.history.details import read_details
+from engine.history.summary import MOST_TILES, changes, lower_is_better, run_before, tiles
 from engine.store.runs import RunStore, Task
 from engine.wording import figure_name
 from engine.workspace import Workspace
-from ui.runs.summary import MOST_TILES, changes, lower_is_better, run_before, tiles
 
 SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32", classes=("a", "b"))
 

@@ -1,6 +1,6 @@
 """What a run came to: the figures of what it made beside those of the run before, and what was different there.
 
-Draws nothing and imports no Streamlit: the run's page and the editor show the same.
+The run's page and the editor show the same.
 """
 
 from __future__ import annotations
