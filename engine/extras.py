@@ -8,6 +8,7 @@ with `@node(..., needs=...)` where a node cannot do without it, and call `requir
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,16 @@ def modules(extra: str) -> tuple[str, ...]:
 def missing(names: Iterable[str]) -> list[str]:
     """Those of the top-level modules that are not installed, each once. Imports none of them."""
     return [name for name in dict.fromkeys(names) if not _is_installed(name)]
+
+
+def is_tracked() -> bool:
+    """Whether runs go to MLflow: it is installed, and `VOXELFLOW_TRACKING=off` does not keep them out of it."""
+    return not tracking_is_off() and not missing(["mlflow"])
+
+
+def tracking_is_off() -> bool:
+    """Whether the person wants no runs in MLflow."""
+    return os.environ.get("VOXELFLOW_TRACKING", "").lower() == "off"
 
 
 def extras_for(names: Iterable[str]) -> tuple[str, ...]:

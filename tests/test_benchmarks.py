@@ -16,15 +16,15 @@ from bench_results import result, runs
 from training_scenarios import tiny_program, tiny_workers
 from volume_sets import Labels, Volumes, labels_for, make_files
 
+from benchmarks import gpu, tfrecord
+from benchmarks.__main__ import NAMES, main
+from benchmarks.data import Digest
+from benchmarks.race import Entry, Race, Result, race
+from benchmarks.reports import Aim, aim_of
 from engine.bench.result import read_result
 from engine.declare.datasets import Dataset
 from nodes.loaders.interface import Source
 from nodes.testing.loader import UNLABELLED, LoaderConformance
-from tests.benchmarks import gpu, tfrecord
-from tests.benchmarks.__main__ import NAMES, main
-from tests.benchmarks.data import Digest
-from tests.benchmarks.race import Entry, Race, Result, race
-from tests.benchmarks.reports import Aim, aim_of
 from tests.support.fake_contender import Fake
 
 __all__ = ["tiny_workers"]

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-_FOLDERS = ("engine", "nodes", "ui", "pipelines", "tests", "examples")
-_STRING = re.compile(r"""(["'])((?:engine|nodes|ui|pipelines|tests)(?:\.[A-Za-z_]\w*)+(?::\w+)?)\1""")
+_FOLDERS = ("engine", "nodes", "ui", "pipelines", "tests", "examples", "benchmarks")
+_STRING = re.compile(r"""(["'])((?:engine|nodes|ui|pipelines|tests|benchmarks)(?:\.[A-Za-z_]\w*)+(?::\w+)?)\1""")
 
 
 @cache

@@ -42,7 +42,7 @@ class Terms(NamedTuple):
 
 CPU = Terms(4.0e-4, 9.6e-9, 1.8e-10, 3.7e-11, 6.8e-9)
 """Seconds for each on one core of the reference machine, an x86 server core with AVX-512:
-`python -m tests.benchmarks advisor` prints them for this one."""
+`python -m benchmarks advisor` prints them for this one."""
 _EXCHANGE = (4e-3, 6e-9)
 """Of the reference, for each further worker on the machine: seconds a layer, whose gradients are an exchange of their
 own, and a parameter."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from engine.cli.screen import COLOURS, is_terminal, say, say_json
 from engine.cli.views import JsonLines, Moment, PlainLines, View
 from engine.declare.events import Event
 from engine.errors import ExecutionError, UsageError
-from engine.extras import missing
+from engine.extras import is_tracked
 from engine.run.launch import cancel
 from engine.storage.process_lock import is_held
 from engine.store.runs import Run, RunStore, Task
@@ -117,11 +116,6 @@ def wait_for_tracking(workspace: Workspace, store: RunStore, run_id: str, interr
             return False
         time.sleep(POLL_S)
     return True
-
-
-def is_tracked() -> bool:
-    """Whether runs go to MLflow (see `engine.run.supervisor.TRACKING`)."""
-    return os.environ.get("VOXELFLOW_TRACKING", "").lower() != "off" and not missing(["mlflow"])
 
 
 STATUS = {"done": 0, "failed": 1, "lost": 3, "cancelled": 130}

@@ -385,7 +385,7 @@ def _say_trial(store: RunStore, sweep: Sweep, trial: Trial, *, as_json: bool) ->
 
 def _wait_for_mlflow(workspace: Workspace, store: RunStore, sweep: Sweep, presses: int) -> None:
     """Wait until the sweep's process has sent its end, so that the machine may be shut down after us."""
-    from engine.cli.following import is_tracked
+    from engine.extras import is_tracked
     from engine.storage.process_lock import is_held
 
     until = time.monotonic() + _TRACKING_PATIENCE_S

@@ -25,7 +25,7 @@ from engine.declare.events import Message, RunState, RunStateChanged, SystemSamp
 from engine.document.plan import require_plan
 from engine.environment import keep_environment
 from engine.errors import ExecutionError, VoxelflowError
-from engine.extras import missing, missing_text
+from engine.extras import missing, missing_text, tracking_is_off
 from engine.profiles import Profile
 from engine.run.execute import Execution
 from engine.run.monitor import INTERVAL_S, Monitor
@@ -44,8 +44,6 @@ SAMPLE_INTERVAL_S = 5.0
 """Between two samples of the run's events, which go to MLflow; each is the mean of what the monitor measured."""
 _RECORD_PATIENCE_S = 1.0
 """How long the run's process tries to record the run's end in the run store."""
-TRACKING = "VOXELFLOW_TRACKING"
-"""Environment variable: "off" keeps runs out of MLflow."""
 
 
 def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
@@ -194,7 +192,7 @@ def _record_end(
 
 
 def _start_tracker(workspace: Workspace, store: RunStore, run_id: str) -> None:
-    if os.environ.get(TRACKING, "").lower() == "off":
+    if tracking_is_off():
         return
     if missing(["mlflow"]):
         message, hint = missing_text("tracking", ["mlflow"])

@@ -20,6 +20,7 @@ from engine.diagnostics.rule import CheckFailed
 from engine.document.pipeline import load
 from engine.document.plan import Choice, Plan, read_plan
 from engine.errors import ExecutionError, PipelineError, UsageError, VoxelflowError
+from engine.extras import is_tracked
 from engine.failpoints import failpoint
 from engine.profiles import find_profile
 from engine.run import launch
@@ -85,10 +86,7 @@ def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
 def _close_in_mlflow(workspace: Workspace, sweep_id: str) -> None:
     import os
 
-    from engine.extras import missing
-    from engine.run.supervisor import TRACKING
-
-    if os.environ.get(TRACKING, "").lower() == "off" or missing(["mlflow"]):
+    if not is_tracked():
         return
     from engine.tracking.sweep_run import close_sweep
 

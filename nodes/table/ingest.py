@@ -4,7 +4,7 @@ The ledger (`nodes.table.ledger`) decides what must change, so doing it again ch
 new files cost 20 files. Whatever a kill leaves behind is either committed or invisible, and is found again. A local
 table is changed under its lock. In an object store writers may meet: one commits, the others plan again.
 
-Memory, measured with 2,000 and 20,000 files (`python -m tests.benchmarks scale`): 30 MB, and 3 kB a
+Memory, measured with 2,000 and 20,000 files (`python -m benchmarks scale`): 30 MB, and 3 kB a
 file for metadata, more than half of it delta-rs' own.
 """
 

@@ -118,7 +118,7 @@ class ChangedDifferently(Rule):
 class TransformedEachEpoch(Rule):
     """The volumes come straight from TransformVolumes, which stores nothing: each of them is read and transformed again
     in every epoch, on the processor that the training needs too. A table that NumpyToParquet makes behind the
-    transforms holds the result, and is read several times as fast (`python -m tests.benchmarks chain` measures it).
+    transforms holds the result, and is read several times as fast (`python -m benchmarks chain` measures it).
 
     What to do: wire NumpyToParquet, and mostly ParquetToDelta, between TransformVolumes and the training, and set
     `loader` to arrow. For a single epoch, or volumes that do not fit on the disk again, leave it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.benchmarks.race import Contender
+from benchmarks.race import Contender
 
 
 class Fake(Contender):

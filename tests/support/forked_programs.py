@@ -41,7 +41,7 @@ from typing import Any, NoReturn
 
 Begin = Callable[[list[str]], None]
 PROGRAM = ("-P", "-m", "voxelflow")
-MODULES = ("nodes.profiling.worker", "tests.benchmarks.race", "tests.benchmarks.scale")
+MODULES = ("nodes.profiling.worker", "benchmarks.race", "benchmarks.scale")
 """Other programs that are forked, when they are started with `python -m`."""
 _CODE = ("code to be run in a fork",)
 _MODULE = "import runpy, sys; sys.argv = {arguments!r}; runpy.run_module({0!r}, run_name='__main__', alter_sys=True)"

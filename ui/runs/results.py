@@ -10,11 +10,11 @@ from urllib.parse import quote
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.cli.following import is_tracked
 from engine.declare.datasets import Report, TrainedModel
 from engine.document.pipeline import Edge, Node, Pipeline
 from engine.document.plan import Choice
 from engine.errors import UsageError, VoxelflowError
+from engine.extras import is_tracked
 from engine.history.details import Details
 from engine.profiles import find_profile
 from engine.run import launch

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.benchmarks.data import ReadingData, add_reading_options, prepare
-from tests.benchmarks.race import Contender, Entry, race
-from tests.benchmarks.reports import Report, aim_of
+from benchmarks.data import ReadingData, add_reading_options, prepare
+from benchmarks.race import Contender, Entry, race
+from benchmarks.reports import Report, aim_of
 
 LIMIT = "from memory"
 NOT_TIMED = 2
@@ -69,8 +69,8 @@ class FromDelta(Contender):
     def __init__(
         self, data: dict[str, Any], depth: int, steps: int, home: str, transforms: dict[str, Any] | None = None
     ) -> None:
+        from benchmarks.pipelines import Benchwork, chain
         from engine.document.pipeline import Node
-        from tests.benchmarks.pipelines import Benchwork, chain
 
         self._data = ReadingData.of(data)
         self._work = Benchwork(Path(home))

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tests.benchmarks.data import add_data_options, make, shape_of
-from tests.benchmarks.pipelines import Benchwork, Ran, etl
-from tests.benchmarks.race import Contender, Entry, Race, race
-from tests.benchmarks.reports import Aim, Report, Table, aim_of
+from benchmarks.data import add_data_options, make, shape_of
+from benchmarks.pipelines import Benchwork, Ran, etl
+from benchmarks.race import Contender, Entry, Race, race
+from benchmarks.reports import Aim, Report, Table, aim_of
 
 if TYPE_CHECKING:
     from engine.store.runs import RunStore

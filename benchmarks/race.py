@@ -1,6 +1,6 @@
 """A race: contenders in processes of their own take turns, in another order every round; what counts are ratios.
 
-    python -m tests.benchmarks.race MODULE:CLASS '{"argument": ...}'
+    python -m benchmarks.race MODULE:CLASS '{"argument": ...}'
 
 is a contender's process: it reads orders as JSON lines and answers each with one. What libraries print goes to the
 standard error.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 # --- what takes part ---------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Process:
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.benchmarks.race", program, json.dumps(entry.arguments)],
+                [sys.executable, "-m", "benchmarks.race", program, json.dumps(entry.arguments)],
                 cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
         try:

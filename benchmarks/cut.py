@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.data import Digest, shape_of
-from tests.benchmarks.race import Contender, Entry, race, sync, timed
-from tests.benchmarks.reports import Aim, Report, Table, aim_of
+from benchmarks.data import Digest, shape_of
+from benchmarks.race import Contender, Entry, race, sync, timed
+from benchmarks.reports import Aim, Report, Table, aim_of
 
 LIMIT = "read the survey, write the bytes; fsync"
 NUMPY = "segyio, NumPy, np.save each"
@@ -179,8 +179,8 @@ class Ours(_Cut):
     reads_itself = False
 
     def __init__(self, survey: str, size: list[int], stride: list[int], home: str, cold: bool = False) -> None:
+        from benchmarks.pipelines import Benchwork, chain
         from engine.document.pipeline import Node
-        from tests.benchmarks.pipelines import Benchwork, chain
 
         super().__init__(survey, size, stride, home)
         self._work = Benchwork(self.home)

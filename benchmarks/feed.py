@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import readers
-from tests.benchmarks.data import add_reading_options, prepare
-from tests.benchmarks.race import Contender, Entry, race
-from tests.benchmarks.reports import Aim, Report
+from benchmarks import readers
+from benchmarks.data import add_reading_options, prepare
+from benchmarks.race import Contender, Entry, race
+from benchmarks.reports import Aim, Report
 
 PACES = {"CosmoFlow": (2_245.0, 0.95), "3D-UNet": (8_800.0, 0.90)}
 """Samples a second of an H100, and the utilisation that is aimed at."""

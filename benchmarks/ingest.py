@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.data import Digest, SourceFiles, add_data_options, digest_of_table, make, shape_of
-from tests.benchmarks.race import Contender, Entry, Race, peak_bytes, race, sync, timed
-from tests.benchmarks.reports import Aim, Report, aim_of
+from benchmarks.data import Digest, SourceFiles, add_data_options, digest_of_table, make, shape_of
+from benchmarks.race import Contender, Entry, Race, peak_bytes, race, sync, timed
+from benchmarks.reports import Aim, Report, aim_of
 
 LIMIT = "cat files > one; fsync"
 NAIVE = "np.load loop, write_deltalake"
@@ -154,7 +154,7 @@ class Ours(_Ingest):
     reads_itself = False
 
     def __init__(self, source: str, home: str, whole: bool = False, cold: bool = False) -> None:
-        from tests.benchmarks.pipelines import Benchwork, etl
+        from benchmarks.pipelines import Benchwork, etl
 
         super().__init__(source, home)
         self._whole = whole

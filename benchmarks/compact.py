@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.data import SourceFiles, add_data_options, digest_of_table, make, shape_of
-from tests.benchmarks.race import Contender, Entry, race, sync, timed
-from tests.benchmarks.reports import Aim, Report, aim_of
+from benchmarks.data import SourceFiles, add_data_options, digest_of_table, make, shape_of
+from benchmarks.race import Contender, Entry, race, sync, timed
+from benchmarks.reports import Aim, Report, aim_of
 
 TARGET_MB = 78
 LIMIT = "copy the bytes; fsync"
@@ -160,8 +160,8 @@ class Ours(_Compaction):
     reads_itself = False
 
     def __init__(self, table: str, home: str, cold: bool = False) -> None:
+        from benchmarks.pipelines import Benchwork, chain
         from engine.document.pipeline import Node
-        from tests.benchmarks.pipelines import Benchwork, chain
 
         super().__init__(table, home)
         self._work = Benchwork(self.home / "workspace")

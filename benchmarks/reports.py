@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.race import Race, Ratio
+from benchmarks.race import Race, Ratio
 
 _PACKAGES = ("deltalake", "numpy", "petastorm", "polars", "pyarrow", "pyspark", "tensorflow")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.benchmarks.data import ReadingData, add_reading_options, prepare
-from tests.benchmarks.race import Entry, Race, race
-from tests.benchmarks.readers import (
+from benchmarks.data import ReadingData, add_reading_options, prepare
+from benchmarks.race import Entry, Race, race
+from benchmarks.readers import (
     ArrowDataset,
     Memcpy,
     Memmap,
@@ -23,7 +23,7 @@ from tests.benchmarks.readers import (
     Reader,
     TFRecord,
 )
-from tests.benchmarks.reports import Aim, Report, aim_of
+from benchmarks.reports import Aim, Report, aim_of
 
 LIMIT = "memcpy, one thread"
 

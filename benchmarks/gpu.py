@@ -4,8 +4,8 @@ Measured by `voxelflow bench` with cold input (empty caches). The second table h
 GPU} x {files, table}, as the time of 5 epochs of 650,000 volumes in batches of 32, extrapolated from the measured rate.
 A machine without a GPU fills the CPU's cells and leaves the GPU's empty; on one with a GPU `--cpu` measures both.
 
-    python -m tests.benchmarks gpu                       # on a GPU: about 15 minutes
-    python -m tests.benchmarks gpu --small               # a try of it anywhere
+    python -m benchmarks gpu                       # on a GPU: about 15 minutes
+    python -m benchmarks gpu --small               # a try of it anywhere
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.data import shape_of
-from tests.benchmarks.reports import Report, Table
+from benchmarks.data import shape_of
+from benchmarks.reports import Report, Table
 
 if TYPE_CHECKING:
     from engine.bench.options import BenchOptions

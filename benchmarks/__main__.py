@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks NAME`: run one benchmark, print its tables, write JSON and a plot."""
+"""`python -m benchmarks NAME`: run one benchmark, print its tables, write JSON and a plot."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(__doc__, "", "names: " + ", ".join(NAMES), sep="\n")
         return 0 if given in (["-h"], ["--help"]) else 2
     name, *rest = given
-    module = importlib.import_module(f"tests.benchmarks.{name}")
+    module = importlib.import_module(f"benchmarks.{name}")
     parser = argparse.ArgumentParser(
-        prog=f"python -m tests.benchmarks {name}",
+        prog=f"python -m benchmarks {name}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with status 1 when an aim is missed")
     module.add_options(parser)
     options = parser.parse_args(rest)
-    from tests.benchmarks.reports import keep, show
+    from benchmarks.reports import keep, show
 
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)

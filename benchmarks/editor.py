@@ -33,10 +33,10 @@ from building import box, pipeline
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from studio import StudioServer
 
+from benchmarks.reports import Report, Table
 from engine.declare.events import Progress
 from engine.document.pipeline import Pipeline, Position, dump, write_pipeline
 from engine.store.runs import RunStore
-from tests.benchmarks.reports import Report, Table
 
 PROMISE_S = 1.0
 """Nodes show how they stand at least this often."""

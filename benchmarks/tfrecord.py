@@ -48,8 +48,8 @@ NODES = '''
 from voxelflow import TaskContext, TrainedModel, VolumeFiles, node
 
 from nodes.training.settings import TrainParameters
-from tests.benchmarks import tfrecord
-from tests.benchmarks.tfrecord import VolumeRecords
+from benchmarks import tfrecord
+from benchmarks.tfrecord import VolumeRecords
 
 
 # All cores: so it does not run beside a training, which is timed.

@@ -2,7 +2,7 @@
 
 Volumes are made and uploaded to Azurite on loopback, where a proxy holds back each request (`--delay-ms`), or to a
 place of your own (`--place`). Then `voxelflow run` trains the same network from the `.npy` objects one by one, from the
-optimised Delta table, by petastorm, and from TFRecord files (`tests/benchmarks/tfrecord.py`), and CompareTrainings
+optimised Delta table, by petastorm, and from TFRecord files (`benchmarks/tfrecord.py`), and CompareTrainings
 makes the tables, the pictures and the page. Run it on a machine with a GPU too, and give the folder with its
 `experiment-comparison.json` as `--others`: its rows are joined.
 
@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.data import SourceFiles, add_data_options, make, shape_of
-from tests.benchmarks.race import ROOT
-from tests.benchmarks.reports import Report, Table
+from benchmarks.data import SourceFiles, add_data_options, make, shape_of
+from benchmarks.race import ROOT
+from benchmarks.reports import Report, Table
 
 if TYPE_CHECKING:
     from engine.document.pipeline import Pipeline
@@ -50,10 +50,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
+    from benchmarks.pipelines import Benchwork
+    from benchmarks.tfrecord import NODES
     from nodes.comparison.comparison import Comparison
     from nodes.comparison.record import read_trainings
-    from tests.benchmarks.pipelines import Benchwork
-    from tests.benchmarks.tfrecord import NODES
 
     source = make(folder / "volumes", options.volumes, shape_of(options.shape), options.seed)
     found: list[tuple[Path, Comparison]] = []

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.data import ReadingData, add_reading_options, prepare, shape_of
-from tests.benchmarks.race import Entry, race
-from tests.benchmarks.readers import OurLoader
-from tests.benchmarks.reports import Report
-from tests.benchmarks.train import FromDelta
+from benchmarks.data import ReadingData, add_reading_options, prepare, shape_of
+from benchmarks.race import Entry, race
+from benchmarks.readers import OurLoader
+from benchmarks.reports import Report
+from benchmarks.train import FromDelta
 
 STORED, BEHIND = "stored behind the chain", "behind the chain"
 
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 
 def _stored(data: ReadingData, steps: dict[str, Any], folder: Path) -> ReadingData:
     """The same volumes behind the steps: as `files` what TransformVolumes gives, as `table` what was made of that."""
+    from benchmarks.pipelines import Benchwork, chain
     from engine.document.pipeline import Node
-    from tests.benchmarks.pipelines import Benchwork, chain
 
     boxes = [
         Node(id="there", type="TableAt", params={"folder": data.delta.uri}),

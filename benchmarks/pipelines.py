@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.race import ROOT
+from benchmarks.race import ROOT
 
 if TYPE_CHECKING:
     from engine.declare.datasets import Dataset

@@ -1,6 +1,6 @@
 """A worker of a measurement whose `.npy` files come late, as from a far network drive: each read waits so long.
 
-`python -m tests.benchmarks.slow_files MILLISECONDS PLAN FOLDER RANK PIPE` is `nodes.profiling.worker` otherwise.
+`python -m benchmarks.slow_files MILLISECONDS PLAN FOLDER RANK PIPE` is `nodes.profiling.worker` otherwise.
 """
 
 from __future__ import annotations

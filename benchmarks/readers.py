@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.data import Digest, ReadingData
-from tests.benchmarks.race import Contender
+from benchmarks.data import Digest, ReadingData
+from benchmarks.race import Contender
 
 Batches = Iterator[tuple[Any, np.ndarray]]
 SHUFFLE_ROWS = 512

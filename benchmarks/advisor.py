@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.benchmarks.reports import Aim, Report, Table
+from benchmarks.reports import Aim, Report, Table
 
 if TYPE_CHECKING:
     from object_stores import ObjectStore
@@ -217,7 +217,7 @@ class _Places:
         plan = Plan(warmup=epoch if case.remote else 3, steps=epoch if case.remote else steps, feed=feed)
         arguments = program(plan)
         if case.delay_ms and not case.remote:
-            arguments = ("-P", "-m", "tests.benchmarks.slow_files", f"{case.delay_ms:g}", *arguments[3:])
+            arguments = ("-P", "-m", "benchmarks.slow_files", f"{case.delay_ms:g}", *arguments[3:])
         start = partial(LocalGroup, program=arguments, cores=case.cores, environment=self._environment(case))
         row = measuring.row(settings, start)
         if row.spent is None:

@@ -1,6 +1,6 @@
 """The data that everybody gets: volumes in every form that a reader wants, and digests to compare what was delivered.
 
-    python -m tests.benchmarks.data FOLDER INTO VOLUMES_IN_A_FILE
+    python -m benchmarks.data FOLDER INTO VOLUMES_IN_A_FILE
 
 writes `.npy` files as TFRecord files and prints their paths: TensorFlow shall not live in the benchmark's own process.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.benchmarks.race import ROOT
+from benchmarks.race import ROOT
 
 if TYPE_CHECKING:
     from engine.declare.datasets import VolumeDelta, VolumeFiles
@@ -113,7 +113,7 @@ class ReadingData:
 
 def prepare(options: argparse.Namespace, folder: Path, *, records: bool = True, array: bool = True) -> ReadingData:
     """Make all forms. The count is rounded up to whole batches, so that an epoch is every volume, once."""
-    from tests.benchmarks.pipelines import Benchwork, etl
+    from benchmarks.pipelines import Benchwork, etl
 
     count = -(-options.volumes // options.batch) * options.batch
     source = make(folder / "volumes", count, shape_of(options.shape), options.seed)
@@ -128,7 +128,7 @@ def prepare(options: argparse.Namespace, folder: Path, *, records: bool = True, 
     paths: tuple[str, ...] = ()
     if records:
         each = max(1, RECORD_FILE_BYTES // source.volume_bytes)
-        command = [sys.executable, "-m", "tests.benchmarks.data", str(source.folder), str(folder), str(each)]
+        command = [sys.executable, "-m", "benchmarks.data", str(source.folder), str(folder), str(each)]
         done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         paths = tuple(json.loads(done.stdout))
     return ReadingData(

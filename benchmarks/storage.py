@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.benchmarks.data import ReadingData, SourceFiles, add_data_options, make, shape_of
-from tests.benchmarks.race import Contender, Entry, Race, race
-from tests.benchmarks.readers import ArrowDataset, Batches, OurLoader, Reader
-from tests.benchmarks.reports import Aim, Report, aim_of
+from benchmarks.data import ReadingData, SourceFiles, add_data_options, make, shape_of
+from benchmarks.race import Contender, Entry, Race, race
+from benchmarks.readers import ArrowDataset, Batches, OurLoader, Reader
+from benchmarks.reports import Aim, Report, aim_of
 
 if TYPE_CHECKING:
     from object_stores import ObjectStore
@@ -59,9 +59,9 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 
 def _fill(store: ObjectStore, source: SourceFiles, folder: Path) -> str:
     """Put the volumes into the store and let our nodes make the table; gives its reference."""
+    from benchmarks.pipelines import Benchwork, chain
     from engine.document.pipeline import Node
     from engine.storage.objects import RemotePath
-    from tests.benchmarks.pipelines import Benchwork, chain
 
     os.environ |= store.environment
     url = store.make_container("benchmark")

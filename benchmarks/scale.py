@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.benchmarks.data import shape_of
-from tests.benchmarks.pipelines import Benchwork, Ran, chain, etl
-from tests.benchmarks.race import ROOT, timed
-from tests.benchmarks.reports import Report, Table
+from benchmarks.data import shape_of
+from benchmarks.pipelines import Benchwork, Ran, chain, etl
+from benchmarks.race import ROOT, timed
+from benchmarks.reports import Report, Table
 
 if TYPE_CHECKING:
     from engine.declare.datasets import VolumeDelta
@@ -213,7 +213,7 @@ def _further(rows: Sequence[Sequence[Any]]) -> Table:
 
 def _child(what: str, argument: str) -> dict[str, Any]:
     """Something done in a process of its own, so that its memory is its own."""
-    command = [sys.executable, "-m", "tests.benchmarks.scale", what, argument]
+    command = [sys.executable, "-m", "benchmarks.scale", what, argument]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
