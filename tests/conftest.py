@@ -180,7 +180,8 @@ def _make_own_folder(config: pytest.Config, *, in_memory: bool) -> None:
             shutil.rmtree(left, ignore_errors=True)
     folder = config.stash[_OWN_FOLDER] = (IN_MEMORY if in_memory else disk) / f"voxelflow-tests-{os.getpid()}"
     temporary = folder / "tmp"
-    temporary.mkdir(mode=0o700, parents=True)
+    for each in (folder, temporary):
+        each.mkdir(mode=0o711)  # some tests look as another user
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
     os.environ["JDK_JAVA_OPTIONS"] += f" -Djava.io.tmpdir={temporary}"
     config.option.basetemp = config.option.basetemp or str(folder / "tests")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+from browser import TIMEOUT_MS
 from canvas_page import box as place_of
 from canvas_page import eventually
 from numpy.typing import NDArray
@@ -100,8 +101,11 @@ class RunsPage:
         return panel
 
     def settled(self) -> None:
-        """Wait until the page is drawn."""
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        """Wait until the page is drawn. Asked at each frame: a live run's page on a busy machine rests for moments."""
+        self.page.wait_for_function(
+            "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
+            timeout=TIMEOUT_MS,
+        )
 
     def open_list(self, name: str) -> None:
         """Open a list. One that is drawn anew while it is clicked stays closed."""

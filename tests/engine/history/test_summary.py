@@ -9,7 +9,9 @@ import pytest
 from building import box, pipeline
 from hypothesis import given
 from hypothesis import strategies as st
+from running import Runner
 
+from engine.catalog import Catalog
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel, VolumeDelta, VolumeSpec
 from engine.history.details import read_details
@@ -94,11 +96,16 @@ def test_the_run_before_is_the_newest_that_ended_well(store: RunStore) -> None:
     assert run_before(store, store.run(first)) is None
 
 
+@pytest.fixture
+def runner(probes: Catalog, workspace: Workspace, store: RunStore, forked_runs: None) -> Runner:
+    return Runner(probes, workspace, store)
+
+
 @pytest.mark.slow
-def test_parameters_data_nodes_and_profile_that_differ_are_named(runs, workspace: Workspace, store: RunStore) -> None:
-    one, _ = runs.run(pipeline(box("a", "Make", text="x"), box("j", "Join"), wires="a.out>j.first", name="p"))
-    two, _ = runs.run(pipeline(box("a", "Make", text="y"), box("b", "Make"), name="p"))
-    before, now = (read_details(workspace, store, run.run_id) for run in (one, two))
+def test_parameters_data_nodes_and_profile_that_differ_are_named(runner: Runner) -> None:
+    one, _ = runner.run(pipeline(box("a", "Make", text="x"), box("j", "Join"), wires="a.out>j.first", name="p"))
+    two, _ = runner.run(pipeline(box("a", "Make", text="y"), box("b", "Make"), name="p"))
+    before, now = (read_details(runner.workspace, runner.store, run.run_id) for run in (one, two))
     found = [(c.kind, c.where, c.name, c.before, c.now) for c in changes(before, now)]
     assert ("Parameter", "Make (a)", "text", "x", "y") in found
     assert ("Node", "Make (b)", "Make", "-", "added") in found
@@ -108,13 +115,16 @@ def test_parameters_data_nodes_and_profile_that_differ_are_named(runs, workspace
 
 
 @pytest.mark.slow
-def test_another_version_of_a_table_is_a_change_of_data(runs, workspace: Workspace, store: RunStore) -> None:
-    run, _ = runs.run(pipeline(box("a", "Make"), name="p"))
-    again, _ = runs.run(pipeline(box("a", "Make"), name="p"))
+def test_another_version_of_a_table_is_a_change_of_data(runner: Runner) -> None:
+    run, _ = runner.run(pipeline(box("a", "Make"), name="p"))
+    again, _ = runner.run(pipeline(box("a", "Make"), name="p"))
     for at, run_id in enumerate((run.run_id, again.run_id)):
         table = VolumeDelta(uri="/t", count=10 + at, bytes=1000, version=3 + at, data_version=3 + at)
-        store.update_task(run_id, "a", outputs={"out": table})
-    (change,) = changes(read_details(workspace, store, run.run_id), read_details(workspace, store, again.run_id))
+        runner.store.update_task(run_id, "a", outputs={"out": table})
+    (change,) = changes(
+        read_details(runner.workspace, runner.store, run.run_id),
+        read_details(runner.workspace, runner.store, again.run_id),
+    )
     assert (change.kind, change.name) == ("Data", "out")
     assert "version 3" in change.before
     assert "version 4" in change.now
