@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from nodes.testing.loader import LoaderConformance
     from nodes.testing.node import NodeConformance
     from nodes.testing.place import PlaceConformance
+    from nodes.testing.table import TableConformance
     from nodes.writing.volumes import Volumes
     from nodes.writing.write import write_volumes
 
@@ -133,6 +134,7 @@ __all__ = [
     "Selection",
     "Table",
     "TableColumn",
+    "TableConformance",
     "TablePage",
     "TableRow",
     "TaskContext",
@@ -181,6 +183,7 @@ _HOME = {
     "nodes.testing.loader": ("LoaderConformance",),
     "nodes.testing.node": ("NodeConformance",),
     "nodes.testing.place": ("PlaceConformance",),
+    "nodes.testing.table": ("TableConformance",),
     "nodes.writing.volumes": ("Volumes",),
     "nodes.writing.write": ("write_volumes",),
 }  # fmt: skip

@@ -40,7 +40,10 @@ OPTIONS = {
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_runs")
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.needs(part="azurite")) if n == "storage" else n for n in OPTIONS],
+)
 def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
     arguments = [name, *OPTIONS[name], "--rounds", "1", "--folder", str(tmp_path), "--out", str(tmp_path / "out")]
     assert main(arguments) == 0

@@ -27,7 +27,7 @@ from engine.errors import StaleInput
 from engine.storage.table_lock import INTERNALS
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
-from nodes.table import commit, compaction
+from nodes.table import compaction
 from nodes.table.compaction import plan_bins
 from nodes.table.ledger import shard_of
 from nodes.table.log import actions
@@ -146,38 +146,6 @@ def test_a_compaction_killed_between_its_commits_goes_on_from_there(
     _exactly(table.uri, ids(0, 60))
     _exactly(table.uri, ids(0, 60), 1)
     _every_row_is_known(table, tmp_path)
-
-
-class _Ended(Exception):
-    pass
-
-
-def _end() -> None:
-    raise _Ended
-
-
-@pytest.mark.slow
-def test_one_change_in_several_commits_that_ends_between_them_holds_every_row_in_each_version(
-    everywhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = shards(tmp_path / "p", *SHARDS, spec=LARGE)
-    for commits in (1, 2, 3):
-        url = f"{everywhere}/ended-after-{commits}"
-        table = parquet_to_delta(dataset, table=url, ctx=context(tmp_path, f"t{commits}"))
-        with monkeypatch.context() as patch:
-            patch.setattr(commit, "MAX_ACTIONS", INCREMENT)
-            ctx: Any = Interfering(
-                context(tmp_path, "o"), "optimize:after-commit", *[lambda: None] * (commits - 1), _end
-            )
-            with pytest.raises(_Ended):
-                optimize_delta(table, target_file_mb=1, ctx=ctx)
-        newest = open_table(url).version
-        assert newest == table.version + commits
-        for version in range(table.version, newest + 1):
-            _exactly(url, ids(0, 60), version)
-        done = optimize_delta(table, target_file_mb=1, ctx=context(tmp_path, "o"))
-        assert done.files == 4
-        _exactly(url, ids(0, 60))
 
 
 @pytest.mark.slow

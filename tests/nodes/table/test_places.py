@@ -20,7 +20,6 @@ from delta_tables import (
     ids,
     rows_of,
     shards,
-    volume_of,
     write_shard,
 )
 from deltalake import DeltaTable, write_deltalake
@@ -30,7 +29,6 @@ from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.storage.place import place_at
 from nodes.inspect_dataset import inspect_dataset
-from nodes.inspection.damage import check_data
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table.provenance import OLDER_SOURCE, open_ledger
@@ -61,22 +59,6 @@ def spoil(url: str, name: str, data: bytes | None) -> None:
 
 def without(dataset: VolumeParquet, *numbers: int) -> VolumeParquet:
     return dataset_of(Path(dataset.uri), [p for n, p in enumerate(read_parts(dataset).parts) if n not in numbers])
-
-
-def test_a_table_is_filled_grows_and_shrinks(everywhere: str, tmp_path: Path) -> None:
-    # polars does not find local files behind a blank.
-    url = f"{everywhere}/a table" if "://" in everywhere else f"{everywhere}/table"
-    table = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=url, ctx=context(tmp_path))
-    holds(table, ids(0, 7))
-    assert table.uri == url
-    again = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=url, ctx=context(tmp_path))
-    assert again == table
-    grown = parquet_to_delta(shards(tmp_path / "p", 3, 4, 5), table=url, ctx=context(tmp_path, "grown"))
-    holds(grown, ids(0, 12))
-    assert grown.version == table.version + 1
-    less = parquet_to_delta(shards(tmp_path / "p", 3), table=url, ctx=context(tmp_path, "less"))
-    holds(less, ids(0, 3))
-    exactly(url, ids(0, 12), grown.version)
 
 
 @pytest.mark.slow
@@ -144,19 +126,6 @@ def test_damaged_files_are_put_back_from_their_parts(everywhere: str, tmp_path: 
     packed = optimize_delta(again, **SMALL, ctx=context(tmp_path, "optimize again"))
     assert verify({"out": packed}, False) == ""
     holds(packed, ids(0, 12))
-
-
-def test_a_flipped_bit_is_found_wherever_the_table_is(everywhere: str, tmp_path: Path) -> None:
-    table = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=everywhere, ctx=context(tmp_path))
-    whole = check_data(everywhere, threads=2, progress=lambda done, total: None)
-    assert (whole.damages, whole.volumes, whole.unchecked) == ([], 7, 0)
-    file = max(open_table(everywhere).files, key=lambda f: f.rows)
-    content = bytearray(bytes(place_at(everywhere).read(file.path)))
-    content[content.find(volume_of(ids(3, 1)[0])) + 1] ^= 4
-    spoil(everywhere, file.path, bytes(content))
-    (damage,) = check_data(everywhere, threads=2, progress=lambda done, total: None).damages
-    assert damage.file == place_at(table.uri).path(file.path)
-    assert damage.ids[0] == ids(3, 1)[0]
 
 
 def test_two_datasets_share_a_table(home: str, tmp_path: Path) -> None:

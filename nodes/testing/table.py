@@ -1,0 +1,266 @@
+"""What a Delta table promises wherever it is, as a pytest class to subclass.
+
+    from voxelflow import TableConformance
+
+    class TestMyStorage(TableConformance):
+        @pytest.fixture
+        def folder(self) -> str:
+            return "mine://bucket/an-empty-folder"
+
+ParquetToDelta and OptimizeDelta fill, change and compact a table in the folder. What is in it is read back by delta-rs,
+version by version: that shares no code with them. A new kind of storage passes `PlaceConformance` first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
+from engine.declare.context import TaskContext
+from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.errors import DataError, StaleInput
+from engine.storage.place import place_at
+from nodes.inspection.damage import check_data
+from nodes.optimize_delta import optimize_delta
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.table import commit
+from nodes.table.snapshot import open_table
+from nodes.writing.volumes import Volumes
+from nodes.writing.write import write_volumes
+
+SHAPE = (40, 40, 10)
+"""64 kB a volume: three parts of five make a file of a megabyte."""
+STEP = 5
+"""Volumes in a part."""
+_COMPACT: dict[str, Any] = {"target_file_mb": 1, "min_fill": 1.0}
+
+
+def ids(first: int, count: int) -> list[str]:
+    """The ids of so many volumes."""
+    return [f"volume-{number:04d}" for number in range(first, first + count)]
+
+
+def volume_of(volume_id: str) -> NDArray[np.float32]:
+    """The volume with this id: noise."""
+    seed = int(hashlib.sha256(volume_id.encode()).hexdigest()[:8], 16)
+    return np.random.default_rng(seed).standard_normal(SHAPE, dtype=np.float32)
+
+
+def label_of(volume_id: str) -> float | None:
+    """The label of the volume with this id; every seventh has none."""
+    number = int(volume_id[-4:])
+    return None if number % 7 == 0 else float(number % 2)
+
+
+def _make(batch: Volumes) -> Volumes:
+    return replace(
+        batch,
+        volumes=np.stack([volume_of(each) for each in batch.ids]),
+        labels=np.array([np.nan if (x := label_of(each)) is None else x for each in batch.ids], np.float32),
+    )
+
+
+def _key(wanted: Iterable[str]) -> str:
+    return hashlib.blake2b(" ".join(wanted).encode(), digest_size=6).hexdigest()
+
+
+class _Ended(Exception):
+    """Stands for whatever ends a task."""
+
+
+class _EndsAt(TaskContext):
+    """A task that ends at the n-th time that it passes a point."""
+
+    _point = ""
+    _left = 0
+
+    def ends_at(self, point: str, time: int) -> _EndsAt:
+        self._point, self._left = point, time
+        return self
+
+    def commit_point(self, name: str) -> None:
+        if name == self._point:
+            self._left -= 1
+            if not self._left:
+                raise _Ended
+
+
+class Tables:
+    """Makes and changes tables in one folder, each step as a task of its own with folders below `tmp_path`."""
+
+    def __init__(self, folder: str, tmp_path: Path) -> None:
+        self.folder = folder
+        self._home = tmp_path / "tasks"
+
+    def context(self, name: str, shared: str = "") -> _EndsAt:
+        """The same name gives the same folders and the same fingerprint again."""
+        out, scratch = self._home / name / "out", self._home / name / "scratch"
+        together = self._home / (shared or name) / "shared"
+        for place in (out, scratch, together):
+            place.mkdir(parents=True, exist_ok=True)
+        fingerprint = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+        return _EndsAt(run_id="run", node_id=name, fingerprint=fingerprint, out=out, shared=together, scratch=scratch)
+
+    def dataset(self, wanted: Iterable[str], name: str = "volumes") -> VolumeParquet:
+        """These volumes in Parquet files. Those of an earlier dataset of that name keep their files."""
+        chosen = list(wanted)
+        return write_volumes(
+            self.context(f"{name}-{_key(chosen)}", name), batches=_make, ids=chosen, classes=["a", "b"]
+        )
+
+    def fill(self, url: str, wanted: Iterable[str], name: str = "volumes") -> VolumeDelta:
+        """Have the table hold these volumes of that dataset."""
+        chosen = list(wanted)
+        ctx = self.context(f"fill-{name}-{_key(chosen)}")
+        return parquet_to_delta(self.dataset(chosen, name), table=url, ctx=ctx)
+
+    def in_steps(self, url: str, steps: int) -> VolumeDelta:
+        """A table that has grown by a file at a time, each from a dataset of its own."""
+        for step in range(steps):
+            table = self.step(url, step)
+        return table
+
+    def step(self, url: str, number: int) -> VolumeDelta:
+        """Have the table hold the volumes of this step, too."""
+        return self.fill(url, ids(STEP * number, STEP), f"step-{number}")
+
+
+def holds(table: VolumeDelta | str, wanted: Iterable[str], version: int | None = None) -> None:
+    """Assert that a version of the table has these volumes and no others, each once."""
+    uri = table if isinstance(table, str) else table.uri
+    chosen = sorted(wanted)
+    rows = pa.table(DeltaTable(uri, version=version).scan().read_all())
+    found = sorted(zip(*(rows[name].to_pylist() for name in ("id", "label", "volume")), strict=True))
+    assert [row[0] for row in found] == chosen
+    assert found == [(each, label_of(each), volume_of(each).tobytes()) for each in chosen]
+
+
+class TableConformance:
+    """Subclass it and override the fixture `folder`: a path or URL where nothing is, and nobody else writes."""
+
+    @pytest.fixture
+    def folder(self) -> str:
+        """An empty folder."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def tables(self, folder: str, tmp_path: Path) -> Tables:
+        """What makes tables there."""
+        return Tables(folder, tmp_path)
+
+    def test_a_table_is_filled_grows_and_shrinks(self, tables: Tables) -> None:
+        url = f"{tables.folder}/a table"
+        table = tables.fill(url, ids(0, 7))
+        assert (table.uri, table.version, table.count) == (url, 1, 7)
+        assert tables.fill(url, ids(0, 7)) == table, "done already"
+        grown = tables.fill(url, ids(0, 12))
+        less = tables.fill(url, ids(0, 3))
+        assert (grown.version, less.version) == (2, 3)
+        for version, count in ((1, 7), (2, 12), (3, 3)):
+            holds(url, ids(0, count), version)
+
+    def test_two_datasets_share_a_table(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        tables.fill(url, ids(0, 6), "one")
+        both = tables.fill(url, ids(100, 4), "two")
+        holds(both, [*ids(0, 6), *ids(100, 4)])
+        holds(tables.fill(url, ids(0, 2), "one"), [*ids(0, 2), *ids(100, 4)])
+
+    def test_a_compaction_changes_no_row_and_growing_goes_on(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        table = tables.in_steps(url, 6)
+        packed = optimize_delta(table, **_COMPACT, ctx=tables.context("optimize"))
+        assert (table.files, packed.files, packed.data_version) == (6, 2, table.data_version)
+        holds(packed, ids(0, 6 * STEP))
+        holds(url, ids(0, 6 * STEP), table.version)
+        assert optimize_delta(packed, **_COMPACT, ctx=tables.context("optimize")) == packed
+        grown = tables.step(url, 6)
+        assert grown.files == 3
+        holds(grown, ids(0, 7 * STEP))
+        with pytest.raises(StaleInput):
+            optimize_delta(packed, **_COMPACT, ctx=tables.context("late"))
+
+    @pytest.mark.parametrize("commits", [1, 2, 3])
+    def test_a_compaction_that_ends_between_two_commits_has_every_row_in_each_version(
+        self, tables: Tables, monkeypatch: pytest.MonkeyPatch, commits: int
+    ) -> None:
+        url = f"{tables.folder}/table"
+        table = tables.in_steps(url, 12)
+        with monkeypatch.context() as patch:
+            patch.setattr(commit, "MAX_ACTIONS", 4)  # three files out and one in
+            with pytest.raises(_Ended):
+                optimize_delta(
+                    table, **_COMPACT, ctx=tables.context("optimize").ends_at("optimize:after-commit", commits)
+                )
+        newest = open_table(url).version
+        assert newest == table.version + commits
+        for version in range(table.version, newest + 1):
+            holds(url, ids(0, 12 * STEP), version)
+        done = optimize_delta(table, **_COMPACT, ctx=tables.context("optimize"))
+        assert done.files == 4
+        holds(done, ids(0, 12 * STEP))
+
+    @pytest.mark.parametrize("point", ["delta:file-linked", "delta:before-ledger", "delta:before-commit"])
+    def test_what_ends_before_its_commit_leaves_the_table_as_it_was(self, tables: Tables, point: str) -> None:
+        url = f"{tables.folder}/table"
+        tables.fill(url, ids(0, 6))
+        grown = tables.dataset(ids(0, 12))
+        with pytest.raises(_Ended):
+            parquet_to_delta(grown, table=url, ctx=tables.context("grow").ends_at(point, 1))
+        holds(url, ids(0, 6))
+        holds(parquet_to_delta(grown, table=url, ctx=tables.context("grow")), ids(0, 12))
+
+    def test_writers_that_come_at_once_all_get_their_rows_in(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        datasets = [tables.dataset(ids(100 * n, 4), f"set-{n}") for n in range(4)]
+        tables.fill(url, ids(0, 4), "set-0")
+        fill: Callable[[int], VolumeDelta] = lambda n: parquet_to_delta(  # noqa: E731
+            datasets[n], table=url, ctx=tables.context(f"writer-{n}")
+        )
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(fill, range(4)))
+        holds(url, [each for n in range(4) for each in ids(100 * n, 4)])
+
+    def test_constraints_of_the_table_are_kept(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        tables.fill(url, ids(1, 5))
+        DeltaTable(url).alter.add_constraint({"known": "label IS NOT NULL"})
+        with pytest.raises(DataError, match="known"):
+            tables.fill(url, ids(1, 8))
+        holds(url, ids(1, 5))
+        holds(tables.fill(url, ids(1, 6)), ids(1, 6))
+
+    def test_damaged_files_are_put_back_from_their_parts(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        tables.fill(url, ids(0, 7))
+        place = place_at(url)
+        (file,) = open_table(url).files
+        content = bytes(place.read(file.path))
+        for damaged in (None, content[:-1]):
+            place.delete(file.path)
+            if damaged is not None:
+                place.write(file.path, lambda sink, data=damaged: sink.write(data))  # type: ignore[misc]
+            holds(tables.fill(url, ids(0, 7)), ids(0, 7))
+
+    def test_a_flipped_bit_is_found(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        tables.fill(url, ids(0, 7))
+        place = place_at(url)
+        (file,) = open_table(url).files
+        content = bytearray(bytes(place.read(file.path)))
+        content[content.find(volume_of(ids(3, 1)[0]).tobytes()) + 1] ^= 4
+        place.delete(file.path)
+        place.write(file.path, lambda sink: sink.write(bytes(content)))
+        (damage,) = check_data(url, threads=2, progress=lambda done, total: None).damages
+        assert damage.file == place.path(file.path)
+        assert list(damage.ids) == ids(3, 1)
