@@ -114,6 +114,13 @@ def probes(workspace: Workspace) -> Catalog:
 
 
 @pytest.fixture
+def probe_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file: before it is there, the test node Make with the text `slow` does not come to its end."""
+    monkeypatch.setenv("PROBES_GATE", f"slow:{tmp_path / 'gate'}")
+    return tmp_path / "gate"
+
+
+@pytest.fixture
 def forked_runs(pytestconfig: pytest.Config) -> Iterator[None]:
     """Runs that the test starts, and their workers, are forked from a process that has imported all but TensorFlow.
 

@@ -60,10 +60,11 @@ def make(
         steps: how many steps it takes.
         step_s: seconds a step lasts.
     """
-    gate = os.environ.get("PROBES_GATE")
-    for _ in track(range(steps), unit="steps"):
+    held, _, gate = os.environ.get("PROBES_GATE", "").partition(":")
+    for step in track(range(steps), unit="steps"):
         time.sleep(step_s)
-        while gate and not os.path.exists(gate):
+        while gate and text == held and step == steps - 1 and not os.path.exists(gate):
+            ctx.check_cancelled()
             time.sleep(0.02)
         if ctx.save_requested():
             ctx.info("saved")

@@ -21,13 +21,6 @@ forked = pytest.mark.usefixtures("forked_runs")
 """For what is not about the processes themselves."""
 
 
-@pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make does not end before this file is there."""
-    monkeypatch.setenv("PROBES_GATE", str(tmp_path / "gate"))
-    return tmp_path / "gate"
-
-
 @forked
 def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runner) -> None:
     document = pipeline(
@@ -186,13 +179,13 @@ def test_branches_run_side_by_side(runner: Runner) -> None:
 
 
 @forked
-def test_two_runs_of_the_same_work_do_it_once(runner: Runner, gate: Path) -> None:
-    document = pipeline(box("slow", "Make", text="shared"))
+def test_two_runs_of_the_same_work_do_it_once(runner: Runner, probe_gate: Path) -> None:
+    document = pipeline(box("slow", "Make", text="slow"))
     one = runner.start(document)
     runner.wait_for(one, "slow", "running")
     two = runner.start(document)
     runner.wait_for(two, "slow", "waiting")
-    gate.touch()
+    probe_gate.touch()
     assert runner.finish(one).state == "done"
     assert runner.finish(two).state == "done"
     assert runner.tasks(two)["slow"].state == "cached"
@@ -203,15 +196,15 @@ def test_two_runs_of_the_same_work_do_it_once(runner: Runner, gate: Path) -> Non
 @forked
 @pytest.mark.parametrize("fresh", [False, True])
 def test_work_that_another_run_did_after_the_planning_is_not_done_again(
-    runner: Runner, gate: Path, fresh: bool
+    runner: Runner, probe_gate: Path, fresh: bool
 ) -> None:
-    document = pipeline(box("slow", "Make", text="shared"))
+    document = pipeline(box("slow", "Make", text="slow"))
     one = runner.start(document)
     runner.wait_for(one, "slow", "running")
     choice = Choice(fresh=fresh)
     ready = launch.prepare(document, runner.catalog, runner.workspace, runner.store, choice=choice, fresh_suffix="f")
     assert [t.action for t in ready.plan.tasks] == ["run"]
-    gate.touch()
+    probe_gate.touch()
     assert runner.finish(one).state == "done"
     two = launch.begin(document, ready.plan, runner.workspace, runner.store, {})
     assert runner.finish(two).state == "done"

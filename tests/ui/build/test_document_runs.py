@@ -62,7 +62,7 @@ def _log(tab: Tab) -> list[str]:
     return out
 
 
-def _slow(name: str = "slow", steps: int = 40) -> Pipeline:
+def _slow(name: str = "slow", steps: int = 10) -> Pipeline:
     return pipeline(
         box("first", "Make"),
         box("slow", "Make", text="slow", steps=steps, step_s=0.05),
@@ -82,20 +82,21 @@ def test_without_a_run_there_is_none(open_tab: OpenTab) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_is_watched_from_start_to_end(open_tab: OpenTab, store: RunStore) -> None:
+def test_a_run_is_watched_from_start_to_end(open_tab: OpenTab, store: RunStore, probe_gate: Path) -> None:
     tab = open_tab(_slow())
     tab.say(Watch(node="slow"))
     tab.set("nodes", "first", "params", "text", to="<b>unsaved</b>")
     _start(tab)
     tab.wait(lambda: _states(tab).get("slow") == "running" and tab.status["slow"].progress)
     progress = tab.wait(lambda: (p := tab.status["slow"].progress) and p.done > 5 and p)
-    assert (progress.total, progress.unit) == (40, "steps")
-    assert progress.rate == pytest.approx(20, rel=0.6)
+    assert (progress.total, progress.unit) == (10, "steps")
+    assert 0 < progress.rate <= 20
     assert progress.seconds_left is not None
+    probe_gate.touch()
     run = _ended(tab)
     assert _states(tab) == {"first": "done", "slow": "done", "end": "done"}
     status = tab.status["slow"]
-    assert status.made == "steps 40"
+    assert status.made == "steps 10"
     assert Path(status.outputs[0].uri).read_text() == "slow"
     assert status.started is not None
     assert status.ended is not None
@@ -115,8 +116,8 @@ def test_a_run_is_watched_from_start_to_end(open_tab: OpenTab, store: RunStore) 
 
 
 @pytest.mark.slow
-def test_cancel_and_resume(open_tab: OpenTab) -> None:
-    tab = open_tab(_slow(steps=120))
+def test_cancel_and_resume(open_tab: OpenTab, probe_gate: Path) -> None:
+    tab = open_tab(_slow())
     _start(tab)
     # Both begin at once: what is to be kept must be done before the rest is cancelled.
     tab.wait(lambda: _states(tab).get("first") == "done" and tab.status["slow"].progress)
@@ -128,6 +129,7 @@ def test_cancel_and_resume(open_tab: OpenTab) -> None:
     assert _states(tab)["first"] == "done"
     tab.say(CancelRun(run_id=run.run_id))
     tab.wait(lambda: any("is not running; its state is cancelled" in t for t in tab.messages))
+    probe_gate.touch()
     tab.say(ResumeRun(run_id=run.run_id))
     assert _ended(tab, "done").run_id == run.run_id
     assert set(_states(tab).values()) == {"done"}
@@ -244,7 +246,7 @@ def test_a_sweep_is_started_as_typed_and_its_runs_are_shown(open_tab: OpenTab, s
 
 @pytest.mark.slow
 def test_a_run_from_the_command_line_shows_in_every_tab(
-    open_tab: OpenTab, probes: Catalog, workspace: Workspace, store: RunStore
+    open_tab: OpenTab, probes: Catalog, workspace: Workspace, store: RunStore, probe_gate: Path
 ) -> None:
     document = _slow()
     one = open_tab(document)
@@ -257,6 +259,7 @@ def test_a_run_from_the_command_line_shows_in_every_tab(
     two = open_tab(address="slow", client="second")
     assert two.wait(lambda: two.status).keys() == {"first", "slow", "end"}
     assert two.all(StatusChanged)[0].whole
+    probe_gate.touch()
     _ended(one)
     _ended(two)
     assert one.status == two.status
@@ -270,9 +273,9 @@ def test_a_run_from_the_command_line_shows_in_every_tab(
 
 @pytest.mark.slow
 def test_a_restarted_server_finds_the_run_that_went_on(
-    open_tab: OpenTab, documents: OpenDocuments, serve: Callable[[], OpenDocuments]
+    open_tab: OpenTab, documents: OpenDocuments, serve: Callable[[], OpenDocuments], probe_gate: Path
 ) -> None:
-    tab = open_tab(_slow(steps=60))
+    tab = open_tab(_slow())
     tab.say(Watch(node="slow"))
     _start(tab)
     tab.wait(lambda: _states(tab).get("slow") == "running")
@@ -284,6 +287,7 @@ def test_a_restarted_server_finds_the_run_that_went_on(
     after = tab.wait(lambda: tab.all(RunShown) and _run(tab))
     assert before is not None
     assert (after.run_id, after.state) == (before.run_id, "running")
+    probe_gate.touch()
     _ended(tab)
     tab.wait(lambda: _log(tab) == ["info: wrote slow"])
 
@@ -305,13 +309,14 @@ def test_a_run_whose_process_is_killed_is_lost_and_its_nodes_do_not_run_for_ever
 
 
 @pytest.mark.slow
-def test_two_presses_of_run_start_one(open_tab: OpenTab, store: RunStore) -> None:
+def test_two_presses_of_run_start_one(open_tab: OpenTab, store: RunStore, probe_gate: Path) -> None:
     tab = open_tab(_slow())
     command = _start(tab)
     tab.say(command)
     tab.wait(lambda: (run := _run(tab)) is not None and run.state == "running")
     assert len(store.runs()) == 1
     assert any("just being started" in t for t in tab.messages)
+    probe_gate.touch()
     _ended(tab)
 
 
