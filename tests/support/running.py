@@ -13,8 +13,11 @@ from nodes.testing import runner
 
 
 class Runner(runner.Runner):
-    def start_slow(self, steps: int = 40) -> tuple[str, int]:
-        """A run whose task `first` is done and whose task `slow` is at work; its id, and the process of that."""
+    def start_slow(self, steps: int = 10) -> tuple[str, int]:
+        """A run whose task `first` is done and whose task `slow` is at work; its id, and the process of that.
+
+        With the fixture `probe_gate` it is at work until that file is there.
+        """
         run_id = self.start(
             pipeline(
                 box("first", "Make"), box("slow", "Make", text="slow", steps=steps, step_s=0.05), box("end", "Join"),

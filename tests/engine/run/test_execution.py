@@ -102,7 +102,7 @@ def test_a_timeout_stops_a_task_that_hangs(runner: Runner, monkeypatch: pytest.M
 
 
 @forked
-def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner) -> None:
+def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner, probe_gate: Path) -> None:
     run_id, pid = runner.start_slow()
     launch.cancel(runner.store, run_id)
     run = runner.finish(run_id)
@@ -110,6 +110,7 @@ def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner) -> None:
     wait_until(lambda: has_ended(pid))
     with pytest.raises(UsageError, match="not running"):
         launch.cancel(runner.store, run_id)
+    probe_gate.touch()
     run, tasks = runner.resume(run_id)
     assert run.state == "done"
     assert run.attempt == 2
@@ -142,14 +143,15 @@ def test_a_task_that_ignores_the_request_is_killed_after_the_grace(runner: Runne
     wait_until(lambda: has_ended(pid))
 
 
-def test_a_killed_run_is_lost_its_workers_end_and_resume_finishes(runner: Runner) -> None:
-    run_id, worker = runner.start_slow(60)
+def test_a_killed_run_is_lost_its_workers_end_and_resume_finishes(runner: Runner, probe_gate: Path) -> None:
+    run_id, worker = runner.start_slow()
     run = runner.store.run(run_id)
     with pytest.raises(UsageError, match="still running"):
         launch.resume(runner.workspace, runner.store, run_id)
     assert launch.kill_run(runner.workspace, run)
     wait_until(lambda: has_ended(worker))
     assert runner.store.run(run_id).state == "lost"
+    probe_gate.touch()
     run, tasks = runner.resume(run_id)
     assert run.state == "done"
     assert tasks["first"].attempt == 1

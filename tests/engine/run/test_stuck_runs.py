@@ -58,7 +58,9 @@ def freeze(runner: Runner) -> Iterator[Callable[[str], int]]:
 
 
 @pytest.mark.slow
-def test_a_stuck_supervisor_is_shown_cancelled_and_resumed(runner: Runner, freeze: Callable[[str], int]) -> None:
+def test_a_stuck_supervisor_is_shown_cancelled_and_resumed(
+    runner: Runner, freeze: Callable[[str], int], probe_gate: Path
+) -> None:
     run_id, worker = runner.start_slow()
     assert runner.store.run(run_id).state == "running"
     pid = freeze(run_id)
@@ -74,6 +76,7 @@ def test_a_stuck_supervisor_is_shown_cancelled_and_resumed(runner: Runner, freez
     assert {n: t.state for n, t in runner.tasks(run_id).items()} == {
         "first": "done", "slow": "cancelled", "end": "cancelled",
     }  # fmt: skip
+    probe_gate.touch()
     run, tasks = runner.resume(run_id)
     assert (run.state, run.error) == ("done", "")
     assert (tasks["first"].attempt, tasks["slow"].attempt) == (1, 2)
@@ -82,7 +85,7 @@ def test_a_stuck_supervisor_is_shown_cancelled_and_resumed(runner: Runner, freez
 
 @pytest.mark.slow
 def test_a_supervisor_whose_worker_is_dead_and_not_reaped_is_cancelled(
-    runner: Runner, freeze: Callable[[str], int]
+    runner: Runner, freeze: Callable[[str], int], probe_gate: Path
 ) -> None:
     run_id, worker = runner.start_slow()
     pid = freeze(run_id)
