@@ -56,7 +56,7 @@ def compare_trainings(
         others: folder with a comparison.json, by any name, of each other machine; empty for none.
         volumes: number of volumes to which times and costs are extrapolated.
         epochs: passes over them.
-        beside_whitepaper: show the figures of DeepIQ's whitepaper, which are for 650,000 volumes and 5 epochs.
+        beside_whitepaper: show the figures of DeepIQ's whitepaper, which are for 96,000 volumes.
         note: what to say of the storage on the page, such as where it is and how far away.
     """
     from engine.storage import manifest
