@@ -27,8 +27,9 @@ PAPER_NOTES = (
     f" Its times are for {PAPER_VOLUMES:,} volumes, 5 epochs of 600 batches of 32, so compare volumes/s and ratios.",
     "The whitepaper's 22 times cheaper is consistent with its times (11.3 times as fast) and a GPU machine at half the"
     " price: the machines alone give 16.6 times, with Databricks' premium rate for jobs 22.9.",
-    f'Its peaks of network I/O are {", ".join(map(str, PAPER_PEAKS[:-1]))} and {PAPER_PEAKS[-1]} "Mbps". Float32 volumes'
-    " at the rate of CPU and files are 21 Mbit/s already on average, so MB/s, or voxels of one byte, must be meant.",
+    f'Its peaks of network I/O are {", ".join(map(str, PAPER_PEAKS[:-1]))} and {PAPER_PEAKS[-1]} "Mbps". Float32'
+    " volumes at the rate of CPU and files are 21 Mbit/s already on average, so MB/s, or voxels of one byte, must be"
+    " meant.",
 )
 NOT_STATED, NOT_MEASURED = "not stated", ""
 
