@@ -174,7 +174,7 @@ class _TableFile:
 
             source = pa.PythonFile(RangedFile(RemotePath.at(self.path), self._bytes), mode="r")
         try:
-            self._file = pq.ParquetFile(source)
+            self._file = pq.ParquetFile(source, page_checksum_verification=True)
         except FileNotFoundError as exc:
             raise DataError(f"{self.path} is gone", hint="Run the node that makes the table again.") from exc
         except (OSError, pa.ArrowException) as exc:

@@ -215,7 +215,9 @@ def opened(
         whole = not buffer and not access.mapped
         with (
             access.open(path) as source,
-            pq.ParquetFile(source, metadata=metadata, buffer_size=buffer, pre_buffer=whole) as file,
+            pq.ParquetFile(
+                source, metadata=metadata, buffer_size=buffer, pre_buffer=whole, page_checksum_verification=True
+            ) as file,
         ):
             yield file
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.declare.datasets import Transform, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.declare.progress import track
@@ -18,7 +17,7 @@ from nodes.conversion.npy_files import spread
 from nodes.conversion.table_rows import FileName, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
-from nodes.loaders.data_files import data_files
+from nodes.loaders.data_files import data_files, open_checked, reading
 from nodes.table.selection import held
 from nodes.table.snapshot import open_table
 from nodes.volume_file.parts import read_parts
@@ -55,7 +54,7 @@ def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> Volume
     tables: list[pa.Table] = []
     counts: list[int] = []
     for path in track(found.paths, unit="files", total=len(found.paths), label="reading ids"):
-        with found.access.open(path) as opened, pq.ParquetFile(opened) as file:
+        with reading(path), found.access.open(path) as opened, open_checked(opened) as file:
             names = [name for name in file.schema_arrow.names if name != "volume"]
             tables.append(file.read(columns=names, use_threads=False).replace_schema_metadata())
         counts.append(len(tables[-1]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -170,7 +171,7 @@ def read_columns(paths: Sequence[str], names: Sequence[str], access: FileAccess 
     """
 
     def read(path: str) -> pa.Table:
-        with access.open(path) as opened, pq.ParquetFile(opened) as file:
+        with reading(path), access.open(path) as opened, open_checked(opened) as file:
             there = [name for name in names if name in file.schema_arrow.names]
             if there:
                 return file.read(columns=there, use_threads=False).replace_schema_metadata()
@@ -186,18 +187,36 @@ def read_columns(paths: Sequence[str], names: Sequence[str], access: FileAccess 
 
 
 def _read_file(path: str, index_bytes: int | None, access: FileAccess) -> FileRows:
+    with reading(path), access.open(path) as opened:
+        return _rows_of(path, opened, index_bytes, access)
+
+
+def open_checked(opened: pa.NativeFile | BinaryIO, **options: Any) -> pq.ParquetFile:
+    """The file, whose columns beside the volumes are compared with their checksums: that costs next to nothing."""
+    return pq.ParquetFile(opened, page_checksum_verification=True, **options)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raise `DataError` or `UnsupportedTable` with the file's name for what cannot be read in it."""
     try:
-        with access.open(path) as opened:
-            return _rows_of(path, opened, index_bytes, access)
+        yield
     except FileNotFoundError as exc:
         raise DataError(f"{path} is gone", hint="Run the node that makes the table again.") from exc
     except pa.ArrowInvalid as exc:
         raise UnsupportedTable(f"{path} cannot be read as Parquet: {exc}", hint="Make the table again.") from exc
+    except OSError as exc:
+        if exc.errno:  # the machine's trouble, not the file's
+            raise
+        raise DataError(
+            f"{path} is damaged: {str(exc).splitlines()[0].rstrip('.')}",
+            hint="`voxelflow verify` with the table's folder lists all damage and says what to do.",
+        ) from exc
 
 
 def _rows_of(path: str, opened: pa.NativeFile | BinaryIO, index_bytes: int | None, access: FileAccess) -> FileRows:
     # Elsewhere than on a local disk the small columns of all row groups are asked for at once.
-    with pq.ParquetFile(opened, pre_buffer=not access.mapped) as file:
+    with open_checked(opened, pre_buffer=not access.mapped) as file:
         names = set(file.schema_arrow.names)
         if missing := {"id", "volume"} - names:
             raise UnsupportedTable(

@@ -140,7 +140,7 @@ class Ledger:
         """Put the rows of a part on the disk; they do not count yet."""
         path = self.folder / f"part-{number:05d}-{secrets.token_hex(8)}.parquet"
         with whole_file(path, durable=True) as temporary:
-            pq.write_table(rows, temporary)
+            pq.write_table(rows, temporary, write_page_checksum=True)
             sign_footer(temporary)
         return path
 

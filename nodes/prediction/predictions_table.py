@@ -196,7 +196,7 @@ def read_predictions(predictions: Predictions, columns: Sequence[str]) -> Iterat
     refuse_features(delta, root, columns)
     for path in sorted(active_paths(delta)):
         try:
-            with pq.ParquetFile(root / path) as file:
+            with pq.ParquetFile(root / path, page_checksum_verification=True) as file:
                 yield from file.iter_batches(65_536, columns=list(columns))
         except (OSError, pa.ArrowException) as exc:
             raise DataError(

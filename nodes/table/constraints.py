@@ -230,7 +230,7 @@ def _cannot_tell(constraint: Constraint, why: Exception) -> UnsupportedTable:
 def _batches(path: Path, names: Collection[str], columns: Schema) -> Iterator[pa.RecordBatch]:
     """The file's rows in these columns; one that the file lacks is null in every row."""
     try:
-        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+        with pq.ParquetFile(path, memory_map=True, pre_buffer=False, page_checksum_verification=True) as file:
             there = [n for n in file.schema_arrow.names if n in names]
             for batch in file.iter_batches(_batch_rows(file.metadata, names), columns=there, use_threads=False):
                 lacking = [n for n in names if n not in there]

@@ -160,7 +160,8 @@ def _filled(segments: Segments, by_row: list[Shard | None]) -> Iterator[Segment]
 def ids_in(place: Place, path: str, size: int) -> pa.Array:
     """The ids in a Parquet file of `size` bytes, in their order. Raises `DataError` when it cannot be read."""
     try:
-        found = pq.read_table(place.open(path, size), columns=["id"], use_threads=False)["id"]
+        with pq.ParquetFile(place.open(path, size), page_checksum_verification=True) as file:
+            found = file.read(columns=["id"], use_threads=False)["id"]
     except (OSError, KeyError, pa.ArrowException) as exc:
         hint = "Run the node that made it again."
         raise DataError(f"the ids in {place.path(path)} cannot be read: {exc}", hint=hint) from exc

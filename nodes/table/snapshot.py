@@ -339,7 +339,7 @@ def describe_file(root: Path | Place, path: str) -> TableFile:
             raise FileNotFoundError("it is gone")
         rows = labelled = 0
         id_min = id_max = label_min = label_max = None
-        with pq.ParquetFile(place.open(path, found.size)) as file:
+        with pq.ParquetFile(place.open(path, found.size), page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=65_536, columns=["id", "label"], use_threads=False):
                 rows += batch.num_rows
                 labelled += batch.num_rows - batch["label"].null_count

@@ -32,7 +32,7 @@ from nodes.conversion.quarantine import Refused
 from nodes.conversion.table_rows import is_rows, labels_in
 from nodes.conversion.volume_sources import label_file_at, reading_of, sample_headers, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes
-from nodes.loaders.data_files import FileAccess, read_columns
+from nodes.loaders.data_files import FileAccess, open_checked, read_columns, reading
 from nodes.loaders.row_groups import volume_bytes_of
 from nodes.table.selection import columns_for, held
 from nodes.transforms.function_file import refuse_untrusted
@@ -239,7 +239,7 @@ class TableRows(VolumeRows):
 
     def _columns(self, name: str) -> list[pa.ChunkedArray]:
         def read(file: TableFile) -> pa.ChunkedArray:
-            with self._access.open(file.path) as opened, pq.ParquetFile(opened) as table:
+            with reading(file.path), self._access.open(file.path) as opened, open_checked(opened) as table:
                 if name not in table.schema_arrow.names:
                     return pa.chunked_array([pa.nulls(table.metadata.num_rows, pa.float32())])
                 return table.read(columns=[name], use_threads=False).column(0)
@@ -274,7 +274,10 @@ class TableRows(VolumeRows):
         path, metadata = self.files[file].path, self._footer(file).metadata
         names = metadata.schema.to_arrow_schema().names
         try:
-            with self._access.open(path) as opened, pq.ParquetFile(opened, metadata=metadata) as found:
+            with (
+                self._access.open(path) as opened,
+                pq.ParquetFile(opened, metadata=metadata, page_checksum_verification=True) as found,
+            ):
                 wanted = [n for n in ("id", "label", *self.columns) if n in names]
                 rows = found.read_row_group(group, columns=wanted, use_threads=False)
         except (OSError, pa.ArrowException) as exc:
@@ -304,7 +307,10 @@ class TableRows(VolumeRows):
     def _decoded(self, file: int, group: int, within: int) -> NDArray[np.uint8]:
         path, metadata = self.files[file].path, self._footer(file).metadata
         try:
-            with self._access.open(path) as opened, pq.ParquetFile(opened, metadata=metadata) as found:
+            with (
+                self._access.open(path) as opened,
+                pq.ParquetFile(opened, metadata=metadata, page_checksum_verification=True) as found,
+            ):
                 for batch in found.iter_batches(within + 1, row_groups=[group], columns=["volume"], use_threads=False):
                     data: NDArray[np.uint8] = volume_bytes_of(batch.column(0), self.spec.volume_bytes, path)[within]
                     return data

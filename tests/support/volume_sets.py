@@ -160,3 +160,14 @@ class DeltaLoaderConformance(LoaderConformance):
     def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
         assert isinstance(dataset, VolumeDelta)
         return compact(dataset, volumes)
+
+
+def flip_a_bit(file: Path, column: str) -> None:
+    """In the last value of the first row group of a Parquet file."""
+    group = pq.read_metadata(file).row_group(0)
+    chunks = (group.column(number) for number in range(group.num_columns))
+    chunk = next(each for each in chunks if each.path_in_schema.partition(".")[0] == column)
+    content = bytearray(file.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content[start + chunk.total_compressed_size - 1] ^= 1
+    file.write_bytes(content)

@@ -13,8 +13,8 @@ import pytest
 from delta_tables import context
 from hypothesis import given
 from hypothesis import strategies as st
-from prediction_parts import card, of_the_sum, work
-from volume_sets import labels_for, make_delta, make_parquet, some_volumes
+from prediction_parts import card, make_predictions, of_the_sum, work
+from volume_sets import flip_a_bit, labels_for, make_delta, make_parquet, some_volumes
 
 from engine.errors import DataError, ExecutionError, TableConflict
 from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation
@@ -80,6 +80,14 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     assert commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx) == made
     next((ctx.out / "t").glob("*.parquet")).unlink()
     assert "is gone" in problem_with({"out": made})
+
+
+@pytest.mark.parametrize("column", ["scores", "label"])
+def test_a_flipped_bit_in_a_prediction_is_found(tmp_path: Path, column: str) -> None:
+    made = make_predictions(tmp_path, VOLUMES, LABELS)
+    flip_a_bit(next(Path(made.uri).glob("*.parquet")), column)
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_predictions(made, ["id", column]))
 
 
 def test_a_record_that_no_handle_is_left_for_is_no_missing_part(
