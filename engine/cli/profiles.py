@@ -204,7 +204,7 @@ def _fields(profile: Profile, origin: str) -> Iterator[tuple[str, str]]:
     yield "cores", str(profile.cores)
     yield "memory", size(profile.memory_bytes)
     yield "GPUs", str(profile.gpus)
-    yield "tasks side by side", str(profile.parallel_tasks)
+    yield "tasks at the same time", str(profile.parallel_tasks)
     price = profile.hourly_price
     yield "price an hour", "none known" if price is None else hourly(price, profile.currency, an_hour="")
     if profile.machine:

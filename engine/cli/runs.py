@@ -189,7 +189,7 @@ def cancel_run(session: Session, run: str, as_json: bool, root: Path | None) -> 
     return 0
 
 
-@command.command("reproduce", short_help="Do a training over on the same data and compare.")
+@command.command("reproduce", short_help="Repeat a training on the same data and report differences.")
 @click.argument("run")
 @click.option(
     "--set",

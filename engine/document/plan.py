@@ -117,7 +117,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     start: str | None = None
-    """Run this node and all behind it again, whatever the cache holds."""
+    """Rerun this node and everything downstream, whatever the cache holds."""
     end: str | None = None
     """Run only what this node needs, and the node."""
     fresh: bool = False

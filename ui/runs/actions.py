@@ -125,7 +125,7 @@ def _dialog(details: Details) -> None:
         fresh = st.checkbox(
             "Do everything again",
             key="rerun_fresh",
-            help="Use no result of earlier runs.",
+            help="Ignore cached results.",
             value=bool(details.run.options.get("fresh")),
         )
         pressed = st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="rerun_start")

@@ -95,6 +95,8 @@ class ViewRoute:
             return Response(status_code=304, headers=headers)
         if what == "volume" and answer.status == 200:
             headers["Accept-Ranges"] = "bytes"
+            # Else Streamlit's server compresses it: voxels hardly shrink, and 200 MB take seconds.
+            headers["Content-Encoding"] = "identity"
             wanted = request.headers.get("range")
             if wanted and request.headers.get("if-range", tag) == tag and (match := _RANGE.fullmatch(wanted)):
                 return _part(body, match[1], match[2], headers)

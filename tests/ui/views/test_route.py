@@ -194,6 +194,11 @@ def test_a_volume_in_ranges(client: Client, key: str, wanted: str, status: int, 
     assert len(process.asked) == 1
 
 
+def test_a_volume_is_not_compressed_on_its_way(client: Client, key: str) -> None:
+    assert client.get(f"/view/{key}/volumes/volume?row=1").headers["content-encoding"] == "identity"
+    assert "content-encoding" not in client.get(f"/view/{key}/volumes/thumbnail?row=1").headers
+
+
 def test_a_range_of_something_else_is_not_joined(client: Client, key: str) -> None:
     address = f"/view/{key}/volumes/volume?row=1"
     tag = client.get(address).headers["etag"]
