@@ -23,6 +23,7 @@ from engine.workspace import Workspace
 
 POLL_S = 0.1
 _TRACKING_PATIENCE_S = 60.0
+_FAILED_PATIENCE_S = 3.0
 _TRACKER_GONE_S = 10.0
 """A tracker that does not hold its lock for so long has ended: it needs a moment to start."""
 _BATCH = 10_000
@@ -108,11 +109,14 @@ def wait_for_tracking(workspace: Workspace, store: RunStore, run_id: str, interr
     """Wait until MLflow has all of the run; False when that takes too long, or nobody sends it any more."""
     presses = interrupts.count
     started = seen = time.monotonic()
+    # Who is told of an error wants to go on; the tracker does by itself.
+    went_wrong = store.run(run_id).state in ("failed", "cancelled")
+    patience = _FAILED_PATIENCE_S if went_wrong else _TRACKING_PATIENCE_S
     while not store.tracking(run_id)[2]:
         now = time.monotonic()
         if is_held(workspace.run_folder(run_id) / "tracker.lock"):
             seen = now
-        if now - started > _TRACKING_PATIENCE_S or now - seen > _TRACKER_GONE_S or interrupts.count > presses:
+        if now - started > patience or now - seen > _TRACKER_GONE_S or interrupts.count > presses:
             return False
         time.sleep(POLL_S)
     return True
