@@ -100,7 +100,7 @@ def test_the_history_is_searched_filtered_and_leads_to_runs(page: Page, runner: 
     page.get_by_role("option", name="done").click()
     pages.expect_rows("good one")
     page.keyboard.press("Escape")
-    assert "state=done" in page.url
+    expect(page).to_have_url(re.compile("state=done"))
     pages.open_row(0)
     pages.shows("good one", "done")
     assert pages.run_id == good.run_id
@@ -225,6 +225,7 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, gate
     pages.expect_rows("learning", "learning")
     expect(pages.button("Compare")).to_be_disabled()
     pages.tick(0)
+    expect(page.get_by_text("1 selected")).to_be_visible()
     pages.tick(1)
     expect(page.get_by_text("2 selected")).to_be_visible()
     pages.button("Compare").click()

@@ -234,8 +234,11 @@ class Terminal:
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.drawn.decode())
 
 
-def test_on_a_terminal_progress_is_drawn_and_the_screen_left_in_order(save: Save) -> None:
-    terminal = Terminal("run", save(pipeline(box("a", "Make", steps=20, step_s=0.05), box("b", "Make", text="b"))))
+def test_on_a_terminal_progress_is_drawn_and_the_screen_left_in_order(save: Save, probe_gate: Path) -> None:
+    slow = box("a", "Make", text="slow", steps=20, step_s=0.05)
+    terminal = Terminal("run", save(pipeline(slow, box("b", "Make", text="b"))))
+    terminal.until(b" s left")
+    probe_gate.touch()
     assert terminal.end() == 0
     assert re.search(r"\d+/20 steps, [\d.]+ steps/s, [\d.]+ s left", terminal.text)
     last = terminal.text.rsplit("\x1b", 1)[-1].splitlines()

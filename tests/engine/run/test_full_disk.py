@@ -81,15 +81,18 @@ def test_a_run_that_fills_the_disk_again_and_again_says_so_and_resumes_exactly(
 
 
 def test_the_end_is_known_when_not_one_byte_can_be_recorded(
-    small_disk: MakeDisk, probes: Catalog, workspace: Workspace, store: RunStore
+    small_disk: MakeDisk, probes: Catalog, workspace: Workspace, store: RunStore, probe_gate: Path
 ) -> None:
     disk = small_disk(workspace.root)
     runner = Runner(probes, workspace, store)
     run_id = runner.start(
-        pipeline(box("slow", "Make", steps=40, step_s=0.05), box("end", "Join"), wires="slow.out>end.first")
+        pipeline(
+            box("slow", "Make", text="slow", steps=10, step_s=0.05), box("end", "Join"), wires="slow.out>end.first"
+        )
     )
     runner.wait_for_progress(run_id, "slow")
     disk.leave(0, removing_frees=False)
+    probe_gate.touch()
     run = runner.finish(run_id)
     assert (run.state, run.attempt) == ("failed", 1)
     assert run.error.startswith(f"no space left on {workspace.root}: runs.db could not be written")
@@ -99,7 +102,7 @@ def test_the_end_is_known_when_not_one_byte_can_be_recorded(
     disk.free()
     run, tasks = runner.resume(run_id)
     assert (run.state, run.error, run.attempt) == ("done", "", 2)
-    assert runner.text(tasks["end"]) == "made"
+    assert runner.text(tasks["end"]) == "slow"
 
 
 def test_a_full_storage_root_is_named(

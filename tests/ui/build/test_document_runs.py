@@ -344,7 +344,7 @@ def test_what_is_sent_while_a_run_is_live_does_not_grow_with_the_graph(open_tab:
     def bytes_while_running(idle: int, client: str) -> float:
         nodes = [box(f"n{i}", "Make", text=f"{client}{i}") for i in range(idle)]
         tab = open_tab(
-            pipeline(box("slow", "Make", text=client, steps=60, step_s=0.05), *nodes, name=client), client=client
+            pipeline(box("slow", "Make", text=client, steps=1_000, step_s=0.05), *nodes, name=client), client=client
         )
         _start(tab, end="slow")
         tab.wait(lambda: _states(tab).get("slow") == "running" and tab.status["slow"].progress)
@@ -356,10 +356,12 @@ def test_what_is_sent_while_a_run_is_live_does_not_grow_with_the_graph(open_tab:
             tab.turn()
             threading.Event().wait(0.05)
             turns += 1
-        assert turns > 10
+        sent = tab.bytes / turns
         assert tab.all(StatusChanged)[-1].nodes.keys() == {"slow"}
-        _ended(tab)
-        return tab.bytes / turns
+        assert run is not None
+        tab.say(CancelRun(run_id=run.run_id))
+        _ended(tab, "cancelled")
+        return sent
 
     few, many = bytes_while_running(2, "few"), bytes_while_running(150, "many")
     assert many < few * 2 + 200
