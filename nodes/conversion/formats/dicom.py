@@ -31,6 +31,12 @@ ENDINGS = (".dcm", ".dicom", ".ima")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _GAP = 1.5
 """Times the usual step between slices that is one or more of them missing."""
+_UNEVEN = 0.01
+"""The share of a step by which another may differ, and by which a slice may lie beside the one before."""
+_ROUNDING = 0.01
+"""Millimetres that the rounding of positions may add to that; where slices are very thin, a quarter of the step."""
+_TURNED = 1e-3
+"""By how much numbers of a slice's directions may differ from the others' (unit vectors, rounded by scanners)."""
 _TEXTS = (
     ("modality", "Modality"),
     ("patient_id", "PatientID"),
@@ -143,7 +149,12 @@ class _Slice:
     slope: float
     intercept: float
     position: float | None
+    """Millimetres along the normal of the slices."""
     order: tuple[float, ...]
+    corner: tuple[float, ...]
+    directions: tuple[float, ...]
+    inverted: bool
+    """Whether small values are white (MONOCHROME1). They are read as they are stored all the same."""
 
 
 @contextmanager
@@ -162,8 +173,11 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
             first = header
             normal = _normal(header)
         slices.append(_slice(each, header, normal))
+    _refuse_turned(slices)
     phases = _sort(slices)
     one = slices[0]
+    if len({each.inverted for each in slices}) > 1:
+        raise Refused("format", "has slices in which small values are black and others in which they are white")
     for other in slices:
         if (other.shape, other.stored) != (one.shape, one.stored):
             raise Refused("format", f"has slices of {one.shape} {one.stored} and of {other.shape} {other.stored}")
@@ -192,7 +206,9 @@ def _normal(header: Any) -> NDArray[np.float64] | None:
     if directions is None or len(directions) != 6:
         return None
     values = np.array([float(v) for v in directions])
-    return np.cross(values[:3], values[3:])
+    normal: NDArray[np.float64] = np.cross(values[:3], values[3:])
+    # Directions are rounded numbers: their product is not quite of length 1.
+    return normal / (np.linalg.norm(normal) or 1.0)
 
 
 def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slice:
@@ -217,14 +233,32 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slic
         float(header.get("RescaleIntercept") or 0.0),
         at,
         tuple(float(value) if value is not None else -1.0 for value in order),
+        tuple(float(v) for v in position) if at is not None else (),
+        tuple(float(v) for v in header.get("ImageOrientationPatient") or ()),
+        header.get("PhotometricInterpretation") == "MONOCHROME1",
     )
+
+
+def _refuse_turned(slices: list[_Slice]) -> None:
+    """Raise `Refused` when a slice lies in another direction than most: a localizer that was put into the series."""
+    rounded = Counter(tuple(round(v, 2) for v in each.directions) for each in slices)
+    most = rounded.most_common(1)[0][0]
+    usual = next(each.directions for each in slices if tuple(round(v, 2) for v in each.directions) == most)
+    for each in slices:
+        if len(each.directions) != len(usual) or not np.allclose(each.directions, usual, rtol=0, atol=_TURNED):
+            raise Refused(
+                "format", f"has {each.path.name} in another direction than the other slices: a localizer? Move it away"
+            )
 
 
 def _sort(slices: list[_Slice]) -> int:
     """Sort by position, then by time; how many slices each position has. Raises `Refused` when slices are missing."""
     if len(slices) == 1:
         return 1
-    if any(each.position is None for each in slices):
+    without = sum(each.position is None for each in slices)
+    if 0 < without < len(slices):
+        raise Refused("format", f"has {without} of {len(slices)} slices without a position")
+    if without:
         slices.sort(key=lambda each: each.order[::-1])
         if len({each.order for each in slices}) < len(slices):
             raise Refused("format", "has slices without a position or a number of their own")
@@ -233,10 +267,33 @@ def _sort(slices: list[_Slice]) -> int:
     counts = Counter(round(each.position or 0.0, 3) for each in slices)
     if len(set(counts.values())) > 1:
         raise Refused("format", f"has from {min(counts.values())} to {max(counts.values())} slices at one position")
-    steps = np.diff(sorted(counts))
-    if len(steps) and steps.max() > _GAP * np.sort(steps)[(len(steps) - 1) // 2]:
+    phases = next(iter(counts.values()))
+    # Not the rounded positions: with very thin slices that would be an error of its own.
+    steps = np.diff([each.position or 0.0 for each in slices[::phases]])
+    if not len(steps):
+        return phases
+    usual = float(np.sort(steps)[(len(steps) - 1) // 2])
+    if steps.max() > _GAP * usual:
         raise Refused("format", f"misses slices: they are {steps.min():.3g} to {steps.max():.3g} mm apart")
-    return next(iter(counts.values()))
+    allowed = _UNEVEN * usual + min(_ROUNDING, usual / 4)
+    if np.abs(steps - usual).max() > allowed:
+        raise Refused("format", f"has slices at unequal distances: {steps.min():.4g} to {steps.max():.4g} mm")
+    _refuse_tilted(slices, allowed)
+    return phases
+
+
+def _refuse_tilted(slices: list[_Slice], allowed: float) -> None:
+    """Raise `Refused` when slices are not right above each other (a tilted gantry): their voxels make no box."""
+    moves = np.diff([each.corner for each in slices], axis=0)
+    along = np.diff([each.position or 0.0 for each in slices])
+    beside = np.sqrt(np.maximum((moves**2).sum(axis=1) - along**2, 0))
+    worst = int(beside.argmax())
+    if beside[worst] > allowed:
+        raise Refused(
+            "format",
+            f"has {slices[worst + 1].path.name} {beside[worst]:.3g} mm beside the slice before it, not right above it:"
+            " the gantry was tilted, or the patient moved; resample the series into a box",
+        )
 
 
 def _kind(slices: list[_Slice], header: Any) -> str:

@@ -55,7 +55,29 @@ def find(file: Any, dataset: str) -> Any:
     found = _at(file, chosen(names, dataset))
     if found.external or found.is_virtual:
         raise Refused("format", f"has the data of {found.name} in other files, which are not opened")
+    _refuse_missing(found)
     return found
+
+
+def _refuse_missing(found: Any) -> None:
+    """Raise `Refused` when parts of the dataset were never written: HDF5 gives the fill value for them, silently.
+
+    A program that was stopped leaves such a file, and nothing tells it from one that is empty there on purpose. Only
+    NaN says itself that it is no voxel.
+    """
+    import h5py
+
+    if found.size in (0, None):
+        return
+    fill, advice = found.fillvalue, "it was not written to its end; if it is empty on purpose, write the values"
+    if found.chunks:
+        count = math.prod(-(-n // length) for n, length in zip(found.shape, found.chunks, strict=True))
+        there = found.id.get_num_chunks()
+        if there < count and not (there and found.dtype.kind == "f" and np.isnan(fill)):
+            raise Refused("truncated", f"lacks {count - there} of {count} chunks, which would be {fill}: {advice}")
+    # A compact dataset lies in its header, which is always there.
+    elif found.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS and not found.id.get_storage_size():
+        raise Refused("truncated", f"has no data, all would be {fill}: {advice}")
 
 
 def _arrays(file: Any) -> Iterator[str]:

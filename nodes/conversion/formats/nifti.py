@@ -111,7 +111,12 @@ def _our_axes(shape: tuple[int, ...], colours: int) -> tuple[int, ...]:
 
 
 def _columns(header: Any) -> dict[str, float | int | str]:
+    factor = _TO_MM.get(header.get_xyzt_units()[0], 1.0)
+    if not int(header["qform_code"]) and not int(header["sform_code"]):
+        # Nothing says where the volume lies. NiBabel would invent an affine, whose first axis even points to the left.
+        pixdim = header["pixdim"]
+        sizes = {f"spacing_{axis}": float(pixdim[at]) * factor for at, axis in enumerate("xyz", 1)}
+        return {name: size for name, size in sizes.items() if math.isfinite(size) and size > 0}
     affine = np.array(header.get_best_affine(), np.float64)
-    unit = header.get_xyzt_units()[0]
-    affine[:3] *= _TO_MM.get(unit, 1.0)
+    affine[:3] *= factor
     return columns_of(affine)

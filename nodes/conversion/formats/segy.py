@@ -28,9 +28,17 @@ _CDP_X, _CDP_Y, _SCALAR = 181, 185, 71
 _DTYPES = {1: "float32", 2: "int32", 3: "int16", 5: "float32", 6: "float64", 8: "int8", 10: "uint32", 11: "uint16",
            16: "uint8"}  # fmt: skip
 """NumPy's name for the code of a sample format; IBM's floats (1) become IEEE's."""
+_OTHER_FLOATS = {1: ("IBM", "IEEE", 5), 5: ("IEEE", "IBM", 1)}
+"""By the code of a format of four-byte floats: its name, and the name and code of the one that it is confused with."""
 _HEADERS_BYTES = 3_600
 _FORMAT_AT = 3_224
 """Where the code of the sample format is, two bytes from the file's beginning on."""
+_TRACE_COUNT_AT = 3_512
+"""Where revision 2 has the number of traces, eight bytes from the file's beginning on; 0 says nothing."""
+_REVISION_AT = 3_500
+_TRACE_HEADER_BYTES = 240
+_FEWEST_VALUES = 32
+"""Different values of each of two sizes that show how floats are stored; fewer may be as they are by chance."""
 _CHECKED = 64
 """Traces whose headers are compared with what a sorted file would have there, before it is taken for one."""
 _MOST_CELLS = 8
@@ -117,6 +125,9 @@ def _grid_of(path: str, mtime_ns: int, size: int, dataset: str) -> _Grid:
         samples, traces = len(file.samples), int(file.tracecount)
         if samples <= 0 or traces <= 0:
             raise Refused("shape", "has no samples")
+        _refuse_cut(path, endian, traces)
+        if code in _OTHER_FLOATS:
+            _refuse_other_floats(path, endian, code, samples, traces)
         trace, inlines, crosslines = _sorted_lines(path, endian, traces, dataset) or _any_lines(file, traces, dataset)
         step = float(file.samples[1] - file.samples[0]) if samples > 1 else 1.0
         times = float(file.samples[0]), step
@@ -132,6 +143,51 @@ def _endian(path: str) -> str:
         file.seek(_FORMAT_AT)
         code = file.read(2)
     return "little" if int.from_bytes(code, "little") in _DTYPES else "big"
+
+
+def _refuse_cut(path: str, endian: str, traces: int) -> None:
+    """Raise `Refused` when the header of a file of revision 2 counts other traces than the file has."""
+    order: Any = endian
+    with open(path, "rb") as file:
+        file.seek(_REVISION_AT)
+        revision = file.read(1)[0]
+        file.seek(_TRACE_COUNT_AT)
+        promised = int.from_bytes(file.read(8), order)
+    if revision >= 2 and promised and promised != traces:
+        reason = "truncated" if traces < promised else "too-long"
+        raise Refused(reason, f"has {traces} traces, its header promises {promised}")
+
+
+def _refuse_other_floats(path: str, endian: str, code: int, samples: int, traces: int) -> None:
+    """Raise `Refused` when floats are IBM's and the header says IEEE's, or the reverse.
+
+    Both give plausible numbers. But IBM's have a fraction whose first four bits are never 0, and IEEE's have a 0 there
+    about as often as a 1: those bits are the exponent's last and the fraction's first three, so it is a matter of
+    values from 1 to 1.125 times a power of two against those from 1.125 to 1.25 times it. Two sizes (first bytes) with
+    enough different values must say so, since values of one size may leave out some by their nature.
+    """
+    length = _TRACE_HEADER_BYTES + 4 * samples
+    start = Path(path).stat().st_size - traces * length
+    dtype = np.dtype(np.uint32).newbyteorder(">" if endian == "big" else "<")
+    words = []
+    with open(path, "rb") as file:
+        for number in np.unique(np.linspace(0, traces - 1, _CHECKED).astype(np.int64)):
+            file.seek(start + int(number) * length + _TRACE_HEADER_BYTES)
+            words.append(np.frombuffer(file.read(4 * min(samples, 1 << 16)), dtype))
+    found = np.unique(np.concatenate(words) & 0x7FFF_FFFF)
+    sizes, digits = found[found != 0] >> 24, (found[found != 0] >> 20) & 15
+    zeros, ones = (np.bincount(sizes[digits == digit], minlength=128) for digit in (0, 1))
+    if code == 5:
+        other = 50 * zeros.sum() < ones.sum() and np.count_nonzero(ones >= _FEWEST_VALUES) > 1
+    else:
+        other = np.count_nonzero((zeros >= _FEWEST_VALUES) & (2 * zeros > ones)) > 1
+    if other:
+        said, stored, right = _OTHER_FLOATS[code]
+        raise Refused(
+            "format",
+            f"has samples that are {stored} floats, its header says {said} floats (format {code}): set the format"
+            f" in bytes 3225 and 3226 to {right}",
+        )
 
 
 def _places(dataset: str) -> tuple[tuple[int, int], ...]:

@@ -24,6 +24,8 @@ _TO_MM = {
 }  # fmt: skip
 _OME_SIZE = re.compile(r'PhysicalSize(?P<axis>[XYZ])="(?P<size>[^"]{1,40})"')
 _OME_UNIT = re.compile(r'PhysicalSize(?P<axis>[XYZ])Unit="(?P<unit>[^"]{1,20})"')
+_OME_PIXELS = re.compile(r"<(?:\w+:)?Pixels\s(?P<about>[^>]*)>")
+_OME_LENGTH = re.compile(r"""\bSize(?P<axis>[XYZCT])\s*=\s*["'](?P<length>\d{1,12})["']""")
 _SLACK = 4096
 
 
@@ -40,6 +42,8 @@ def open_tiff(path: Path, dataset: str) -> Iterator[OpenVolume]:
         axes, stored = series.axes, tuple(int(n) for n in series.shape)
         if len(axes) != len(stored) or "X" not in axes or "Y" not in axes:
             raise Refused("shape", f"has the axes {axes}, without X and Y")
+        if file.is_ome:
+            _refuse_missing(file, series)
         depth = next((axis for axis in _DEPTH if axis in axes), "")
         rest = [axis for axis in axes if axis not in ("X", "Y", depth)]
         order = [axes.index(axis) for axis in ("X", "Y", *depth, *rest)]
@@ -70,6 +74,28 @@ def open_tiff(path: Path, dataset: str) -> Iterator[OpenVolume]:
         mapped = read_box if offset is not None else None
         header = VolumeHeader(shape, np.dtype(series.dtype).name, _columns(file))
         yield OpenVolume(header, filler(read), mapped, last_is_slow=True)
+
+
+def _refuse_missing(file: Any, series: Any) -> None:
+    """Raise `Refused` when planes of an OME-TIFF are in other files, or nowhere: what is here is no whole volume.
+
+    Other files are not opened, and tifffile then gives the pages of this one, a stack of depth 1 for instance.
+    """
+    if missing := sum(page is None for page in series.pages):
+        raise Refused("truncated", f"lacks {missing} of {len(series.pages)} planes: they are in other files, or lost")
+    about = _OME_PIXELS.search(str(file.ome_metadata))
+    if about is None:
+        raise Refused("format", "is a part of an OME-TIFF that another file describes; convert it to one file")
+    sizes = {found["axis"]: int(found["length"]) for found in _OME_LENGTH.finditer(about["about"])}
+    planes, promised = (math.prod(sizes.get(axis, 1) for axis in axes) for axes in ("ZCT", "XYZCT"))
+    if math.prod(series.shape) < promised:
+        raise Refused(
+            "truncated",
+            f"has {len(series.pages)} of the {planes} planes that its OME metadata says: the others are in other files,"
+            " or lost",
+        )
+    if series.kind != "ome" and planes > sizes.get("Z", 1):
+        raise Refused("format", "has channels or times in an order that its OME metadata does not say")
 
 
 def _refuse_bombs(series: Any) -> None:

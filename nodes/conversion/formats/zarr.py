@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from nodes.conversion.quarantine import Refused
 _METADATA = (".zarray", "zarr.json", ".zgroup", ".zattrs")
 _LONGEST_METADATA = 16 << 20
 _CHUNK_SLACK = 64 << 20
+_MOST_COUNTED = 1_000
+"""Missing chunks that are counted for the message; metadata of a few bytes can promise any number."""
 _TO_MM = {"millimeter": 1.0, "micrometer": 1e-3, "nanometer": 1e-6, "centimeter": 10.0, "meter": 1000.0}
 
 
@@ -48,6 +51,7 @@ def open_zarr(path: Path, dataset: str) -> Iterator[OpenVolume]:
     kind = "object" if dtype.hasobject else dtype.newbyteorder("=").name
     if math.prod(array.chunks) * dtype.itemsize > math.prod(array.shape) * dtype.itemsize + _CHUNK_SLACK:
         raise Refused("format", "is stored in chunks that are larger than itself")
+    _refuse_missing(path, array)
 
     def read() -> NDArray[Any]:
         return np.asarray(array[...]).transpose(order).reshape(shape)
@@ -80,6 +84,49 @@ def _member(group: Any, dataset: str) -> Any:
         chosen([name for name, _ in group.arrays()], dataset)
         raise Refused("format", f"has no array {dataset!r}")
     return found
+
+
+def _refuse_missing(path: Path, array: Any) -> None:
+    """Raise `Refused` when files of chunks, or of shards, are missing: Zarr gives the fill value for them, silently.
+
+    Zarr does not write chunks that hold the fill value alone, and nothing in the metadata tells them from those that a
+    copy lost. Only NaN says itself that it is no voxel. A chunk that a shard leaves out was left out on purpose.
+    """
+    lengths = array.shards or array.chunks
+    grid = tuple(-(-int(n) // int(length)) for n, length in zip(array.shape, lengths, strict=True))
+    count, missing, first, looked = math.prod(grid), 0, "", 0
+    folder = str(path / array.path)
+    while looked < count and missing < _MOST_COUNTED:
+        key = array.metadata.encode_chunk_key(_place(looked, grid))
+        looked += 1
+        # A link of git-annex without its target is a missing chunk for Zarr, too.
+        if not os.path.isfile(os.path.join(folder, key)):
+            missing, first = missing + 1, first or key
+    if not missing:
+        return
+    fill = array.fill_value
+    if missing < count and np.dtype(array.dtype).kind == "f" and fill is not None and np.isnan(fill):
+        return
+    what = "shards" if array.shards else "chunks"
+    if missing == looked:
+        none = f"has none of {'' if looked == count else f'the first {looked} of '}its {count} {what}"
+        raise Refused(
+            "truncated",
+            f"{none}, not even {first}: the copy is not whole, or .zarray lacks its dimension_separator",
+        )
+    said = f"{missing}{'' if looked == count else ' or more'} of {count} {what} are missing, the first is {first}"
+    raise Refused(
+        "truncated", f"{said}: the copy is not whole; if they are empty on purpose, write with write_empty_chunks=True"
+    )
+
+
+def _place(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the chunk with this number is in the grid, the last axis fastest; NumPy's way counts to 2**63 only."""
+    out = []
+    for length in reversed(grid):
+        number, at = divmod(number, length)
+        out.append(at)
+    return tuple(reversed(out))
 
 
 def _refuse_code(folder: Path) -> None:

@@ -121,6 +121,74 @@ def test_a_missing_slice_and_other_slices_are_refused(tmp_path: Path) -> None:
     assert "has slices of" in refusal(tmp_path, "b")
 
 
+def test_a_localizer_in_the_series_is_named(tmp_path: Path) -> None:
+    write_series(tmp_path / "a", volume())
+    for name in ("0.dcm", "z.dcm"):  # the first that is read, and the last
+        path = tmp_path / "a" / name
+        write_slice(path, volume()[:, :, 0], 16.0, ImageOrientationPatient=[0, 1, 0, 0, 0, -1])
+        assert refusal(tmp_path, "a").startswith(f"format: has {name} in another direction than the other slices")
+        path.unlink()
+    write_slice(tmp_path / "a" / "b.dcm", volume()[:, :, 0], 16.0, ImagePositionPatient=None)
+    assert refusal(tmp_path, "a") == "format: has 1 of 5 slices without a position"
+
+
+def test_a_tilted_gantry_is_refused_and_an_oblique_series_is_read(tmp_path: Path) -> None:
+    written = volume()
+    for z in range(4):
+        place = [1.0, 2.0 + 0.3 * z, 4.0 * z]
+        write_slice(tmp_path / "tilted" / f"{z}.dcm", written[:, :, z], 4.0 * z, ImagePositionPatient=place)
+    assert "1.dcm 0.3 mm beside the slice before it" in refusal(tmp_path, "tilted")
+    angle = np.deg2rad(33)
+    down = [0.0, np.cos(angle), np.sin(angle)]
+    normal = np.cross([1, 0, 0], down)
+    for z in range(4):
+        # As scanners round them.
+        fields = {
+            "ImagePositionPatient": [round(float(v), 2) for v in (1, 2, 3) + 0.7 * z * normal],
+            "ImageOrientationPatient": [1, 0, 0, *(round(float(v), 3) for v in down)],
+        }
+        write_slice(tmp_path / "oblique" / f"{z}.dcm", written[:, :, z], float(z), "1.2.4", **fields)
+    assert np.array_equal(read_volume(str(tmp_path), "oblique", DICOM), written)
+    assert header_of(str(tmp_path), "oblique", DICOM).columns["spacing_z"] == pytest.approx(0.7, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("places", "refused"),
+    [
+        ((0, 2, 4, 6.8), "format: has slices at unequal distances: 2 to 2.8 mm"),
+        ((0, 2, 4, 6.05), "format: has slices at unequal distances: 2 to 2.05 mm"),
+        ((0, 0.01, 0.02, 0.04), "format: misses slices: they are 0.01 to 0.02 mm apart"),
+        ((0, 3.33, 6.67, 10), ""),
+        ((0, 0.01, 0.02, 0.03), ""),
+    ],
+)
+def test_distances_of_slices(tmp_path: Path, places: tuple[float, ...], refused: str) -> None:
+    written = volume()
+    for number, z in enumerate(places):
+        write_slice(tmp_path / "a" / f"{number}.dcm", written[:, :, number], z)
+    if refused:
+        assert refusal(tmp_path, "a") == refused
+    else:
+        assert np.array_equal(read_volume(str(tmp_path), "a", DICOM), written)
+
+
+def test_each_slice_has_its_own_scale_and_numbers_do_not_order_them(tmp_path: Path) -> None:
+    written = volume("uint16")
+    for z in range(4):
+        fields = {"RescaleSlope": z + 1, "RescaleIntercept": -10 * z, "InstanceNumber": 100 - z}
+        write_slice(tmp_path / "a" / f"{z}.dcm", written[:, :, z], 4.0 * z, **fields)
+    read = read_volume(str(tmp_path), "a", DICOM)
+    assert np.array_equal(read, written * np.arange(1, 5) - 10 * np.arange(4))
+
+
+def test_values_of_monochrome1_stay_as_they_are_stored(tmp_path: Path) -> None:
+    written = volume()
+    write_series(tmp_path / "a", written, PhotometricInterpretation="MONOCHROME1")
+    assert np.array_equal(read_volume(str(tmp_path), "a", DICOM), written)
+    write_slice(tmp_path / "a" / "more.dcm", written[:, :, 0], 16.0)
+    assert "small values are black and others in which they are white" in refusal(tmp_path, "a")
+
+
 def test_a_folder_of_patients_becomes_parts(tmp_path: Path) -> None:
     root, scans = tmp_path / "in", {}
     for number in range(3):

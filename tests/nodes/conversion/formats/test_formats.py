@@ -60,6 +60,19 @@ class TestNifti(FormatConformance):
         affine = np.array(str(columns["affine"]).split(), float).reshape(3, 4)
         assert np.allclose(affine, image.affine[:3], atol=1e-6)
 
+    def test_without_a_code_of_space_only_the_spacing_is_known(self, tmp_path: Path) -> None:
+        affine = np.diag([2.0, 3.0, 4.0, 1.0])
+        image = nibabel.Nifti1Image(np.ones((2, 3, 4), np.int16), affine)
+        image.header.set_xyzt_units("micron")
+        for qform, sform, known in ((0, 0, False), (1, 0, True), (0, 1, True)):
+            image.set_qform(affine, qform)
+            image.set_sform(affine, sform)
+            nibabel.save(image, tmp_path / "a.nii")
+            columns = header_of(str(tmp_path), "a.nii", Reading("nifti")).columns
+            spacing = {axis: columns[f"spacing_{axis}"] for axis in "xyz"}
+            assert spacing == pytest.approx({"x": 0.002, "y": 0.003, "z": 0.004})
+            assert ("affine" in columns, columns.get("orientation")) == (known, "RAS" if known else None)
+
     def test_scaled_integers_become_floats(self, tmp_path: Path) -> None:
         image = nibabel.Nifti1Image(np.arange(24, dtype=np.int16).reshape(2, 3, 4), np.eye(4))
         image.header.set_slope_inter(0.5, -3)
@@ -201,6 +214,68 @@ class TestTiff(FormatConformance):
         read = read_volume(str(tmp_path), "b.tif", Reading("tiff"))
         assert np.array_equal(read, rgb.transpose(2, 1, 0, 3))
 
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("shape", [(3, 8, 9), (8, 9, 3), (4, 8, 9), (8, 9, 4)])
+    def test_three_or_four_planes_of_bytes_are_colours(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        stored = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+        tifffile.imwrite(tmp_path / "a.tif", stored)  # without a photometric: tifffile guesses, and writes so
+        colours = 0 if shape[0] < 8 else 2
+        read = read_volume(str(tmp_path), "a.tif", Reading("tiff"))
+        assert np.array_equal(read[:, :, 0], np.moveaxis(stored, colours, 2).transpose(1, 0, 2))
+        tifffile.imwrite(tmp_path / "b.tif", stored, photometric="minisblack", metadata={"axes": "ZYX"})
+        assert np.array_equal(read_volume(str(tmp_path), "b.tif", Reading("tiff")), stored.transpose())
+
+    def ome(self, path: Path, planes: NDArray[Any], about: str = "", uuid: str = "", sizes: str = "") -> None:
+        """An OME-TIFF of `planes`, whose metadata says six of them along Z, and `about` where they are."""
+        x, y = planes.shape[2], planes.shape[1]
+        lengths = sizes or 'SizeZ="6" SizeC="1" SizeT="1"'
+        sizes = f'SizeX="{x}" SizeY="{y}" {lengths}'
+        pixels = f'<Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" {sizes}>{about}</Pixels>'
+        space = 'xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"'
+        text = f'<?xml version="1.0"?><OME {space} UUID="{uuid}"><Image ID="Image:0">{pixels}</Image></OME>'
+        with tifffile.TiffWriter(path) as file:
+            for number, plane in enumerate(planes):
+                said: Any = {"description": text} if number == 0 else {}
+                file.write(plane, photometric="minisblack", contiguous=False, metadata=None, **said)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_planes_that_an_ome_tiff_lacks(self, tmp_path: Path) -> None:
+        stored = np.arange(1, 121, dtype=np.uint16).reshape(6, 4, 5)
+        here = '<TiffData IFD="0" PlaneCount="6"/>'
+        self.ome(tmp_path / "whole.ome.tif", stored, here)
+        assert np.array_equal(read_volume(str(tmp_path), "whole.ome.tif", Reading("tiff")), stored.transpose())
+        lost = "they are in other files, or lost"
+        path = tmp_path / "a.ome.tif"
+        self.ome(path, stored[:3], here)
+        assert refusal(path, "tiff") == f"truncated: lacks 3 of 6 planes: {lost}"
+        self.ome(path, stored[:1], "<TiffData/>")
+        assert refusal(path, "tiff") == f"truncated: lacks 5 of 6 planes: {lost}"
+        self.ome(path, stored[:1])
+        assert refusal(path, "tiff").startswith("truncated: has 1 of the 6 planes that its OME metadata says: ")
+        path.write_bytes(path.read_bytes().replace(b'<Pixels ID="Pixels:0"', b'<Pixelz ID="Pixels:0"'))
+        assert refusal(path, "tiff").startswith("format: is a part of an OME-TIFF that another file describes")
+
+    def test_a_file_of_an_ome_tiff_of_several_is_no_volume(self, tmp_path: Path) -> None:
+        stored = np.arange(1, 121, dtype=np.uint16).reshape(6, 4, 5)
+
+        def parts(count: int) -> str:
+            each = 6 // count
+            return "".join(
+                f'<TiffData IFD="0" FirstZ="{n * each}" PlaneCount="{each}"><UUID FileName="{n}.ome.tif">u{n}</UUID>'
+                "</TiffData>"
+                for n in range(count)
+            )
+
+        for count in (6, 2):
+            for n in range(count):
+                self.ome(tmp_path / f"{n}.ome.tif", stored[n * 6 // count :][: 6 // count], parts(count), f"u{n}")
+            for n in range(count):
+                said = refusal(tmp_path / f"{n}.ome.tif", "tiff")
+                assert said.startswith(f"truncated: has {6 // count} of the 6 planes that its OME metadata says: ")
+        # All planes are here, but in which order is said of another file.
+        self.ome(tmp_path / "a.ome.tif", stored, parts(2), "u7", 'SizeZ="3" SizeC="2" SizeT="1"')
+        assert refusal(tmp_path / "a.ome.tif", "tiff").startswith("format: has channels or times in an order")
+
 
 class TestHdf5(FormatConformance):
     format_name = "hdf5"
@@ -240,14 +315,49 @@ class TestHdf5(FormatConformance):
 
     def test_a_dataset_that_promises_much_takes_no_memory(self, tmp_path: Path) -> None:
         with h5py.File(tmp_path / "a.h5", "w") as file:
-            file.create_dataset("x", (100_000, 100_000, 100), "f8", chunks=(1, 100, 100))
+            empty = file.create_dataset("x", (100_000, 100_000, 100), "f4", chunks=(1, 100, 100), fillvalue=np.nan)
+            empty[0, 0, 0] = 1
         header = header_of(str(tmp_path), "a.h5", Reading("hdf5"))
         assert header.shape == (100_000, 100_000, 100)
-        spec = VolumeSpec(shape=(2, 2, 2), dtype="float64")
+        spec = VolumeSpec(shape=(2, 2, 2), dtype="float32")
         found = (tmp_path / "a.h5").stat()
         reader = FormatReader(str(tmp_path), Reading("hdf5"), spec, finite=True)
         with pytest.raises(Refused, match="the dataset is 2x2x2"):
             reader.read("a.h5", found.st_size, found.st_mtime_ns, np.zeros(spec.volume_bytes, np.uint8))
+
+    def test_data_that_was_never_written_is_no_zeros(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("chunked", (5, 4, 4), "f4", chunks=(2, 2, 2))[:2] = 1
+            file.create_dataset("filled", (4, 4, 4), "i2", chunks=(2, 2, 2), fillvalue=7)
+            file.create_dataset("contiguous", (4, 4, 4), "f4")
+        advice = "it was not written to its end; if it is empty on purpose, write the values"
+        assert refusal(path, "hdf5", "chunked") == (f"truncated: lacks 8 of 12 chunks, which would be 0.0: {advice}")
+        assert refusal(path, "hdf5", "filled") == f"truncated: lacks 8 of 8 chunks, which would be 7: {advice}"
+        assert refusal(path, "hdf5", "contiguous") == f"truncated: has no data, all would be 0.0: {advice}"
+        shutil.copy(path, tmp_path / "a.mat")
+        assert refusal(tmp_path / "a.mat", "matlab", "contiguous").startswith("truncated: has no data")
+
+    def test_zeros_that_were_written_are_read(self, tmp_path: Path) -> None:
+        zeros = np.zeros((4, 4, 4), np.float32)
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("chunked", data=zeros, chunks=(2, 2, 2), compression="gzip")
+            file["contiguous"] = zeros
+            space = h5py.h5s.create_simple(zeros.shape)
+            for name in ("compact", "early"):
+                how = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                if name == "compact":
+                    how.set_layout(h5py.h5d.COMPACT)
+                else:
+                    how.set_chunk((2, 2, 2))
+                    how.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+                h5py.h5d.create(file.id, name.encode(), h5py.h5t.NATIVE_FLOAT, space, how)
+            missing = file.create_dataset("missing", (4, 4, 4), "f4", chunks=(2, 2, 2), fillvalue=np.nan)
+            missing[:2] = 0
+        for name in ("chunked", "contiguous", "compact", "early"):
+            assert np.array_equal(read_volume(str(tmp_path), "a.h5", Reading("hdf5", name)), zeros)
+        read = read_volume(str(tmp_path), "a.h5", Reading("hdf5", "missing"))
+        assert np.array_equal(np.isnan(read), np.indices(read.shape)[0] > 1)
 
 
 class TestMatlab(FormatConformance):
@@ -404,6 +514,74 @@ class TestZarr(FormatConformance):
             file.write_bytes(whole)
         assert np.array_equal(read_volume(str(tmp_path), "a.zarr", Reading("zarr")), np.arange(24).reshape(4, 3, 2))
 
+    @pytest.mark.parametrize("version", [2, 3])
+    @pytest.mark.parametrize("lost", ["deleted", "a link without its target"])
+    def test_a_missing_chunk_is_no_zeros(self, tmp_path: Path, version: Any, lost: str) -> None:
+        path = tmp_path / "a.zarr"
+        array = zarr.create_array(store=str(path), shape=(4, 4, 4), chunks=(2, 2, 2), dtype="u2", zarr_format=version)
+        array[...] = self.volume("uint16", (4, 4, 4))
+        assert np.array_equal(read_volume(str(tmp_path), "a.zarr", Reading("zarr")), self.volume("uint16", (4, 4, 4)))
+        chunk = "0.1.1" if version == 2 else "c/0/1/1"
+        (path / chunk).unlink()
+        if lost != "deleted":
+            (path / chunk).symlink_to(tmp_path / "annexed")
+        assert refusal(path, "zarr") == (
+            f"truncated: 1 of 8 chunks are missing, the first is {chunk}: the copy is not whole; if they are empty on"
+            " purpose, write with write_empty_chunks=True"
+        )
+
+    def test_chunks_under_other_names_are_no_zeros(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.zarr"
+        encoding: Any = {"name": "v2", "separator": "/"}
+        array = zarr.create_array(
+            store=str(path), shape=(4, 4), chunks=(2, 2), dtype="u2", zarr_format=2, chunk_key_encoding=encoding
+        )
+        array[...] = 1
+        assert read_volume(str(tmp_path), "a.zarr", Reading("zarr")).all()
+        metadata = json.loads((path / ".zarray").read_text())
+        del metadata["dimension_separator"]
+        (path / ".zarray").write_text(json.dumps(metadata))
+        assert refusal(path, "zarr") == (
+            "truncated: has none of its 4 chunks, not even 0.0: the copy is not whole, or .zarray lacks its"
+            " dimension_separator"
+        )
+
+    def test_chunks_that_are_empty_on_purpose(self, tmp_path: Path) -> None:
+        half = np.zeros((8, 4, 4), np.float32)
+        half[:3] = 1
+        # A shard lists its chunks; those that read as NaN say themselves that they are missing.
+        forms: tuple[tuple[str, Any], ...] = (
+            ("written", {"chunks": (2, 2, 2), "config": {"write_empty_chunks": True}}),
+            ("shards", {"chunks": (2, 2, 2), "shards": (8, 4, 4)}),
+            ("nan", {"chunks": (2, 2, 2), "fill_value": np.nan}),
+            ("zeros", {"chunks": (2, 2, 2)}),
+            ("lost shards", {"chunks": (2, 2, 2), "shards": (4, 4, 4)}),
+        )
+        for name, form in forms:
+            volume = np.where(half == 0, np.nan, half) if name == "nan" else half
+            array = zarr.create_array(str(tmp_path / f"{name}.zarr"), shape=half.shape, dtype="f4", **form)
+            array[...] = volume
+            if name in ("zeros", "lost shards"):
+                what = "8 of 16 chunks" if name == "zeros" else "1 of 2 shards"
+                assert refusal(tmp_path / f"{name}.zarr", "zarr").startswith(
+                    f"truncated: {what} are missing, the first"
+                )
+            else:
+                read = read_volume(str(tmp_path), f"{name}.zarr", Reading("zarr"))
+                assert np.array_equal(read, volume, equal_nan=True)
+
+    def test_any_number_of_missing_chunks_is_soon_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.zarr"
+        array = zarr.create_array(str(path), shape=(10**12,) * 3, chunks=(10, 10, 10), dtype="u1")
+        assert refusal(path, "zarr").startswith(f"truncated: has none of the first 1000 of its {10**33} chunks, ")
+        array[0, 0, 0] = 1
+        assert refusal(path, "zarr").startswith(f"truncated: 1000 or more of {10**33} chunks are missing, ")
+        late = zarr.create_array(
+            str(tmp_path / "b.zarr"), shape=(1100, 2), chunks=(1, 2), dtype="f4", fill_value=np.nan
+        )
+        late[1099] = 1
+        assert np.isnan(read_volume(str(tmp_path), "b.zarr", Reading("zarr"))).sum() == 2198
+
     def test_code_is_not_run(self, tmp_path: Path) -> None:
         path = tmp_path / "a.zarr"
         zarr.create_array(store=str(path), shape=(2, 2), chunks=(2, 2), dtype="u1", zarr_format=2)
@@ -428,6 +606,6 @@ class TestZarr(FormatConformance):
         assert columns == pytest.approx({"spacing_x": 0.001, "spacing_y": 0.002, "spacing_z": 0.004})
         plain = zarr.open_group(str(tmp_path / "b.zarr"), mode="w")
         for name in ("image", "mask"):
-            plain.create_array(name, shape=(2, 2), dtype="u1")
+            plain.create_array(name, shape=(2, 2), dtype="u1")[...] = 1
         assert "several arrays: " in refusal(tmp_path / "b.zarr", "zarr")
         assert read_volume(str(tmp_path), "b.zarr", Reading("zarr", "mask")).shape == (2, 2)

@@ -126,6 +126,61 @@ def test_floats_of_ibm(tmp_path: Path) -> None:
     assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)
 
 
+def _drawn(kind: str) -> NDArray[np.float32]:
+    draw = np.random.default_rng(2)
+    shape = (12, 11, 60)
+    drawn = {
+        "amplitudes": draw.normal(size=shape),
+        "small": draw.laplace(size=shape) * 1e-5,
+        "velocities": draw.uniform(1_500, 5_500, shape),
+        "integers": draw.integers(-32_768, 32_767, shape),
+        "bytes": draw.integers(0, 256, shape),
+        "impedance": np.exp(draw.normal(15, 0.2, shape)),
+        "zeros": np.zeros(shape),
+        "one size": draw.uniform(2.3, 2.4, shape),
+    }
+    return drawn[kind].astype(np.float32)
+
+
+@pytest.mark.parametrize("code", [1, 5])
+@pytest.mark.parametrize(
+    "kind", ["amplitudes", "small", "velocities", "integers", "bytes", "impedance", "zeros", "one size"]
+)
+def test_floats_are_what_the_header_says(tmp_path: Path, code: int, kind: str) -> None:
+    volume = _drawn(kind)
+    path = tmp_path / "a.sgy"
+    segyio.tools.from_array3D(str(path), volume.copy(), format=code)
+    assert np.allclose(read_volume(str(tmp_path), "a.sgy", SEGY), volume, rtol=1e-5, atol=0)
+    if kind not in ("amplitudes", "small"):
+        return  # of one size, or too few
+    with path.open("r+b") as file:
+        file.seek(3224)
+        file.write((6 - code).to_bytes(2, "big"))
+    names = {1: "IBM", 5: "IEEE"}
+    with pytest.raises(Refused, match=f"samples that are {names[code]} floats, its header says {names[6 - code]}"):
+        header_of(str(tmp_path), "a.sgy", SEGY)
+
+
+def test_a_file_with_fewer_traces_than_its_header_says(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    path = tmp_path / "a.sgy"
+    write_traces(path, volume, _everywhere(volume))
+    whole = bytearray(path.read_bytes())
+    cut = len(whole) - 5 * (240 + 16)  # the last inline
+
+    def written(revision: int, traces: int, end: int) -> str:
+        whole[3500], whole[3512:3520] = revision, traces.to_bytes(8, "big")
+        path.write_bytes(whole[:end])
+        try:
+            header_of(str(tmp_path), "a.sgy", SEGY)
+        except Refused as refused:
+            return f"{refused.reason}: {refused.message}"
+        return ""
+
+    assert written(2, 30, len(whole)) == written(2, 0, cut) == written(1, 30, cut) == ""
+    assert written(2, 30, cut) == "truncated: has 25 traces, its header promises 30"
+    assert written(2, 25, len(whole)) == "too-long: has 30 traces, its header promises 25"
+
+
 @pytest.mark.parametrize(("code", "dtype"), [(1, "float32"), (3, "int16"), (5, "float32"), (2, "int32")])
 def test_little_endian_files(tmp_path: Path, code: int, dtype: str) -> None:
     volume = np.arange(1, 6 * 5 * 4 + 1).reshape(6, 5, 4).astype(dtype)
