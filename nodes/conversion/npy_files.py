@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -238,20 +238,30 @@ def parse_header(read: Callable[[int, int], bytes], size: int) -> Header:
     return _parse(read(length, start), start + length)
 
 
+T = TypeVar("T")
 _PARSING = threading.Lock()
 _TRIES = 5
 
 
 def _literal(text: str) -> Any:
-    """The Python literal. CPython counts how deep its parser is for all threads together.
+    """The Python literal. Threads parse one by one; see `retried`."""
 
-    Measured with 3.11: where a thread loses the interpreter while it parses, another's literal can fail with
-    SystemError, whatever it says. So threads parse one by one, and one that met somebody else's tries again.
+    def parse() -> Any:
+        with _PARSING:
+            return ast.literal_eval(text)
+
+    return retried(parse)
+
+
+def retried(parse: Callable[[], T]) -> T:
+    """What `parse` gives, which lets Python parse a header, in one of several threads.
+
+    CPython counts how deep its parser is for all threads together. Measured with 3.11: where a thread loses the
+    interpreter while it parses, another's literal can fail with SystemError, whatever it says. So it is tried again.
     """
     for _ in range(_TRIES):
         try:
-            with _PARSING:
-                return ast.literal_eval(text)
+            return parse()
         except SystemError as exc:
             failed = exc
     raise failed

@@ -24,7 +24,7 @@ from engine.errors import DataError
 from engine.storage import is_url, manifest
 from nodes.conversion.formats import NPY, Reading, endings_of
 from nodes.conversion.labels import LabelRule
-from nodes.conversion.npy_files import spread
+from nodes.conversion.npy_files import retried, spread
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.table_rows import columns_in, is_rows, labels_of
 from nodes.conversion.volume_sources import label_file_at, reading_of, refuse_url, sample_headers
@@ -126,7 +126,11 @@ class NpySource(RandomAccessSource):
 def load_npy(path: Path | RemotePath) -> NDArray[np.generic]:
     """The array in a `.npy` file or object. Raises `DataError` with its name when it cannot be read."""
     try:
-        array = np.load(path if isinstance(path, Path) else io.BytesIO(path.read_bytes()), allow_pickle=False)
+        if isinstance(path, Path):
+            array = retried(lambda: np.load(path, allow_pickle=False))
+        else:
+            data = path.read_bytes()
+            array = retried(lambda: np.load(io.BytesIO(data), allow_pickle=False))
     except (OSError, ValueError, EOFError) as exc:
         raise DataError(f"{path} cannot be read: {exc}", hint=_MEND) from exc
     if not isinstance(array, np.ndarray):
