@@ -51,18 +51,22 @@ if TYPE_CHECKING:
         VolumeParquet,
         VolumeSpec,
     )
-    from engine.declare.node import Look, node
+    from engine.declare.node import CheckContext, Look, node
     from engine.declare.parameters import (
+        Added,
         Advanced,
         Extendable,
         Help,
         Needs,
         PathIn,
         PathOut,
+        Pattern,
         Policy,
         Range,
         Secret,
+        Step,
         Unit,
+        Widget,
     )
     from engine.declare.progress import enter_phase, track
     from engine.declare.view import (
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from engine.probes import StorageProbe
     from engine.workspace import Workspace
     from nodes.conversion.formats import VolumeFormat
+    from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
     from nodes.loaders.interface import LoaderState
     from nodes.loaders.load import load
     from nodes.testing.format import FormatConformance
@@ -98,10 +103,12 @@ if TYPE_CHECKING:
     from nodes.writing.write import write_volumes
 
 __all__ = [
+    "Added",
     "Advanced",
     "Category",
     "Chart",
     "ChartPanel",
+    "CheckContext",
     "Choice",
     "Colour",
     "Dataset",
@@ -118,9 +125,11 @@ __all__ = [
     "Look",
     "Needs",
     "NodeConformance",
+    "OpenVolume",
     "Option",
     "PathIn",
     "PathOut",
+    "Pattern",
     "Picked",
     "PlaceConformance",
     "Policy",
@@ -132,6 +141,7 @@ __all__ = [
     "RunResult",
     "Secret",
     "Selection",
+    "Step",
     "Table",
     "TableColumn",
     "TableConformance",
@@ -143,10 +153,12 @@ __all__ = [
     "VolumeDelta",
     "VolumeFiles",
     "VolumeFormat",
+    "VolumeHeader",
     "VolumeParquet",
     "VolumeSpec",
     "Volumes",
     "VoxelflowError",
+    "Widget",
     "catalog",
     "enter_phase",
     "load",
@@ -166,9 +178,10 @@ _HOME = {
     ),
     "engine.diagnostics.rule": ("Rule",),
     "engine.errors": ("VoxelflowError",),
-    "engine.declare.node": ("Look", "node"),
+    "engine.declare.node": ("CheckContext", "Look", "node"),
     "engine.declare.parameters": (
-        "Advanced", "Extendable", "Help", "Needs", "PathIn", "PathOut", "Policy", "Range", "Secret", "Unit",
+        "Added", "Advanced", "Extendable", "Help", "Needs", "PathIn", "PathOut", "Pattern", "Policy", "Range", "Secret",
+        "Step", "Unit", "Widget",
     ),
     "engine.declare.progress": ("enter_phase", "track"),
     "engine.declare.view": (
@@ -178,6 +191,7 @@ _HOME = {
     "nodes.loaders.interface": ("LoaderState",),
     "nodes.loaders.load": ("load",),
     "nodes.conversion.formats": ("VolumeFormat",),
+    "nodes.conversion.formats.interface": ("OpenVolume", "VolumeHeader"),
     "nodes.testing.format": ("FormatConformance",),
     "nodes.testing.learner": ("LearnerConformance",),
     "nodes.testing.loader": ("LoaderConformance",),

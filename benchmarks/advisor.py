@@ -414,7 +414,7 @@ def _networks() -> Callable[[Configuration], Any]:
 
 def _work(case: Case) -> Any:
     from engine.declare.datasets import Preview, VolumeSpec
-    from engine.declare.node import Look
+    from engine.declare.node import CheckContext
     from nodes.train_resnet3d import train_resnet3d
 
     own = {
@@ -426,6 +426,6 @@ def _work(case: Case) -> Any:
     data = Preview(kind="VolumeDelta", count=512, spec=spec)
     hook = train_resnet3d.workload_hook
     assert hook is not None
-    work = hook(Look(params=params, inputs={"data": data}))
+    work = hook(CheckContext(params=params, inputs={"data": data}))
     assert work is not None
     return work

@@ -2,10 +2,15 @@
 `engine.diagnostics.rule`.)
 
 Each carries what happened (`message`), what to do next (`hint`), and where it is known, the
-`node` and the `parameter`. The command line prints one line of it; the traceback goes to the log.
+`node` and the `parameter`. The command line and the log of a node have one line of it.
 """
 
 from __future__ import annotations
+
+import os
+
+TRACEBACK = "VOXELFLOW_TRACEBACK"
+"""Environment variable: with "1" such errors come with their traceback."""
 
 
 def with_hint(text: str, hint: str) -> str:
@@ -13,6 +18,11 @@ def with_hint(text: str, hint: str) -> str:
     if not hint:
         return text
     return f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {hint}"
+
+
+def wants_traceback() -> bool:
+    """Whether the person wants to see where an error comes from that was raised with a message for them."""
+    return os.environ.get(TRACEBACK, "") not in ("", "0")
 
 
 class VoxelflowError(Exception):

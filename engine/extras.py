@@ -30,13 +30,22 @@ _MLFLOW = Package("mlflow", "MLflow", "mlflow")
 _PANDAS = Package("pandas", "pandas", "pandas")
 _H5PY = Package("h5py", "h5py", "h5py")
 _FORMATS = {
-    "dicom": (Package("pydicom", "pydicom", "pydicom"),),
+    "dicom": (
+        Package("pydicom", "pydicom", "pydicom"),
+        # Decoders of compressed files. Not pylibjpeg-libjpeg, which is GPL.
+        Package("gdcm", "GDCM", "python-gdcm"),
+        Package("pylibjpeg", "pylibjpeg", "pylibjpeg"),
+        Package("openjpeg", "OpenJPEG", "pylibjpeg-openjpeg"),
+    ),
     "hdf5": (_H5PY,),
     "matlab": (Package("scipy", "SciPy", "scipy"), _H5PY),
     "nifti": (Package("nibabel", "NiBabel", "nibabel"),),
     "nrrd": (Package("nrrd", "pynrrd", "pynrrd"),),
     "segy": (Package("segyio", "segyio", "segyio"),),
-    "tiff": (Package("tifffile", "tifffile", "tifffile"),),
+    "tiff": (
+        Package("tifffile", "tifffile", "tifffile"),
+        Package("imagecodecs", "imagecodecs", "imagecodecs"),  # of compressed files
+    ),
     "zarr": (Package("zarr", "Zarr", "zarr"),),
 }
 """Readers of volumes."""

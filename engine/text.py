@@ -74,6 +74,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def between(low: float, high: float) -> str:
+    """A time in seconds that is not known exactly: `12 min 00 s to 25 min 00 s`, `up to 3.0 s`."""
+    first, last = duration(low), duration(high)
+    if first == last:
+        return f"about {last}"
+    return f"up to {last}" if low <= 0 else f"{first} to {last}"
+
+
 _LEAST_MONEY = 0.0001
 """Of less nobody wants to know how much it is."""
 
@@ -87,9 +95,23 @@ def money(amount: float, currency: str = "") -> str:
     return safe(f"{figure} {currency}") if currency else figure
 
 
+def money_between(low: float, high: float, currency: str = "") -> str:
+    """An amount that is not known exactly: `0.08 to 0.16 USD`."""
+    first, last = money(low), money(high, currency)
+    if first == money(high):
+        return f"about {last}"
+    return f"up to {last}" if low <= 0 else f"{first} to {last}"
+
+
 def hourly(price: float, currency: str = "", an_hour: str = " an hour") -> str:
     """`0.384 USD an hour`."""
     return safe(f"{number(price)} {currency}".rstrip()) + an_hour
+
+
+def short_source(source: str) -> str:
+    """The place of a source without the rest of its address: `github.com/kubernetes/autoscaler`."""
+    place = source.split("://", 1)[-1].split()
+    return "/".join(place[0].split("/")[:3]) if "://" in source and place else source
 
 
 def moment(seconds: float | None) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import with_hint
-from engine.text import duration, hourly, money, number, plural, safe, size
+from engine.limit import Limit
+from engine.text import between, duration, hourly, money, money_between, number, plural, safe, size
 
 if TYPE_CHECKING:
     from engine.declare.datasets import Dataset
     from engine.declare.events import Progress
+    from engine.store.estimates import Estimated, RequestCost
     from engine.store.runs import Run, Task
 
 PER_STEP, SECONDS = "step_", "epoch_seconds_"
@@ -20,8 +22,15 @@ SPLITS = {"val_": "Validation", "validation_": "Validation", "test_": "Test", "t
 _SHORT = {"auc": "AUC", "f1": "F1", "mae": "MAE", "mse": "MSE", "rmse": "RMSE", "roc_auc": "ROC AUC"}
 
 
-def details_text(details: Mapping[str, Any]) -> str:
-    """A dataset's `details()` in a few words: `2,000 volumes, 720 MB`."""
+MOST_FIGURES = 7
+"""What the command line says of a result on a line; `voxelflow runs show --all` has the rest."""
+_LONGEST_WORD = 40
+"""A hash or an address says little on such a line."""
+
+
+def details_text(details: Mapping[str, Any], most: int | None = None) -> str:
+    """A dataset's `details()` in a few words: `2,000 volumes, 720 MB`. With `most` at most so many, no hashes and
+    addresses, and how many more."""
     rest = dict(details)
     out: list[str] = []
     volumes = rest.pop("volumes", None)
@@ -41,18 +50,22 @@ def details_text(details: Mapping[str, Any]) -> str:
     for name in ("shape", "dtype"):
         rest.pop(name, None)
     for name, value in rest.items():
+        if value == "":
+            continue
         if name in ("files", "parameters", "rows"):
             out.append(plural(value, name))
         else:
             out.append(f"{name} {number(value) if isinstance(value, (int, float)) else value}")
-    return safe(", ".join(out))
+    shown = out if most is None else [text for text in out if max(map(len, text.split())) <= _LONGEST_WORD][:most]
+    more = f" and {len(out) - len(shown)} more" if len(shown) < len(out) else ""
+    return safe(", ".join(shown) + more)
 
 
-def made(outputs: Mapping[str, Dataset]) -> str:
-    """What a task made, by port where it has several."""
+def made(outputs: Mapping[str, Dataset], most: int | None = None) -> str:
+    """What a task made, by port where it has several; of each at most so many figures."""
     from engine.declare.dataset_type import details_of
 
-    texts = {port: details_text(details_of(dataset)) for port, dataset in outputs.items()}
+    texts = {port: details_text(details_of(dataset), most) for port, dataset in outputs.items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "; ".join(f"{port}: {text}" for port, text in texts.items() if text)
@@ -74,12 +87,12 @@ def figure_name(name: str) -> str:
 
 
 def outcome(task: Task) -> str:
-    """What became of a task that has ended, or why it has not begun."""
+    """What became of a task that has ended, or why it has not begun; of figures the first `MOST_FIGURES`."""
     if task.state == "done":
-        return made(task.outputs)
+        return made(task.outputs, MOST_FIGURES)
     if task.state == "cached":
         reason = task.reason or "up to date"
-        counts = made(task.outputs)
+        counts = made(task.outputs, MOST_FIGURES)
         return f"{reason}: {counts}" if counts else safe(reason)
     if task.state == "failed" and task.failure:
         return safe(str(task.failure.get("message", "")))
@@ -136,6 +149,24 @@ def stuck_line(run: Run) -> str:
     )
 
 
+def limit_line(run: Run) -> str:
+    """Which limit stopped a run, and how it goes on: with a higher one."""
+    left = Limit(seconds=run.limit.seconds).seconds_left(run.worked_s, run.price)
+    at_time = left <= 0 or run.limit.cost is None
+    reached = Limit(seconds=run.limit.seconds) if at_time else Limit(cost=run.limit.cost)
+    return (
+        f"stopped at its limit of {reached.text(run.currency)}; what is done is kept, and"
+        f" {resume_command(run, limited=True)} goes on with a higher limit, --no-limit without one"
+    )
+
+
+def resume_command(run: Run, *, limited: bool | None = None) -> str:
+    """The command that goes on with a run that has ended; one that its limit has stopped (`limited`) needs another."""
+    limited = run.stopped_at_limit if limited is None else limited
+    more = f" {run.limit.more(run.worked_s, run.price).options()}" if limited else ""
+    return f"`voxelflow runs resume {run.run_id}{more}`"
+
+
 def summary(run: Run, tasks: list[Task]) -> str:
     """`done in 1 min 12 s: 5 ran, 3 up to date`."""
     states = [t.state for t in tasks]
@@ -162,3 +193,64 @@ def cost_text(run: Run) -> str:
     if run.idle_cost is not None and run.idle_share is not None:
         text += f", of which {money(run.idle_cost, run.currency)} idle ({run.idle_share:.0%})"
     return text
+
+
+# --- what was expected of a run --------------------------------------------------------------------
+
+_NAMED = 4
+"""Nodes that a sentence names; more are counted."""
+
+
+def expected_text(run: Run) -> str:
+    """What is expected of a run: `expected time: 12 min 00 s to 25 min 00 s; cost: 0.08 to 0.16 USD`; "" of one with
+    nothing to do."""
+    kept = run.estimated
+    if kept is None or (kept.high is None and not kept.unknown):
+        return ""
+    return f"expected time: {time_expected(kept)}; cost: {cost_expected(kept, run.price, run.currency)}"
+
+
+def time_expected(kept: Estimated) -> str:
+    """`12 min 00 s to 25 min 00 s, and the unknown time of evaluate`."""
+    if kept.low is None or kept.high is None:
+        return f"unknown, without an earlier run of {_named(kept.unknown)}"
+    return between(kept.low, kept.high) + (f", and the unknown time of {_named(kept.unknown)}" if kept.unknown else "")
+
+
+def cost_expected(kept: Estimated, price: float | None, currency: str, unpriced: str = "") -> str:
+    """The same of the cost at a price an hour, and of the requests that are paid for besides; `unpriced` says why there
+    is no price."""
+    if price is None:
+        text = f"unknown, as {unpriced}" if unpriced else "unknown, without a price an hour"
+    elif kept.low is None or kept.high is None:
+        text = "unknown, as the time is"
+    else:
+        text = money_between(price * kept.low / 3600, price * kept.high / 3600, currency)
+        text += f", and the unknown cost of {_named(kept.unknown)}" if kept.unknown else ""
+    return text + "".join(f", and {_of_requests(each)}" for each in kept.requests)
+
+
+def _of_requests(cost: RequestCost) -> str:
+    if cost.amount is None:
+        return safe(f"the unknown cost of requests to {cost.place}")
+    return safe(f"{'up to ' if cost.at_most else ''}{money(cost.amount, cost.currency)} for requests to {cost.place}")
+
+
+def against_estimate(run: Run) -> str:
+    """What was expected of a run that is done beside what it was: `expected: 12 min 00 s to 25 min 00 s, 0.08 to 0.16
+    USD; it took 14 min 03 s, 0.09 USD`; "" of others, and where nothing was expected."""
+    kept = run.estimated
+    if run.state != "done" or kept is None or kept.low is None or kept.high is None:
+        return ""
+    expected, was = between(kept.low, kept.high), duration(run.worked_s)
+    if run.price is not None:
+        least, most = (run.price * end / 3600 for end in (kept.low, kept.high))
+        expected += f", {money_between(least, most, run.currency)}"
+        was += f", {money(run.price * run.worked_s / 3600, run.currency)}"
+    left_out = f" without {_named(kept.unknown)}, which was unknown" if kept.unknown else ""
+    return f"expected: {expected}{left_out}; it took {was}"
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return safe(f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown)

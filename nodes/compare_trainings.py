@@ -7,7 +7,7 @@ from typing import Annotated
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, PathIn, Range, Unit
 from engine.errors import UsageError
 
@@ -89,5 +89,5 @@ def compare_trainings(
 
 
 @compare_trainings.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return Preview(kind="Report")

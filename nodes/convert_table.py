@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeParquet, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from nodes.foreign_tables.table_parameters import TableParameters
 
@@ -45,7 +45,7 @@ def _on_spark(*, parameters: TableParameters, ctx: TaskContext) -> VolumeParquet
 
 
 @convert_table.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Look at the columns, and at the first volumes and labels of some files."""
     from engine.errors import VoxelflowError
     from nodes.conversion.columns import of_label_table
@@ -94,7 +94,7 @@ def _look_at_labels(column: Any, complete: bool) -> dict[str, Any]:
 
 
 @convert_table.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     facts = look.facts
     if "problem" in facts:
         look.report(NoArrays, facts["problem"], hint=facts["hint"], parameter=facts["parameter"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 
 
@@ -65,7 +65,7 @@ def cross_validation(
 
 
 @cross_validation.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     specs = {(model.spec.shape, model.spec.dtype) for model in look.inputs.values() if model is not None and model.spec}
     if len(specs) > 1:
         look.report(

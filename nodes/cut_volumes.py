@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet, VolumeSpec, words_of
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, MissingPackage
 from engine.text import number, plural
@@ -67,7 +67,7 @@ def _on_spark(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskContext
 
 
 @cut_volumes.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Read some headers, and label some patches."""
     given = look.inputs.get("files")
     files = given.dataset if given is not None else None
@@ -154,7 +154,7 @@ def _sample_labels(files: VolumeFiles, looked: list[Cube], found: Survey, parame
 
 
 @cut_volumes.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     parameters, facts = CutParameters(**look.params), look.facts
     problem = _problem(parameters)
     if problem is not None:
@@ -197,7 +197,7 @@ def _preview(look: Look) -> Preview:
     )
 
 
-def _transforms(look: Look) -> str:
+def _transforms(look: CheckContext) -> str:
     """What is done to the volumes while they are read, in words; empty where nothing is."""
     given = look.inputs.get("files")
     if given is None:
@@ -207,7 +207,7 @@ def _transforms(look: Look) -> str:
     return words_of(given.spec.transforms) if given.spec is not None else ""
 
 
-def _columns(look: Look) -> tuple[str, ...] | None:
+def _columns(look: CheckContext) -> tuple[str, ...] | None:
     files = look.inputs["files"].dataset
     if not isinstance(files, VolumeFiles):
         return None
@@ -238,7 +238,7 @@ def _problem(parameters: CutParameters) -> DataError | None:
     return None
 
 
-def _check_unused(look: Look, parameters: CutParameters) -> None:
+def _check_unused(look: CheckContext, parameters: CutParameters) -> None:
     by_file = parameters.labels in ("horizon", "polygon")
     unused = {
         "label_file": not by_file,
@@ -255,7 +255,7 @@ def _check_unused(look: Look, parameters: CutParameters) -> None:
             )
 
 
-def _check_volumes(look: Look, parameters: CutParameters, facts: Mapping[str, Any]) -> None:
+def _check_volumes(look: CheckContext, parameters: CutParameters, facts: Mapping[str, Any]) -> None:
     looked = facts["looked"]
     sampled = "" if looked == facts["volumes"] else " looked at"
     if refused := facts["refused"]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import PathIn, Range
 from engine.diagnostics.rule import Rule
 
@@ -47,7 +47,7 @@ def delta_table(
 
 
 @delta_table.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     from engine.errors import VoxelflowError
     from nodes.table.snapshot import open_table
 
@@ -59,7 +59,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 
 @delta_table.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     if "problem" in look.facts:
         look.report(NoVolumeTable, look.facts["problem"], hint=look.facts["hint"], parameter="table")
     if "table" in look.facts:

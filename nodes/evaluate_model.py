@@ -6,7 +6,7 @@ from typing import Annotated
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Predictions, Preview, Report
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, Range
 from engine.declare.progress import enter_phase
 from engine.errors import UsageError
@@ -72,5 +72,5 @@ def evaluate_model(
 
 
 @evaluate_model.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return Preview(kind="Report")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, VolumeDelta, VolumeParquet
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Range, Unit
 
 if TYPE_CHECKING:
@@ -63,5 +63,5 @@ def _report(found: Found, ctx: TaskContext) -> Report:
 
 
 @inspect_dataset.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return Preview(kind="Report")

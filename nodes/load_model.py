@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, TrainedModel, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, PathIn, Pattern
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
@@ -157,7 +157,7 @@ def _link(source: Path, target: Path, pattern: str = "**/*") -> None:
 
 
 @load_model.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What the folder's description says."""
     found = look.paths.get("folder")
     if found is None or not found.count:
@@ -180,7 +180,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 
 @load_model.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     chosen = [name for name in ("folder", "run", "registered") if look.params.get(name)]
     if len(chosen) != 1:
         look.report(NotOneModel, _not_one(chosen), hint=_ONE, parameter=chosen[1] if chosen else "folder")

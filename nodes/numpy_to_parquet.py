@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError
 from engine.text import plural
 from nodes.conversion.convert_parameters import ConvertParameters, compile_pattern
+from nodes.conversion.formats import HASH, ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +69,7 @@ def _on_spark(files: VolumeFiles, *, parameters: ConvertParameters, ctx: TaskCon
 
 
 @numpy_to_parquet.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Look for the labels of the sampled files."""
     files = look.inputs.get("files")
     if files is None or not files.uri or not files.sample:
@@ -140,7 +141,7 @@ def _compiles(pattern: str) -> bool:
 
 
 @numpy_to_parquet.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     files = look.inputs.get("files") or Preview(kind="VolumeFiles")
     facts = look.facts
     _check_label_parameters(look)
@@ -165,15 +166,22 @@ def _preview(look: Look) -> Preview:
         labelled=labelled,
         labels=tuple(facts.get("values", ())),
         labels_complete=bool(facts.get("complete")),
-        columns=tuple(facts["columns"]) if "columns" in facts else None,
+        columns=_columns(facts["columns"], files) if "columns" in facts else None,
     )
+
+
+def _columns(of_labels: Sequence[str], files: Preview) -> tuple[str, ...]:
+    """Those of the table of labels, and those that the files' format or the rows have."""
+    found = files.dataset if isinstance(files.dataset, VolumeFiles) else None
+    hashed = (HASH[0],) if found is not None and found.format not in ("npy", ROWS) else ()
+    return tuple(dict.fromkeys([*of_labels, *(files.columns or ()), *hashed]))
 
 
 def _label_parameter(params: Mapping[str, Any]) -> str:
     return "label_pattern" if params["labels"] == "pattern" else "label_file" if params["label_file"] else "labels"
 
 
-def _check_label_parameters(look: Look) -> None:
+def _check_label_parameters(look: CheckContext) -> None:
     """Problems of the parameters alone: no folder is looked into."""
     params, facts = look.params, look.facts
     source, table, pattern = params["labels"], params["label_file"], params["label_pattern"]
@@ -208,7 +216,7 @@ def _check_label_parameters(look: Look) -> None:
         )
 
 
-def _check_coverage(look: Look, facts: Mapping[str, Any]) -> None:
+def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
     for remark in facts.get("remarks", ()):
         look.report(
             ColumnChanged,
@@ -248,7 +256,7 @@ def _without_label(facts: Mapping[str, Any]) -> int:
     return int(facts["looked"] - facts["labelled"] - facts["conflicts"])
 
 
-def _check_limit(look: Look, files: Preview) -> None:
+def _check_limit(look: CheckContext, files: Preview) -> None:
     """Report when so many files are known to be refused already that the run cannot succeed."""
     facts, most = look.facts, look.params["max_bad_files"]
     by_label = 0

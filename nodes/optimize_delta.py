@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, Range, Unit
 from engine.errors import UsageError
 from engine.storage import is_url
@@ -25,7 +25,7 @@ class OptimizeParameters:
 
     Attributes:
         target_file_mb: size of the files that come out.
-        min_fill: files smaller than this share of the target are written again; larger ones stay.
+        min_fill: files smaller than this share of the target are rewritten; larger ones stay.
         rewrite_layout: also write files again that are compressed, have a dictionary or huge row
             groups, so that training reads them at full speed.
         vacuum: delete files that neither this table's newest version nor any result, training or
@@ -112,7 +112,7 @@ def _finish(
 
 
 @optimize_delta.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return look.inputs.get("table", Preview(kind="VolumeDelta"))
 
 

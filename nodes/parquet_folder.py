@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import DTYPES, Preview, VolumeParquet, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
@@ -165,7 +165,7 @@ def _check_columns(columns: Any, name: str) -> None:
 
 
 @parquet_folder.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Look into the first file."""
     found = look.paths["folder"]
     if not found.sample:
@@ -178,7 +178,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 
 @parquet_folder.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     if "problem" in look.facts:
         parameter = look.facts["parameter"] or "folder"
         look.report(NoVolumeFile, look.facts["problem"], hint=look.facts["hint"], parameter=parameter)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Added, Advanced, PathOut
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
@@ -143,7 +143,7 @@ def _forms(wanted: Wanted) -> Iterator[str]:
 
 
 @parquet_to_delta.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     given = look.inputs.get("parquet", Preview(kind="VolumeParquet"))
     place = look.params["table"] or None
     if place and look.params["mode"] == "in_place":
@@ -173,7 +173,7 @@ def _preview(look: Look) -> Preview:
 
 
 @parquet_to_delta.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What a table at the chosen place holds."""
     if not look.params["table"]:
         return {}  # without loading what reads tables: every look at a pipeline comes here

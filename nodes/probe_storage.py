@@ -6,7 +6,7 @@ from typing import Annotated
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, VolumeFiles
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import PathOut
 from nodes.storage_probe.parameters import Epoch, ProbeParameters
 
@@ -73,5 +73,5 @@ def probe_storage(
 
 
 @probe_storage.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return Preview(kind="Report")

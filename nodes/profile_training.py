@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from nodes.profiling.settings import ProfileParameters
 from nodes.train_resnet3d import check_input
@@ -100,7 +100,7 @@ def _profile(
 
 
 @profile_training.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     if (data := look.inputs.get("data")) is not None:
         check_input(look, "data", data)
         other = look.inputs.get("other")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
@@ -150,7 +150,7 @@ def _in_words(figures: Mapping[str, float | int | str]) -> str:
 
 
 @register_model.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     if problem := _name_problem(look.params["name"], look.params["alias"]):
         parameter, text, hint = problem
         look.report(NameNotTaken, text, hint=hint, parameter=parameter)

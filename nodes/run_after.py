@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Predictions, Preview, Report, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 
 
 @node(
@@ -41,5 +41,5 @@ def run_after(
 
 
 @run_after.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     return look.inputs.get("files", Preview(kind="VolumeFiles"))

@@ -8,10 +8,11 @@ from typing import Annotated, Literal, NamedTuple
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Selection, VolumeDelta
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Added, Advanced, Range
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
+from nodes.splitting.groups import group_column
 
 
 class Split(NamedTuple):
@@ -142,7 +143,7 @@ def _selections(
 
 
 @split_dataset.preview
-def _preview(look: Look) -> Mapping[str, Preview]:
+def _preview(look: CheckContext) -> Mapping[str, Preview]:
     for problem in _problems(SplitParameters(**look.params)):
         look.report(problem.rule, problem.message, hint=problem.hint, parameter=problem.parameter)
     # A reference counts the volumes of its table, before any selection; so does its preview.
@@ -156,6 +157,14 @@ def _preview(look: Look) -> Mapping[str, Preview]:
                 hint="Choose a column that the label file has.",
                 parameter="column",
             )
+    if wanted.by in ("volume", "label") and (name := group_column(given.columns or ())):
+        look.report(
+            GroupsAreParted,
+            f"volumes are parted {'one by one' if wanted.by == 'volume' else 'by their labels'}, and the table has a"
+            f" column {name}: those of one {name} may be on both sides, which flatters the figures",
+            hint=f"Set by to group, and column to {name}.",
+            parameter="by",
+        )
     return dict.fromkeys(Split._fields, given)
 
 
@@ -244,3 +253,15 @@ class NoSuchColumn(Rule):
     code = "VF444"
     severity = "error"
     title = "a split by a column that is not there"
+
+
+class GroupsAreParted(Rule):
+    """The table says which patient, subject or survey each volume is of, and the split does not go by it. Volumes of
+    one patient are alike: a model that has seen some of them does better on the others than on new patients.
+
+    What to do: set `by` to group and `column` to the column's name. Ignore it where each has one volume.
+    """
+
+    code = "VF445"
+    severity = "warning"
+    title = "a split that may part a patient's volumes"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeFiles, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Extendable, Range, Unit
 from engine.declare.progress import track
 from engine.diagnostics.rule import Rule
@@ -109,7 +109,7 @@ def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
 
 
 @synthetic_volumes.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     params = look.params
     count, shape = params["count"], tuple(params["shape"])
     if len(shape) < 2:
@@ -229,8 +229,7 @@ def _write_labels(folder: Path, count: int, names: Sequence[str], seed: int) -> 
 
 
 class ShapeTooShort(Rule):
-    """The shape of a volume has its axes of voxels first and the number of channels last, so it has two numbers or
-    more.
+    """The shape of a volume has the lengths of its axes, then the number of channels, so it has two numbers or more.
 
     What to do: write for example 30, 30, 10, 10 for 30x30x10 voxels with 10 channels.
     """

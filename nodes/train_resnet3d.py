@@ -9,11 +9,12 @@ from typing import Any
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet, words_of
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size
 from nodes.loaders import READS
+from nodes.splitting.groups import group_column
 from nodes.training.architecture import parameter_count
 from nodes.training.rules import (
     BadFilesStop,
@@ -26,6 +27,7 @@ from nodes.training.rules import (
     EpochTooShort,
     ForClassesOnly,
     FormsDiffer,
+    GroupsMayBeParted,
     JitHasNoEffect,
     LabelIsNoClass,
     LoaderDoesNotRead,
@@ -142,7 +144,7 @@ def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
 
 
 @train_resnet3d.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Whether the own model's file may run; nothing of it is run here."""
     from nodes.training.model_file import read_model_file
 
@@ -155,7 +157,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 
 @train_resnet3d.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     data = look.inputs.get("data") or Preview(kind="VolumeDelta")
     validation = look.inputs.get("validation")
     for port, preview in (("data", data), ("validation", validation), ("test", look.inputs.get("test"))):
@@ -188,6 +190,15 @@ def _preview(look: Look) -> Preview:
             hint="Set validation_share, for example to 0.2.",
             parameter="validation_share",
         )
+    parted = share and data.kind != "VolumeFiles" and not look.params["validation_group"]
+    if parted and (name := group_column(data.columns or ())):
+        look.report(
+            GroupsMayBeParted,
+            f"volumes are held back one by one, and the data has a column {name}: those of one {name} may be on both"
+            " sides, which flatters the figures",
+            hint=f"Set validation_group to {name}.",
+            parameter="validation_group",
+        )
     _check_counts(look, data, share)
     _check_workers(look)
     _check_model(look, data)
@@ -211,13 +222,13 @@ def _preview(look: Look) -> Preview:
 
 
 @train_resnet3d.workload
-def _workload(look: Look) -> TrainingWork | None:
+def _workload(look: CheckContext) -> TrainingWork | None:
     from nodes.training.workload import training_work
 
     return training_work(look)
 
 
-def _class_count(look: Look, data: Preview) -> int:
+def _class_count(look: CheckContext, data: Preview) -> int:
     """As far as it is known. A regression has the head of two classes."""
     assert data.spec is not None
     if look.params["task"] == "regression":
@@ -225,7 +236,7 @@ def _class_count(look: Look, data: Preview) -> int:
     return max(2, look.params["classes"] or len(data.spec.classes))
 
 
-def _check_judged(look: Look) -> None:
+def _check_judged(look: CheckContext) -> None:
     """What cannot be decided without validation volumes."""
     asked = {"keep": "best", "schedule": "plateau"}
     wanted = [name for name, value in asked.items() if look.params[name] == value]
@@ -244,7 +255,7 @@ def _form(preview: Preview) -> tuple[object, ...]:
     return preview.spec.shape, preview.spec.dtype
 
 
-def check_input(look: Look, port: str, preview: Preview) -> None:
+def check_input(look: CheckContext, port: str, preview: Preview) -> None:
     """Report what is wrong with a dataset to train on: its kind, its shape, or that nothing is labelled."""
     loader = look.params["loader"]
     if preview.kind not in READS[loader]:
@@ -279,7 +290,7 @@ def check_input(look: Look, port: str, preview: Preview) -> None:
         )
 
 
-def _check_repeated(look: Look, data: Preview) -> None:
+def _check_repeated(look: CheckContext, data: Preview) -> None:
     """Report transforms that are done to each volume in each epoch."""
     steps = data.spec.transforms if data.spec is not None else ()
     if data.kind == "VolumeFiles" and steps and look.params["epochs"] > 1:
@@ -291,7 +302,7 @@ def _check_repeated(look: Look, data: Preview) -> None:
         )
 
 
-def _check_labels(look: Look, port: str, preview: Preview) -> None:
+def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
     """Report labels with which the training is sure to fail."""
     regression = look.params["task"] == "regression"
     odd = next((label for label in preview.labels if label < 0 or label != int(label)), None)
@@ -315,7 +326,7 @@ def _check_labels(look: Look, port: str, preview: Preview) -> None:
         )
 
 
-def _check_counts(look: Look, data: Preview, share: float) -> None:
+def _check_counts(look: CheckContext, data: Preview, share: float) -> None:
     """Too few volumes for a batch, or for the steps that are wanted. With a held-back share, by expectation."""
     count = data.labelled if data.labelled is not None else data.count
     if not count:
@@ -340,7 +351,7 @@ def _check_counts(look: Look, data: Preview, share: float) -> None:
         )
 
 
-def _check_workers(look: Look) -> None:
+def _check_workers(look: CheckContext) -> None:
     batch, workers = look.params["batch_size"], look.params["workers"]
     if batch % workers:
         fitting = [size for size in (batch // workers * workers, (batch // workers + 1) * workers) if size]
@@ -359,7 +370,7 @@ def _check_workers(look: Look) -> None:
         )
 
 
-def _check_model(look: Look, data: Preview) -> None:
+def _check_model(look: CheckContext, data: Preview) -> None:
     shape = data.spec.shape if data.spec is not None else ()
     if look.params["quarter_turns"] and len(shape) in (3, 4) and (problem := cannot_turn(shape)):
         look.report(

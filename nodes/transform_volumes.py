@@ -15,7 +15,7 @@ from engine.declare.datasets import (
     VolumeSpec,
     words_of,
 )
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
 from nodes.transforms.parameters import TransformParameters
@@ -97,7 +97,7 @@ def _source(parameters: TransformParameters) -> str:
 
 
 @transform_volumes.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What a sample of the files is like behind the steps. A function of one's own runs only when it is trusted."""
     parameters = TransformParameters(**look.params)
     given = look.inputs.get("volumes")
@@ -132,7 +132,7 @@ def _scan(look: Look) -> Mapping[str, Any]:
 
 
 @transform_volumes.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     parameters, facts = TransformParameters(**look.params), look.facts
     given = look.inputs.get("volumes") or Preview(kind="VolumeFiles")
     out = Preview(kind="VolumeFiles", uri=given.uri, count=given.count, labelled=given.labelled, labels=given.labels)
@@ -169,7 +169,7 @@ def _preview(look: Look) -> Preview:
     )
 
 
-def _spec_of_sample(look: Look) -> VolumeSpec | None:
+def _spec_of_sample(look: CheckContext) -> VolumeSpec | None:
     """Shape and dtype of most of the sampled volumes; what differs is reported."""
     facts = look.facts
     looked, bad, differing = facts["looked"], len(facts["unfit"]), facts["differing"]
@@ -195,7 +195,7 @@ def _spec_of_sample(look: Look) -> VolumeSpec | None:
     return VolumeSpec.model_validate(facts["spec"]) if facts["spec"] else None
 
 
-def _spec_alone(look: Look, given: Preview, chain: tuple[Transform, ...]) -> VolumeSpec | None:
+def _spec_alone(look: CheckContext, given: Preview, chain: tuple[Transform, ...]) -> VolumeSpec | None:
     """What follows from the shape and dtype that go in, where that is so; volumes may differ in their spacing."""
     if given.spec is None:
         return None

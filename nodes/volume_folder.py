@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeSpec
-from engine.declare.node import Look, node
+from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Added, Advanced, PathIn
 from engine.diagnostics.rule import Rule
 from engine.diagnostics.rules import PackageMissing
-from engine.errors import DataError
+from engine.errors import DataError, MissingPackage
 from engine.extras import missing, missing_text
 from nodes.conversion.formats import NPY, Reading, format_named, formats
 
@@ -111,6 +111,10 @@ def volume_folder(
     path = ctx.out / "volumes.arrow"
     manifest.write(volumes, path)
     sample = sample_headers(folder, volumes["path"].take(spread(count)).to_pylist(), reading)
+    for summary in sample.summaries[:_EXAMPLES]:
+        ctx.info(summary)
+    if sample.remarks:
+        ctx.warn(_remarks(sample.remarks))
     return VolumeFiles(
         uri=folder,
         manifest=str(path),
@@ -136,7 +140,7 @@ def _reading(chosen: str, dataset: str, paths: pa.ChunkedArray) -> Reading:
 
 
 @volume_folder.scan
-def _scan(look: Look) -> Mapping[str, Any]:
+def _scan(look: CheckContext) -> Mapping[str, Any]:
     from engine.storage import manifest
     from nodes.conversion.npy_files import spread
     from nodes.conversion.volume_sources import label_table_sizes, sample_headers, volumes_of
@@ -150,13 +154,16 @@ def _scan(look: Look) -> Mapping[str, Any]:
     else:
         described = format_named(reading.format)
         if absent := missing(described.modules):
-            return facts | {"absent": absent}
+            return facts | {"absent": missing_text(f"reading {described.title} volumes", absent)}
         if described.collect and found.count > _MOST_COLLECTED:
             return facts | {"uncounted": True}
         listing = volumes_of(manifest.read(found.manifest), found.path, reading)
         names = listing["path"].take(spread(len(listing), _SAMPLED)).to_pylist()
         facts |= {"count": len(listing), "names": names}
-    sample = sample_headers(found.path, names, reading, _SAMPLED_BYTES)
+    try:
+        sample = sample_headers(found.path, names, reading, _SAMPLED_BYTES)
+    except MissingPackage as exc:  # what decompresses some of the files
+        return facts | {"absent": (exc.message, exc.hint)}
     majority = sample.majority
     return facts | {
         "looked": sample.looked,
@@ -164,18 +171,25 @@ def _scan(look: Look) -> Mapping[str, Any]:
         "differing": sum(sample.specs.values()) - max(sample.specs.values(), default=0),
         "bad": len(sample.refused),
         "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_EXAMPLES]],
+        "remarks": _remarks(sample.remarks),
     }
 
 
+def _remarks(found: Sequence[str]) -> str:
+    """Some of them in a sentence, "" for none."""
+    more = f"; and {len(found) - _EXAMPLES} more" if len(found) > _EXAMPLES else ""
+    return "; ".join(found[:_EXAMPLES]) + more
+
+
 @volume_folder.preview
-def _preview(look: Look) -> Preview:
+def _preview(look: CheckContext) -> Preview:
     found, facts = look.paths.get("folder"), look.facts
     # Without a listing nothing is known yet: a document that is only validated touches no folder.
     if found is None or not found.exists or not found.manifest:
         return Preview(kind="VolumeFiles", uri=str(look.params.get("folder") or "") or None)
     kind = found.file_kind or "npy"
     if "absent" in facts:
-        message, hint = missing_text(f"reading {format_named(kind).title} volumes", facts["absent"])
+        message, hint = facts["absent"]
         look.report(PackageMissing, f"{message} ({found.content})", hint=hint, parameter="folder")
     count = facts.get("count", found.count - facts.get("label_tables", 0))
     # Without any file at all, that nothing matches is reported already.
@@ -209,14 +223,22 @@ def _preview(look: Look) -> Preview:
         bytes=size,
         spec=spec,
         sample=tuple(sample),
+        columns=() if kind == "npy" else tuple(name for name, _ in format_named(kind).columns),
         refused=facts.get("bad", 0) + facts.get("differing", 0),
         dataset=there if count and spec is not None else None,
     )
 
 
-def _report_sample(look: Look, facts: Mapping[str, Any]) -> None:
+def _report_sample(look: CheckContext, facts: Mapping[str, Any]) -> None:
     looked, bad = facts["looked"], facts["bad"]
     examples = "; ".join(facts["examples"])
+    if facts["remarks"]:
+        look.report(
+            OddVolumes,
+            facts["remarks"],
+            hint="They are read all the same; look whether that is what you expect.",
+            parameter="folder",
+        )
     if bad and bad == looked:
         look.report(
             AllSampledBad,
@@ -295,3 +317,16 @@ class SampledFormsDiffer(Rule):
     code = "VF404"
     severity = "info"
     title = "sampled volumes that differ in shape or dtype"
+
+
+class OddVolumes(Rule):
+    """Sampled volumes can be read, and their files say or lack something that is easily overlooked: a survey without
+    some of its inlines or traces, which become NaN; a scan that lies so oblique that no letters say where its axes
+    point to, or that does not say where it lies.
+
+    What to do: nothing where you know of it. Else export the survey again, or resample the scan to straight axes.
+    """
+
+    code = "VF405"
+    severity = "warning"
+    title = "sampled volumes with something odd"

@@ -171,7 +171,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     forked_programs.shared = functools.partial(_forks, config)
     quick = "not slow" in config.option.markexpr
-    if quick:
+    if quick and "VOXELFLOW_CI" not in os.environ:
         config.option.reruns = 0
     load_examples(quick=quick)
     if not hasattr(config, "workerinput"):
@@ -215,8 +215,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The command that repeats what failed, unless nearly everything did."""
+    """The command that repeats what failed, unless nearly all did; what was seen of first attempts."""
     ended = terminalreporter.stats
+    again = {report.nodeid for report in ended.get("rerun", ())}
+    seen = {
+        (f"{report.nodeid}: {title}", text): None  # the second attempt's report has it once more
+        for report in ended.get("", ())
+        if report.when == "teardown" and report.nodeid in again
+        for title, text in report.sections
+        if title.startswith("Captured") and title.endswith("teardown")
+    }
+    for title, text in seen:
+        terminalreporter.write_sep("-", title)
+        terminalreporter.write_line(text)
     failed = dict.fromkeys(shlex.quote(r.nodeid) for kind in ("failed", "error") for r in ended.get(kind, ()))
     if 0 < len(failed) < 50:
         terminalreporter.write_line(f"To repeat: .venv/bin/pytest {' '.join(failed)}")

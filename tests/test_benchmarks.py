@@ -33,6 +33,7 @@ OPTIONS = {
     "chain": (*TINY, "--resampled", "7,6,5", "--batch", "16", "--steps", "0"),
     "cut": ("--survey", "40,36,24", "--attributes", "3", "--size", "12,12,8", "--stride", "10,12,8", "--no-cold"),
     "compact": (*TINY, "--no-cold"),
+    "look": ("--tables", "40/4/6,6,4,2", "70/70/6,6,4,2"),
     "scale": ("--counts", "20"),
     "storage": (*TINY, "--batch", "16", "--delay-ms", "1"),
 }
@@ -59,7 +60,7 @@ def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"{name}.png").stat().st_size > 0
     for table in found["tables"]:
         assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
-    assert bool(found["aims"]) == (name not in ("chain", "scale"))
+    assert bool(found["aims"]) == (name not in ("chain", "look", "scale"))
     # All data went with the benchmark.
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

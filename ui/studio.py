@@ -218,6 +218,9 @@ def configure(listener: socket.socket, address: str, show_tracebacks: bool) -> N
         "runner.fastReruns": True,
         # The pages of runs look every two seconds in every tab: a full collection after each takes 50 ms.
         "runner.postScriptGC": False,
+        # Each message whole, however large. Else one that the browser has had is sent as a reference, and where it has
+        # let go of that meanwhile, as after a lost connection, Streamlit ends the page: "Cached ForwardMsg MISS".
+        "global.minCachedMessageSize": 1e15,
     }
     try:
         load_config_options(options)

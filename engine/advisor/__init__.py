@@ -6,5 +6,6 @@
     machines.csv ──> Candidate (`machines`)  ┘
 
 `steps` and `reading` are laws with few coefficients, fitted to what was measured; `advice` puts them together, `report`
-words it; `sources` finds what a workspace knows. All but `sources` is pure arithmetic on plain records.
+words it; `sources` finds what a workspace knows; `run_estimate` adds up a whole run, with what earlier runs tell of its
+other nodes. All but these two is pure arithmetic on plain records.
 """

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.advisor.choice import near_best, smallest_batch
-from engine.advisor.machines import Candidate, Computing, Measured, computing_on
+from engine.advisor.machines import DEVIATIONS, Basis, Candidate, Computing, Measured, computing_on
 from engine.advisor.reading import InputModel, Way
+from engine.advisor.storage_cost import StorageCost, storage_cost
 from engine.bench.compare import WAITING, Bound, efficient
 from engine.declare.workload import TrainingWork
 from engine.text import duration
 
-DEVIATIONS = 1.3
-"""Half of the width of an error bar: the true value lies within it four times of five."""
 _START_S, _START_S_PER_LAYER, _START_SPREAD = 6.0, 0.11, 0.4
 """Until the first step: importing the framework, building and compiling the network, on two cores."""
 _FORWARD = 1 / 3
@@ -58,6 +57,8 @@ class Estimate:
     """Whether epochs after the first read from memory, or from the local cache."""
     source: str = ""
     """Where its speed is from; "" of a machine that was measured."""
+    basis: Basis = "measured"
+    """What kind of figure its speed is."""
 
     @property
     def cost(self) -> float | None:
@@ -133,6 +134,8 @@ class Advice:
     settings: tuple[Setting, ...] = ()
     assumed_input: bool = False
     """How fast volumes come was not measured: the times assume that steps never wait for data."""
+    storage: StorageCost | None = None
+    """What its storage costs beside the machine; None where the data lies on it."""
 
 
 # --- one machine ---------------------------------------------------------------------------------
@@ -151,7 +154,9 @@ def estimate(
     """The time of the training on one machine, its volumes stored in this way."""
     batch, ranks = batch_size or work.batch_size, workers or work.workers
     needed = memory_needed(work, batch, ranks, candidate)
-    out = Estimate(candidate, way, batch, ranks, "memory", memory_bytes=needed, source=computing.source)
+    out = Estimate(
+        candidate, way, batch, ranks, "memory", memory_bytes=needed, source=computing.source, basis=computing.basis
+    )
     if not _fits(needed, ranks, candidate):
         return out
     model, network = computing.model, work.network
@@ -199,16 +204,20 @@ def estimate(
 def step_seconds(
     compute_s: float, batch_size: int, workers: int, reading: InputModel | None, *, cores: int, accelerated: bool
 ) -> tuple[float, float]:
-    """Seconds of a step, and those until its volumes have come: what is longer, as volumes are read ahead.
+    """Seconds of a step, and those until its volumes have come.
 
-    On a machine without an accelerator the processor time of reading is taken from the computing.
+    With computing c, input and the loader's overlap w it is `max(c, input) + (1 - w) * min(c, input)`: what is longer
+    where volumes are read ahead, the sum where reading begins when a batch is asked for. c and input are the rates that
+    DS-Analyzer measures to tell what a training waits for (Mohan et al., VLDB 2021). On a machine without an
+    accelerator the processor time of reading is taken from the computing that goes on beside it.
     """
     if reading is None:
         return compute_s, 0.0
     streams = reading.access.on(cores, workers)
     supply = batch_size * max(reading.wait_s(streams), reading.processor_s / max(1, min(streams, cores)))
-    own = compute_s if accelerated else compute_s + batch_size * reading.processor_s / max(1, cores)
-    return max(own, supply), supply
+    beside = compute_s if accelerated else compute_s + batch_size * reading.processor_s / max(1, cores)
+    hidden = reading.access.overlap
+    return hidden * max(beside, supply) + (1 - hidden) * (compute_s + supply), supply
 
 
 def first_batch_s(work: TrainingWork, batch: int, ranks: int, reading: InputModel | None, cores: int) -> float:
@@ -266,8 +275,9 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     """
     assumed = way not in known.cold
     found = {c.name: computing for c in known.candidates if (computing := _computing(c, work, known)) is not None}
+    storage = storage_cost(work, way, known.cache_bytes)
     if not found:
-        return Advice(work, way, assumed_input=assumed)
+        return Advice(work, way, assumed_input=assumed, storage=storage)
 
     def on_all(stored: Way) -> tuple[Estimate, ...]:
         return tuple(estimate(work, stored, c, found[c.name], known) for c in known.candidates if c.name in found)
@@ -288,6 +298,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
         pays_after=epochs,
         settings=tuple(_settings(work, way, own or chosen, found, known)),
         assumed_input=assumed,
+        storage=storage,
     )
 
 

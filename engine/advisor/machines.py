@@ -1,7 +1,8 @@
 """The machines that a training could run on, and what is known of how fast they compute.
 
-A machine that was benchmarked has a law of its own. Any other has that of one which was, each term multiplied by the
-ratio of what their figures promise: cores for processors, the data sheet's rates for accelerators.
+A machine that was benchmarked has a law of its own: its figures are measured. Any other has that of one which was:
+scaled by the ratio of cores for processors, and for accelerators by what others have measured of the same two; where
+nobody did, guessed by the ratio of their data sheets' rates.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine.advisor.steps import CPU, MeasuredStep, StepModel, Terms, fit
+from engine.prices.dbu import dbu_table
 
 if TYPE_CHECKING:
     from engine.bench.result import BenchResult, BenchRow, Configuration
@@ -42,7 +44,13 @@ ACCELERATORS: Mapping[str, Accelerator] = {
     "H200": Accelerator(67.0, 4800, 141),
 }
 """NVIDIA's data sheets (nvidia.com/data-center), the PCIe form where there are several; a longer name goes first."""
-DATA_SHEET = "data sheet"
+GAINS: Mapping[tuple[str, str], tuple[float, float]] = {("A100", "H100"): (1.57, 1.97), ("V100", "A100"): (2.16, 2.23)}
+"""How many times as fast the second model trains as the first, in mixed precision, from the least to the most of what
+was measured: seconds a batch of CosmoFlow, ResNet-50 and U-Net3D in MLPerf Storage's settings (`computation_time`,
+github.com/mlcommons/storage, configs/dlio/workload); nnU-Net in 3-D (NVIDIA's DeepLearningExamples, its tables of
+training performance)."""
+Basis = Literal["measured", "scaled", "guessed"]
+DATA_SHEET = "by its data sheet"
 """What is known of a machine with an accelerator where none was ever measured."""
 _OF_PEAK = 0.3
 """Share of its peak that an accelerator reaches in convolutions of small volumes."""
@@ -53,6 +61,10 @@ _LAUNCH_S = 1.5e-4
 _BATCHED = 1e-14
 """A weight for a further volume: it takes the whole batch through a layer at once."""
 _MOST_GAIN = math.log(3.0)
+DEVIATIONS = 1.3
+"""Half of the width of an error bar: the true value lies within it four times of five."""
+_SAME = 0.1
+"""Of the logarithm: how far two machines of equal figures may lie apart."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,18 @@ class Candidate:
 
 
 def accelerator(name: str) -> Accelerator | None:
-    """The data sheet of a GPU by any name that holds its model's: `NVIDIA A100 80GB`, `Tesla T4`."""
-    words = name.replace("-", " ").upper()
-    return next((sheet for key, sheet in ACCELERATORS.items() if all(w in words.split() for w in key.split())), None)
+    """The data sheet of a GPU by any name that holds its model's: `NVIDIA A100 80GB`, `Tesla T4`; None of a part of
+    one, as `1/2 NVIDIA A10`."""
+    key = _key(name)
+    return ACCELERATORS[key] if key else None
+
+
+def _key(gpu: str) -> str:
+    """The GPU's name in the table of data sheets; "" of one that is not there, and of a part of one."""
+    words = gpu.replace("-", " ").upper().split()
+    if any("/" in word for word in words):
+        return ""
+    return next((key for key in ACCELERATORS if all(word in words for word in key.split())), "")
 
 
 def promised(candidate: Candidate) -> Terms:
@@ -111,10 +132,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Computing:
-    """How fast a machine computes. `source` says in words where that is from, "" where the machine was measured."""
+    """How fast a machine computes. `source` says in words from what that is scaled or guessed, "" where it was
+    measured."""
 
     model: StepModel
     source: str = ""
+    basis: Basis = "measured"
     scale_spread: float = 0.0
     """Relative error (one deviation) of taking over another machine's law."""
 
@@ -179,26 +202,72 @@ def computing_on(
 ) -> Computing | None:
     """How fast the candidate computes; None when nothing was ever measured.
 
-    The nearest machine is taken: the same one, one with the same GPU, the same kind with the most similar cores.
+    The nearest machine is taken: the same one, one with the same GPU, one with a GPU that others have measured beside
+    this, the same kind with the most similar cores.
     """
     if not machines:
         return None
-    nearest = min(machines, key=lambda one: _distance(candidate, one.candidate))
     fast = bool(candidate.gpus)
     wanted = (fast if mixed_precision is None else mixed_precision, bool(jit))
+    nearest = min(machines, key=lambda one: _distance(candidate, one.candidate, wanted[0]))
     model = nearest.models.get(wanted) or next(iter(nearest.models.values()))
     if _same(candidate, nearest.candidate):
-        note = "" if wanted in nearest.models else "measured in another precision"
-        return Computing(model, note, 0.0 if not note else 0.2)
+        if wanted in nearest.models:
+            return Computing(model)
+        return Computing(model, "from its benchmark in another precision", "guessed", 0.2)
     if bool(candidate.gpus) != bool(nearest.candidate.gpus):
         # How fast processors are says nothing of an accelerator.
         model = StepModel(promised(candidate), model.exchange, 0.0)
-        return Computing(model, DATA_SHEET, _MOST_GAIN / 1.3)
+        return Computing(model, DATA_SHEET, "guessed", _MOST_GAIN / DEVIATIONS)
+    gain = measured_gain(nearest.candidate, candidate, mixed_precision=wanted[0])
+    if gain is not None:
+        # In the middle between that ratio and none: small volumes wait for launches, which no GPU does faster.
+        ratio = Terms(*[1 / math.sqrt(gain)] * len(Terms._fields))
+        spread = max(abs(math.log(gain)) / 2, _SAME)
+        return Computing(model.scaled(ratio), f"from {nearest.candidate.name}", "scaled", spread / DEVIATIONS)
     here, there = promised(nearest.candidate), promised(candidate)
     ratio = Terms(*(new / old for new, old in zip(there, here, strict=True)))
     # As if half of the gain, or of the loss, failed to come; up to three times.
-    gain = min(_MOST_GAIN, abs(math.log(ratio.multiply_adds)) / 2)
-    return Computing(model.scaled(ratio), f"scaled from {nearest.candidate.name}", max(gain, 0.1) / 1.3)
+    half = min(_MOST_GAIN, abs(math.log(ratio.multiply_adds)) / 2)
+    source = f"from {nearest.candidate.name}" + (" by their data sheets" if candidate.gpus else "")
+    return Computing(
+        model.scaled(ratio), source, "guessed" if candidate.gpus else "scaled", max(half, _SAME) / DEVIATIONS
+    )
+
+
+def measured_gain(of: Candidate, over: Candidate, *, mixed_precision: bool) -> float | None:
+    """How many times as fast the GPUs of `over` train as those of `of`, at best, by what was measured of both models.
+
+    Devices of one model count in proportion. None where nobody has measured one beside the other in this precision.
+    """
+    one, other = _model(of), _model(over)
+    if not one or not other or not of.gpus or not over.gpus:
+        return None
+    devices = over.gpus / of.gpus
+    if one == other:
+        return devices
+    if not mixed_precision:
+        return None
+    best = _best(one, other)
+    if best is not None:
+        return devices * best
+    back = _best(other, one)
+    return None if back is None else devices / back
+
+
+def _best(one: str, other: str) -> float | None:
+    """The most that was measured from one model to a newer one, through others where need be."""
+    if (one, other) in GAINS:
+        return GAINS[one, other][1]
+    for (first, second), (_, most) in GAINS.items():
+        if first == one and (rest := _best(second, other)) is not None:
+            return most * rest
+    return None
+
+
+def _model(candidate: Candidate) -> str:
+    """The GPU's model, whatever its memory: `A100`; "" of one that is not in the table."""
+    return _key(candidate.gpu).partition(" ")[0]
 
 
 def _same(candidate: Candidate, measured: Candidate) -> bool:
@@ -208,15 +277,18 @@ def _same(candidate: Candidate, measured: Candidate) -> bool:
     )
 
 
-def _distance(candidate: Candidate, measured: Candidate) -> tuple[int, float]:
+def _distance(candidate: Candidate, measured: Candidate, mixed_precision: bool) -> tuple[int, float]:
     if _same(candidate, measured):
         return (0, 0.0)
     if candidate.gpus and measured.gpus:
-        same = candidate.accelerator is not None and candidate.accelerator == measured.accelerator
-        return (1 if same else 2, abs(math.log(candidate.gpus / measured.gpus)))
+        devices = abs(math.log(candidate.gpus / measured.gpus))
+        if candidate.accelerator is not None and candidate.accelerator == measured.accelerator:
+            return (1, devices)
+        known = measured_gain(measured, candidate, mixed_precision=mixed_precision) is not None
+        return (2 if known else 3, devices)
     if bool(candidate.gpus) == bool(measured.gpus):
-        return (2, abs(math.log(max(1, candidate.cores) / max(1, measured.cores))))
-    return (3, -measured.cores)
+        return (3, abs(math.log(max(1, candidate.cores) / max(1, measured.cores))))
+    return (4, -measured.cores)
 
 
 def from_prices(machine: Machine) -> Candidate:
@@ -232,6 +304,15 @@ def from_prices(machine: Machine) -> Candidate:
         disk_mb_s=machine.disk_mb_s,
         network_mb_s=machine.network_mb_s,
     )
+
+
+def _on_databricks(candidate: Candidate, name: str, price_per_dbu: float | None) -> Candidate:
+    """With Databricks' units in its price, where the profile pays for those; without a price where they are unknown."""
+    if price_per_dbu is None or candidate.price_per_hour is None:
+        return candidate
+    units = dbu_table().get(name.casefold())
+    price = None if units is None else candidate.price_per_hour + units.dbu_per_hour * price_per_dbu
+    return replace(candidate, price_per_hour=price)
 
 
 def from_profile(profile: Profile) -> Candidate:
@@ -262,5 +343,5 @@ def all_candidates(profile: Profile, measured: Sequence[Measured], table: Iterab
             out.setdefault(one.candidate.name, one.candidate)
     for machine in table:
         if machine.cores and machine.key != profile.machine and not (machine.gpus and not accelerator(machine.gpu)):
-            out.setdefault(machine.key, from_prices(machine))
+            out.setdefault(machine.key, _on_databricks(from_prices(machine), machine.name, profile.price_per_dbu))
     return list(out.values())

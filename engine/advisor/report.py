@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.advisor.advice import Advice, Estimate, frontier
-from engine.advisor.machines import DATA_SHEET
-from engine.text import duration, money, number, plural, size
+from engine.advisor.storage_cost import as_json as storage_as_json
+from engine.text import duration, money_between, number, plural, size
 
 COLUMNS = ("machine", "cores", "GPUs", "time", "from - to", "cost", "limited by", "known from")
 """Of the lines of `row`."""
@@ -32,9 +32,15 @@ def span(estimate: Estimate) -> str:
     return f"{duration(estimate.low)} - {duration(estimate.high)}"
 
 
+def cost_span(estimate: Estimate) -> str:
+    """What it costs by the error bar: `0.08 to 0.16 USD`; "unknown" without a price."""
+    ends = estimate.cost_range
+    return "unknown" if ends is None else money_between(*ends, estimate.machine.currency)
+
+
 def source_of(estimate: Estimate) -> str:
-    """How its speed is known."""
-    return estimate.source or "measured"
+    """How its speed is known: whether it was measured, scaled or guessed, and from what."""
+    return f"{estimate.basis} {estimate.source}".rstrip()
 
 
 def row(estimate: Estimate) -> tuple[str, ...]:
@@ -43,14 +49,13 @@ def row(estimate: Estimate) -> tuple[str, ...]:
     gpus = f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
     if not estimate.fits:
         return (machine.name, str(machine.cores), gpus, "does not fit", "", "", _BOUND["memory"], source_of(estimate))
-    cost = "" if estimate.cost is None else money(estimate.cost, machine.currency)
     return (
         machine.name,
         str(machine.cores),
         gpus,
         duration(estimate.seconds),
         span(estimate),
-        cost,
+        cost_span(estimate),
         _BOUND[estimate.bound],
         source_of(estimate),
     )
@@ -71,7 +76,13 @@ def chosen_few(advice: Advice, most: int = SHOWN) -> list[Estimate]:
 
 
 def in_a_line(advice: Advice) -> str:
-    """The advice for the Run dialog: the time and cost under the profile, and where it would be better."""
+    """The advice for the Run dialog: the time and cost under the profile, where it would be better, what its storage
+    costs."""
+    text = _of_machines(advice)
+    return text if advice.storage is None else f"{text} {advice.storage.sentence()}"
+
+
+def _of_machines(advice: Advice) -> str:
     own, best = advice.own, advice.recommended
     if own is None:
         return BENCH_FIRST
@@ -80,20 +91,16 @@ def in_a_line(advice: Advice) -> str:
     else:
         text = f"About {duration(own.seconds)} ({span(own)}){_for_cost(own)}, limited by {_BOUND[own.bound]}"
     if own.source:
-        text += f", {_taken(own)}"
+        text += f", {source_of(own)}"
     text += "."
     if best is not None and best.machine.name != own.machine.name and best.fits and best.seconds < 0.9 * own.seconds:
         text += f" {best.machine.name} would take {duration(best.seconds)}{_for_cost(best)}"
-        text += ", by its data sheet." if best.source == DATA_SHEET else "."
+        text += "." if best.basis == "measured" else f", {source_of(best)}."
     return text
 
 
-def _taken(estimate: Estimate) -> str:
-    return "taken from its data sheet" if estimate.source == DATA_SHEET else estimate.source
-
-
 def _for_cost(estimate: Estimate) -> str:
-    return "" if estimate.cost is None else f" for {money(estimate.cost, estimate.machine.currency)}"
+    return "" if estimate.cost is None else f" for {cost_span(estimate)}"
 
 
 def reasons(advice: Advice) -> list[str]:
@@ -103,12 +110,11 @@ def reasons(advice: Advice) -> list[str]:
         return []
     out = []
     others = sorted((e for e in advice.estimates if e is not best and e.cost is not None), key=lambda e: e.cost or 0.0)
-    faster = [e for e in frontier(advice.estimates) if e.seconds < best.seconds]
+    faster = [e for e in frontier(advice.estimates) if e.seconds < 0.9 * best.seconds]
     if best.cost_range is not None:
-        low, high = (money(each, best.machine.currency) for each in best.cost_range)
         cheaper = [e for e in others if (e.cost or 0.0) < (best.cost or 0.0)]
         what = "nearly as cheap as the cheapest, and faster" if cheaper else "the cheapest"
-        out.append(f"It is {what}: {low} to {high}, in {duration(best.low)} to {duration(best.high)}.")
+        out.append(f"It is {what}: {cost_span(best)}, in {duration(best.low)} to {duration(best.high)}.")
     if faster:
         other = faster[-1]
         times = best.seconds / other.seconds
@@ -116,7 +122,7 @@ def reasons(advice: Advice) -> list[str]:
             f"The next faster one is {other.machine.name}: {number(round(times, 1))} times as fast{_for_cost(other)}."
         )
     if best.bound == "input":
-        share = 1 - best.compute_s / best.input_s if best.input_s else 0.0
+        share = 1 - best.compute_s / best.step_s
         out.append(f"It waits for volumes {share:.0%} of the time.")
     elif best.input_s:
         out.append(
@@ -124,7 +130,7 @@ def reasons(advice: Advice) -> list[str]:
             " as they are used."
         )
     if best.source:
-        out.append(f"It was not measured: its speed is {_taken(best)}, so its error bar is wide.")
+        out.append(f"It was not measured: its speed is {source_of(best)}, so its error bar is wide.")
     return out
 
 
@@ -228,6 +234,7 @@ def as_json(advice: Advice, place: str) -> dict[str, Any]:
             "first_epoch_s": round(estimate.first_epoch_s, 1),
             "later_epoch_s": round(estimate.later_epoch_s, 1),
             "memory_bytes": estimate.memory_bytes,
+            "basis": estimate.basis,
             "source": source_of(estimate),
         }
 
@@ -243,4 +250,5 @@ def as_json(advice: Advice, place: str) -> dict[str, Any]:
         "changes": changes(advice),
         "settings": [vars(s) for s in advice.settings],
         "missing": missing(advice, place),
+        "storage": None if advice.storage is None else storage_as_json(advice.storage),
     }

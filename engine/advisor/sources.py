@@ -14,7 +14,7 @@ from engine.advisor.report import in_a_line
 from engine.bench.result import BenchResult, Configuration, bench_results, newest_by_machine
 from engine.catalog import AnyNodeType
 from engine.declare.datasets import Preview, VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.declare.workload import Network, TrainingWork
 from engine.document.checks import Observation
 from engine.document.identity import identify
@@ -75,7 +75,7 @@ def trainings(
         if item.complete:
             wires = resolved.wires_into(item.node.id)
             found = {e.target_port: p for e in wires if (p := known(e.source_node, e.source_port)) is not None}
-            look = Look(params=item.params, inputs=found, facts=observation.facts.get(item.node.id, {}))
+            look = CheckContext(params=item.params, inputs=found, facts=observation.facts.get(item.node.id, {}))
             try:
                 work = hook(look)
             except Exception as exc:  # a user node's hook must not end the advice for others
@@ -188,7 +188,7 @@ def networks(node_type: AnyNodeType) -> Callable[[Configuration], Network | None
             spec = VolumeSpec(shape=configuration.shape, dtype=configuration.dtype)
             own = {"depth": configuration.depth, "stem": configuration.stem, "width": configuration.width}
             data = Preview(kind="VolumeDelta", count=configuration.batch_size, spec=spec)
-            work = node_type.workload_hook(Look(params=defaults | own, inputs={"data": data}))
+            work = node_type.workload_hook(CheckContext(params=defaults | own, inputs={"data": data}))
             known[key] = work.network if work is not None else None
         return known.get(key)
 

@@ -12,6 +12,7 @@ from engine.cli.session import Session, json_option, pipeline_options, profile_o
 if TYPE_CHECKING:
     from engine.advisor.advice import Advice
     from engine.advisor.sources import Training
+    from engine.workspace import Workspace
 
 
 @click.command("advise", short_help="Predict time and cost of a training on each machine, and recommend one.")
@@ -53,7 +54,7 @@ def command(
 
     Computing is predicted from the benchmarks of `voxelflow bench`, reading from the probes of `voxelflow probe`, and
     the work from the pipeline and a look at its data; nothing is started. A machine that was never benchmarked is
-    scaled from one that was, with a wider error bar. A time lies within its bar four times of five.
+    scaled from one that was, or guessed, with a wider error bar. A time lies within its bar four times of five.
 
     Recommended is the cheapest machine, or a faster one that costs at most a tenth more; with --within among those that
     are done in time.
@@ -103,7 +104,7 @@ def command(
         if advice is None:
             say(f"{each.title}: no prediction yet: {each.unknown}.")
         else:
-            _show(each, advice, _place(each, workspace.root), show_all)
+            _show(each, advice, workspace, show_all)
     return 0
 
 
@@ -112,8 +113,9 @@ def _place(training: Training, root: Path) -> str:
     return (training.work.uri if training.work is not None else "") or str(root)
 
 
-def _show(training: Training, advice: Advice, place: str, show_all: bool) -> None:
+def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bool) -> None:
     from engine.advisor import report
+    from engine.advisor.run_estimate import not_included, price_in_table
     from engine.cli.screen import say, table
 
     say(f"{training.title}: {report.subject(advice)}")
@@ -125,9 +127,18 @@ def _show(training: Training, advice: Advice, place: str, show_all: bool) -> Non
         if left:
             say(f"{left:,} other machines: --all lists them")
     best = advice.recommended
+    storage = advice.storage
+    if shown:
+        beside = not_included("traffic" if storage is not None else "")
+        say(f"cost: the machine's price an hour by the time; not in it: {', '.join(beside)}")
+    if storage is not None:
+        say(f"storage: {storage.line()}")
     if best is not None:
         say("")
         say(f"recommended: {best.machine.name}")
+        of, amount = best.machine, best.machine.price_per_hour
+        if of.origin == "prices" and amount is not None:
+            say(f"  Its price: {price_in_table(of.name, amount, of.currency, workspace).line()}.")
         for line in report.reasons(advice):
             say(f"  {line}")
     changes = report.changes(advice)
@@ -142,7 +153,7 @@ def _show(training: Training, advice: Advice, place: str, show_all: bool) -> Non
         say(f"better settings on {where.machine.name}" if where is not None else "better settings")
         for setting in advice.settings:
             say(f"  {setting.name} = {setting.advised} instead of {setting.now}: {setting.why}")
-    missing = report.missing(advice, place)
+    missing = report.missing(advice, _place(training, workspace.root))
     if missing:
         say("")
         for line in missing:

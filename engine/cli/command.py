@@ -14,7 +14,7 @@ import click
 
 from engine.cli.session import Session, workspace_option
 from engine.diagnostics.rule import CheckFailed
-from engine.errors import VoxelflowError
+from engine.errors import TRACEBACK, VoxelflowError, wants_traceback
 from engine.extras import missing_package
 from engine.storage.io_errors import explain
 from engine.text import safe
@@ -28,7 +28,6 @@ VERBS = (
     "studio", "run", "sweep", "plan", "validate", "explain", "export", "nodes", "runs", "predict", "verify", "profiles",
     "prices", "probe", "bench", "advise", "new", "clean",
 )  # fmt: skip
-TRACEBACK = "VOXELFLOW_TRACEBACK"
 WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
 _EPILOG = f"""\b
@@ -44,7 +43,8 @@ Environment:
   VOXELFLOW_WORKSPACE   the workspace when --workspace is not given
   VOXELFLOW_DATA_ROOTS  more folders that documents may name, separated by "{os.pathsep}"
   VOXELFLOW_TRACKING    "off" keeps runs out of MLflow
-  VOXELFLOW_TRACEBACK   "1" shows tracebacks, as --traceback does
+  VOXELFLOW_TRACEBACK   "1" shows tracebacks, as --traceback does, and writes
+                        them into the logs of nodes
   MLFLOW_TRACKING_URI   the MLflow server; without it, a file in the workspace
 """
 
@@ -151,7 +151,7 @@ def run_command(
 
 
 def _wants_traceback(arguments: Sequence[str]) -> bool:
-    return "--traceback" in arguments or os.environ.get(TRACEBACK, "") not in ("", "0")
+    return "--traceback" in arguments or wants_traceback()
 
 
 def _report(exc: Exception, arguments: Sequence[str], session: Session) -> int:

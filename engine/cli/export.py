@@ -42,10 +42,11 @@ def command(
     installed, and makes the same tables as `voxelflow run` does. Relative paths, in the document and in
     --set, are made absolute from the current directory.
 
-    With --to a folder is written, with that file and what runs it: an Airflow DAG with a task for each node, a
-    Databricks asset bundle whose cluster follows the profile, a GitHub workflow, a Kubernetes Job (with arguments for
-    spark-submit and templates for pods, under a profile for Spark on Kubernetes). The head of each says how to use
-    it. Credentials are named, never written.
+    With --to a folder is written, with that file and what runs it: a Databricks asset bundle with a task for each
+    node, whose cluster follows the profile; a GitHub workflow; a Kubernetes Job (with arguments for spark-submit and
+    templates for pods, under a profile for Spark on Kubernetes). For Airflow it holds a DAG whose one task is
+    `voxelflow run`, and the workspace for that, so that a retry goes on from what is done. The head of each says how
+    to use it. Credentials are named, never written.
     """
     from engine.cli.screen import say, say_diagnostics
     from engine.diagnostics.rule import CheckFailed

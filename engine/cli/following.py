@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+from engine.cli.next_steps import model_lines
 from engine.cli.screen import COLOURS, is_terminal, say, say_json
 from engine.cli.views import JsonLines, Moment, PlainLines, View
 from engine.declare.events import Event
@@ -18,7 +19,8 @@ from engine.extras import is_tracked
 from engine.run.launch import cancel
 from engine.storage.process_lock import is_held
 from engine.store.runs import Run, RunStore, Task
-from engine.wording import failure_line, stuck_line, summary
+from engine.text import duration
+from engine.wording import against_estimate, expected_text, failure_line, resume_command, stuck_line, summary
 from engine.workspace import Workspace
 
 POLL_S = 0.1
@@ -61,27 +63,37 @@ def _certain(store: RunStore, run_id: str) -> Run:
 
 
 class Interrupts:
-    """Counts Ctrl-C instead of raising: one that comes amid drawing or a query must not break it."""
+    """Counts Ctrl-C instead of raising: one that comes amid drawing or a query must not break it.
+
+    SIGTERM, with which schedulers end what they have started, counts as the first one and never as more.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        self._before = signal.signal(signal.SIGINT, self._count)
+        self._before = {
+            signal.SIGINT: signal.signal(signal.SIGINT, self._count),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, self._end),
+        }
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: TracebackType | None) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _count(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if self.count > 2:
             raise KeyboardInterrupt
 
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.count = max(self.count, 1)
+
 
 def follow(store: RunStore, run_id: str, view: View, interrupts: Interrupts, after: int = 0) -> Followed:
-    """Show the run until it ends. The first Ctrl-C asks it to stop, the second leaves it to itself."""
+    """Show the run until it ends. The first Ctrl-C, or SIGTERM, asks it to stop, the second leaves it to itself."""
     asked = stuck = False
     with view:
         for moment in watch(store, run_id, after, view.kinds):
@@ -109,7 +121,7 @@ def wait_for_tracking(workspace: Workspace, store: RunStore, run_id: str, interr
     """Wait until MLflow has all of the run; False when that takes too long, or nobody sends it any more."""
     presses = interrupts.count
     started = seen = time.monotonic()
-    # Who is told of an error wants to go on; the tracker does by itself.
+    # Who reads of an error wants to go on; the tracker does by itself.
     went_wrong = store.run(run_id).state in ("failed", "cancelled")
     patience = _FAILED_PATIENCE_S if went_wrong else _TRACKING_PATIENCE_S
     while not store.tracking(run_id)[2]:
@@ -145,6 +157,8 @@ def follow_to_end(
             return _leave(followed, as_json)
         if not as_json:
             _report_end(store, followed.run)
+            for line in model_lines(followed.run, store.tasks(run_id)):
+                say(line)
         if is_tracked() and followed.run.state != "lost":
             tracked = _send(workspace, store, followed.run, view, interrupts)
             if not as_json:
@@ -179,10 +193,17 @@ def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: i
 
 def _announce(run: Run, workspace: Workspace, *, detach: bool, as_json: bool) -> None:
     if as_json:
-        started = {"run_id": run.run_id, "pipeline": run.pipeline, "workspace": str(workspace.root)}
+        started: dict[str, Any] = {"run_id": run.run_id, "pipeline": run.pipeline, "workspace": str(workspace.root)}
+        if run.estimated is not None:
+            started["expected_s"] = [run.estimated.low, run.estimated.high]
         say_json({"event": "run-started", **started})
         return
     say(f"run {run.run_id} of {run.pipeline}")
+    if run.attempt <= 1 and (expected := expected_text(run)):
+        say(expected)
+    if run.limit:
+        used = f", {duration(run.worked_s)} at work count already" if run.attempt > 1 else ""
+        say(f"limit: stopped at {run.limit.text(run.currency)}{used}")
     if detach:
         say(f"`voxelflow runs logs {run.run_id} --follow` follows its logs")
         say(f"`voxelflow runs show {run.run_id}` shows how far it is")
@@ -218,8 +239,10 @@ def _report_end(store: RunStore, run: Run) -> None:
     for line in failures(run, tasks):
         say(f"error: {line}", style=COLOURS["error"], error=True)
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
-    if run.state != "done":
-        say(f"`voxelflow runs resume {run.run_id}` goes on from what is done")
+    if compared := against_estimate(run):
+        say(compared)
+    if run.state != "done" and not run.stopped_at_limit:  # its error has said it
+        say(f"{resume_command(run)} goes on from what is done")
 
 
 def _report_tracking(workspace: Workspace, run_id: str, tracked: bool) -> None:

@@ -9,22 +9,42 @@ from typing import Any
 
 from engine.cli.following import failures, tracking_lines
 from engine.cli.screen import COLOURS, say, table
+from engine.declare.dataset_type import details_of
 from engine.document.plan import read_plan
 from engine.errors import UsageError
+from engine.store.estimates import Estimated
 from engine.store.runs import Run, RunStore, Task
-from engine.text import moment, safe_log_line
-from engine.wording import advance, cost_text, made, outcome, stuck_line, summary, time_taken
+from engine.text import duration, moment, number, safe_log_line
+from engine.wording import (
+    MOST_FIGURES,
+    advance,
+    against_estimate,
+    cost_text,
+    made,
+    outcome,
+    resume_command,
+    stuck_line,
+    summary,
+    time_taken,
+)
 from engine.workspace import Workspace
 
 
-def show(workspace: Workspace, store: RunStore, run: Run) -> None:
-    """Print the run: its tasks, what failed and what to do, where its results and its MLflow page are."""
+def show(workspace: Workspace, store: RunStore, run: Run, *, everything: bool = False) -> None:
+    """Print the run: its tasks, what failed and what to do, where its results and its MLflow page are.
+
+    With `everything` each figure of each result, too.
+    """
     tasks = store.tasks(run.run_id)
     say(f"run {run.run_id} of {run.pipeline}", style="bold")
     say(f"{moment(run.started or run.created)}, profile {run.profile}, attempt {run.attempt}")
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
     if cost := cost_text(run):
         say(f"cost {cost}")
+    if compared := against_estimate(run):
+        say(compared)
+    if run.limit:
+        say(f"limit {run.limit.text(run.currency)}; at work for {duration(run.worked_s)}")
     if tasks:
         say("")
         backends = _backends(workspace, run)
@@ -46,6 +66,9 @@ def show(workspace: Workspace, store: RunStore, run: Run) -> None:
     if results:
         say("")
         table(("node", "output", "lies at"), results)
+    if everything and (figures := _figures(tasks)):
+        say("")
+        table(("node", "output", "figure", "value"), figures)
     if lines := [f"error: {line}" for line in failures(run, tasks)]:
         say("")
         for line in lines:
@@ -56,7 +79,7 @@ def show(workspace: Workspace, store: RunStore, run: Run) -> None:
         for line in tracking_lines(workspace, run.run_id):
             say(line)
     if run.state in ("failed", "lost", "cancelled"):
-        say(f"`voxelflow runs resume {run.run_id}` goes on from what is done")
+        say(f"{resume_command(run)} goes on from what is done")
 
 
 def _backends(workspace: Workspace, run: Run) -> dict[str, str]:
@@ -69,8 +92,17 @@ def _result(task: Task) -> str:
     if task.state == "running":
         return advance(task.progress) if task.progress else ""
     if task.state == "cached":
-        return made(task.outputs)
+        return made(task.outputs, MOST_FIGURES)
     return outcome(task) if task.state == "done" else ""
+
+
+def _figures(tasks: list[Task]) -> list[tuple[str, str, str, str]]:
+    return [
+        (task.node, port, name, number(value) if isinstance(value, (int, float)) else str(value))
+        for task in tasks
+        for port, dataset in task.outputs.items()
+        for name, value in details_of(dataset).items()
+    ]
 
 
 def run_as_json(run: Run) -> dict[str, Any]:
@@ -81,7 +113,10 @@ def run_as_json(run: Run) -> dict[str, Any]:
     fields = ("run_id", "pipeline", "state", "error", "profile", "attempt", "created", "started", "ended", "seconds")
     options = {name: run.options.get(name) for name in ("backend", "machine", "price_per_hour", "currency")}
     costs = {name: getattr(run, name) for name in ("cost", "idle_share", "idle_cost")}
-    return {name: getattr(run, name) for name in fields} | options | costs
+    limit = {"stop_after_s": run.limit.seconds, "stop_at_cost": run.limit.cost}
+    expected = run.estimated or Estimated()
+    estimate = {"low_s": expected.low, "high_s": expected.high, "unknown": [*expected.unknown]}
+    return {name: getattr(run, name) for name in fields} | options | costs | limit | {"estimate": estimate}
 
 
 def describe(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import click
 from engine.cli.session import Session, choice_options, json_option, pipeline_options, workspace_option
 
 if TYPE_CHECKING:
+    from engine.advisor.run_estimate import RunEstimate
     from engine.declare.datasets import Preview
     from engine.document.plan import Plan, PlannedTask
     from engine.run.launch import Prepared
@@ -36,31 +37,40 @@ def command(
 ) -> int:
     """Show the tasks of PIPELINE: which would run and why, which are up to date, and what they will make.
 
+    Then how long the run takes and what it costs, as a range: each node as in earlier runs under the profile, a
+    training that did not run yet as `voxelflow advise` predicts it. What is not known is called unknown, and is not in
+    the sum.
+
     Looks at folders, tables and the cache as a run does, and starts nothing. Relative paths, in the
     document and in --set, start at the current directory.
     """
-    from engine.cli.screen import say
+    from engine.advisor.run_estimate import as_json as estimate_as_json
+    from engine.advisor.run_estimate import estimate_run
+    from engine.cli.screen import say, say_json
     from engine.document.plan import Choice
     from engine.profiles import find_profile
     from engine.run import launch
     from engine.store.runs import RunStore
 
     workspace = session.workspace(root)
+    store = RunStore(workspace)
     document, catalog, values = session.pipeline(pipeline, settings, workspace)
     ready = launch.prepare(
         document,
         catalog,
         workspace,
-        RunStore(workspace),
+        store,
         values=values,
         profile=find_profile(profile, workspace),
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
     )
+    estimate = estimate_run(ready.plan, ready.resolved, ready.observation, workspace, store)
     if as_json:
-        click.echo(ready.plan.model_dump_json(indent=2))
+        say_json({**ready.plan.model_dump(mode="json"), "estimate": estimate_as_json(estimate)})
     else:
         show(ready)
+        show_estimate(estimate)
         if pointer := session.pointer(ready.plan.diagnostics):
             say(pointer)
     return 0
@@ -86,6 +96,23 @@ def show(ready: Prepared) -> None:
     if made.left_out:
         parts.append(f"left out: {', '.join(made.left_out)}")
     say(f"{made.pipeline} on {made.profile.name}: {', '.join(parts)}")
+
+
+def show_estimate(estimate: RunEstimate) -> None:
+    """Print the time of each node that would run, that and the cost of all, and how they come about."""
+    from engine.advisor.run_estimate import arithmetic, node_rows, totals
+    from engine.cli.screen import say, table
+
+    if not estimate.nodes:
+        return
+    say("")
+    time, cost = totals(estimate)
+    say(f"time: {time}")
+    say(f"cost: {cost}")
+    if estimate.seconds is not None:
+        table(("node", "time", "known from"), node_rows(estimate))
+    for line in arithmetic(estimate):
+        say(line)
 
 
 def backend_lines(made: Plan) -> Iterator[str]:

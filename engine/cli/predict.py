@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine.cli.session import Answer, Asked
-    from engine.store.runs import RunStore
 
 REGISTRY = "models:/"
 
@@ -87,14 +86,15 @@ def _folder(session: Session, model: str, node: str | None, root: Path | None) -
 
 
 def _made_by_run(session: Session, run: str, node: str | None, root: Path | None) -> Path:
+    from engine.cli.next_steps import models_of
     from engine.errors import UsageError
 
     _, store = session.workspace_with_runs(root)
     found = store.run(run)
-    models = _models_of(store, found.run_id, node)
+    models = models_of(store.tasks(found.run_id), node)
     if run == "last" and not models:
         for older in store.runs(-1):
-            if models := _models_of(store, older.run_id, node):
+            if models := models_of(store.tasks(older.run_id), node):
                 found = older
                 break
     if len(models) == 1:
@@ -106,18 +106,6 @@ def _made_by_run(session: Session, run: str, node: str | None, root: Path | None
         f"{where} made no model{f' in the node {node}' if node else ''}",
         hint="`voxelflow runs show` shows what it made; a failed training can be resumed.",
     )
-
-
-def _models_of(store: RunStore, run_id: str, node: str | None) -> dict[str, str]:
-    """The folders of the models that a run made, by node; of one node where it is named."""
-    from engine.declare.datasets import TrainedModel
-
-    return {
-        task.node: dataset.uri
-        for task in store.tasks(run_id)
-        for dataset in task.outputs.values()
-        if isinstance(dataset, TrainedModel) and node in (None, task.node)
-    }
 
 
 def _write(path: Path, asked: Asked) -> tuple[int, int]:

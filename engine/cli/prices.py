@@ -1,4 +1,4 @@
-"""`voxelflow prices`: machine types and what an hour of them costs: list, show, import."""
+"""`voxelflow prices`: machine types and what an hour of them costs: list, show, import; what object storage costs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from engine.cli.session import Session, json_option, workspace_option
 
 if TYPE_CHECKING:
     from engine.bench.compare import Point
-    from engine.prices import Machine
+    from engine.prices import Machine, StoragePrice
     from engine.workspace import Workspace
 
 
-@click.group("prices", short_help="What machines cost an hour: list, show, import.", invoke_without_command=True)
+@click.group(
+    "prices", short_help="What machines and object storage cost: list, show, import.", invoke_without_command=True
+)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Machine types with their figures and prices, each with the document and date that the price comes from.
@@ -42,6 +44,7 @@ def list_all(session: Session, words: tuple[str, ...] = (), as_json: bool = Fals
     """
     from engine.cli.screen import COLOURS, say, say_json, table
     from engine.prices import machine_table, machines_file
+    from engine.prices.doubts import own_doubts
 
     workspace = session.workspace_to_look_at(root)
     found, measured = machine_table(workspace), _measured(workspace)
@@ -49,11 +52,12 @@ def list_all(session: Session, words: tuple[str, ...] = (), as_json: bool = Fals
     shown = [m for m in found.machines if all(word in _searched(m) for word in wanted)]
     shown.sort(key=lambda m: (m.price_per_hour is None, m.price_per_hour or 0.0, m.key))
     problem = found.problem.line() if found.problem is not None else ""
+    doubtful = own_doubts(workspace)
     if as_json:
         own = str(machines_file(workspace))
         rates = {machine.key: _rate(machine, measured) for machine in shown}
         machines = [{**asdict(machine), "measured_samples_per_s": rates[machine.key]} for machine in shown]
-        say_json({"file": own, "problem": problem, "machines": machines})
+        say_json({"file": own, "problem": problem, "doubts": doubtful, "machines": machines})
         return 0
     if shown:
         columns: tuple[str, ...] = (
@@ -77,6 +81,8 @@ def list_all(session: Session, words: tuple[str, ...] = (), as_json: bool = Fals
         table(columns, rows, right=right)
     else:
         say("no machine has " + " and ".join(words))
+    for text in doubtful:
+        say(f"warning: machines.csv: {text}", style=COLOURS["warning"], error=True)
     if problem:
         say(f"error: {problem}", style=COLOURS["error"], error=True)
     return 0
@@ -103,27 +109,79 @@ def show(session: Session, name: str, as_json: bool, root: Path | None) -> int:
 
 @command.command("import", short_help="Take the rows of a CSV file into the workspace's own machines.")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.csv")
+@click.option("--anyway", is_flag=True, help="Take prices that look wrong, too.")
 @json_option
 @workspace_option
 @click.pass_obj
-def import_file(session: Session, file: Path, as_json: bool, root: Path | None) -> int:
+def import_file(session: Session, file: Path, anyway: bool, as_json: bool, root: Path | None) -> int:
     """Take the rows of FILE.csv into machines.csv of the workspace; a row of the same name and region is replaced.
 
     The first line names the columns, in any order: name is needed; provider, region, cores, memory_gib, gpus, gpu,
     disk_mb_s, network_mb_s, price_per_hour, currency, date (2026-06-18), source and specs_source may be there. An empty
     price means that none is known.
+
+    Nothing is taken when a price looks wrong: one that does not fit those of the other sizes of its family, that is the
+    price of the machine's Databricks units, or that is older than the known one and very different.
     """
     from engine.cli.screen import say, say_json
-    from engine.prices import import_machines, machines_file
+    from engine.errors import UsageError
+    from engine.prices import add_machines, machine_table, machines_file, read_machines
+    from engine.prices.doubts import doubts
     from engine.text import plural
 
     workspace = session.workspace(root)
-    added, replaced = import_machines(file, workspace)
+    new = read_machines(file)
+    found = doubts(new, machine_table(workspace).machines)
+    if found and not anyway:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise UsageError(
+            f"{file}: {found[0]}{more}",
+            hint="Look the price up and correct the row; --anyway takes all of them as they are.",
+        )
+    added, replaced = add_machines(new, workspace)
     if as_json:
         say_json({"file": str(machines_file(workspace)), "added": added, "replaced": replaced})
     else:
         say(f"{plural(added, 'machines')} added, {replaced:,} replaced in {machines_file(workspace)}")
     return 0
+
+
+@command.command("storage", short_help="List what object storage costs.")
+@json_option
+@click.pass_obj
+def storage(session: Session, as_json: bool) -> int:
+    """List what requests to object storage cost, and keeping data there for a month; empty is what is not known.
+
+    Without discounts, taxes and traffic. Predictions use the first class of each store, wherever its data lies.
+    """
+    from engine.cli.screen import say_json, table
+    from engine.prices import storage_table
+
+    found = storage_table()
+    if as_json:
+        say_json({"storage": [asdict(price) for price in found]})
+        return 0
+    columns = ("store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from")
+    table(columns, [_storage_row(price) for price in found], right=columns[3:6])
+    return 0
+
+
+def _storage_row(price: StoragePrice) -> tuple[str, ...]:
+    from engine.text import hourly, short_source
+
+    def amount(value: float | None, of: str = "") -> str:
+        return "" if value is None else hourly(value, price.currency, of)
+
+    return (
+        f"{price.provider}://",
+        price.storage_class,
+        price.region,
+        amount(price.per_10000_reads),
+        amount(price.per_10000_writes),
+        amount(price.per_month, f" a {price.unit}"),
+        price.date,
+        short_source(price.source),
+    )
 
 
 def _measured(workspace: Workspace) -> dict[str, Point]:

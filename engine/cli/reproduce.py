@@ -76,7 +76,7 @@ def compare_with(workspace: Workspace, store: RunStore, run: str, other: str, *,
     if not as_json:
         for line in _environment_lines(recorded, found):
             say(line)
-    return _compare(recorded, read_from_store(workspace, store, done), found, as_json=as_json)
+    return _compare(recorded, read_from_store(workspace, store, done), found, as_json=as_json, other=done.run_id)
 
 
 def _apart(recorded: Recorded, now: Environment | None) -> list[Difference] | None:
@@ -96,17 +96,20 @@ def _environment_lines(recorded: Recorded, found: list[Difference] | None) -> It
         yield from (f"  {difference.line()}" for difference in found)
 
 
-def _compare(recorded: Recorded, now: Recorded, found: list[Difference] | None, *, as_json: bool) -> int:
+def _compare(
+    recorded: Recorded, now: Recorded, found: list[Difference] | None, *, as_json: bool, other: str = ""
+) -> int:
+    """`other`: the run that was there already; "" where the training was repeated for this."""
     comparison = compare(recorded, now)
     if as_json:
         say_json(_as_json(recorded, now, found, comparison))
     else:
-        for line in _lines(recorded, comparison):
+        for line in _lines(recorded, comparison, other):
             say(line)
     return 0 if comparison.equal else 1
 
 
-def _lines(recorded: Recorded, comparison: Comparison) -> Iterator[str]:
+def _lines(recorded: Recorded, comparison: Comparison, other: str) -> Iterator[str]:
     equal = [c for c in comparison.curves if c.equal]
     for curve in equal[:_NAMED]:
         earlier = f"; {curve.earlier:,} earlier ones were another run's then" if curve.earlier else ""
@@ -124,7 +127,10 @@ def _lines(recorded: Recorded, comparison: Comparison) -> Iterator[str]:
         yield f"{same} of {len(comparison.figures)} figures equal"
     if comparison.measured:
         yield f"not compared, since they measure the machine: {', '.join(comparison.measured)}"
-    yield f"run {recorded.run_id} is {'reproduced exactly' if comparison.equal else 'not reproduced'}"
+    if other:
+        yield f"runs {recorded.run_id} and {other} {'are equal' if comparison.equal else 'differ'}"
+    else:
+        yield f"run {recorded.run_id} is {'reproduced exactly' if comparison.equal else 'not reproduced'}"
 
 
 def _how(curve: CurveCompared) -> str:

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import click
 
-from engine.cli.session import Session, choice_options, json_option, pipeline_options, workspace_option
+from engine.cli.session import (
+    Session,
+    choice_options,
+    json_option,
+    limit_of,
+    limit_options,
+    pipeline_options,
+    workspace_option,
+)
 
 
 @click.command("run", short_help="Run a pipeline and follow it.")
 @pipeline_options
 @choice_options
+@limit_options
 @click.option("--detach", is_flag=True, help="Start the run, print its id and return.")
 @json_option
 @workspace_option
@@ -24,6 +33,9 @@ def command(
     start: str | None,
     end: str | None,
     fresh: bool,
+    stop_after: str | None,
+    stop_at_cost: float | None,
+    no_limit: bool,
     detach: bool,
     as_json: bool,
     root: Path | None,
@@ -32,6 +44,11 @@ def command(
 
     The run is a process of its own. The first Ctrl-C cancels it and waits, the second leaves it to
     itself; closing the terminal leaves it running. What is up to date is not run again.
+
+    A run with a limit (--stop-after, --stop-at-cost, or stop_after and stop_at_cost of its profile) is cancelled when
+    it reaches it, also when nobody follows it: finished nodes stay done and a training keeps its state. `voxelflow runs
+    resume` goes on, with a higher limit: all attempts of a run count together, the time between them does not. Exit
+    status 130, as for every cancelled run.
 
     Relative paths, in the document and in --set, start at the current directory.
 
@@ -48,6 +65,8 @@ def command(
 
     workspace = session.workspace(root)
     store = RunStore(workspace)
+    where = find_profile(profile, workspace)
+    limit = limit_of(where.limit, stop_after, stop_at_cost, no_limit=no_limit)
     document, catalog, values = session.pipeline(pipeline, settings, workspace)
     run_id, made = launch.start(
         document,
@@ -55,9 +74,10 @@ def command(
         workspace,
         store,
         values=values,
-        profile=find_profile(profile, workspace),
+        profile=where,
         choice=Choice(start=start, end=end, fresh=fresh),
         base=Path.cwd(),
+        limit=limit,
     )
     say_diagnostics(made.diagnostics, error=True)
     for line in backend_lines(made):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from engine.cli.session import Session, json_option, workspace_option
+from engine.cli.session import Session, json_option, limit_of, limit_options, workspace_option
 
 
 @click.group(
@@ -58,15 +58,17 @@ def list_runs(session: Session, limit: int, pipeline: str | None, as_json: bool,
 def list_costs(session: Session, as_json: bool, root: Path | None) -> int:
     """Sum what the runs have cost by the month in which they began and by pipeline, and what idle time cost of it.
 
-    A run costs its profile's price an hour (its price_per_hour, or that of its machine in `voxelflow prices`) from its
-    first start to its end. Idle is the share of that time in which the machine's GPUs, or without any its cores, had
-    nothing to do, measured every 5 seconds; between two attempts all of it is. Runs without a price are left out.
+    A run costs its profile's price an hour (its price_per_hour, or that of its machine in `voxelflow prices`) while
+    it is at work: the time between two attempts does not count. Idle is the share of that time in which the machine's
+    GPUs, or without any its cores, had nothing to do, measured every 5 seconds. Runs without a price are left out.
+    Expected is what their estimates said before, the least and the most; unknown where a run is not done, or the time
+    of a node was not known.
     """
     from dataclasses import asdict
 
     from engine.cli.screen import say, say_json, table
     from engine.store.costs import costs_by_month
-    from engine.text import duration, money
+    from engine.text import duration, money, money_between
 
     _, store = session.workspace_with_runs(root)
     sums = costs_by_month(store.runs(-1))
@@ -79,20 +81,22 @@ def list_costs(session: Session, as_json: bool, root: Path | None) -> int:
             (
                 each.month, each.pipeline, f"{each.runs:,}", duration(each.seconds), money(each.cost, each.currency),
                 "" if each.idle_cost is None else money(each.idle_cost, each.currency),
+                "unknown" if each.expected is None else money_between(*each.expected, each.currency),
             )
             for each in sums
         ]  # fmt: skip
-        columns = ("month", "pipeline", "runs", "time", "cost", "of it idle")
-        table(columns, rows, right=("runs", "time", "cost", "of it idle"))
+        columns = ("month", "pipeline", "runs", "time", "cost", "of it idle", "expected")
+        table(columns, rows, right=("runs", "time", "cost", "of it idle", "expected"))
     return 0
 
 
 @command.command("show", short_help="Show a run's tasks, results and failures.")
 @click.argument("run", default="last")
+@click.option("--all", "everything", is_flag=True, help="Show every figure of every result.")
 @json_option
 @workspace_option
 @click.pass_obj
-def show_run(session: Session, run: str, as_json: bool, root: Path | None) -> int:
+def show_run(session: Session, run: str, everything: bool, as_json: bool, root: Path | None) -> int:
     """Show the tasks of RUN: why each ran, what it made, where; failures with what to do about them."""
     from engine.cli.history import describe, show
     from engine.cli.screen import say_json
@@ -102,7 +106,7 @@ def show_run(session: Session, run: str, as_json: bool, root: Path | None) -> in
     if as_json:
         say_json(describe(workspace, store, found))
     else:
-        show(workspace, store, found)
+        show(workspace, store, found, everything=everything)
     return 0
 
 
@@ -148,18 +152,35 @@ def show_logs(session: Session, run: str, node: str | None, follow: bool, root: 
 
 @command.command("resume", short_help="Go on with a run that was lost, failed or was cancelled.")
 @click.argument("run", default="last")
+@limit_options
 @click.option("--detach", is_flag=True, help="Start it and return.")
 @json_option
 @workspace_option
 @click.pass_obj
-def resume_run(session: Session, run: str, detach: bool, as_json: bool, root: Path | None) -> int:
-    """Go on with RUN: what is done stays done, half-done work goes on from where it was. Follows it as `run` does."""
+def resume_run(
+    session: Session,
+    run: str,
+    stop_after: str | None,
+    stop_at_cost: float | None,
+    no_limit: bool,
+    detach: bool,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Go on with RUN: what is done stays done, half-done work goes on from where it was. Follows it as `run` does.
+
+    A limit is that of the run: what its attempts have taken together counts, the time between them does not. RUN keeps
+    the limit that it has; one that has used it goes on with a higher one (--stop-after, --stop-at-cost: in all, not
+    from now on) or with --no-limit.
+    """
     from engine.cli.following import follow_to_end
     from engine.run import launch
 
     workspace, store = session.workspace_with_runs(root)
-    after = store.last_event(store.run(run).run_id)
-    before = launch.resume(workspace, store, run)
+    found = store.run(run)
+    after = store.last_event(found.run_id)
+    limit = limit_of(found.limit, stop_after, stop_at_cost, no_limit=no_limit)
+    before = launch.resume(workspace, store, found.run_id, limit)
     return follow_to_end(
         workspace, store, before.run_id, attempt=before.attempt + 1, after=after, detach=detach, as_json=as_json
     )

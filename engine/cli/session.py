@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.bench.result import BenchResult
     from engine.declare.datasets import Dataset
     from engine.document.pipeline import Pipeline
+    from engine.limit import Limit
     from engine.probes import StorageProbe
     from engine.store.runs import RunStore
     from engine.viewing.reader import OpenView
@@ -255,6 +256,32 @@ def pipeline_options(function: F) -> F:
         " directory.",
     )(function)
     return click.argument("pipeline")(function)
+
+
+def limit_options(function: F) -> F:
+    """--stop-after, --stop-at-cost, --no-limit; `limit_of` makes a limit of them."""
+    for option in (
+        click.option("--no-limit", is_flag=True, help="Without a limit, also where the profile has one."),
+        click.option(
+            "--stop-at-cost",
+            type=click.FloatRange(0, min_open=True),
+            metavar="AMOUNT",
+            help="Stop the run when it has cost so much, by the profile's price an hour and in its currency.",
+        ),
+        click.option(
+            "--stop-after", metavar="TIME", help="Stop the run when it was at work for so long: 3h, 90min, 1h30min."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def limit_of(before: Limit, stop_after: str | None, stop_at_cost: float | None, *, no_limit: bool) -> Limit:
+    """`before` with what was given. Raises `UsageError`."""
+    from engine.limit import changed_limit, read_time
+
+    seconds = None if stop_after is None else read_time(stop_after)
+    return changed_limit(before, seconds, stop_at_cost, without=no_limit)
 
 
 def profile_option(function: F) -> F:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.declare.datasets import Dataset
+from engine.declare.datasets import Dataset, Transform
 from engine.declare.events import Artifact, Event, Facts, Message, Metrics
 from engine.errors import Cancelled, UsageError
 from engine.failpoints import failpoint
@@ -80,6 +80,8 @@ class TaskContext:
         protected: for each table's URI the versions that must stay readable, because results or readers name them.
         workspace: the workspace's folder; None where there is none, as in an exported pipeline.
         former_workspaces: folders in which the workspace lay before it was moved, or the one that it was copied from.
+        step: the entry that stands for the node in chains of transforms, for what it makes by `write_volumes`.
+            None where the function is called without the engine.
         emit: sends an event; `info`, `warn`, `metrics`, `facts` and `artifact` are the ordinary ways to call it.
         is_cancelled: whether someone asked to stop; `track` and `check_cancelled` ask it.
         open_spark: gives the run's Spark session; `spark` calls it.
@@ -99,6 +101,7 @@ class TaskContext:
     protected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     workspace: Path | None = None
     former_workspaces: tuple[str, ...] = ()
+    step: Transform | None = None
     emit: Callable[[Event], None] = _drop
     is_cancelled: Callable[[], bool] = lambda: False
     open_spark: Callable[[], SparkSession] = _no_spark

@@ -48,6 +48,15 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
+def without_defaults(model: Frozen, fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The fields, those of `names` only where they are not at their default.
+
+    So a reference reads and hashes as one that was stored before these fields existed.
+    """
+    defaults = {name: type(model).model_fields[name].default for name in names}
+    return {k: v for k, v in fields.items() if k not in defaults or getattr(model, k) != defaults[k]}
+
+
 NO_COLOUR = Colour("#8d8d6f")
 """Of types that declare none."""
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, TypeAdapter
 
 from engine.declare.datasets import AnyDataset, Dataset
+from engine.errors import with_hint
 from engine.storage.workspace_paths import LocalPath, WorkspacePaths
 
 TaskState = Literal["queued", "waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
@@ -157,7 +158,7 @@ class Outputs(Event):
 
 
 class Failure(Event):
-    """The task raised. `code` is the error's, `details` its traceback (for the log)."""
+    """The task raised. `code` is the error's, `details` its traceback."""
 
     event: Literal["failure"] = "failure"
     code: str
@@ -165,6 +166,10 @@ class Failure(Event):
     hint: str = ""
     parameter: str | None = None
     details: str = ""
+
+    def line(self) -> str:
+        """What happened and what to do, on one line."""
+        return " ".join(with_hint(self.message, self.hint).split())
 
 
 class SystemSample(Event):

@@ -21,13 +21,14 @@ WidgetName = Literal["text", "number", "choice", "switch", "automatic", "list", 
 
 NEEDS_A_VALUE = "needs a value"
 """Said of a parameter without a value, and of null where null is not allowed."""
+_LONGEST_SHOWN = 60
 
 KINDS: dict[Base, str] = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that a value must be; `message` ends the sentence "it ..." when it is not.
+    """One thing that a value must be; `message` says so: "must be at least 4".
 
     | check | value | the value |
     | --- | --- | --- |
@@ -62,6 +63,14 @@ def read_by(rules: Sequence[Rule], value: Any) -> Any:
         if not _holds(rule, out):
             raise ValueError(rule.message)
     return out
+
+
+def refusal(problem: ValueError, value: Any) -> str:
+    """What `read_by` raised for a value, with the value: `must be a whole number, not 'abc'`."""
+    if str(problem) == NEEDS_A_VALUE:
+        return NEEDS_A_VALUE
+    shown = repr(value)
+    return f"{problem}, not {shown if len(shown) < _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + '...'}"
 
 
 def _holds(rule: Rule, value: Any) -> bool:

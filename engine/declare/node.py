@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,35 +34,31 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from engine.declare.appearance import DEFAULT_ICON, Category, category_of, icon_path
 from engine.declare.context import TaskContext
 from engine.declare.dataset_type import dataset_from_json
-from engine.declare.datasets import Dataset, Preview
+from engine.declare.datasets import Dataset, Preview, Transform, VolumeSpec
+from engine.declare.node_step import step_of
 from engine.declare.parameter_class import callable_by_name, is_parameter_class, parameters_of
 from engine.declare.parameters import MISSING, Parameter, parameter_from_annotation
+from engine.declare.signature import DEFAULT_OUTPUT, Port, help_of_fields, kinds_of, outputs_of, read_docstring
 from engine.declare.workload import TrainingWork
 from engine.diagnostics.rule import Diagnostic, Rule, Severity
 from engine.errors import DeclarationError
 from engine.extras import require
+
+__all__ = [
+    "DEFAULT_OUTPUT",
+    "CheckContext",
+    "Look",
+    "NodeType",
+    "PathFound",
+    "Port",
+    "node",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST_ENDINGS = 6
 """Endings of files that a message lists."""
-DEFAULT_OUTPUT = "out"
-"""Name of the port of a node with one output."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """A typed end of an edge. A wire fits when the output's kind is among the input's `kinds`."""
-
-    name: str
-    kinds: tuple[str, ...]
-    required: bool = True
-    help: str = ""
-
-    def accepts(self, other: Port) -> bool:
-        """Whether a wire from `other`, an output, to this input fits."""
-        return bool(set(self.kinds) & set(other.kinds))
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class PathFound:
 
 
 @dataclass
-class Look:
+class CheckContext:
     """What a `scan`, `preview` or `workload` hook may see, and where it reports problems.
 
     A scan is called before a run and while someone edits, when a folder or an input has changed: it may read a little,
@@ -113,6 +108,7 @@ class Look:
             Empty while a document is only validated.
         facts: what the scan returned; for the preview. Empty in the scan, and while a document is only validated.
         problems: what was reported so far; `report` and `problem` add to it.
+        node_type: the node's own type; in the preview.
     """
 
     params: Mapping[str, Any]
@@ -120,6 +116,16 @@ class Look:
     paths: Mapping[str, PathFound] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
+    node_type: NodeType[Any, Any] | None = None
+
+    def made_of(self, spec: VolumeSpec | None) -> VolumeSpec | None:
+        """The spec of what `write_volumes` makes of such volumes, where shape and type stay: this node is in its chain.
+
+        For a preview; `made_of(spec).model_copy(update={"shape": ...})` where they do not stay.
+        """
+        if spec is None or self.node_type is None:
+            return spec
+        return spec.model_copy(update={"transforms": (*spec.transforms, self.node_type.step(self.params))})
 
     def report(
         self, rule: type[Rule], message: str, *, hint: str = "", parameter: str | None = None, port: str | None = None
@@ -145,6 +151,10 @@ class Look:
         self.problems.append(
             Diagnostic(code=code, severity=severity, message=message, hint=hint, parameter=parameter, port=port)
         )
+
+
+Look = CheckContext
+"""Its former name, so that nodes written with it go on working."""
 
 
 @dataclass
@@ -184,11 +194,11 @@ class NodeType(Generic[P, R]):
     """By backend: what takes the inputs, all parameters and the context by name."""
     parameter_classes: Mapping[str, type[Any]] = field(default_factory=dict)
     """By argument: the dataclasses whose fields are parameters."""
-    scan_hook: Callable[[Look], Mapping[str, Any]] | None = None
-    preview_hook: Callable[[Look], Preview | Mapping[str, Preview]] | None = None
+    scan_hook: Callable[[CheckContext], Mapping[str, Any]] | None = None
+    preview_hook: Callable[[CheckContext], Preview | Mapping[str, Preview]] | None = None
     verify_hook: Callable[[Mapping[str, Dataset], bool], str] | None = None
     writes_hook: Callable[[Mapping[str, Dataset], Mapping[str, Any], Path], str] | None = None
-    workload_hook: Callable[[Look], TrainingWork | None] | None = None
+    workload_hook: Callable[[CheckContext], TrainingWork | None] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         result: R = self.backends["embedded"](*args, **kwargs)
@@ -218,14 +228,14 @@ class NodeType(Generic[P, R]):
         except DeclarationError as exc:
             raise DeclarationError(f"{self.name}: {exc.message}", hint=exc.hint) from None
 
-    def scan(self, hook: Callable[[Look], Mapping[str, Any]]) -> Callable[[Look], Mapping[str, Any]]:
+    def scan(self, hook: Callable[[CheckContext], Mapping[str, Any]]) -> Callable[[CheckContext], Mapping[str, Any]]:
         """Declare the quick look at the input before a run: reads a little, returns JSON-able facts."""
         self.scan_hook = hook
         return hook
 
     def preview(
-        self, hook: Callable[[Look], Preview | Mapping[str, Preview]]
-    ) -> Callable[[Look], Preview | Mapping[str, Preview]]:
+        self, hook: Callable[[CheckContext], Preview | Mapping[str, Preview]]
+    ) -> Callable[[CheckContext], Preview | Mapping[str, Preview]]:
         """Declare what is known of the outputs beforehand, without any I/O; reports problems too."""
         self.preview_hook = hook
         return hook
@@ -252,7 +262,9 @@ class NodeType(Generic[P, R]):
         self.writes_hook = hook
         return hook
 
-    def workload(self, hook: Callable[[Look], TrainingWork | None]) -> Callable[[Look], TrainingWork | None]:
+    def workload(
+        self, hook: Callable[[CheckContext], TrainingWork | None]
+    ) -> Callable[[CheckContext], TrainingWork | None]:
         """Declare what a training has to do, so that its time can be predicted; None where too little is known.
 
         Without I/O, as `preview`; problems that it reports are dropped.
@@ -312,6 +324,11 @@ class NodeType(Generic[P, R]):
         """
         path = inspect.getsourcefile(self.function)
         return hashlib.blake2b(Path(path).read_bytes() if path else b"", digest_size=16).hexdigest()
+
+    def step(self, params: Mapping[str, Any]) -> Transform:
+        """The entry that stands for this node with these parameters in chains of transforms."""
+        code = f"version {self.version}" if self.origin == "built-in" else self.source_digest
+        return step_of(self.name, self.parameters, params, code)
 
     def collect(self, result: Any) -> dict[str, Dataset]:
         """The function's return value by output port. Raises `DeclarationError` when it does not fit."""
@@ -445,14 +462,14 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
                             f"argument {argument.name} has a default", hint="Give the fields of its class defaults."
                         )
                     classes[argument.name] = annotation
-                    parameters += parameters_of(annotation, _help_of_fields(annotation) | argument_help)
+                    parameters += parameters_of(annotation, help_of_fields(annotation) | argument_help)
                 else:
                     text = argument_help.get(argument.name, "")
                     parameters.append(parameter_from_annotation(argument.name, annotation, default, text))
             except DeclarationError as exc:
                 raise DeclarationError(f"{name}: {exc.message}", hint=exc.hint) from None
         elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            kinds = _kinds(annotation, name, argument.name, datasets)
+            kinds = kinds_of(annotation, name, argument.name, datasets)
             inputs.append(Port(argument.name, kinds, not has_default, argument_help.get(argument.name, "")))
         else:
             raise DeclarationError(f"{name}: argument {argument.name} can be neither a port nor a parameter")
@@ -464,7 +481,7 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
     made = NodeType(
         name=name,
         inputs=tuple(inputs),
-        outputs=_outputs(hints.get("return"), name, datasets),
+        outputs=outputs_of(hints.get("return"), name, datasets),
         parameters=tuple(parameters),
         summary=summary,
         description=description,
@@ -477,53 +494,3 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
     )
     made.on("embedded")(function)
     return made
-
-
-def _help_of_fields(cls: type[Any]) -> dict[str, str]:
-    """What the class, and those that it derives from, say of their fields."""
-    return {
-        name: text
-        for one in reversed(cls.__mro__)
-        for name, text in read_docstring(inspect.cleandoc(one.__doc__ or ""), "Attributes")[2].items()
-    }
-
-
-def _kinds(annotation: Any, name: str, where: str, datasets: list[type[Dataset]]) -> tuple[str, ...]:
-    """The kinds of a port; their types are added to `datasets`."""
-    members = (
-        typing.get_args(annotation)
-        if typing.get_origin(annotation) in (typing.Union, types.UnionType)
-        else (annotation,)
-    )
-    members = tuple(m for m in members if m is not type(None))
-    for member in members:
-        if not (inspect.isclass(member) and issubclass(member, Dataset)):
-            raise DeclarationError(f"{name}: {where} must be a dataset type, not {member!r}")
-    datasets += members
-    return tuple(m.__name__ for m in members)
-
-
-def _outputs(annotation: Any, name: str, datasets: list[type[Dataset]]) -> tuple[Port, ...]:
-    if annotation is None or annotation is type(None):
-        return ()
-    if inspect.isclass(annotation) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
-        fields = typing.get_type_hints(annotation)
-        return tuple(Port(field_name, _kinds(hint, name, field_name, datasets)) for field_name, hint in fields.items())
-    return (Port(DEFAULT_OUTPUT, _kinds(annotation, name, "the return type", datasets)),)
-
-
-def read_docstring(text: str, heading: str = "Args") -> tuple[str, str, dict[str, str]]:
-    """First line, the paragraphs before `Args:`, and the help of each argument."""
-    head, _, tail = text.partition(f"\n{heading}:\n")
-    summary, _, description = head.strip().partition("\n")
-    arguments: dict[str, str] = {}
-    current = ""
-    for line in tail.splitlines():
-        if line and not line.startswith(" "):
-            break
-        if match := re.match(r"    (\w+): (.*)", line):
-            current = match[1]
-            arguments[current] = match[2].strip()
-        elif current and line.strip():
-            arguments[current] += " " + line.strip()
-    return summary.strip(), description.strip(), arguments

@@ -450,7 +450,7 @@ def _check_widget(parameter: Parameter, widget: WidgetName) -> None:
 
 
 def read_value(parameter: Parameter, value: Any) -> Any:
-    """The value as the node will get it, or `ValueError` with the rest of the sentence "<value> ...".
+    """The value as the node will get it, or `ValueError` with what it must be (`engine.declare.field_rules.refusal`).
 
     Text is read as the parameter's type (`--set epochs=5` gives text); 5.0 passes for an int, 1.5
     does not; JSON lists become tuples.

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, WithJsonSchema
+
+from engine.errors import VoxelflowError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,14 +148,22 @@ class Gallery(Panel):
     def volume(self, row: int) -> NDArray[Any]:
         """A volume, of any shape and number type. Raises `DataError` when there is none or it is damaged."""
 
+    def spacing(self, row: int) -> tuple[float, float, float] | None:
+        """Millimetres from voxel to voxel along X, Y and Z; None where nobody says. Asked for behind `volume`."""
+        return None
+
     def item(self, row: int) -> GalleryItem:
         """What stands beside the volume."""
         return GalleryItem(row=row, id=str(row))
 
-    def plane(self, row: int) -> NDArray[Any]:
-        """The volume, or just as much of it as a thumbnail needs: its middle plane along the third axis, with a third
-        axis of length 1."""
-        return self.volume(row)
+    def sample(self, count: int) -> Sequence[NDArray[Any]]:
+        """Up to `count` volumes from all over, whatever is chosen; what cannot be read is left out. What the colours
+        of all thumbnails stand for is found from these."""
+        found = []
+        for item in self.pick(0, count, 0, {}).items:
+            with suppress(VoxelflowError, OSError):
+                found.append(self.volume(item.row))
+        return found
 
 
 class Table(Panel):
@@ -191,6 +202,8 @@ class DatasetView:
     """
 
     panels: Mapping[str, Panel]
+    note: str = ""
+    """What a person must know of all of them, such as that they show a sample: it stands with the dataset's figures."""
 
     def close(self) -> None:
         """Let go of what is open."""

@@ -33,6 +33,9 @@ class Access:
     """And at least so many."""
     window_bytes: int = 0
     """Volumes as float32 that must have come before an epoch's first batch; 0: those of the batch alone."""
+    overlap: float = 1.0
+    """Share of the shorter of reading and computing that the longer hides: 1 of a loader that reads ahead, 0 of one
+    that reads when it is asked for a batch."""
 
     def on(self, cores: int, workers: int = 1) -> int:
         """Reads under way at a time, of workers that share so many cores."""
@@ -61,6 +64,8 @@ class TrainingWork:
     loader: str = "arrow"
     kind: str = "VolumeDelta"
     uri: str = ""
+    kept_bytes: int = 0
+    """Of all volumes that lie there for it, also of those that it does not read; 0: of those that it reads."""
     mixed_precision: bool | None = None
     """None: where the device computes faster in it."""
     jit: bool | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from engine.catalog import AnyNodeType, Catalog
 from engine.declare.dataset_type import dataset_type
 from engine.declare.datasets import Preview
-from engine.declare.node import Look, PathFound, Port
+from engine.declare.node import CheckContext, PathFound, Port
 from engine.declare.parameters import PathIn
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, Rule
@@ -351,7 +351,7 @@ def preview_outputs(
                 previews[item.node.id, port.name] = Preview(kind=port.kinds[0])
         if item.type.preview_hook is None or not item.complete:
             continue
-        look = Look(
+        look = CheckContext(
             params=item.params,
             inputs={
                 e.target_port: p
@@ -360,6 +360,7 @@ def preview_outputs(
             },
             paths=observation.paths.get(item.node.id, {}) if observation else {},
             facts=observation.facts.get(item.node.id, {}) if observation else {},
+            node_type=item.type,
         )
         try:
             out = item.type.preview_hook(look)

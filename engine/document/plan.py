@@ -75,6 +75,11 @@ class PlannedTask(BaseModel):
     """The expected size of its outputs, where that is known."""
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it does only what earlier work lacks."""
+        return bool(self.previous or self.extends)
+
+    @property
     def given_seed(self) -> int:
         """What the task's context gives the node as a seed."""
         return seed_of(self.identity.fingerprint) if self.seed is None else self.seed
@@ -121,7 +126,7 @@ class Choice(BaseModel):
     end: str | None = None
     """Run only what this node needs, and the node."""
     fresh: bool = False
-    """Use no result from before."""
+    """Ignore cached results."""
 
 
 def plan(
@@ -163,8 +168,9 @@ def plan(
     order = [n for n in resolved.order if n in wanted]
     must_run = _must_run(resolved, order, identities, observation, forced)
     # The checks went by the cache alone. Now it is known what runs: what is forced too, and not what nobody needs.
-    relevant = [d for d in relevant if d.code != rules.PackageMissing.code]
-    relevant += missing_packages(resolved, observation, profile, must_run)
+    # What a node itself reports of its data, such as a file whose reader is not installed, is said here alone.
+    relevant = [d for d in relevant if d.code != rules.PackageMissing.code or d.node in must_run]
+    relevant += [d for d in missing_packages(resolved, observation, profile, must_run) if d not in relevant]
     if any(d.code == rules.PackageMissing.code for d in relevant):
         raise CheckFailed(relevant)
     tasks = [

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from engine.catalog import AnyNodeType, Catalog
-from engine.declare.field_rules import NEEDS_A_VALUE, control_character
+from engine.declare.field_rules import NEEDS_A_VALUE, control_character, refusal
 from engine.declare.parameters import Parameter, read_value
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, Rule
@@ -205,11 +205,11 @@ def _resolve_parameter(
     value = substitute(given, dict(settings))
     try:
         value = read_value(parameter, value)
-        if bad := control_character(value, layout=not parameter.is_path):
-            raise ValueError(f"must not hold the control character {bad!r}")
     except ValueError as exc:
-        shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
-        report(rules.BadValue, f"{shown} is not possible: it {exc}", _as_sentence(parameter.help))
+        report(rules.BadValue, refusal(exc, value), _as_sentence(parameter.help))
+        return
+    if bad := control_character(value, layout=not parameter.is_path):
+        report(rules.BadValue, f"must not hold the control character {bad!r}", _as_sentence(parameter.help))
         return
     if parameter.is_path and value:
         value = place_from(base, value)

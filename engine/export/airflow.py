@@ -1,86 +1,113 @@
-"""An Airflow DAG: a task for each step, which runs the program in a Python of its own."""
+"""An Airflow DAG: one task for the whole run, in a workspace of its own that every try finds again.
+
+Not a task for each node: each of them would plan the pipeline anew, and what a retry of ours does (go on amid a node,
+give back what waited for a table, keep a node's own retries and time limit) Airflow would have to do by halves.
+"""
 
 from __future__ import annotations
 
+import json
 import textwrap
-from datetime import timedelta
 
+from engine.document.pipeline import dump
+from engine.errors import UsageError
 from engine.export.program import Program
-from engine.export.source import Names, in_docstring, literal
+from engine.export.source import in_docstring, literal
 from engine.export.write import WIDTH
+from engine.prices import machine_table
+from engine.profiles import Profile
+from engine.profiles.file import to_toml
+from engine.profiles.find import FILE
+from engine.workspace import FORMAT
+
+FOLDER = "workspace"
+"""The workspace's name in the folder of the export."""
+_RETRIES = 1
 
 
 def airflow_files(program: Program) -> dict[str, str]:
-    """The DAG's file, by its path in the folder. It needs Airflow 3 with its standard provider."""
-    names = Names()
-    for name in ("BashOperator", "DAG", "ENVIRONMENT", "Path", "command", "dag", "os", "shlex", "timedelta"):
-        names.take(name)
-    variables = {step.name: names.take(step.name) for step in program.steps}
+    """The DAG's file and its workspace, by their paths in the folder. It needs Airflow 3 with its standard provider.
+
+    Raises `OSError` when a file of the workspace's own nodes cannot be read.
+    """
+    marks = {"format": FORMAT, "data_roots": list(program.places)}
+    files = {
+        f"{program.stem}_dag.py": _dag(program),
+        f"{FOLDER}/workspace.json": json.dumps(marks, indent=1, ensure_ascii=False) + "\n",
+        f"{FOLDER}/pipelines/{program.stem}.json": dump(program.document),
+        **program.own_nodes(f"{FOLDER}/my_nodes"),
+    }
+    if not program.machine:
+        files[f"{FOLDER}/{FILE}"] = to_toml(_elsewhere(program.profile))
+    return files
+
+
+def _dag(program: Program) -> str:
     lines = [
         '"""' + in_docstring(f"The pipeline {program.title} as an Airflow DAG, written by `voxelflow export`."),
         "",
-        *textwrap.wrap(
-            f"Put this folder below Airflow's DAGs folder. Each task runs one step of {program.file} with the Python"
-            " that VOXELFLOW_PYTHON names where Airflow's worker runs: an environment of its own, since Airflow and"
-            f" Voxelflow need different packages (pip install {_quoted(program.requirement())}). Results go to the"
-            " folder that VOXELFLOW_OUT names; every worker must see it. A task that failed goes on from what is there"
-            " when it is cleared.",
-            WIDTH,
-            break_on_hyphens=False,
+        *_wrapped(
+            "Put this folder below Airflow's DAGs folder. Its one task runs the pipeline with the Python that"
+            " VOXELFLOW_PYTHON names where Airflow's worker runs: an environment of its own, since Airflow and"
+            f" Voxelflow need different packages (pip install '{program.requirement()}'). Results go to the workspace,"
+            f" which every worker must see and write: the folder {FOLDER} beside this file, or a copy of it that"
+            " VOXELFLOW_WORKSPACE names."
+        ),
+        "",
+        *_wrapped(
+            "A second try, by Airflow or by you, finds what is done in the workspace and goes on from there. Retries"
+            " and time limits of single nodes are those of the pipeline, within the task."
         ),
     ]
+    if program.own_files:
+        lines += ["", "Its own nodes run once the worker's user has said that they may:", ""]
+        lines += [f"    voxelflow nodes --trust --workspace {FOLDER}"]
     if program.variables:
         lines += ["", "Credentials come from the worker's environment:", ""]
         lines += [f"    {name}" for name in program.variables]
     lines += [
         '"""',
         "",
-        *(["from datetime import timedelta"] if any(s.timeout_s is not None for s in program.steps) else []),
         "from pathlib import Path",
         "",
         "from airflow.providers.standard.operators.bash import BashOperator",
         "from airflow.sdk import DAG",
         "",
-        "# What the tasks find where nothing is set.",
-        "ENVIRONMENT = {",
-        f'    "PROGRAM": str(Path(__file__).absolute().parent / {literal(program.file)}),',
-        f'    "DEFAULT_OUT": str(Path(__file__).absolute().parent / {literal(program.out)}),',
-        "}",
-        "",
-        "",
-        "def command(step: str) -> str:",
-        '    python, out = "${VOXELFLOW_PYTHON:-python3}", "${VOXELFLOW_OUT:-$DEFAULT_OUT}"',
-        '    return f\'exec "{python}" "$PROGRAM" --step {step} --out "{out}"\'',
-        "",
+        "# After a run that failed or was cut short, such as by the end of its worker's machine.",
+        f"RETRIES = {_RETRIES}",
+        "# What the task finds where nothing is set.",
+        f'ENVIRONMENT = {{"DEFAULT_WORKSPACE": str(Path(__file__).absolute().parent / {literal(FOLDER)})}}',
+        'COMMAND = """',
+        'workspace="${VOXELFLOW_WORKSPACE:-$DEFAULT_WORKSPACE}"',
+        # The shell makes way, so that what ends the task reaches the run.
+        'exec "${VOXELFLOW_PYTHON:-python3}" -P -m voxelflow run \\\\',
+        f'    "$workspace/pipelines/{program.stem}.json" --workspace "$workspace" --profile {program.profile.name}',
+        '"""',
         "",
         "with DAG(",
         f"    dag_id={literal(program.stem)},",
         f"    description={literal(_no_template(program.title))},",
         "    schedule=None,",
         "    catchup=False,",
+        "    # Two runs would wait for each other's tables.",
         "    max_active_runs=1,",
-        "    # The steps work in one folder, one after another.",
-        "    max_active_tasks=1,",
         ") as dag:",
+        '    BashOperator(task_id="run", bash_command=COMMAND, env=ENVIRONMENT, append_env=True, retries=RETRIES)',
     ]
-    for step in program.steps:
-        more = f", retries={step.retries}" if step.retries else ""
-        if step.timeout_s is not None:
-            seconds = timedelta(seconds=step.timeout_s).total_seconds()
-            more += f", execution_timeout=timedelta(seconds={seconds:g})"
-        name = literal(step.name)
-        lines += [
-            f"    {variables[step.name]} = BashOperator(",
-            f"        task_id={name}, bash_command=command({name}), env=ENVIRONMENT, append_env=True{more}",
-            "    )",
-        ]
-    wires = [(before, step.name) for step in program.steps for before in step.before]
-    lines += ["", *(f"    {variables[before]} >> {variables[name]}" for before, name in wires)] if wires else []
-    return {f"{program.stem}_dag.py": "\n".join(lines) + "\n"}
+    return "\n".join(lines) + "\n"
 
 
-def _quoted(requirement: str) -> str:
-    return f"'{requirement}'"
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+
+
+def _elsewhere(profile: Profile) -> Profile:
+    """The profile for another workspace, which knows the shipped prices alone."""
+    try:
+        machine_table(None).find(profile.machine)
+    except UsageError:
+        return profile.model_copy(update={"machine": "", "price_per_hour": profile.hourly_price})
+    return profile
 
 
 def _no_template(text: str) -> str:

@@ -1,5 +1,8 @@
 """A Databricks asset bundle: a job with a task for each step, on a cluster made from the compute profile.
 
+Not one task for the whole run, as Airflow gets: a workspace's run store is SQLite, which writes at random places, as a
+volume of Databricks does not allow. Each task goes on from the half-done work of its last try in the results' folder.
+
 Databricks brings Spark and Delta, so `voxelflow` is installed there without them, and what a profile says of executors
 becomes the size of the cluster.
 """
@@ -30,7 +33,7 @@ _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def databricks_files(program: Program) -> dict[str, str]:
-    """The files of the bundle by their paths in its folder, without the program itself.
+    """The files of the bundle by their paths in its folder.
 
     Raises `UsageError` for a Spark setting that a bundle cannot hold.
     """
@@ -73,7 +76,7 @@ def databricks_files(program: Program) -> dict[str, str]:
             }
         },
     }
-    return {"databricks.yml": to_yaml(bundle, _head(program))}
+    return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program))}
 
 
 def _node_type(profile: Profile) -> dict[str, str]:

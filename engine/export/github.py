@@ -11,7 +11,7 @@ from engine.export.yaml_text import to_yaml
 
 
 def github_files(program: Program) -> dict[str, str]:
-    """The workflow, by its path in the repository's root, where the program lies too.
+    """The workflow and the program, by their paths in the repository's root.
 
     Raises `UsageError` for a profile whose work happens on a cluster.
     """
@@ -53,7 +53,7 @@ def github_files(program: Program) -> dict[str, str]:
         "concurrency": {"group": program.stem},
         "jobs": {program.dns_name: {"runs-on": "ubuntu-24.04", "timeout-minutes": 360, "steps": steps}},
     }
-    return {f".github/workflows/{program.stem}.yml": to_yaml(workflow, _head(program))}
+    return {**program.files(), f".github/workflows/{program.stem}.yml": to_yaml(workflow, _head(program))}
 
 
 def _head(program: Program) -> str:

@@ -103,7 +103,8 @@ def kubernetes_files(program: Program) -> dict[str, str]:
     }
     objects.append(("The run.", job))
     manifest = "---\n".join(to_yaml(data, comment) for comment, data in objects)
-    out = {f"{program.stem}.yaml": "".join(f"# {line}".rstrip() + "\n" for line in _head(program)) + manifest}
+    head = "".join(f"# {line}".rstrip() + "\n" for line in _head(program))
+    out = {**program.files(), f"{program.stem}.yaml": head + manifest}
     if not _own_image(profile):
         out["Dockerfile"] = _dockerfile(program)
     if executors:

@@ -1,4 +1,4 @@
-"""The platforms that a pipeline can be exported to, each with the files that it takes beside the program."""
+"""The platforms that a pipeline can be exported to, each with the files that it takes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def export_files(
 def platform_files(
     platform: str, resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, machine: bool
 ) -> dict[str, str]:
-    """Everything that lies in the folder of an export, by path: texts, the program among them.
+    """Everything that lies in the folder of an export, by path: texts, the program or the document among them.
 
     `machine` says whether the profile means the machine that it finds itself on; a container's limits are the
     profile's in any case. The other arguments are those of `write`. Raises `UsageError` for what the platform cannot
@@ -54,9 +54,7 @@ def platform_files(
         profile, machine = on_kubernetes(profile), False
     elif platform == "databricks":
         machine = True
-    made = program(resolved, profile, given, base=base, machine=machine)
-    files = {made.file: made.text, **PLATFORMS[platform](made)}
-    return files | {f"my_nodes/{file.name}": file.read_text(encoding="utf-8") for file in made.own_files}
+    return PLATFORMS[platform](program(resolved, profile, given, base=base, machine=machine))
 
 
 def _check_profile(platform: str, profile: Profile) -> None:

@@ -1,4 +1,4 @@
-"""What an export to a platform is made from: the Python file, its steps, and what the place that runs it must have."""
+"""What an export to a platform is made from: the Python file, the document, what the place must have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from engine.document.pipeline import Pipeline, substitute
 from engine.document.plan import backend_of
-from engine.document.resolve import Resolved
+from engine.document.resolve import Resolved, TypedNode
+from engine.document.values import with_values
 from engine.export.source import file_stem, one_line
 from engine.export.write import own_file, write
 from engine.extras import extras_for, modules
@@ -31,16 +33,21 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """A pipeline as one Python file that lies in the folder of an export, for one profile.
+    """A pipeline that lies in the folder of an export, for one profile: as one Python file, and as its document.
 
-    `text` is the file's, `own_files` are those that lie in `my_nodes/` beside it. `packages` are the modules that its
-    nodes need, `variables` the environment variables that hold its credentials.
+    `machine` says whether the profile means the machine that it finds itself on. `text` is the file's, `own_files` are
+    those that lie in `my_nodes/`. `document` has the values that were given, and no relative path; `places` are the
+    paths and URLs in it. `packages` are the modules that its nodes need, `variables` the environment variables that
+    hold its credentials.
     """
 
     stem: str
     title: str
     profile: Profile
+    machine: bool
     text: str
+    document: Pipeline
+    places: tuple[str, ...]
     steps: tuple[Step, ...]
     own_files: tuple[Path, ...]
     packages: tuple[str, ...]
@@ -63,6 +70,14 @@ class Program:
         """A name that Kubernetes takes: lower case, digits and hyphens, at most 50 characters."""
         return re.sub(r"[^a-z0-9]+", "-", self.stem.lower()).strip("-")[:50].strip("-") or "pipeline"
 
+    def files(self) -> dict[str, str]:
+        """The Python file, and those of the person's own nodes beside it, by path. Raises `OSError`."""
+        return {self.file: self.text, **self.own_nodes("my_nodes")}
+
+    def own_nodes(self, folder: str) -> dict[str, str]:
+        """The files of the person's own nodes, by path in that folder. Raises `OSError`."""
+        return {f"{folder}/{file.name}": file.read_text(encoding="utf-8") for file in self.own_files}
+
     def requirement(self, *without: str) -> str:
         """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named."""
         left_out = {module for extra in without for module in modules(extra)}
@@ -84,7 +99,10 @@ def program(
         stem=file_stem(resolved.pipeline.name),
         title=one_line(resolved.pipeline.name),
         profile=profile,
+        machine=machine,
         text=write(resolved, profile, given, base=base, machine=machine, own_nodes_beside=True),
+        document=_document(resolved, given),
+        places=tuple(dict.fromkeys(path for item in typed for path in _paths(item).values())),
         steps=tuple(
             Step(
                 name=item.node.id,
@@ -99,3 +117,25 @@ def program(
         variables=tuple(dict.fromkeys(variables)),
         on_spark=on_spark,
     )
+
+
+def _document(resolved: Resolved, given: Mapping[str, JsonValue]) -> Pipeline:
+    """The pipeline that does the same from any folder: relative paths are written out, in the nodes that have them."""
+    pipeline = with_values(resolved.pipeline, given)
+    settings = {name: parameter.value for name, parameter in pipeline.parameters.items()}
+    paths = {item.node.id: _paths(item) for item in resolved.typed()}
+    nodes = []
+    for node in pipeline.nodes:
+        changed = {
+            name: path.replace("${", "$${")
+            for name, path in paths.get(node.id, {}).items()
+            if name in node.params and substitute(node.params[name], settings) != path
+        }
+        nodes.append(node.model_copy(update={"params": {**node.params, **changed}}) if changed else node)
+    return pipeline.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _paths(item: TypedNode) -> dict[str, str]:
+    """The node's paths and URLs by parameter, those that are empty left out."""
+    found = {p.name: item.params[p.name] for p in item.type.parameters if p.is_path}
+    return {name: str(path) for name, path in found.items() if path}

@@ -37,6 +37,7 @@ from engine.declare.context import Resources
 from engine.declare.dataset_type import details_of
 from engine.declare.datasets import Dataset
 from engine.declare.events import Event, Message, Progress
+from engine.declare.field_rules import refusal
 from engine.declare.node import DEFAULT_OUTPUT, NodeType
 from engine.declare.parameters import MISSING
 from engine.document.checks import path_problem
@@ -402,9 +403,8 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             out[parameter.name] = as_the_node_reads(parameter, value)
         except ValueError as exc:
-            raise UsageError(
-                f"{parameter.name} cannot be {one_line(repr(value))}: it {exc}", parameter=parameter.name
-            ) from None
+            problem = one_line(refusal(exc, value))
+            raise UsageError(f"{parameter.name} {problem}", parameter=parameter.name) from None
     return out
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.catalog import AnyNodeType
-from engine.declare.node import Look, PathFound
+from engine.declare.node import CheckContext, PathFound
 from engine.document.checks import Observation, packages_needed, preview_outputs
 from engine.document.identity import identify
 from engine.document.resolve import Resolved, TypedNode
@@ -149,7 +149,7 @@ def _scan(resolved: Resolved, seen: Observation) -> dict[str, Mapping[str, Any]]
             if (e.source_node, e.source_port) in previews
         }
         try:
-            facts[item.node.id] = item.type.scan_hook(Look(params=item.params, inputs=inputs, paths=paths))
+            facts[item.node.id] = item.type.scan_hook(CheckContext(params=item.params, inputs=inputs, paths=paths))
         except Exception as exc:  # a scan only warns beforehand; the run decides
             facts[item.node.id] = {"scan_failed": f"{type(exc).__name__}: {exc}"}
     return facts

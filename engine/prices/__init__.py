@@ -1,4 +1,5 @@
-"""Machine types and what an hour of them costs: the table that is shipped, a workspace's own over it, importing CSV."""
+"""Machine types and what an hour of them costs: the table that is shipped, a workspace's own over it, importing CSV;
+what object storage costs."""
 
 from engine.prices.machines import (
     COLUMNS,
@@ -8,8 +9,11 @@ from engine.prices.machines import (
     import_machines,
     machine_table,
     machines_file,
+    read_machines,
 )
+from engine.prices.storage import StoragePrice, storage_table
 
 __all__ = [
-    "COLUMNS", "Machine", "MachineTable", "add_machines", "import_machines", "machine_table", "machines_file",
+    "COLUMNS", "Machine", "MachineTable", "StoragePrice", "add_machines", "import_machines", "machine_table",
+    "machines_file", "read_machines", "storage_table",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ its name and region, and a workspace's row replaces the shipped one of the same 
 that none is known: nothing is then computed from it.
 
 The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it
-was read from and that document's date.
+was read from and that document's date, where it says one. A part of a GPU stands there as one, named `1/2 NVIDIA A10`.
 """
 
 from __future__ import annotations
@@ -126,13 +126,18 @@ def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:
     Rows of the same name and region are replaced, all others stay. Raises `UsageError` when one of the two files
     cannot be read, with the line, or the workspace's cannot be written; then nothing has changed.
     """
+    return add_machines(read_machines(file), workspace)
+
+
+def read_machines(file: Path) -> list[Machine]:
+    """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
     try:
         new = _read(file, origin=FILE)
     except FileNotFoundError:
         raise UsageError(f"there is no file {file}") from None
     if not new:
         raise UsageError(f"{file} has no rows", hint="A row for each machine, below the line with the columns.")
-    return add_machines(new, workspace)
+    return new
 
 
 def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int]:

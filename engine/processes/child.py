@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.declare.events import Event, Failure, Message
 from engine.processes.messages import death_of, from_line
-from engine.processes.system import kill_tree
+from engine.processes.system import kill_tree, widen_pipe
 
 _LOOK_MS = 1000
 """Between two looks at whether a silent child has ended; mostly its pipe closes, and that is seen at once."""
@@ -58,6 +58,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         # A process of Spark whose executor is killed becomes an orphan, and has to notice by itself.
         self._grandparent = os.getppid()
         receive, send = os.pipe()
+        widen_pipe(receive, _PIPE)
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(

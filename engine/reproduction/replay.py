@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from engine.catalog import AnyNodeType, Catalog
 from engine.declare.appearance import Category
 from engine.declare.datasets import Dataset, Preview
-from engine.declare.node import Look, NodeType, Port
+from engine.declare.node import CheckContext, NodeType, Port
 from engine.document.identity import Identity
 from engine.document.pipeline import Node, Pipeline
 from engine.document.plan import Choice, Plan, PlannedTask, plan
@@ -203,7 +203,7 @@ def _narrowed(resolved: Resolved, again: set[str], sources: Mapping[str, Any], r
 def _stand_in(node: Node, outputs: Mapping[str, Dataset], recorded: Recorded) -> AnyNodeType:
     """A node type without inputs or parameters that gives these references."""
 
-    def preview(_: Look) -> Mapping[str, Preview]:
+    def preview(_: CheckContext) -> Mapping[str, Preview]:
         return {port: Preview.of(dataset) for port, dataset in outputs.items()}
 
     def never(*_: Any, **__: Any) -> Any:

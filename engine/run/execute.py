@@ -63,7 +63,7 @@ class Execution:
         self._places: list[ProcessLock] = []
         self._reserved = Reservations(workspace, run_id, plan, catalog)
         self._has_waited = False
-        self._cancelled = False
+        self._cancelled = ""
         self._heartbeat = Heartbeat(store, run_id)
         self.first_error = ""
         self.on_progress: Callable[[Progress], None] = lambda event: None
@@ -79,11 +79,11 @@ class Execution:
         """The process that holds Spark's Java, where it may outlive the run, with the worker that it works for."""
         return {java: worker.pid for worker, java in self._spark.java.items()}
 
-    def cancel(self) -> None:
-        """Ask every task to stop; those that do not within the grace are killed."""
+    def cancel(self, why: str = "cancelled on request") -> None:
+        """Ask every task to stop; those that do not within the grace are killed. `why` is the reason they show."""
         if self._cancelled:
             return
-        self._cancelled = True
+        self._cancelled = why
         for job in self._jobs.values():
             if job.worker is not None:
                 self._stop(job, "cancelled")
@@ -422,7 +422,7 @@ class Execution:
         job.unlock()
         job.outputs = {}
         if job.stopped_for == "cancelled":
-            self._set(job, "cancelled", "cancelled on request", ended=now)
+            self._set(job, "cancelled", self._cancelled, ended=now)
             return
         failure = job.failure
         if failure is None or job.stopped_for == "timeout":

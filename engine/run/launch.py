@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from engine.advisor.run_estimate import estimate_run
 from engine.catalog import Catalog
 from engine.declare.context import SAVE_REQUEST
 from engine.diagnostics.rule import Diagnostic
@@ -28,6 +30,7 @@ from engine.document.resolve import Resolved, resolve
 from engine.document.values import with_values
 from engine.errors import DiskFull, ExecutionError, UsageError
 from engine.failpoints import failpoint
+from engine.limit import Limit, require_price
 from engine.observe.observe import observe
 from engine.processes.system import kill_tree
 from engine.profiles import Profile, find_profile
@@ -38,6 +41,8 @@ from engine.storage.io_errors import explain, explained, full_disk
 from engine.storage.process_lock import ProcessLock, is_held
 from engine.store import ending as run_ending
 from engine.store.runs import Run, RunStore
+from engine.text import duration, money
+from engine.wording import resume_command
 from engine.workspace import Workspace, storage_of
 
 _KILLED_S = 10.0
@@ -103,12 +108,16 @@ def start(
     choice: Choice | None = None,
     base: Path | None = None,
     also: Mapping[str, JsonValue] | None = None,
+    limit: Limit | None = None,
 ) -> tuple[str, Plan]:
     """Plan a new run and start its process. Gives the run's id and its plan.
 
-    `also` is noted among the run's options, such as the sweep that it belongs to.
+    `also` is noted among the run's options, such as the sweep that it belongs to. `limit` is the time and the cost at
+    which it is stopped; None: that of the profile.
     Raises as `prepare` and `begin` do; then no run was recorded.
     """
+    profile = profile or find_profile(None, workspace)
+    require_price(profile.limit if limit is None else limit, profile.hourly_price, profile.name)
     choice = choice or Choice()
     suffix = new_suffix()
     options: dict[str, JsonValue] = {"start": choice.start, "end": choice.end, "fresh": choice.fresh, **(also or {})}
@@ -120,19 +129,38 @@ def start(
             values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
         )  # fmt: skip
         failpoint("start:planned")
-        return begin(with_values(pipeline, values or {}), ready.plan, workspace, store, options), ready.plan
+        options |= _estimated(ready, workspace, store)
+        return begin(with_values(pipeline, values or {}), ready.plan, workspace, store, options, limit), ready.plan
+
+
+def _estimated(ready: Prepared, workspace: Workspace, store: RunStore) -> dict[str, JsonValue]:
+    """What is expected of the run, to be kept among its options."""
+    try:
+        expected = estimate_run(ready.plan, ready.resolved, ready.observation, workspace, store)
+    except Exception as exc:  # a run does not fail for want of a figure
+        warnings.warn(f"the run's time could not be estimated: {type(exc).__name__}: {exc}", stacklevel=2)
+        return {}
+    return expected.kept(task.node for task in ready.plan.to_run if task.goes_on).as_options()
 
 
 def begin(
-    document: Pipeline, made: Plan, workspace: Workspace, store: RunStore, options: Mapping[str, JsonValue]
+    document: Pipeline,
+    made: Plan,
+    workspace: Workspace,
+    store: RunStore,
+    options: Mapping[str, JsonValue],
+    limit: Limit | None = None,
 ) -> str:
     """Record a new run of the plan that was made for `document`, and start its process. Gives the run's id.
 
     To be called within the same `starting` as the planning: what the plan found in the cache is there still. Raises
-    `DiskFull` or `FileError` when there is no space for it or no file handle left.
+    `DiskFull` or `FileError` when there is no space for it or no file handle left, `UsageError` when its cost is
+    limited (`limit`; None: that of the profile) and no price is known.
     """
     text, used = dump(document), made.profile
-    kept: dict[str, JsonValue] = {**options, "backend": used.backend}
+    limit = used.limit if limit is None else limit
+    require_price(limit, used.hourly_price, used.name)
+    kept: dict[str, JsonValue] = {**options, "backend": used.backend, **limit.as_options()}
     if used.hourly_price is not None:
         # As it was then: the files may name another price when someone asks what the run has cost.
         kept |= {"price_per_hour": used.hourly_price, "currency": used.currency, "machine": used.machine}
@@ -149,10 +177,11 @@ def begin(
     return run_id
 
 
-def resume(workspace: Workspace, store: RunStore, run_id: str) -> Run:
+def resume(workspace: Workspace, store: RunStore, run_id: str, limit: Limit | None = None) -> Run:
     """Go on with a run that was lost, failed or was cancelled: finished tasks stay.
 
-    Raises `UsageError` when it is still running or is done, `DiskFull` when there is still no space.
+    `limit` is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises
+    `UsageError` when it is still running, is done or has used its limit, `DiskFull` when there is still no space.
     """
     run = store.run(run_id)
     if run.active:
@@ -160,12 +189,27 @@ def resume(workspace: Workspace, store: RunStore, run_id: str) -> Run:
     if run.state == "done":
         raise UsageError(f"run {run.run_id} is done", hint="`voxelflow run` starts a new one.")
     require_plan(workspace, run.run_id)
+    limited = run.limit if limit is None else limit
+    require_price(limited, run.price, run.profile)
+    if limited.seconds_left(run.worked_s, run.price) <= 0:
+        raise _used_up(run, limited)
     with explained(workspace.root):
+        if limited != run.limit:
+            store.set_limit(run.run_id, limited)
         # What is known of the last attempt before its files are used for the next.
         store.record_ending(run.run_id)
         run_ending.prepare(workspace.run_folder(run.run_id))
         _spawn(workspace, run.run_id)
     return run
+
+
+def _used_up(run: Run, limit: Limit) -> UsageError:
+    cost = f" and {money(run.price * run.worked_s / 3600, run.currency)}" if run.price else ""
+    return UsageError(
+        f"run {run.run_id} has used its limit of {limit.text(run.currency)}: it was at work for"
+        f" {duration(run.worked_s)}{cost}",
+        hint=f"{resume_command(run, limited=True)} goes on with a higher limit; --no-limit goes on without one.",
+    )
 
 
 def cancel(store: RunStore, run_id: str, why: str = "") -> Run:

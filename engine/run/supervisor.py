@@ -6,6 +6,7 @@ run has ended; when it is killed, its workers end too, and the run is shown as l
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sqlite3
@@ -38,6 +39,7 @@ from engine.store import ending as run_ending
 from engine.store.ending import Ending
 from engine.store.monitor import FILE as MONITOR
 from engine.store.runs import Run, RunStore
+from engine.wording import limit_line
 from engine.workspace import Workspace
 
 SAMPLE_INTERVAL_S = 5.0
@@ -78,9 +80,7 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
             keep_environment(workspace, run_id, plan, catalog)
         _start_tracker(workspace, store, run_id)
         execution = Execution(workspace, store, catalog, run_id, plan)
-        # On a cluster the machine that is paid for is not the one that is seen from here.
-        paused_s = _paused_s(before) if plan.profile.is_here else None
-        state = _execute(execution, workspace, store, run_id, start, plan.profile, paused_s)
+        state = _execute(execution, workspace, store, before, start, plan.profile)
         error = execution.first_error
     except Exception as exc:  # a fault of ours must leave a run that says so, not one that hangs
         print(traceback.format_exc(), file=sys.stderr, flush=True)
@@ -95,23 +95,33 @@ def _execute(
     execution: Execution,
     workspace: Workspace,
     store: RunStore,
-    run_id: str,
+    before: Run,
     start: ProcessLock,
     profile: Profile,
-    paused_s: float | None,
 ) -> RunState:
-    """Execute the plan. `paused_s` lay between the attempt before and this one; None: idle time is not measured."""
+    """Execute the plan of the run that was as in `before` when this attempt began; stop it at its limit."""
+    run_id = before.run_id
+    begun = store.run(run_id)
+    # On a cluster the machine that is paid for is not the one that is seen from here.
+    is_measured = profile.is_here
+    ends_at = time.time() + begun.limit.seconds_left(begun.worked_s, begun.price)
     signal.signal(signal.SIGTERM, lambda *_: execution.cancel())
     sampler = SystemSampler(workspace.root)
     monitor = Monitor(workspace.run_folder(run_id) / MONITOR, sampler, profile)
     execution.on_progress = monitor.note
-    # No process ran in the pause: all of it is idle.
-    idle_s = measured_s = paused_s or 0.0
+    idle_s = measured_s = 0.0
     sampled_at = kept_at = 0.0
     samples: list[SystemSample] = []
 
     def tick() -> None:
-        nonlocal sampled_at, kept_at
+        nonlocal sampled_at, kept_at, ends_at
+        if time.time() >= ends_at:
+            ends_at = math.inf
+            why = limit_line(store.run(run_id))
+            store.request_cancel(run_id, why)
+            # The run's error says how to go on, once it has ended.
+            store.add_events(run_id, [Message(level="warning", text=why.partition(";")[0])])
+            execution.cancel("the run has reached its limit")
         now = time.monotonic()
         if now - sampled_at < INTERVAL_S:
             return
@@ -127,7 +137,7 @@ def _execute(
             samples.append(monitor.sample(os.getpid(), execution.pids, execution.java))
         except (OSError, psutil.Error):
             return  # a run does not fail for want of a figure
-        if paused_s is not None:
+        if is_measured:
             idle_s += idle_share(samples[-1]) * sampler.interval_s
             measured_s += sampler.interval_s
 
@@ -147,13 +157,6 @@ def _execute(
             keep()
     monitor.flush()
     return state
-
-
-def _paused_s(before: Run) -> float:
-    """Seconds between the attempt before and now; 0 when this is the first."""
-    if before.started is None:
-        return 0.0
-    return max(0.0, time.time() - (before.ended or before.heartbeat or before.started))
 
 
 def _error_text(exc: Exception, folder: Path) -> str:

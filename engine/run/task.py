@@ -6,6 +6,7 @@ A worker of a run does a task with this, and so does a step of an exported file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def run_task(
         if isinstance(keywords.get(parameter.name), list):
             keywords[parameter.name] = tuple(keywords[parameter.name])  # JSON has no tuples
     if node_type.context_argument:
-        keywords[node_type.context_argument] = context
+        keywords[node_type.context_argument] = replace(context, step=node_type.step(message.params))
     with Phases(reporter).reporting() as phases:
         if message.announced:
             phases.enter("")

@@ -15,7 +15,6 @@ import os
 import queue
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,7 +26,7 @@ from pydantic import BaseModel
 from engine.catalog import Catalog
 from engine.declare.context import TaskContext
 from engine.declare.events import Event, Facts, Message, Outputs
-from engine.errors import Cancelled, ExecutionError, VoxelflowError
+from engine.errors import Cancelled, ExecutionError, VoxelflowError, wants_traceback
 from engine.processes.messages import failure_of
 from engine.processes.parent import Parent
 from engine.processes.system import peak_memory
@@ -49,7 +48,7 @@ _LOOK_S = 2.0
 class SparkOrder(BaseModel):
     """The session that a worker opens: of this profile, called `name` on the cluster.
 
-    Java writes to the file `log`; Spark's temporary files go below `folder`.
+    Java writes to the file `log`; Spark's temporary files go below `folder`. `tag` is that of its application on YARN.
     """
 
     profile: Profile
@@ -57,6 +56,7 @@ class SparkOrder(BaseModel):
     workspace: str
     log: str
     folder: str
+    tag: str = ""
 
 
 class WorkerStart(BaseModel):
@@ -210,14 +210,19 @@ def _do(task: _Task, catalog: Callable[[], Catalog], shared: SharedSession | Non
         outputs = _run(task, catalog(), shared)
     except BaseException as exc:
         task.over.set()
-        print(traceback.format_exc(), file=sys.stderr, flush=True)
         lost = shared.lost() if shared is not None else None
         if shared is not None and (lost or shared.failed):
             # First, so that the supervisor gives this process no further task.
             shared.ended()
         message = task.message
         meant = _meant(exc, task, shared, lost)
-        task.emit(failure_of(meant, node=message.node, folders=message.folders, about_bytes=message.about_bytes))
+        failure = failure_of(meant, node=message.node, folders=message.folders, about_bytes=message.about_bytes)
+        if not isinstance(exc, VoxelflowError) or wants_traceback():
+            print(failure.details, file=sys.stderr, flush=True)
+        else:  # its message says all
+            level = "info" if isinstance(exc, Cancelled) else "error"
+            print(f"{level}: {failure.line()}", file=sys.stderr, flush=True)
+        task.emit(failure)
         return False
     task.over.set()
     if shared is not None and shared.lost():

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from engine.document.plan import Plan
 from engine.processes.child import Child
 from engine.run.task import TaskMessage
 from engine.run.worker import CANCEL, END, SparkOrder, WorkerStart
+from engine.spark import yarn
 from engine.workspace import Workspace
 
 # -P: a file called voxelflow.py in the current directory must not be taken for ours.
@@ -44,6 +46,7 @@ class WorkerProcess(Child):
     ) -> None:
         self.node = ""
         self.holds_spark = spark is not None
+        self._spark = spark
         arguments = [*PROGRAM[1:], "_worker", str(workspace)]
         super().__init__(arguments, log, listener=lambda event: listener(self, event), session=True)
         self.send(WorkerStart(imports=imports, spark=spark).model_dump_json())
@@ -56,6 +59,19 @@ class WorkerProcess(Child):
     def cancel(self) -> None:
         """Ask it to stop at the next step."""
         self.send(CANCEL)
+
+    def kill(self) -> None:
+        """End it and its children now, and what it runs on a cluster."""
+        lives = self.exit_status is None
+        super().kill()
+        if lives:
+            self.end_application()
+
+    def end_application(self) -> None:
+        """Have its application on YARN ended, which without its driver may live on; once."""
+        if self._spark is not None and self._spark.tag:
+            yarn.begin_ending(self._spark.tag, Path(self._spark.log))
+            self._spark = None
 
     def finish(self) -> None:
         """No further task comes: it ends its Spark session in good order, then itself."""
@@ -113,6 +129,7 @@ class SparkWorker:
         if worker is not self._current:
             return False
         self._current = None
+        worker.end_application()
         return True
 
     def look(self, *, busy: bool, more: bool) -> None:
@@ -146,12 +163,18 @@ class SparkWorker:
         folder = self._workspace.run_folder(self._run_id)
         log = folder / "spark.log"
         self._started += 1
+        profile, tag = self._plan.profile, ""
+        if profile.master == yarn.MASTER:
+            tag = f"voxelflow-{uuid.uuid4().hex}"
+            tags = ",".join(filter(None, (profile.spark.get(yarn.TAGS), tag)))
+            profile = profile.model_copy(update={"spark": {**profile.spark, yarn.TAGS: tags}})
         order = SparkOrder(
-            profile=self._plan.profile,
+            profile=profile,
             name=f"Voxelflow {self._plan.pipeline} {self._run_id}",
             workspace=str(self._workspace.root),
             log=str(log),
             # With this process's number: what an earlier attempt has left may be removed just now.
             folder=str(folder / f"spark-{os.getpid()}-{self._started}"),
+            tag=tag,
         )
         return WorkerProcess(self._workspace.root, log, (), self._listener, order)

@@ -1,9 +1,21 @@
-"""Spark on YARN: where its client finds the cluster, and where it puts what the cluster's machines take from it."""
+"""Spark on YARN: where its client finds the cluster, where it puts what the cluster's machines take from it, and the
+end of applications whose driver was killed.
+
+A session that ends in good order ends its application. One that is killed cannot; and as long as the cluster is full,
+its application waits there for a place, and takes it for a driver that is gone. So each application bears a tag, and
+whoever kills a driver has the applications of that tag killed:
+
+    python -m engine.spark.yarn TAG
+"""
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +25,11 @@ from engine.errors import UsageError
 MASTER = "yarn"
 _FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _OURS = "file:///"
+TAGS = "spark.yarn.tags"
+_CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
+_ALIVE = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
+_ANSWER_S = 120.0
+"""A cluster's resource manager that does not answer is tried again by Hadoop's client, for a quarter of an hour."""
 
 
 def check(profile: str, environ: Mapping[str, str] | None = None) -> None:
@@ -54,3 +71,40 @@ def _file_system(environ: Mapping[str, str]) -> str:
             if item.findtext("name", "").strip() == "fs.defaultFS":
                 return item.findtext("value", "").strip()
     return ""
+
+
+def begin_ending(tag: str, log: Path) -> None:
+    """Have the applications of that tag killed, by a process of its own that outlives this one; `log` hears of it."""
+    with contextlib.suppress(OSError), log.open("ab") as output:
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, tag],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+
+
+def end_applications(tag: str) -> list[str]:
+    """Kill the applications of that tag, those that wait for a place too; gives their ids.
+
+    Raises `UsageError` without Java, `subprocess.SubprocessError` when the cluster does not do it.
+    """
+    found = re.findall(r"^\s*(application_\d+_\d+)", _ask("-list", "-appTags", tag, "-appStates", _ALIVE), re.MULTILINE)
+    if found:
+        _ask("-kill", *found)
+    return found
+
+
+def _ask(*words: str) -> str:
+    from engine.spark.jars import spark_jars_folder
+    from engine.spark.java import find_java
+
+    folders = [os.environ[name] for name in _FOLDERS if os.environ.get(name)]
+    path = os.pathsep.join([*folders, f"{spark_jars_folder()}/*"])
+    command = [str(find_java().program), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", path, _CLIENT, "application"]
+    done = subprocess.run(
+        [*command, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=_ANSWER_S
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    print("killed on YARN:", *(end_applications(sys.argv[1]) or ["nothing, all of it has ended"]), flush=True)

@@ -29,6 +29,8 @@ class Scheme:
     """What to do when there is no right to use a place."""
     endpoint: tuple[str, ...] = ()
     """Environment variables that may name a server of one's own: its address, a key with it, or the key's file."""
+    emulator: str = ""
+    """Environment variable that takes an emulator for the store; "" where `endpoint` does."""
     with_account: str = ""
     """A container whose address names its account; "" when addresses never do."""
     hosts: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ SCHEMES: Mapping[str, Scheme] = {
             prefixes=("AZURE_", "AZURITE_"),
             variables=("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
             hint="Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or sign in.",
+            emulator="AZURE_STORAGE_USE_EMULATOR",
             with_account="abfss://{container}@{account}.dfs.core.windows.net",
             hosts=("dfs.core.windows.net", "blob.core.windows.net"),
         ),
@@ -78,6 +81,8 @@ SCHEMES: Mapping[str, Scheme] = {
 }
 _BY_SPELLING = {spelling: row for row in SCHEMES.values() for spelling in (row.name, *row.aliases)}
 
+_ADDRESS = re.compile(r'(?:^|"gcs_base_url"\s*:\s*")(https?)://')
+"""Of a server, by itself or in a key for one."""
 _EXAMPLES = [row.example for row in SCHEMES.values()]
 EXAMPLES = f"{', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}"
 PREFIXES = tuple(prefix for row in SCHEMES.values() for prefix in row.prefixes)
@@ -102,11 +107,24 @@ def open_store(
     return getattr(store, row.store)(container, client_options=options, retry_config=dict(retry), **named)
 
 
+def own_server(row: Scheme) -> str:
+    """The environment variable that names a server of one's own in the provider's place; "" where none does."""
+    if os.environ.get(row.emulator, "").lower() in ("1", "true", "on", "yes", "y"):
+        return row.emulator
+    return next((name for name in row.endpoint if _ADDRESS.search(_content(os.environ.get(name, "")))), "")
+
+
 def _is_plain(value: str) -> bool:
     """Whether the address is one without TLS: obstore wants that said once more."""
-    if value and "://" not in value and not value.startswith("{"):
-        try:
-            value = Path(value).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return False
-    return value.startswith("http://") or re.search(r'"gcs_base_url"\s*:\s*"http://', value) is not None
+    found = _ADDRESS.search(_content(value))
+    return found is not None and found[1] == "http"
+
+
+def _content(value: str) -> str:
+    """What a variable says, in the file that it names where it names one; "" of a file that cannot be read."""
+    if not value or "://" in value or value.startswith("{"):
+        return value
+    try:
+        return Path(value).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""

@@ -13,7 +13,8 @@ from engine.store.runs import Run
 class CostSum:
     """What the runs of one pipeline that began in one month (`2026-06`, local time) have cost, in one currency.
 
-    `idle_cost` is the idle part of those runs whose idle time was measured; None when it was of none.
+    `idle_cost` is the idle part of those runs whose idle time was measured; None when it was of none. `expected` is the
+    least and the most that was expected of them; None unless all of them are done and all of their nodes were known.
     """
 
     month: str
@@ -23,6 +24,7 @@ class CostSum:
     seconds: float = 0.0
     cost: float = 0.0
     idle_cost: float | None = None
+    expected: tuple[float, float] | None = (0.0, 0.0)
 
 
 def costs_by_month(runs: Iterable[Run]) -> list[CostSum]:
@@ -41,5 +43,14 @@ def costs_by_month(runs: Iterable[Run]) -> list[CostSum]:
             seconds=before.seconds + (run.seconds or 0.0),
             cost=before.cost + run.cost,
             idle_cost=idle,
+            expected=_expected(before.expected, run),
         )
     return sorted(sums.values(), key=lambda each: (each.month, each.cost), reverse=True)
+
+
+def _expected(before: tuple[float, float] | None, run: Run) -> tuple[float, float] | None:
+    kept = run.estimated
+    if before is None or run.state != "done" or kept is None or kept.unknown or run.price is None:
+        return None
+    # A run with nothing to do was expected to take no time.
+    return before[0] + run.price * (kept.low or 0.0) / 3600, before[1] + run.price * (kept.high or 0.0) / 3600

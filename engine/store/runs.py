@@ -10,11 +10,9 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.declare.datasets import Dataset
 from engine.declare.events import (
     Event,
     Outputs,
@@ -27,15 +25,18 @@ from engine.declare.events import (
     event_from_json,
 )
 from engine.errors import UsageError
+from engine.limit import Limit
 from engine.storage.files import write_whole
 from engine.storage.io_errors import full_disk
 from engine.storage.process_lock import is_held
 from engine.store import ending as run_ending
 from engine.store.database import datasets_json, new_id
+from engine.store.estimates import EstimateTables
+from engine.store.run_records import ACTIVE, Run, Task
 from engine.store.schema import BUSY_S
-from engine.store.sweeps import SweepTables
 
-ACTIVE: tuple[RunState, ...] = ("starting", "running", "stuck")
+__all__ = ["ACTIVE", "STOPPED", "STUCK_AFTER_S", "Run", "RunStore", "Task"]
+
 STOPPED = "the run stopped on an error"
 """The reason of a task that was cancelled by an error of the run, not on request."""
 _START_GRACE_S = 60.0
@@ -49,106 +50,7 @@ STUCK_AFTER_S = BUSY_S + 5.0
 and after that wait it beats or fails."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One row of the history.
-
-    `state` is "lost" when the run's process died without reporting a result; `error` is then the likely reason, if
-    any. It is "stuck" when the process lives and has done nothing for `STUCK_AFTER_S`: it reads no request to cancel
-    either, so `launch.cancel` ends it.
-    """
-
-    run_id: str
-    pipeline: str
-    document: str
-    options: Mapping[str, Any]
-    profile: str
-    state: RunState
-    error: str
-    created: float
-    started: float | None
-    ended: float | None
-    heartbeat: float | None
-    pid: int | None
-    host: str | None
-    attempt: int
-    cancel: bool
-    idle_s: float = 0.0
-    measured_s: float = 0.0
-
-    @property
-    def active(self) -> bool:
-        """Whether it has not ended."""
-        return self.state in ACTIVE
-
-    @property
-    def seconds(self) -> float | None:
-        """How long it has taken, or takes by now; None before its first start."""
-        if self.started is None:
-            return None
-        return (self.ended or (time.time() if self.active else self.heartbeat or self.started)) - self.started
-
-    @property
-    def cost(self) -> float | None:
-        """What it has cost at the profile's price then, in that price's currency; None without a price.
-
-        Counts from the first start to the end: the time between an attempt that was lost and the
-        next one is paid for too, as an idle cluster is.
-        """
-        price = self.options.get("price_per_hour")
-        if not isinstance(price, (int, float)) or self.seconds is None:
-            return None
-        return price * self.seconds / 3600
-
-    @property
-    def currency(self) -> str:
-        """That of the price; "" when the person gave a number alone."""
-        return str(self.options.get("currency") or "")
-
-    @property
-    def idle_share(self) -> float | None:
-        """The share of the time in which the machine had nothing to do, from 0 to 1; None when it was not measured.
-
-        That is what its GPUs, or without any its cores, were not used, by all programs together; between two
-        attempts, when no process of the run was there, it counts as idle altogether.
-        """
-        return min(1.0, self.idle_s / self.measured_s) if self.measured_s > 0 else None
-
-    @property
-    def idle_cost(self) -> float | None:
-        """What the idle part of the time has cost; None without a price or a measurement."""
-        return None if self.cost is None or self.idle_share is None else self.cost * self.idle_share
-
-
-@dataclass(frozen=True)
-class Task:
-    """One task of a run and its state. Times are seconds since the epoch."""
-
-    run_id: str
-    node: str
-    position: int
-    node_type: str
-    title: str
-    state: TaskState
-    reason: str
-    fingerprint: str
-    attempt: int
-    started: float | None
-    ended: float | None
-    pid: int | None
-    progress: Progress | None
-    outputs: Mapping[str, Dataset]
-    failure: Mapping[str, Any] | None
-
-    @property
-    def seconds(self) -> float | None:
-        """How long it has taken, or takes by now; None before its start."""
-        if self.started is None:
-            return None
-        return (self.ended or time.time()) - self.started
-
-
-class RunStore(SweepTables):
+class RunStore(EstimateTables):
     """All reading and writing of `runs.db`. One object may be used by several threads.
 
     Reading raises `sqlite3.Error`, writing too, as when the disk is full, and `DamagedStore`.
@@ -258,19 +160,30 @@ class RunStore(SweepTables):
 
     def begin_attempt(self, run_id: str) -> int:
         """The supervisor has started: note who it is. Gives the attempt's number, from 1."""
+        now = time.time()
         with self._write() as db:
             db.execute(
-                "UPDATE runs SET state = 'running', pid = ?, host = ?, heartbeat = ?, ended = NULL,"
+                "UPDATE runs SET state = 'running', pid = ?, host = ?,"
+                " paused_s = paused_s + CASE WHEN started IS NULL THEN 0"
+                " ELSE max(0, ? - coalesce(ended, heartbeat, started)) END,"
+                " heartbeat = ?, ended = NULL,"
                 " started = coalesce(started, ?), attempt = attempt + 1,"
                 # Who asked to cancel while the first attempt was starting meant this one.
                 " cancel = CASE attempt WHEN 0 THEN cancel ELSE 0 END,"
                 " error = CASE attempt WHEN 0 THEN error ELSE '' END WHERE run_id = ?",
-                (os.getpid(), socket.gethostname(), time.time(), time.time(), run_id),
+                (os.getpid(), socket.gethostname(), now, now, now, run_id),
             )
             self._beat(db, run_id)
             # There will be more to send.
             db.execute("UPDATE tracking SET finished = 0 WHERE run_id = ?", (run_id,))
         return self.run(run_id).attempt
+
+    def set_limit(self, run_id: str, limit: Limit) -> None:
+        """Give the run another limit."""
+        with self._write() as db:
+            options = db.execute("SELECT options FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0]
+            kept = {name: value for name, value in json.loads(options).items() if name != "limit"}
+            db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (json.dumps(kept | limit.as_options()), run_id))
 
     def finish_run(self, run_id: str, state: RunState, error: str = "") -> None:
         """Record the run's final state, without an event."""

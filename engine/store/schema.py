@@ -263,8 +263,13 @@ def _sweeps(db: sqlite3.Connection, workspace: Workspace) -> None:
     )
 
 
+def _pauses(db: sqlite3.Connection, workspace: Workspace) -> None:
+    # What lay between the attempts of older runs is not known.
+    db.execute("ALTER TABLE runs ADD COLUMN paused_s REAL NOT NULL DEFAULT 0")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection, Workspace], None], ...] = (
-    _first_tables, _pulses, _relative_paths, _idle_time, _sweeps,
+    _first_tables, _pulses, _relative_paths, _idle_time, _sweeps, _pauses,
 )  # fmt: skip
 
 

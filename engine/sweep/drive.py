@@ -208,7 +208,7 @@ class _Driver:
                     known = ", ".join(sorted(name for name in figures if "." not in name)) or "none"
                     error = f"it has no figure {self._objective.figure}; it has: {known}"
             self._set(trial, "done", score, error)
-        elif run.state == "cancelled":
+        elif run.state == "cancelled" and not run.stopped_at_limit:
             self._set(trial, "cancelled", None, "")
         else:
             self._set(trial, "failed", None, error or "the run's process died without reporting a result")

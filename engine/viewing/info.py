@@ -41,7 +41,8 @@ def info_of(dataset: Dataset, view: DatasetView) -> ViewInfo:
         kind=dataset.kind,
         title=type(dataset).title or dataset.kind,
         uri=dataset.uri,
-        facts=dict(_fact(name, value) for name, value in details_of(dataset).items()),
+        facts=dict(_fact(name, value) for name, value in details_of(dataset).items())
+        | ({"note": view.note} if view.note else {}),
         panels=tuple(
             PanelInfo(
                 name=name,

@@ -49,6 +49,12 @@ class ViewProcess:
             child.send(question.model_dump_json())
         return answer
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None before its start."""
+        with self._lock:
+            return None if self._child is None else self._child.pid
+
     def close(self) -> None:
         """End the process."""
         with self._lock:

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import NoReturn, get_args
+from typing import NoReturn
 
 from pydantic import BaseModel, SerializeAsAny
 
@@ -26,6 +26,9 @@ from engine.processes.parent import Parent
 from engine.processes.system import tolerate_full_disk
 from engine.viewing import pictures
 from engine.viewing.info import info_of
+from engine.viewing.kept_volumes import KeptVolumes, OpenVolume
+from engine.viewing.scales import GalleryScales
+from engine.viewing.thumbnails import thumbnail
 
 OpenView = Callable[[Dataset, Mapping[str, Dataset]], DatasetView | None]
 """Opens a dataset of a built-in type; None: there is nothing to look at."""
@@ -35,10 +38,14 @@ _VIEWS = 8
 _THREADS = 4
 _MOST_ITEMS, _MOST_ROWS = 200, 500
 _LARGEST_PICTURE = 1024
-VOLUME_LIMIT = 32 << 20
-"""Bytes of a volume that is sent, unless fewer are asked for."""
+PART_BYTES = 1 << 20
+"""Of a volume in one answer, at most."""
+BYTES_HEADER = "X-Voxelflow-Bytes"
+"""How many bytes a volume has in all that is sent in parts."""
 _DOCUMENT_LIMIT = 64 << 20
 _USUAL_SIZE = 160
+AUTOMATIC = "auto"
+"""The colour map that is chosen by the values."""
 _ON_A_CARD = 3
 
 
@@ -94,6 +101,7 @@ class OpenViews:
     def __init__(self, open_view: OpenView) -> None:
         self._open_view = open_view
         self._views: OrderedDict[str, _Opened] = OrderedDict()
+        self._volumes = KeptVolumes()
         self._lock = threading.Lock()
 
     def answer(self, question: Question) -> Answer:
@@ -125,14 +133,31 @@ class OpenViews:
                 return _json(n, Choices(choices=tuple(panel.choices())))
         with opened.locks[question.panel]:
             if isinstance(panel, Gallery) and what == "thumbnail":
-                return _thumbnail(n, panel, query)
-            if isinstance(panel, Gallery) and what == "volume":
-                return _volume(n, panel, query)
+                return _thumbnail(n, panel, opened.scales[question.panel], query)
+            if isinstance(panel, Gallery) and what in ("volume", "voxels"):
+                return self._volume_part(question, opened, panel)
             if isinstance(panel, Document) and what == "file":
                 return _file(n, panel)
             if what == "content" and (content := _content(panel, query)) is not None:
                 return _json(n, content)
         raise _NotThere
+
+    def _volume_part(self, question: Question, opened: _Opened, panel: Gallery) -> Answer:
+        """The bytes from `start` to `stop` of a volume of at most `limit` bytes of voxels; the headers say of what."""
+        query = question.query
+        row = _number(query, "row", 0, 2**62)
+        limit = _number(query, "limit", 2**62, 2**62)
+        start = _number(query, "start", 0, 2**62)
+        stop = min(_number(query, "stop", start + PART_BYTES, 2**63), start + PART_BYTES)
+        name = json.dumps([opened.name, question.panel, row])
+        volume = self._volumes.get(name, lambda: OpenVolume(panel.volume(row), panel.spacing(row)))
+        streamed, headers = volume.form(question.what, max(1, limit))
+        stop = min(stop, streamed.size)
+        body = streamed.part(start, stop) if start < stop else b""
+        if stop == streamed.size > PART_BYTES:
+            self._volumes.drop(name)
+        headers = {**headers, BYTES_HEADER: str(streamed.size)}
+        return Answer(n=question.n, status=200, headers=headers, body=body)
 
     def _opened(self, question: Question) -> _Opened:
         dataset = known_again(question.dataset)
@@ -140,7 +165,7 @@ class OpenViews:
         name = json.dumps([dataset.model_dump(mode="json"), sorted((p, d.uri) for p, d in made_from.items())])
         gone: list[_Opened] = []
         with self._lock:
-            opened = self._views.pop(name, None) or _Opened(dataset, made_from, self._open_view)
+            opened = self._views.pop(name, None) or _Opened(name, dataset, made_from, self._open_view)
             self._views[name] = opened
             while len(self._views) > _VIEWS:
                 gone.append(self._views.popitem(last=False)[1])
@@ -158,10 +183,11 @@ class OpenViews:
 class _Opened:
     """A dataset and its view, opened by the first thread that comes; the others wait."""
 
-    def __init__(self, dataset: Dataset, made_from: Mapping[str, Dataset], open_view: OpenView) -> None:
-        self.dataset = dataset
+    def __init__(self, name: str, dataset: Dataset, made_from: Mapping[str, Dataset], open_view: OpenView) -> None:
+        self.name, self.dataset = name, dataset
         self.view = DatasetView()
         self.locks: dict[str, threading.Lock] = {}
+        self.scales: dict[str, GalleryScales] = {}
         self.choosing = threading.Lock()
         self._made_from, self._open_view = made_from, open_view
         self._opening = threading.Lock()
@@ -176,6 +202,8 @@ class _Opened:
             if view is None:
                 raise DataError(f"there is nothing to look at in a {self.dataset.kind}")
             self.view, self.locks = view, {name: threading.Lock() for name in view.panels}
+            galleries = {name: panel for name, panel in view.panels.items() if isinstance(panel, Gallery)}
+            self.scales = {name: GalleryScales(gallery) for name, gallery in galleries.items()}
             self._is_open = True
 
     def close(self) -> None:
@@ -207,30 +235,19 @@ def _content(panel: Panel, query: Mapping[str, str]) -> BaseModel | None:
     return Charts(charts=tuple(charts(chosen))) if charts is not None else None
 
 
-def _thumbnail(n: int, panel: Gallery, query: Mapping[str, str]) -> Answer:
-    colour_map = query.get("map", "grey")
-    if colour_map not in get_args(pictures.ColourMap):
+def _thumbnail(n: int, panel: Gallery, scales: GalleryScales, query: Mapping[str, str]) -> Answer:
+    """PNG of a volume in the colours `map`; "auto" are those that suit all volumes of the panel."""
+    colours = query.get("map", AUTOMATIC)
+    if colours not in (AUTOMATIC, *pictures.COLOUR_MAPS):
         raise _NotThere
-    plane = panel.plane(_number(query, "row", 0, 2**62))
+    volume = panel.volume(_number(query, "row", 0, 2**62))
     size = max(1, _number(query, "size", _USUAL_SIZE, _LARGEST_PICTURE))
     channel = _number(query, "channel", 0, 2**31)
-    picture = pictures.thumbnail(plane, channel, size, colour_map)  # type: ignore[arg-type]
+    scale = scales.of(channel)
+    if colours != AUTOMATIC:
+        scale = scale.in_colours(colours)  # type: ignore[arg-type]
+    picture = thumbnail(volume, channel, size, scale)
     return Answer(n=n, status=200, headers={"Content-Type": "image/png"}, body=picture)
-
-
-def _volume(n: int, panel: Gallery, query: Mapping[str, str]) -> Answer:
-    row = _number(query, "row", 0, 2**62)
-    limit = _number(query, "limit", VOLUME_LIMIT, VOLUME_LIMIT)
-    volume = panel.volume(row)
-    part, steps = pictures.reduced(volume, max(1, limit))
-    headers = {
-        "Content-Type": "application/x-nifti",
-        "Content-Disposition": 'attachment; filename="volume.nii"',
-        "X-Voxelflow-Shape": ",".join(map(str, volume.shape)),
-        "X-Voxelflow-Dtype": volume.dtype.newbyteorder("=").name,
-        "X-Voxelflow-Steps": ",".join(map(str, steps)),
-    }
-    return Answer(n=n, status=200, headers=headers, body=pictures.nifti(part, steps))
 
 
 def _file(n: int, panel: Document) -> Answer:

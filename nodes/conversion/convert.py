@@ -44,7 +44,8 @@ class FileRows:
 
     def open(self, layout: Layout) -> FileReader:
         """Raises `MissingPackage`, and `DataError` for a format at a URL that is read from folders only."""
-        return FileReader(open_reader(self.uri, layout.spec, finite=layout.finite, reading=self.reading))
+        reading = open_reader(self.uri, layout.spec, finite=layout.finite, reading=self.reading, hashes=True)
+        return FileReader(reading)
 
     def reader_bytes(self, layout: Layout) -> int:
         """None for `.npy` files, which are read into the buffer."""
@@ -95,7 +96,7 @@ def convert_files(
     spec = _spec(files, listing)
     finite = parameters.not_finite == "quarantine"
     reading = reading_of(files)
-    given = open_reader(files.uri, spec, finite=finite, reading=reading).columns
+    given = open_reader(files.uri, spec, finite=finite, reading=reading, hashes=True).columns
     rule = label_rule(parameters, label_table(listing, files.uri, ctx.scratch), endings_of(reading))
     labels = labels_of(listing, ids, rule, given.names)
     if labels.rows_without_file:

@@ -122,23 +122,28 @@ class VolumeReader:
         header = read_header(handle, size)
         refuse_other(header, size, self._spec)
         if header.is_plain:
-            _read_fully(handle, header.offset, row)
+            read_fully(handle, header.offset, row)
             self._known = os.pread(handle, header.offset, 0)
             self._head = bytearray(len(self._known))
             return
         data = np.empty(self._bytes, np.uint8)
-        _read_fully(handle, header.offset, data)
+        read_fully(handle, header.offset, data)
         turn(header, data, row.view(self._dtype))
 
 
 @dataclass
 class HeaderSample:
-    """What the headers of some files say; `largest_bytes` is the largest volume before its transforms."""
+    """What the headers of some files say; `largest_bytes` is the largest volume before its transforms.
+
+    `remarks` and `summaries` are those of `VolumeHeader`, with the file's name before.
+    """
 
     looked: int = 0
     largest_bytes: int = 0
     specs: Counter[tuple[tuple[int, ...], str]] = field(default_factory=Counter)
     refused: list[tuple[str, Refused]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    summaries: list[str] = field(default_factory=list)
 
     @property
     def majority(self) -> VolumeSpec | None:
@@ -178,7 +183,7 @@ def read_local_volume(root: str, path: str, stamp: tuple[int, int] | None) -> ND
         header = read_header(handle, found.st_size)
         refuse_unusable(header, found.st_size)
         data = np.empty(found.st_size - header.offset, np.uint8)
-        _read_fully(handle, header.offset, data)
+        read_fully(handle, header.offset, data)
     except OSError as exc:
         raise _unreadable(exc, "read") from exc
     finally:
@@ -364,7 +369,7 @@ def _unreadable(exc: OSError, what: str, advice: str = "") -> OSError | Refused:
     return Refused("unreadable", f"cannot be {what}: {exc.strerror}{advice}")
 
 
-def _read_fully(handle: int, offset: int, target: NDArray[np.uint8]) -> None:
+def read_fully(handle: int, offset: int, target: NDArray[np.uint8]) -> None:
     """Fill `target` from `offset` on: one call reads at most 2 GiB, and a signal may cut it short."""
     view = target.data
     while len(view):

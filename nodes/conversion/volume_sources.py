@@ -76,8 +76,8 @@ class Reader(Protocol):
     def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[Any, ...]: ...
 
 
-def open_reader(source: str, spec: VolumeSpec, *, finite: bool, reading: Reading = NPY) -> Reader:
-    """A reader of the files below `source`, a folder or a storage URL.
+def open_reader(source: str, spec: VolumeSpec, *, finite: bool, reading: Reading = NPY, hashes: bool = False) -> Reader:
+    """A reader of the files below `source`, a folder or a storage URL; with `hashes` it hashes those of formats.
 
     Raises `MissingPackage`, and `DataError` for a format at a URL that is read from folders only.
     """
@@ -85,12 +85,12 @@ def open_reader(source: str, spec: VolumeSpec, *, finite: bool, reading: Reading
         from nodes.conversion.whole_volumes import TransformingReader
 
         refuse_url(source, reading)
-        return TransformingReader(source, spec, finite=finite, reading=reading)
+        return TransformingReader(source, spec, finite=finite, reading=reading, hashes=hashes)
     if reading.format != "npy":
         from nodes.conversion.formats.reader import FormatReader
 
         refuse_url(source, reading)
-        return FormatReader(source, reading, spec, finite=finite)
+        return FormatReader(source, reading, spec, finite=finite, hashes=hashes)
     if is_url(source):
         from nodes.conversion.remote_volumes import RemoteVolumeReader
 

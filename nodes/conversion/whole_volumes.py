@@ -19,7 +19,7 @@ from engine.errors import DataError
 from engine.storage import is_url
 from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.formats import ROWS, Reading, format_named
-from nodes.conversion.formats.geometry import columns_of
+from nodes.conversion.formats.geometry import affine_in, columns_of
 from nodes.conversion.npy_files import (
     HeaderSample,
     ListedFile,
@@ -36,7 +36,7 @@ from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_ste
 
 _FUNCTIONS_TRIED = 16
 """Volumes of a sample that are read to see what a function of one's own makes of them."""
-_AFFINE = "affine"
+_AFFINE, _SPACE = "affine", "affine_space"
 Stamp = tuple[int, int]
 """Size and mtime_ns of a listing."""
 Row = Mapping[str, Any]
@@ -100,13 +100,13 @@ class _RemoteNpy:
 
 
 class _OfFormat:
-    def __init__(self, root: str, reading: Reading) -> None:
-        from nodes.conversion.formats.reader import volume_files
+    def __init__(self, root: str, reading: Reading, *, hashes: bool) -> None:
+        from nodes.conversion.formats.reader import columns_of, volume_files
 
-        self._root, self._reading = root, reading
+        self._root, self._reading, self._hashes = root, reading, hashes
         self._format = format_named(reading.format)
         self._files = volume_files(root, reading)
-        self.columns = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self._format.columns])
+        self.columns = columns_of(self._format, hashes=hashes)
 
     def expect(self, files: Sequence[ListedFile]) -> None:
         self._files.expect(files)
@@ -120,17 +120,20 @@ class _OfFormat:
     def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
         from nodes.conversion.formats.reader import read_with_header
 
-        return read_with_header(self._files, path, self._reading, stamp)
+        return read_with_header(self._files, path, self._reading, stamp, hashes=self._hashes)
 
 
-def whole_volumes(source: str, reading: Reading) -> WholeVolumes:
-    """The volumes below `source`, as they are stored. Raises `MissingPackage`, `DataError`."""
+def whole_volumes(source: str, reading: Reading, *, hashes: bool = False) -> WholeVolumes:
+    """The volumes below `source`, as they are stored; with `hashes` files of formats are hashed.
+
+    Raises `MissingPackage`, `DataError`.
+    """
     if reading.format == ROWS:
         from nodes.conversion.table_rows import TableRowReader
 
         return TableRowReader(source, reading.listing)
     if reading.format != "npy":
-        return _OfFormat(source, reading)
+        return _OfFormat(source, reading, hashes=hashes)
     return _RemoteNpy(source, reading.largest_bytes) if is_url(source) else _LocalNpy(source)
 
 
@@ -150,8 +153,8 @@ class TransformedVolumes:
         self.columns = whole.columns
 
     @classmethod
-    def at(cls, source: str, reading: Reading) -> TransformedVolumes:
-        return cls(whole_volumes(source, reading), reading.transforms)
+    def at(cls, source: str, reading: Reading, *, hashes: bool = False) -> TransformedVolumes:
+        return cls(whole_volumes(source, reading, hashes=hashes), reading.transforms)
 
     def form(self, path: str) -> tuple[Form, int]:
         """Shape and dtype behind the chain, and the bytes of the volume before it. Raises `Refused`."""
@@ -186,8 +189,8 @@ class TransformedVolumes:
 class TransformingReader:
     """Reads volumes and transforms them into rows of a buffer; see `volume_sources.Reader`."""
 
-    def __init__(self, source: str, spec: VolumeSpec, *, finite: bool, reading: Reading) -> None:
-        self._volumes, self._spec = TransformedVolumes.at(source, reading), spec
+    def __init__(self, source: str, spec: VolumeSpec, *, finite: bool, reading: Reading, hashes: bool = False) -> None:
+        self._volumes, self._spec = TransformedVolumes.at(source, reading, hashes=hashes), spec
         self.columns = self._volumes.columns
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
         self._mask = finite_mask(spec) if finite else None
@@ -233,23 +236,21 @@ def moved(row: Row, matrix: Matrix | None) -> Row:
     """
     if matrix is not None and np.array_equal(matrix, np.eye(4)):
         return row
-    names = [name for name in (*SPACING, "orientation", _AFFINE) if row.get(name) is not None]
+    names = [name for name in (*SPACING, "orientation", _AFFINE, _SPACE) if row.get(name) is not None]
     if not names:
         return row
     out = dict(row)
     out.update(dict.fromkeys(names))
     if matrix is None:
         return out
-    affine = np.eye(4)
-    text = row.get(_AFFINE)
-    if isinstance(text, str) and len(text.split()) == 12:
-        affine[:3] = np.array([float(part) for part in text.split()]).reshape(3, 4)
-        found = columns_of(affine @ matrix)
+    found: dict[str, Any] = {}
+    known = affine_in(row.get(_AFFINE))
+    if known is not None:
+        found = columns_of(known @ matrix) | {_SPACE: row.get(_SPACE)}
     elif set(SPACING) <= set(names):
+        affine = np.eye(4)
         affine[:3, :3] = np.diag([float(row[name]) for name in SPACING])
         # Where axes point to, and the first voxel lies, is not known; how far apart voxels are is.
         found = {name: value for name, value in columns_of(affine @ matrix).items() if name in SPACING}
-    else:
-        found = {}
     out.update({name: found.get(name) for name in names})
     return out

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from nodes.conversion.formats import Reading, format_named
+from nodes.conversion.formats.geometry import affine_in, text_of
 from nodes.conversion.formats.interface import Axis, Box, VolumeHeader
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite
 from nodes.conversion.part_writer import Layout, Row
@@ -55,10 +56,9 @@ class Place:
         out = dict(self.columns)
         for axis, voxel in zip(self.axes, position, strict=False):
             out[axis.name] = axis.first + voxel * axis.step
-        if "affine" in out:
-            matrix = np.array(str(out["affine"]).split(), np.float64).reshape(3, 4)
+        if (matrix := affine_in(out.get("affine"))) is not None:
             matrix[:, 3] += matrix[:, :3] @ np.array(position, np.float64)
-            out["affine"] = " ".join(f"{value:.12g}" for value in matrix.reshape(-1))
+            out["affine"] = text_of(matrix)
         return out
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DataError
+from nodes.conversion.formats.geometry import affine_in
 from nodes.conversion.formats.interface import VolumeHeader
 
 _NULL = 1e29
@@ -76,11 +77,8 @@ def to_voxels(points: NDArray[np.float64], positions: str, header: VolumeHeader,
         first = np.array([axis.first for axis in header.axes], np.float64)
         counted: NDArray[np.float64] = (points - first) / np.array([axis.step for axis in header.axes], np.float64)
         return counted
-    text = str(header.columns.get("affine", ""))
-    matrix: NDArray[np.float64] = np.eye(4, dtype=np.float64)
-    if text:
-        matrix[:3] = np.array(text.split(), np.float64).reshape(3, 4)
-    if not text or abs(np.linalg.det(matrix)) < 1e-12:
+    matrix = affine_in(header.columns.get("affine"))
+    if matrix is None or abs(np.linalg.det(matrix)) < 1e-12:
         raise _no_place(f"{name} does not say where it lies in the world", "world")
     solved: NDArray[np.float64] = np.linalg.solve(matrix[:3, :3], (points - matrix[:3, 3]).T).T.astype(np.float64)
     return solved

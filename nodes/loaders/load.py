@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -12,6 +13,7 @@ from engine.declare.datasets import Dataset, VolumeDelta
 from engine.storage.urls import is_url
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Batch, LoaderState, Reading
+from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.table.lease import hold_version
 from nodes.table.snapshot import local_folder, open_table
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
     from engine.declare.datasets import VolumeSpec
     from nodes.loaders.rows import RowNumbers
+
+
+_LOG = logging.getLogger("voxelflow.load")
 
 
 class LoadedVolumes:
@@ -36,6 +41,8 @@ class LoadedVolumes:
             if isinstance(dataset, VolumeDelta) and not is_url(dataset.uri):
                 opened.enter_context(hold_version(local_folder(dataset.uri), dataset.version))
             self.source = opened.enter_context(closing(open_source(loader, dataset, cores=cores, verify=verify)))
+            if isinstance(self.source, RowGroupSource):
+                _LOG.warning("%s; reading is several times slower. %s", self.source.reason, FASTER)
             self.loader = self.source.loader(self.source.rows_in(*selections), reading)
             self._opened = opened.pop_all()
 
@@ -101,7 +108,8 @@ def load(
     all rows anew for each epoch and leaves out an incomplete last batch; otherwise all rows come once, in id
     order. Volumes without a label are left out. Until it is closed, OptimizeDelta's vacuum spares the version's files,
     unless this process may not write in the table's folder. With `verify` each volume is compared with its checksum
-    whenever it is read, where its file has checksums (the loader arrow only).
+    whenever it is read, where its file has checksums (the loader arrow only). A table whose files must be decoded, as
+    those that other programs write, is read several times slower: the logger `voxelflow.load` says so, and why.
 
     Raises `DataError` or `UnsupportedTable` for data that cannot be read rightly, `UsageError` for a loader that
     does not read this kind of dataset.

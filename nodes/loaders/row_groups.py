@@ -37,6 +37,8 @@ _DECODE_BYTES = 32 << 20
 """Decoded at a time of a row group that is too large to be held whole."""
 _WHOLE_BYTES = 64 << 20
 """Largest row group that is read whole, and beside others."""
+FASTER = "OptimizeDelta gives the faster layout."
+"""What to do about it."""
 _AHEAD_BYTES = 192 << 20
 """Memory for row groups that are in flight or wait for their turn."""
 

@@ -22,6 +22,7 @@ from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
 from nodes.prediction.inputs import ModelCard, read_card
 from nodes.training.learner import Predictor, framework_named
 from nodes.transforms.function_file import refuse_untrusted
+from nodes.transforms.remaining import refuse_whole_nodes
 from nodes.volume_folder import VOLUME_FILES
 
 BATCH = 16
@@ -50,10 +51,12 @@ def ask(folder: Path, files: Sequence[Path]) -> Asked:
     """What the model in `folder` says of each file, and of each volume in a folder, one batch after the other.
 
     A file that cannot be a volume of the model has an error instead. Raises `DataError` when there is no model that
-    can be loaded, `MissingPackage` without TensorFlow, which is imported for good files only.
+    can be loaded, or its volumes went through a node that files did not go through, `MissingPackage` without
+    TensorFlow, which is imported for good files only.
     """
     require("voxelflow predict", "tensorflow")
     card = read_card(folder)
+    refuse_whole_nodes(card.transforms, f"the model in {folder}", "files as they are")
     refuse_untrusted(card.transforms, f"the model in {folder}")
     return Asked(tuple(card.classes), _answers(card, _each_file(files)))
 

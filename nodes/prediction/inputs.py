@@ -22,7 +22,7 @@ from nodes.loaders.interface import Source
 from nodes.loaders.rows import RowNumbers
 from nodes.training.labels import Task
 from nodes.transforms.function_file import refuse_untrusted
-from nodes.transforms.remaining import remaining, went_another_way
+from nodes.transforms.remaining import refuse_whole_nodes, remaining, went_another_way
 
 _MEND = "Give the folder of a model that TrainResNet3D made."
 
@@ -132,7 +132,8 @@ def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[st
     """The volumes as the model's were: behind those of its transforms that were not done to them yet.
 
     Where another way led to them, they stay as they are, with a warning. `listing` is where that of a table's rows is
-    written. Raises `DataError` when none of a sample can be transformed.
+    written. Raises `DataError` when none of a sample can be transformed, or a transform is a node that they did not go
+    through.
     """
     spec = getattr(data, "spec", None)
     done = spec.transforms if spec is not None else ()
@@ -141,6 +142,7 @@ def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[st
         warn(went_another_way(card.transforms, done))
     if not missing:
         return data
+    refuse_whole_nodes(missing, f"the model in {card.file.parent}", f"the volumes of {data.uri}")
     refuse_untrusted(missing, f"the model in {card.file.parent}")
     files = rows_as_files(data, listing) if isinstance(data, VolumeDelta | VolumeParquet) else data
     return behind(files, missing) if isinstance(files, VolumeFiles) else data

@@ -17,7 +17,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Predictions, TrainedModel
 from engine.declare.progress import Meter, PlannedWork, current_phases, enter_phase
 from engine.storage.files import write_whole
-from nodes.loaders.row_groups import RowGroupSource
+from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.prediction.inputs import ModelCard, OpenedRows, as_trained, open_rows, read_card
 from nodes.prediction.parts import Division, Ledger, PartWork, latency
 from nodes.prediction.predictions_table import commit, version_of
@@ -174,7 +174,7 @@ def _opened(data: Dataset, card: ModelCard, ctx: TaskContext) -> Iterator[tuple[
 def _report_start(prediction: Prediction, missing: Sequence[int], ctx: TaskContext) -> None:
     opened = prediction.opened
     if isinstance(opened.source, RowGroupSource):
-        ctx.warn(f"{opened.source.reason}; reading is slower. OptimizeDelta gives the faster layout.")
+        ctx.warn(f"{opened.source.reason}; reading is slower. {FASTER}")
     if opened.unknown:
         ctx.warn(f"{opened.unknown:,} volumes have a label of a class that the model does not know")
     done = prediction.count - prediction.size(missing)

@@ -1,1 +1,1 @@
-"""What SplitDataset selects."""
+"""What SplitDataset selects, and the columns that it should go by."""

@@ -126,7 +126,7 @@ def _refuse_deletion_vectors(delta: DeltaTable, root: object) -> None:
 def _purge(root: object) -> str:
     # Dropping the feature is not needed, and would ask every writer for checkpointProtection.
     return (
-        f"In Spark, have these files written again: REORG TABLE delta.`{root}` APPLY (PURGE). So that no new ones come:"
+        f"Rewrite these files in Spark: REORG TABLE delta.`{root}` APPLY (PURGE). So that no new ones come:"
         f" ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')."
     )
 
@@ -141,8 +141,8 @@ def _refuse_mapping(columns: Schema, properties: Mapping[str, str | None], root:
         mapped = f"the column {other[0]}" if other else "columns by their numbers"
         raise UnsupportedTable(
             f"the table {root} maps {mapped} in its files (the Delta feature columnMapping)",
-            hint=f"In Spark 4: ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('{_MAPPING}' = 'none'), which writes its"
-            " files again. Or write its rows to a new table.",
+            hint=f"In Spark 4: ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('{_MAPPING}' = 'none'), which rewrites"
+            " its files. Or write its rows to a new table.",
         )
 
 

@@ -98,7 +98,7 @@ class Doubled:
             f"rows of the table {place} are in it twice: in version {self.version} {self.program} compacted files that"
             f" version {self.earlier} had replaced already",
             hint=f"In Python: deltalake.DeltaTable({str(place)!r}).restore({self.version - 1}), then run the pipeline"
-            " again. What other programs wrote since is to be written again.",
+            " again. Repeat what other programs wrote since.",
         )
 
 

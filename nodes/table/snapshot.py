@@ -135,12 +135,17 @@ def open_table(where: str | Path | Place, version: int | None = None) -> TableVe
     """
     place = place_at(where)
     delta = load_delta(place, version)
+    return table_version(delta, place, delta.version())
+
+
+def table_version(delta: DeltaTable, place: Place, version: int) -> TableVersion:
+    """The version of the table at `place` as `delta` has it. Raises `UnsupportedTable`."""
     refuse_unreadable(delta, place)
     configuration = delta.metadata().configuration
     spec = spec_of(configuration, f"the table {place}")
     return TableVersion(
         place=place,
-        version=delta.version(),
+        version=version,
         spec=spec,
         files=sorted_files(files_in_log(delta, place), place),
         token=last_token(delta, place),

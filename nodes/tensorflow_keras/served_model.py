@@ -29,12 +29,17 @@ class ServedModel:
     """A model with the transforms that its volumes went through before it was trained."""
 
     def __init__(self, folder: Path) -> None:
-        import keras
-
+        """Raises `ValueError` for a model whose volumes a whole node made, `PermissionError` for functions to trust."""
         described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         self._classes: tuple[str, ...] = tuple(described["class_names"])
         self._shape = tuple(described["shape"])
         chain: Sequence[Mapping[str, Any]] = described["transforms"]
+        if nodes := [each["words"] for each in chain if each["name"] == "node"]:
+            raise ValueError(
+                f"the model was trained on volumes that went through the node {' and '.join(nodes)}, which it cannot"
+                " repeat, so it has no answer to raw volumes. mlflow.keras.load_model gives the network alone, for"
+                " volumes that went through the same nodes; BatchPredict of Voxelflow predicts a table of them."
+            )
         own = [each["parameters"]["file"] for each in chain if each["name"] == "function"]
         if own and os.environ.get(TRUST) != "1":
             raise PermissionError(
@@ -43,6 +48,8 @@ class ServedModel:
             )
         self._transforms = _transforms() if chain else None
         self._steps = self._transforms.load_steps(chain) if self._transforms else ()
+        import keras
+
         self._model = keras.saving.load_model(folder / "model.keras", compile=False, safe_mode=True)
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:

@@ -68,14 +68,17 @@ class FormatConformance:
 
     @pytest.fixture
     def format(self) -> VolumeFormat:
+        """The format under test."""
         return format_named(self.format_name)
 
     @pytest.fixture
     def path(self, tmp_path: Path, format: VolumeFormat) -> Path:
+        """Where a test writes its volume."""
         return tmp_path / (self.name or f"volume{format.all_endings[0]}")
 
     @property
     def reading(self) -> Reading:
+        """How the format is read: by its name, and of several arrays `dataset`."""
         return Reading(self.format_name, self.dataset)
 
     def volume(self, dtype: str, shape: tuple[int, ...] = ()) -> NDArray[Any]:

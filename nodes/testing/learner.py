@@ -46,13 +46,16 @@ class LearnerConformance:
 
     @pytest.fixture
     def made(self) -> Framework:
+        """The framework under test."""
         return self.framework()
 
     @pytest.fixture
     def learner(self, made: Framework) -> Learner:
+        """A learner that has not been trained."""
         return self.new(made)
 
     def new(self, made: Framework) -> Learner:
+        """Make another, from `spec`."""
         return made.learner(self.spec(), warn)
 
     def batch(self, number: int = 0, rows: int = ROWS) -> Batch:
@@ -64,6 +67,7 @@ class LearnerConformance:
         return Batch(volumes, labels.astype(np.float32), np.arange(rows))
 
     def step(self, learner: Learner, number: int = 0) -> float:
+        """Train with one batch; gives its loss."""
         rate = self.learning_rate
         return learner.train(self.batch(number), learning_rate=rate, global_rows=ROWS).loss
 

@@ -60,18 +60,22 @@ class LoaderConformance:
 
     @pytest.fixture
     def volumes(self) -> Volumes:
+        """The volumes of the dataset, by id."""
         return some_volumes(COUNT)
 
     @pytest.fixture
     def labels(self, volumes: Volumes) -> Labels:
+        """Their labels, by id; some have none."""
         return labels_for(volumes, unlabelled=UNLABELLED)
 
     @pytest.fixture
     def dataset(self, tmp_path: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        """The dataset that `make` made of them."""
         return self.make(tmp_path, volumes, labels)
 
     @pytest.fixture
     def source(self, dataset: Dataset) -> Iterator[Source]:
+        """The dataset, opened for two cores."""
         with closing(self.open(dataset, 2)) as source:
             yield source
 

@@ -120,24 +120,29 @@ class NodeConformance:
 
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Workspace:
+        """An empty workspace."""
         return open_workspace(tmp_path / "workspace")
 
     @pytest.fixture
     def store(self, workspace: Workspace) -> Iterator[RunStore]:
+        """Its run store."""
         store = RunStore(workspace)
         yield store
         store.close()
 
     @pytest.fixture
     def runner(self, workspace: Workspace, store: RunStore) -> Runner:
+        """Runs pipelines in it."""
         return Runner(build_catalog(nodes.BUILT_IN, workspace), workspace, store)
 
     @pytest.fixture
     def catalog(self) -> Catalog:
+        """The built-in node types and those of installed packages."""
         return build_catalog(nodes.BUILT_IN)
 
     @pytest.fixture
     def it(self, catalog: Catalog) -> NodeType[Any, Any]:
+        """The node type under test."""
         found = catalog.find(self.node_type)
         assert found is not None, f"no built-in node and no installed package declares {self.node_type}"
         return found

@@ -7,6 +7,7 @@ from typing import Any
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline
 from engine.document.plan import Choice
+from engine.limit import Limit
 from engine.profiles import Profile
 from engine.run import launch
 from engine.store.runs import Run, RunStore, Task
@@ -20,13 +21,19 @@ class Runner:
         self.catalog, self.workspace, self.store = catalog, workspace, store
         self.profile = profile or Profile(name="test", cores=2, memory_bytes=1 << 30, parallel_tasks=4)
 
-    def start(self, document: Pipeline, **choice: Any) -> str:
+    def start(self, document: Pipeline, *, limit: Limit | None = None, **choice: Any) -> str:
         """Start a run in the background and return its id; `choice` are fields of `Choice`.
 
         Raises `CheckFailed` when the document has problems.
         """
         run_id, _ = launch.start(
-            document, self.catalog, self.workspace, self.store, profile=self.profile, choice=Choice(**choice)
+            document,
+            self.catalog,
+            self.workspace,
+            self.store,
+            profile=self.profile,
+            choice=Choice(**choice),
+            limit=limit,
         )
         return run_id
 
@@ -46,9 +53,9 @@ class Runner:
         ended = self.finish(self.start(document, **choice))
         return ended, self.tasks(ended.run_id)
 
-    def resume(self, run_id: str) -> tuple[Run, dict[str, Task]]:
+    def resume(self, run_id: str, limit: Limit | None = None) -> tuple[Run, dict[str, Task]]:
         """Resume a run that was killed, failed or cancelled, to its end."""
-        attempt = launch.resume(self.workspace, self.store, run_id).attempt
+        attempt = launch.resume(self.workspace, self.store, run_id, limit).attempt
         launch.wait_started(self.workspace, self.store, run_id, attempt + 1)
         return self.finish(run_id), self.tasks(run_id)
 

@@ -92,7 +92,7 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
     if ours is None or theirs is None:
         return
     same = other.source is training.source
-    found, unknown = 0, 0
+    found = pairs = unknown = 0
     for name in np.intersect1d(ours.names, theirs.names).tolist():
         before, after = ours.of(name), theirs.of(name)
         if same:  # a row on both sides is no neighbour of itself
@@ -101,7 +101,7 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
         if overlapping is None:
             unknown += 1
         else:
-            found += overlapping
+            found, pairs = found + overlapping[0], pairs + overlapping[1]
     if unknown:
         ctx.warn(
             f"whether patches of {plural(unknown, 'volumes')} overlap with others that were trained on is not known:"
@@ -109,8 +109,8 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
         )
     if found:
         ctx.warn(
-            f"{plural(found, 'patches')} {verb} overlap with patches that were trained on: the figures will flatter the"
-            " model. Let SplitDataset split by blocks, with the columns x,y,z"
+            f"{plural(found, 'patches')} {verb} overlap with patches that were trained on ({plural(pairs, 'pairs')}):"
+            " the figures will flatter the model. Let SplitDataset split by blocks, with the columns x,y,z"
         )
 
 
@@ -138,20 +138,20 @@ def _places(part: Part) -> _Places | None:
 
 def count_overlaps(
     ours: NDArray[np.int64], theirs: NDArray[np.int64], size: tuple[int, ...], most: int = MOST_CELLS
-) -> int | None:
-    """How many boxes of `size` at the positions `theirs` (n, 3) overlap with one at `ours` (m, 3).
+) -> tuple[int, int] | None:
+    """How many boxes of `size` at the positions `theirs` (n, 3) overlap with some at `ours` (m, 3), in how many pairs.
 
     By a summed-area table over the positions that occur on each axis: some tens of nanoseconds a box, however many
     overlap. None where it would have more than `most` cells.
     """
     if not len(ours) or not len(theirs):
-        return 0
+        return 0, 0
     axes = [np.unique(ours[:, axis]) for axis in range(ours.shape[1])]
     shape = tuple(len(values) + 1 for values in axes)
     if math.prod(shape) > most:
         return None
     table = np.zeros(shape, np.int32)
-    table[tuple(np.searchsorted(values, ours[:, axis]) + 1 for axis, values in enumerate(axes))] = 1
+    np.add.at(table, tuple(np.searchsorted(values, ours[:, axis]) + 1 for axis, values in enumerate(axes)), 1)
     for axis in range(table.ndim):
         np.cumsum(table, axis=axis, out=table)
     # Those that begin less than a size before or behind: the corners of a box in the table.
@@ -161,17 +161,26 @@ def count_overlaps(
     for corner in itertools.product((0, 1), repeat=table.ndim):
         at = tuple((low, high)[end][axis] for axis, end in enumerate(corner))
         inside += (-1) ** (table.ndim - sum(corner)) * table[at].astype(np.int64)
-    return int(np.count_nonzero(inside))
+    return int(np.count_nonzero(inside)), int(inside.sum())
 
 
 def _report_twins(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
     ours = training.rows
     theirs = np.setdiff1d(other.rows, ours) if other.source is training.source else other.rows
     if len(ours) + len(theirs) > MOST_COMPARED:
+        ctx.info(
+            f"volumes on both sides under different ids are not looked for: there are {len(ours) + len(theirs):,}"
+            f" volumes, and the checksums of up to {MOST_COMPARED:,} are compared"
+        )
         return
     end = time.monotonic() + _SECONDS
     before, after = _checksums(training.source, ours, end), _checksums(other.source, theirs, end)
     if before is None or after is None:
+        if time.monotonic() > end:
+            ctx.info(
+                "volumes on both sides under different ids are not looked for: reading their checksums took more than"
+                f" {_SECONDS:g} s"
+            )
         return
     order = np.argsort(before, kind="stable")
     found = np.flatnonzero(np.isin(after, before))

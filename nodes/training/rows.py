@@ -14,7 +14,7 @@ from engine.errors import DataError
 from engine.storage.urls import is_url
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
-from nodes.loaders.row_groups import RowGroupSource
+from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.training.leakage import Part, report_leaks
 
 SPLIT_SALT = "voxelflow.validation"
@@ -93,7 +93,7 @@ def open_parts(
 
         source = source_of(data)
         if isinstance(source, RowGroupSource):
-            ctx.warn(f"{source.reason}; reading is several times slower. OptimizeDelta gives the faster layout.")
+            ctx.warn(f"{source.reason}; reading is several times slower. {FASTER}")
         own = _selections(data)
         if validation is None:
             held, trained = held_back(share, group)

@@ -91,6 +91,18 @@ class NothingHeldBack(Rule):
     title = "a training without validation"
 
 
+class GroupsMayBeParted(Rule):
+    """Volumes are held back one by one, and the data says which patient, subject or survey each is of. Volumes of one
+    patient are alike: a model that has seen some of them does better on the others than on new patients.
+
+    What to do: set `validation_group` to the column's name. Ignore it where each has one volume.
+    """
+
+    code = "VF517"
+    severity = "warning"
+    title = "a validation that may share patients with the training"
+
+
 class FormsDiffer(Rule):
     """The volumes of `validation` or `test` have another shape or dtype than those of `data`. The network takes one
     shape.

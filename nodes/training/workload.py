@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.declare.datasets import Preview
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.declare.workload import Access, Network, TrainingWork
 from engine.errors import UsageError
 from nodes.training.architecture import resnet_layers
 
 
-def training_work(look: Look) -> TrainingWork | None:
+def training_work(look: CheckContext) -> TrainingWork | None:
     """The work of TrainResNet3D with these parameters; None where the volumes' shape or number is not known yet.
 
     A network of the person's own is taken for the ResNet of the same parameters, and said to be no exact one.
@@ -46,6 +46,7 @@ def training_work(look: Look) -> TrainingWork | None:
         loader=params["loader"],
         kind=data.kind,
         uri=data.uri or "",
+        kept_bytes=_kept_bytes(*filter(None, (data, validation))),
         mixed_precision=params["mixed_precision"],
         jit=params["jit"],
         access=_access(params["loader"]),
@@ -55,6 +56,15 @@ def training_work(look: Look) -> TrainingWork | None:
 
 def _count(data: Preview) -> int:
     return (data.count if data.labelled is None else data.labelled) or 0
+
+
+def _kept_bytes(*read: Preview) -> int:
+    """Of all volumes where these lie. Parts of one table have its place, and its count."""
+    places: dict[str | None, int] = {}
+    for each in read:
+        size = (each.count or 0) * (each.spec.volume_bytes if each.spec is not None else 0)
+        places[each.uri] = max(size, places.get(each.uri, 0))
+    return sum(places.values())
 
 
 def _access(loader: str) -> Mapping[str, Access]:

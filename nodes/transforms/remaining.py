@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.declare.datasets import Transform, words_of
+from engine.declare.node_step import node_of
+from engine.errors import DataError
 
 
 def remaining(wanted: Sequence[Transform], done: Sequence[Transform]) -> tuple[Transform, ...] | None:
@@ -18,9 +20,37 @@ def remaining(wanted: Sequence[Transform], done: Sequence[Transform]) -> tuple[T
     return tuple(wanted[len(before) :])
 
 
+def refuse_whole_nodes(missing: Sequence[Transform], model: str, volumes: str) -> None:
+    """Raise `DataError` when a node of somebody's own made the model's volumes, which nothing can do to others here.
+
+    `missing` was not done to the volumes yet; `model` and `volumes` name both for people.
+    """
+    if not any(map(node_of, missing)):
+        return
+    raise DataError(
+        f"{model} was trained on volumes that went through {nodes_in(missing)}, and {volumes} did not; a model cannot"
+        " repeat what a node does, so nothing was predicted",
+        hint=PREPARE,
+    )
+
+
+def nodes_in(transforms: Sequence[Transform]) -> str:
+    """`the node Blur sigma=1.5`, or several."""
+    named = [each.words for each in transforms if node_of(each)]
+    return f"the node{'s' if len(named) > 1 else ''} {' and '.join(named)}"
+
+
+PREPARE = (
+    "Take the new files through the nodes that prepared the training's volumes, in a pipeline, and predict the table"
+    " that comes out with BatchPredict. A table that was made before such nodes were noted is to be made again."
+)
+
+
 def went_another_way(wanted: Sequence[Transform], done: Sequence[Transform]) -> str:
     """What a person should know of data whose volumes were changed in another way than a model's."""
     ways = [words_of(each) or "nothing" for each in (wanted, done)]
+    if ways[0] == ways[1]:
+        ways[1] += " with other code or values"
     return (
         f"the model's volumes went through {ways[0]}, these through {ways[1]}: they are predicted as they are, and the"
         " answers may be wrong"

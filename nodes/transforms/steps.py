@@ -394,8 +394,31 @@ class Function(Step):
         return self.file
 
 
+@dataclass(frozen=True)
+class WholeNode(Step):
+    """What a node's own code did to volumes of a table: it can be recognised, and not be done to others.
+
+    `values` are the node's parameters as JSON text, `code` identifies its code.
+    """
+
+    node: str
+    values: str = "{}"
+    code: str = ""
+
+    name = "node"
+
+    def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> Form | None:
+        raise Unfit(f"did not go through the node {self.node}, which a chain cannot repeat")
+
+    def apply(self, volume: Volume, row: Mapping[str, Any]) -> Volume:
+        raise Unfit(f"did not go through the node {self.node}, which a chain cannot repeat")
+
+    def words(self) -> str:
+        return self.node
+
+
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Cast, Function)
+    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Cast, Function, WholeNode)
 }
 
 

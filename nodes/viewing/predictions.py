@@ -177,8 +177,12 @@ class PredictedVolumes(Gallery):
     def volume(self, row: int) -> NDArray[Any]:
         return self._volumes.volume(self._found(row))
 
-    def plane(self, row: int) -> NDArray[Any]:
-        return self._volumes.plane(self._found(row))
+    def sample(self, count: int) -> Sequence[NDArray[Any]]:
+        # Of all that the data has: mistakes look as their volumes do on the card of the table.
+        return self._volumes.sample(count)
+
+    def spacing(self, row: int) -> tuple[float, float, float] | None:
+        return self._volumes.spacing(self._found(row))
 
     def _found(self, row: int) -> int:
         if not 0 <= row < len(self._rows.ids):
@@ -272,6 +276,11 @@ class PredictionsView(DatasetView):
 
     def __init__(self, rows: Rows, volumes: VolumeRows | None) -> None:
         self._volumes = volumes
+        if volumes is not None and volumes.note:
+            # Of a sample hardly any would be found.
+            self.note = f"no pictures: of the data is known {volumes.note}"
+            volumes.close()
+            self._volumes = volumes = None
         gallery: dict[str, Panel] = {} if volumes is None else {"volumes": PredictedVolumes(rows, volumes)}
         table = PredictionTable(rows, with_volumes=volumes is not None)
         self.panels = {**gallery, "figures": Scores(rows), "rows": table}

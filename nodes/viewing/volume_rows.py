@@ -12,7 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, VolumeFiles, VolumeSpec
-from engine.errors import DataError
+from engine.errors import DataError, VoxelflowError
 from engine.storage import is_url, manifest
 from nodes.conversion.formats import NPY, endings_of
 from nodes.conversion.labels import LABEL_TABLES, LabelRule, Labels, find_labels
@@ -32,19 +32,17 @@ from nodes.conversion.quarantine import Refused
 from nodes.conversion.table_rows import is_rows, labels_in
 from nodes.conversion.volume_sources import label_file_at, reading_of, sample_headers, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes
-from nodes.loaders.data_files import FileAccess, open_checked, read_columns, reading
+from nodes.loaders.data_files import STREAMS, FileAccess, open_checked, read_columns, reading
 from nodes.loaders.row_groups import volume_bytes_of
 from nodes.table.selection import columns_for, held
 from nodes.transforms.function_file import refuse_untrusted
+from nodes.transforms.steps import spacing_of
 from nodes.volume_file.page_index import NotIndexable, index_pages, read_page
 
 K = TypeVar("K")
 V = TypeVar("V")
 _FOOTERS, _GROUPS = 64, 256
 """Files and row groups that are remembered."""
-_LARGE_BYTES = 16 << 20
-"""Of volumes above this size a thumbnail shows a plane across X, whose bytes lie together, and not one across Z."""
-_LABEL_THREADS = 2
 
 
 class VolumeRow(NamedTuple):
@@ -76,6 +74,10 @@ class VolumeRows(ABC):
     def volume(self, number: int) -> NDArray[Any]:
         """Its volume, of the spec's shape. Raises `DataError` when it is damaged or gone."""
 
+    def spacing(self, number: int) -> tuple[float, float, float] | None:
+        """Millimetres from voxel to voxel along X, Y and Z; None where the row does not say."""
+        return spacing_of(dict(zip(self.columns, self.row(number).columns, strict=True)))
+
     @abstractmethod
     def labels(self) -> NDArray[np.float32]:
         """The labels of all rows, NaN for none. Reads them all, once."""
@@ -83,6 +85,16 @@ class VolumeRows(ABC):
     @abstractmethod
     def find(self, volume_id: str) -> int | None:
         """The number of the row with this id, None when there is none. Reads all ids, once."""
+
+    @property
+    def note(self) -> str:
+        """What a person must know of them: that they are a sample; else ""."""
+        return ""
+
+    @property
+    def streams(self) -> int:
+        """Reads that are worth having in flight at a time."""
+        return 2
 
     @property
     def selections(self) -> tuple[Selection, ...]:
@@ -101,10 +113,18 @@ class VolumeRows(ABC):
         """Numbers of the rows that belong to the dataset. Reads all ids, once, where it is a selection."""
         return np.arange(self.count)
 
-    def plane(self, number: int) -> NDArray[Any]:
-        """The middle plane across Z, (X, Y, 1, ...); of large volumes that across X, (Y, Z, 1, ...)."""
-        volume = self.volume(number)
-        return middle_plane(volume)
+    def sample(self, count: int) -> list[NDArray[Any]]:
+        """Up to `count` volumes at equal distances over all rows, also those that no selection holds: a table and its
+        splits have one scale. What cannot be read is left out."""
+
+        def read(number: int) -> NDArray[Any] | None:
+            try:
+                return self.volume(number)
+            except (VoxelflowError, OSError):
+                return None
+
+        with ThreadPoolExecutor(self.streams) as pool:
+            return [volume for volume in pool.map(read, spread(self.count, count)) if volume is not None]
 
     def check(self, number: int) -> int:
         """The number. Raises `DataError` when there is no such row."""
@@ -121,15 +141,6 @@ class VolumeRows(ABC):
 
     def close(self) -> None:  # noqa: B027 - not every dataset holds something open
         """Let go of what is open."""
-
-
-def middle_plane(volume: NDArray[Any]) -> NDArray[Any]:
-    """See `VolumeRows.plane`."""
-    if volume.ndim < 3:
-        return volume
-    if volume.nbytes > _LARGE_BYTES:
-        return np.array(volume[len(volume) // 2])[:, :, np.newaxis]
-    return volume[:, :, volume.shape[2] // 2, np.newaxis]
 
 
 class _Kept(Generic[K, V]):
@@ -183,8 +194,10 @@ class TableRows(VolumeRows):
         access: FileAccess,
         selections: tuple[Selection, ...] = (),
         columns: Sequence[str] = (),
+        sampled_of: int | None = None,
     ) -> None:
-        self.files = files
+        """`sampled_of`: how many files there are, where `files` is a sample."""
+        self.files, self._sampled_of = files, sampled_of
         self._starts = np.concatenate([[0], np.cumsum([file.rows for file in files], dtype=np.int64)])
         super().__init__(int(self._starts[-1]), spec, columns)
         self._access, self._selections = access, selections
@@ -194,6 +207,19 @@ class TableRows(VolumeRows):
         self._labels: NDArray[np.float32] | None = None
         self._members: NDArray[np.int64] | None = None
         self._ids: pa.ChunkedArray | None = None
+
+    @property
+    def note(self) -> str:
+        if self._sampled_of is None:
+            return ""
+        return (
+            f"a sample: {len(self.files):,} of {self._sampled_of:,} files, since so many take minutes to open;"
+            " OptimizeDelta joins small files"
+        )
+
+    @property
+    def streams(self) -> int:
+        return self._access.streams
 
     @property
     def selections(self) -> tuple[Selection, ...]:
@@ -244,7 +270,7 @@ class TableRows(VolumeRows):
                     return pa.chunked_array([pa.nulls(table.metadata.num_rows, pa.float32())])
                 return table.read(columns=[name], use_threads=False).column(0)
 
-        with ThreadPoolExecutor(max(_LABEL_THREADS, self._access.streams)) as pool:
+        with ThreadPoolExecutor(self.streams) as pool:
             return list(pool.map(read, self.files))
 
     def _place(self, number: int) -> tuple[int, int, int]:
@@ -358,6 +384,10 @@ class FolderRows(VolumeRows):
         return sample_headers(self._uri, names, self._reading).majority
 
     @property
+    def streams(self) -> int:
+        return STREAMS if is_url(self._uri) else 2
+
+    @property
     def labels_known(self) -> bool:
         """Whether `labels` has been asked for."""
         return self._found is not None
@@ -375,11 +405,12 @@ class FolderRows(VolumeRows):
                 volumes: TransformedVolumes | None = getattr(self._own, "volumes", None)
                 if volumes is None:
                     volumes = self._own.volumes = TransformedVolumes.at(self._uri, self._reading)
-                return volumes.read(name, self._stamp(number))[0]
+                return self._noted(number, *volumes.read(name, self._stamp(number)))
             if self._reading != NPY:
-                from nodes.conversion.formats.reader import read_volume
+                from nodes.conversion.formats.reader import read_with_header, volume_files
 
-                return read_volume(self._uri, name, self._reading)
+                files = volume_files(self._uri, self._reading)
+                return self._noted(number, *read_with_header(files, name, self._reading, None))
             if is_url(self._uri):
                 return self._remote(name)
             header = header_of(self._uri, name)
@@ -390,6 +421,20 @@ class FolderRows(VolumeRows):
             raise DataError(f"{name} {exc.message}") from exc
         except FileNotFoundError as exc:
             raise DataError(f"{name} is gone since the folder was listed", hint="Run the pipeline again.") from exc
+
+    def spacing(self, number: int) -> tuple[float, float, float] | None:
+        if not self._reading.takes_whole and self._reading == NPY:
+            return None
+        known: tuple[int, Mapping[str, Any]] | None = getattr(self._own, "known", None)
+        if known is None or known[0] != number:
+            self.volume(number)
+            known = self._own.known
+        return spacing_of(known[1])
+
+    def _noted(self, number: int, volume: NDArray[Any], known: Mapping[str, Any]) -> NDArray[Any]:
+        """The volume; what is known of it besides is kept until another one is read."""
+        self._own.known = number, known
+        return volume
 
     def _stamp(self, number: int) -> tuple[int, int] | None:
         """Where a row of a table lies; a file is taken as it is."""

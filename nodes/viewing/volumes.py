@@ -32,13 +32,16 @@ from engine.declare.view import (
     TablePage,
     TableRow,
 )
-from engine.errors import DataError
+from engine.errors import DataError, VoxelflowError
 from engine.storage.place import LocalPlace
 from engine.text import plural
-from engine.viewing.pictures import axes_of, four_axes, reduced
+from engine.viewing.pictures import axes_of, four_axes
+from engine.viewing.volume_bytes import reduced
+from nodes.conversion.npy_files import spread
 from nodes.inspection.column_figures import shown_columns
 from nodes.loaders.data_files import LOCAL, RemoteFiles
-from nodes.table.snapshot import local_folder, open_table
+from nodes.table.log_sample import sample_table
+from nodes.table.snapshot import TableVersion, local_folder, open_table
 from nodes.viewing.table_versions import Versions
 from nodes.viewing.volume_rows import FolderRows, TableFile, TableRows, VolumeRows
 from nodes.volume_file.layout import spec_of
@@ -54,6 +57,9 @@ _BINS = 40
 _OTHERS = "others"
 _SAMPLE_VOLUMES, _SAMPLE_BYTES = 64, 64 << 20
 _MOST_CHANNELS = 32
+_MOST_FILES, _SAMPLED_FILES = 20_000, 1000
+"""Files of a table or a folder that are opened all, and how many of more: opening one takes a millisecond, and labels
+are in all of them."""
 
 
 class VolumesGallery(Gallery):
@@ -81,7 +87,7 @@ class VolumesGallery(Gallery):
             return first
         names = [self._rows.label_name(float(value)) for value in values]
         # A part of the table has its share of each; how many exactly would take a look at every id.
-        exact = not self._rows.selections
+        exact = not self._rows.selections and not self._rows.note
         texts = [f"{name} ({count:,})" if exact else name for name, count in zip(names, counts.tolist(), strict=True)]
         options = [Option(value=f"{value:g}", text=text) for value, text in zip(values.tolist(), texts, strict=True)]
         return [*first, Choice(name="label", title="Label", options=(Option(value="", text="Any"), *options))]
@@ -123,8 +129,11 @@ class VolumesGallery(Gallery):
     def volume(self, row: int) -> NDArray[Any]:
         return self._rows.volume(row)
 
-    def plane(self, row: int) -> NDArray[Any]:
-        return self._rows.plane(row)
+    def sample(self, count: int) -> Sequence[NDArray[Any]]:
+        return self._rows.sample(count)
+
+    def spacing(self, row: int) -> tuple[float, float, float] | None:
+        return self._rows.spacing(row)
 
 
 class _Order:
@@ -177,7 +186,8 @@ class Values(ChartPanel):
             labels = labels[self._rows.members()]
         known = labels[~np.isnan(labels)]
         missing = len(labels) - len(known)
-        note = f"{plural(missing, 'volumes')} without a label" if missing else ""
+        without = f"{plural(missing, 'volumes')} without a label" if missing else ""
+        note = ", ".join(filter(None, (without, self._rows.note)))
         if not len(known):
             return
         values, counts = np.unique(known, return_counts=True)
@@ -250,7 +260,7 @@ class RowTable(Table):
             known = ("" if value is None else str(value) for value in row.columns)
             cells = (row.id, rows.label_name(row.label), *known, *([] if in_files else [row.file]))
             found.append(TableRow(cells=cells, volume=number))
-        return TablePage(columns=tuple(columns), rows=tuple(found), offset=offset, total=total)
+        return TablePage(columns=tuple(columns), rows=tuple(found), offset=offset, total=total, note=rows.note)
 
 
 class Quarantine(Table):
@@ -290,7 +300,7 @@ class VolumesView(DatasetView):
     """The panels of any dataset of volumes, and those that only some have."""
 
     def __init__(self, rows: VolumeRows, **others: Panel) -> None:
-        self.rows = rows
+        self.rows, self.note = rows, rows.note
         self.panels = {"volumes": VolumesGallery(rows), "values": Values(rows), "rows": RowTable(rows), **others}
 
     def close(self) -> None:
@@ -332,22 +342,33 @@ def delta_view(dataset: VolumeDelta, made_from: Mapping[str, Dataset]) -> Datase
 
 def _parquet_rows(dataset: VolumeParquet) -> TableRows:
     folder = local_folder(dataset.uri)
-    files = [TableFile(str(folder / part.path), part.rows, part.path) for part in read_parts(dataset).parts]
+    parts = read_parts(dataset).parts
+    shown = spread(len(parts), _SAMPLED_FILES) if len(parts) > _MOST_FILES else range(len(parts))
+    files = [TableFile(str(folder / parts[at].path), parts[at].rows, parts[at].path) for at in shown]
     if not files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
     columns = pa.schema([])
     with contextlib.suppress(OSError, pa.ArrowException):  # a damaged file is named where its rows are looked at
         columns = pq.read_schema(files[0].path)
     spec = dataset.spec or spec_of(columns.metadata, files[0].path)
-    return TableRows(files, spec, LOCAL, columns=[f.name for f in shown_columns(columns)])
+    of = len(parts) if len(files) < len(parts) else None
+    return TableRows(files, spec, LOCAL, columns=[f.name for f in shown_columns(columns)], sampled_of=of)
 
 
 def _delta_rows(dataset: VolumeDelta) -> TableRows:
-    table = open_table(dataset.uri, dataset.version)
+    table = _opened(dataset)
     files = [TableFile(table.place.path(file.path), file.rows, file.path) for file in table.files]
     if not files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
     sizes = {table.place.path(file.path): file.bytes for file in table.files}
     access = LOCAL if isinstance(table.place, LocalPlace) else RemoteFiles(sizes)
     columns = [f.name for f in shown_columns(pa.schema(table.columns.to_arrow()))]
-    return TableRows(files, table.spec, access, dataset.selections, columns)
+    of = dataset.files if dataset.files > max(_MOST_FILES, len(files)) else None
+    return TableRows(files, table.spec, access, dataset.selections, columns, of)
+
+
+def _opened(dataset: VolumeDelta) -> TableVersion:
+    if dataset.files > _MOST_FILES:
+        with contextlib.suppress(VoxelflowError, OSError):  # what is wrong, or only unusual, opening all of it says
+            return sample_table(dataset.uri, dataset.version, _SAMPLED_FILES)
+    return open_table(dataset.uri, dataset.version)

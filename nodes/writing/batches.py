@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.declare.datasets import DTYPES, VolumeSpec
+from engine.declare.datasets import DTYPES, Transform, VolumeSpec
 from engine.errors import DataError
 from nodes.conversion.columns import of_label_table
 from nodes.writing.volumes import MakeVolumes, Volumes
@@ -25,11 +25,17 @@ class Checked:
 
     @classmethod
     def by_probe(
-        cls, made: Volumes, classes: Sequence[str], carried: pa.Schema, given: Mapping[str, pa.DataType]
+        cls,
+        made: Volumes,
+        classes: Sequence[str],
+        carried: pa.Schema,
+        given: Mapping[str, pa.DataType],
+        chain: tuple[Transform, ...] = (),
     ) -> Checked:
         """As the first batch has it: shape, dtype, and the types of columns that are neither carried nor `given`.
 
-        Raises `DataError` for volumes or columns that a table cannot hold.
+        `chain` is what was done to the volumes, the function included. Raises `DataError` for volumes or columns that a
+        table cannot hold.
         """
         found = made.volumes
         if found.dtype.name not in DTYPES:
@@ -52,7 +58,7 @@ class Checked:
                 f"the function gave no column {missing}, which column_types names",
                 hint="Give it with each batch, or do not name it.",
             )
-        spec = VolumeSpec(shape=found.shape[1:], dtype=found.dtype.name, classes=tuple(classes))
+        spec = VolumeSpec(shape=found.shape[1:], dtype=found.dtype.name, classes=tuple(classes), transforms=chain)
         return cls(spec, pa.schema(list(types.items())))
 
     def rows(self, made: Volumes) -> Iterator[tuple[NDArray[np.uint8], float | None, tuple[Any, ...]]]:
@@ -78,9 +84,13 @@ class Checked:
             yield data[row], labels[row], tuple(values[row] for values in columns)
 
 
-def call(function: MakeVolumes, batch: Volumes) -> Volumes:
-    """What the function makes of the batch. Raises what it raises, and `DataError` for what is no batch."""
+def call(function: MakeVolumes, batch: Volumes, *, keeps_values: bool = False) -> Volumes:
+    """What the function makes of the batch; with `keeps_values` no voxel may become another.
+
+    Raises what it raises, and `DataError` for what is no batch.
+    """
     named = batch.ids[0] if len(batch) == 1 else f"{batch.ids[0]} ... {batch.ids[-1]}"
+    before = batch.volumes.copy() if keeps_values else None  # its own may be changed in place
     try:
         given = function(batch)
     except Exception as exc:
@@ -100,7 +110,20 @@ def call(function: MakeVolumes, batch: Volumes) -> Volumes:
             f"the function gave an infinite label for {batch.ids[int(np.isinf(labels).argmax())]!r}",
             hint="Give NaN for a volume without a label.",
         )
+    if before is not None and not _same(before, volumes):
+        raise DataError(
+            f"the function changed the volumes of {named}, and keeps_values says that it changes none",
+            hint="Leave keeps_values out.",
+        )
     return replace(made, volumes=volumes, labels=labels)
+
+
+def _same(before: NDArray[Any], after: NDArray[Any]) -> bool:
+    """Whether shape, dtype and every bit are equal: NaN is the same as itself."""
+    if (before.shape, before.dtype.name) != (after.shape, after.dtype.name):
+        return False
+    plain = np.ascontiguousarray(after, before.dtype)
+    return np.array_equal(before.reshape(-1).view(np.uint8), plain.reshape(-1).view(np.uint8))
 
 
 def _counts(volumes: NDArray[Any], labels: NDArray[Any], made: Volumes) -> str:

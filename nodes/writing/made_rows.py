@@ -20,7 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, VolumeDelta, VolumeParquet
+from engine.declare.datasets import Dataset, Transform, VolumeDelta, VolumeParquet
+from engine.declare.node_step import node_step
 from engine.errors import UsageError
 from nodes.conversion.make_parts import Making, make_parts, opened_store
 from nodes.conversion.part_writer import Layout, Row
@@ -38,6 +39,7 @@ def make_volumes(
     *,
     classes: Sequence[str] | None,
     column_types: Mapping[str, str],
+    keeps_values: bool,
     target_file_mb: int,
     row_group_rows: int,
     threads: int,
@@ -51,19 +53,21 @@ def make_volumes(
         )
     with ExitStack() as opened:
         source: BatchSource
-        if isinstance(like, VolumeDelta | VolumeParquet) and ids is None:
-            source = opened.enter_context(open_table_rows(like, threads=ctx.resources.cores))
+        if isinstance(like, VolumeDelta | VolumeParquet):
+            source = opened.enter_context(open_table_rows(like, threads=ctx.resources.cores, only=ids))
         elif like is None and ids is not None:
             source = IdRows.of(ids)
         else:
             raise UsageError(
-                f"write_volumes takes a table (VolumeDelta or VolumeParquet) or ids, not {_given(like, ids)}",
+                f"write_volumes takes a table (VolumeDelta or VolumeParquet) or ids, not {_given(like)}",
                 hint="Give like=TABLE or ids=[...]. Files become a table by NumpyToParquet.",
             )
         types = {name: pa.type_for_alias(text) for name, text in column_types.items()}
         first = next(source.batches(_first_row(source)))
         own = source.classes if classes is None else classes
-        checked = Checked.by_probe(call(batches, first), own, source.columns, types)
+        # Out of nothing, volumes are as a reader of files would give them.
+        chain = source.transforms if keeps_values or like is None else (*source.transforms, _step(ctx, batches))
+        checked = Checked.by_probe(call(batches, first, keeps_values=keeps_values), own, source.columns, types, chain)
         layout = Layout(
             spec=checked.spec,
             target_bytes=target_file_mb * 1_000_000,
@@ -74,18 +78,22 @@ def make_volumes(
         )
         ctx.info(f"makes {checked.spec.describe()} of each of {len(source.ledger)} volumes")
         store = opened.enter_context(opened_store(ctx))
-        rows = MadeRows(source, batches, checked, f"{ctx.shared.parent.name}/{ctx.shared.name}")
+        lineage = f"{ctx.shared.parent.name}/{ctx.shared.name}"
+        rows = MadeRows(source, batches, checked, lineage, keeps_values=keeps_values)
         return make_parts(Making(rows, source.ledger, layout, store, threads), ctx, doing="making volumes")
+
+
+def _step(ctx: TaskContext, function: MakeVolumes) -> Transform:
+    """The entry of the node in the chain of what it makes."""
+    return ctx.step or node_step(ctx.node_id, {}, _code_of(function), ctx.node_id)
 
 
 def _first_row(source: BatchSource) -> list[Row]:
     return rows_of(source.ledger.batch(np.array([0])))
 
 
-def _given(like: Dataset | None, ids: Sequence[str] | None) -> str:
-    if like is None:
-        return "neither"
-    return "both" if ids is not None else getattr(like, "kind", type(like).__name__)
+def _given(like: Dataset | None) -> str:
+    return "neither" if like is None else getattr(like, "kind", type(like).__name__)
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,7 @@ class MadeRows:
     checked: Checked
     lineage: str
     noun: str = "volumes"
+    keeps_values: bool = False
 
     def key(self) -> Sequence[str]:
         """The lineage, and the file of the function: it may be another than the node's."""
@@ -134,7 +143,8 @@ class MadeReader:
 
     def _make(self, rows: Sequence[Row]) -> Iterator[tuple[NDArray[np.uint8], float | None, tuple[Any, ...]]]:
         for batch in self._rows.source.batches(rows):
-            yield from self._rows.checked.rows(call(self._rows.function, batch))
+            made = call(self._rows.function, batch, keeps_values=self._rows.keeps_values)
+            yield from self._rows.checked.rows(made)
 
 
 def _code_of(function: MakeVolumes) -> str:

@@ -10,16 +10,19 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet
 from engine.errors import DataError
+from engine.text import plural
 from nodes.conversion.columns import NO_COLUMNS, of_label_table
 from nodes.conversion.part_writer import Row
 from nodes.conversion.row_ledger import RowLedger
 from nodes.loaders.data_files import DataFiles, FileRows, data_files, join_rows, read_columns, read_files
 from nodes.loaders.row_groups import RowGroupSource
+from nodes.loaders.rows import RowNumbers
 from nodes.table.ledger import Segment, Shard, read_ledger, shard_of
 from nodes.table.snapshot import open_table
 from nodes.volume_file.layout import schema
@@ -34,7 +37,8 @@ _MOST_ROWS = 64
 class BatchSource(Protocol):
     """Rows, and the batches that a function is given of them.
 
-    `columns` are those that the rows have beside id, label and volume; `held_bytes` is the memory for data that one
+    `columns` are those that the rows have beside id, label and volume; `transforms` what was done to the volumes since
+    their files were read; `held_bytes` is the memory for data that one
     reading thread takes.
     """
 
@@ -44,6 +48,8 @@ class BatchSource(Protocol):
     def columns(self) -> pa.Schema: ...
     @property
     def classes(self) -> tuple[str, ...]: ...
+    @property
+    def transforms(self) -> tuple[Transform, ...]: ...
     @property
     def held_bytes(self) -> int: ...
 
@@ -58,18 +64,13 @@ class IdRows:
     ledger: RowLedger
     columns: pa.Schema = NO_COLUMNS
     classes: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     held_bytes: int = 0
 
     @classmethod
     def of(cls, ids: Sequence[str]) -> IdRows:
         """Raises `DataError` when there are none, or one comes twice."""
-        names = pa.array(ids, pa.string())
-        if not len(names):
-            raise DataError("there are no ids to make volumes of", hint="Give an id for each volume.")
-        if len(names.unique()) < len(names):
-            counts = names.value_counts()
-            twice = next(v["values"] for v in counts.to_pylist() if v["counts"] > 1)
-            raise DataError(f"the id {twice!r} comes twice", hint="A volume's id must be its own.")
+        names = _checked(ids)
         return cls(RowLedger(names, names, pa.table({}), np.full(len(names), np.nan, np.float32)))
 
     def batches(self, rows: Sequence[Row]) -> Iterator[Volumes]:
@@ -80,20 +81,39 @@ class IdRows:
             yield Volumes(np.empty((len(some), 0), np.uint8), tuple(r.id for r in some), none, {})
 
 
+def _checked(ids: Sequence[str]) -> pa.Array:
+    """The ids. Raises `DataError` when there are none, or one comes twice."""
+    names = pa.array(ids, pa.string())
+    if not len(names):
+        raise DataError("there are no ids to make volumes of", hint="Give an id for each volume.")
+    if len(names.unique()) < len(names):
+        counts = names.value_counts()
+        twice = next(v["values"] for v in counts.to_pylist() if v["counts"] > 1)
+        raise DataError(f"the id {twice!r} comes twice", hint="A volume's id must be its own.")
+    return names
+
+
 class TableRows:
-    """The rows of a table, or those that its selections hold, in the order in which they are stored.
+    """The rows of a table, or those that its selections hold and `only` names, in the order in which they are stored.
 
     A row is known by its id and by the shard that it came from (`nodes.table.ledger`), not by the file in which it
     lies: a compaction changes nothing. Rows that another program wrote are known by their file.
     """
 
     def __init__(
-        self, dataset: VolumeDelta | VolumeParquet, found: DataFiles, files: Sequence[FileRows], source: RowGroupSource
+        self,
+        dataset: VolumeDelta | VolumeParquet,
+        found: DataFiles,
+        files: Sequence[FileRows],
+        source: RowGroupSource,
+        only: Sequence[str] | None,
     ) -> None:
         self._source, self._spec = source, found.spec
         rows = source.rows.selected(dataset.selections if isinstance(dataset, VolumeDelta) else ())
         if not len(rows):
             raise DataError(f"{dataset.uri} has no volumes", hint="Check the selection that it comes from.")
+        if only is not None:
+            rows = _named(rows, source.rows.ids, _checked(only), dataset.uri)
         rows = rows[np.argsort(source.rows.stored[rows], kind="stable")]
         stored = source.rows.stored[rows]
         ids = source.rows.ids.take(pa.array(rows))
@@ -103,6 +123,7 @@ class TableRows:
         carried = columns.take(pa.array(stored)).combine_chunks() if columns.num_columns else columns
         self.ledger = RowLedger(ids, ids, stamps, source.rows.labels[rows], carried, stored)
         self.columns, self.classes = carried.schema.remove_metadata(), found.spec.classes
+        self.transforms = found.spec.transforms
         self._batch_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // max(1, found.spec.volume_bytes)))
         largest = max(source.lengths) * found.spec.volume_bytes
         self.held_bytes = 2 * min(largest, 64 << 20) + self._batch_rows * found.spec.volume_bytes
@@ -136,14 +157,33 @@ class TableRows:
 
 
 @contextmanager
-def open_table_rows(dataset: VolumeDelta | VolumeParquet, *, threads: int) -> Iterator[TableRows]:
-    """Open a table: reads its ids, labels and columns. Raises `DataError` or `UnsupportedTable`."""
+def open_table_rows(
+    dataset: VolumeDelta | VolumeParquet, *, threads: int, only: Sequence[str] | None = None
+) -> Iterator[TableRows]:
+    """Open a table, all of it or the rows with the ids `only`: reads its ids, labels and columns.
+
+    Raises `DataError` or `UnsupportedTable`.
+    """
     found = data_files(dataset)
     files = list(read_files(found.paths, index_bytes=None, threads=max(2, threads), access=found.access))
     rows = join_rows(files, dataset.uri, found.access)
     source = RowGroupSource(dataset.uri, found.spec, rows, files, "", access=found.access, cores=threads, verify=True)
     with closing(source):
-        yield TableRows(dataset, found, files, source)
+        yield TableRows(dataset, found, files, source, only)
+
+
+def _named(rows: RowNumbers, ids: pa.StringArray, wanted: pa.Array, where: str) -> RowNumbers:
+    """Those of the rows whose ids are wanted. Raises `DataError` when one of these is missing."""
+    there = ids.take(pa.array(rows))
+    missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=there)))
+    if len(missing):
+        raise DataError(
+            f"{where} has no volume {missing[0].as_py()!r}"
+            + (f", nor {plural(len(missing) - 1, 'others')} of the ids that were given" if len(missing) > 1 else ""),
+            hint="Give ids of its rows, of those that a split holds.",
+        )
+    kept: RowNumbers = rows[pc.is_in(there, value_set=wanted).to_numpy(zero_copy_only=False)]
+    return kept
 
 
 def _shards(dataset: VolumeDelta | VolumeParquet, lengths: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:

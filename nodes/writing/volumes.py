@@ -16,7 +16,7 @@ class Volumes:
     """A batch of n volumes: what `write_volumes` gives to a function, and may get back.
 
     Attributes:
-        volumes: array of n volumes, (n, *shape), voxels first and channels last, of the dataset's own dtype. Of rows
+        volumes: array of n volumes, (n, *shape), axes X, Y, Z, then channels, of the dataset's own dtype. Of rows
             that come from `ids` alone it is empty, (n, 0). It is the function's own: it may be changed.
         ids: the n ids.
         labels: float32 (n,), NaN for a volume without one; of classes their numbers.

@@ -74,6 +74,8 @@ def studio(
     """
     if getattr(request.module, "SHARED_STUDIO", False):
         server = request.getfixturevalue("_module_studio")
+        if not server.is_up:  # a test that failed may have left it dead
+            server.start()
         _live_in(server.home, monkeypatch)
         yield server
         return

@@ -80,12 +80,30 @@ def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studi
         return canvas.dialog.get_by_test_id("run-advice")
 
     expect(run_dialog()).to_contain_text("voxelflow bench")
+    estimate = page.get_by_test_id("run-estimate")
+    expect(estimate).to_contain_text("unknown, without an earlier run of")
+    expect(estimate).to_contain_text("unknown, as the profile local names neither a machine nor a price")
+    # A limit that cannot be kept is refused at its field.
+    limit = page.get_by_role("region", name="Limit of this run")
+    start = page.get_by_role("button", name="Run", exact=True).last
+    limit.get_by_label("Stop at a cost").fill("20")
+    expect(limit).to_contain_text("the profile has no price")
+    expect(start).to_be_disabled()
+    limit.get_by_label("Stop at a cost").fill("")
+    limit.get_by_label("Stop after").fill("3")
+    expect(limit).to_contain_text("A time such as 3h")
+    limit.get_by_label("Stop after").fill("3h")
+    expect(start).to_be_enabled()
+    assert findings(page) == []
     page.goto("/compute")
     expect(page.get_by_role("status").filter(has_text="No machine was measured yet.")).to_be_visible()
     keep_result(studio.workspace, bench_result("desk"))
     line = run_dialog()
     expect(line).to_contain_text(re.compile(r"TrainResNet3D About \d+ .*limited by computing"))
-    expect(line).to_contain_text(re.compile(r"would take .* for [\d.]+ USD"))
+    expect(line).to_contain_text(re.compile(r"would take .* for [\d.]+ to [\d.]+ USD"))
+    page.get_by_text("How this is known").click()
+    expect(page.get_by_label("Time and cost of this run")).to_contain_text("predicted from voxelflow bench")
+    expect(estimate).to_contain_text(re.compile(r"Time.* to .*, and the unknown time of"))
     assert findings(page) == []
 
     modes: tuple[ColorScheme, ...] = ("light", "dark")

@@ -224,6 +224,7 @@ def test_the_inspector_tells_what_a_node_is_and_made(page: Page, studio: StudioS
     in_this_run = result.get_by_role("region", name="In this run")
     expect(in_this_run).to_contain_text("Done")
     expect(in_this_run).to_contain_text(re.compile("64 volumes, 8. kB"))
+    expect(in_this_run).not_to_contain_text("Never ran before.")
     expect(result.get_by_role("region", name="In the next run")).to_contain_text("Up to date")
 
     # Why it will run again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from browser import settled
 from building import box, pipeline
 from canvas_page import eventually, seed
 from gated_nodes import Gate
@@ -31,7 +32,7 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     canvas.dialog.get_by_label("Trials at a time").fill("2")
     assert findings(page) == []
     start.click()
-    canvas.told("A sweep of 9 trials is at work")
+    expect(canvas.told("A sweep of 9 trials is at work")).to_be_visible()
 
     store = RunStore(studio.workspace)
     eventually(lambda: [s for s in store.sweeps() if s.state == "done"], "the sweep is not done")
@@ -44,9 +45,8 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     trials = page.get_by_role("table", name=f"Trials of sweep {name}")
     expect(trials.get_by_role("row")).to_have_count(10)
     expect(trials.get_by_role("row").nth(1)).to_contain_text("0.9")
-    runs.settled()
     assert findings(page) == []
     runs.button("Compare trials").click()
     expect(page.get_by_role("heading", name="Parameters and figures together")).to_be_visible()
     expect(page.get_by_role("table", name="Runs").get_by_role("columnheader")).to_have_count(10)
-    runs.settled()
+    settled(page)

@@ -15,6 +15,6 @@ def test_a_dataset_is_told_by_its_counts() -> None:
     assert made({"out": delta}) == "1 volume, 10 bytes, version 3, 1 file"
     part = delta.select(Selection(salt="a", low=0.5, high=1)).select(Selection(salt="b", low=0, high=0.25))
     assert made({"out": part}) == "12.5% of 1 volume, 10 bytes, version 3, 1 file"
-    report = Report(uri="/r", figures={"note": "a\x1bb", "score": 0.5})
+    report = Report(uri="/r", figures={"note": "a\x1bb", "nothing": "", "score": 0.5})
     assert made({"train": delta, "report": report}).endswith("; report: note a\\x1bb, score 0.5")
     assert made({}) == ""

@@ -27,6 +27,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forke
     *_, explained, ran = [reader.follow(command) for command in commands("own_node")]
     assert "Blur each channel of every volume." in explained
     assert "12 volumes" in ran
+    assert "transforms gain.py, Blur sigma=1.5" in ran, "what a model behind them has to know"
     tables = list(Path("workspace").rglob("_delta_log"))
     assert len(tables) == 1
     transform = runpy.run_path(str(EXAMPLE / "my_transforms" / "gain.py"))["transform"]

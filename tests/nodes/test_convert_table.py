@@ -20,7 +20,7 @@ from store_fixtures import upload_folder
 from engine.declare.context import Resources
 from engine.declare.datasets import VolumeParquet
 from engine.declare.events import Event, Message
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError, TooManyBadFiles, VoxelflowError
 from engine.observe.paths import find_path
 from nodes.convert_table import convert_table
@@ -76,11 +76,11 @@ def table_of(volumes: Volumes, encode: Encode = np.ndarray.tolist, kind: pa.Data
     )
 
 
-def look(base: Path, table: str | Path, **params: Any) -> Look:
+def look(base: Path, table: str | Path, **params: Any) -> CheckContext:
     """What the engine finds out before a run; the preview is the input `made`."""
     (wanted,) = (p.path_in for p in convert_table.parameters if p.path_in is not None)
     values = {p.name: p.default for p in convert_table.parameters if not p.required} | params | {"table": str(table)}
-    found = Look(params=values, paths={"table": find_path(str(table), wanted, base, params=values)})
+    found = CheckContext(params=values, paths={"table": find_path(str(table), wanted, base, params=values)})
     assert convert_table.scan_hook is not None
     assert convert_table.preview_hook is not None
     found.facts = convert_table.scan_hook(found)

@@ -12,7 +12,7 @@ from cuts import cut
 from npy_folders import context, look, take
 
 from engine.declare.datasets import Preview
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError
 from nodes.cut_volumes import cut_volumes
 from nodes.cutting.cut_parameters import keep_rates, name_pattern
@@ -41,18 +41,18 @@ def preview(
     assert cut_volumes.scan_hook is not None
     assert cut_volumes.preview_hook is not None
     folder = {"folder": str(root), "format": "auto", "dataset": ""}
-    before = Look(params=folder, paths={"folder": found})
+    before = CheckContext(params=folder, paths={"folder": found})
     before = dataclasses.replace(before, facts=volume_folder.scan_hook(before))
     files = volume_folder.preview_hook(before)
     if behind:
         steps = {p.name: p.default for p in transform_volumes.parameters} | {"normalise": "z-score"}
         assert transform_volumes.scan_hook is not None
         assert transform_volumes.preview_hook is not None
-        between = Look(params=steps, inputs={"volumes": files})
+        between = CheckContext(params=steps, inputs={"volumes": files})
         between = dataclasses.replace(between, facts=transform_volumes.scan_hook(between))
         files = transform_volumes.preview_hook(between)
     given = {p.name: p.default for p in cut_volumes.parameters} | params
-    looked = Look(params=given, inputs={"files": files})
+    looked = CheckContext(params=given, inputs={"files": files})
     looked = dataclasses.replace(looked, facts=cut_volumes.scan_hook(looked))
     shown = cut_volumes.preview_hook(looked)
     return shown, [(d.code, d.parameter or "", d.message) for d in looked.problems]
@@ -216,7 +216,7 @@ def test_volumes_in_object_storage_are_refused_before_the_run(root: Path, tmp_pa
     volumes(root, (20, 20, 20))
     files = take(root, tmp_path / "list").model_copy(update={"uri": "az://box/scans"})
     given = {p.name: p.default for p in cut_volumes.parameters}
-    looked = Look(params=given, inputs={"files": Preview.of(files).model_copy(update={"dataset": files})})
+    looked = CheckContext(params=given, inputs={"files": Preview.of(files).model_copy(update={"dataset": files})})
     assert cut_volumes.scan_hook is not None
     assert cut_volumes.preview_hook is not None
     cut_volumes.preview_hook(dataclasses.replace(looked, facts=cut_volumes.scan_hook(looked)))

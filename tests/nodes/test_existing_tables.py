@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from npy_folders import context
 from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_parquet, some_volumes
 
-from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
-from engine.declare.node import Look, NodeType
+import nodes
+import voxelflow
+from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.declare.node import CheckContext, NodeType
 from engine.errors import DataError, UnsupportedTable
 from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.loaders import open_source
 from nodes.parquet_folder import parquet_folder
+from nodes.volume_file.layout import properties
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +37,14 @@ def labels(volumes: Volumes) -> Labels:
     return labels_for(volumes, unlabelled=3)
 
 
-def looked_at(node: NodeType[Any, Any], base: Path, **params: Any) -> Look:
+def looked_at(node: NodeType[Any, Any], base: Path, **params: Any) -> CheckContext:
     """What the engine finds out before a run; the preview is the input `made`."""
     (parameter,) = (p for p in node.parameters if p.path_in is not None)
     assert parameter.path_in is not None
     values = {p.name: p.default for p in node.parameters if not p.required} | params
     base.mkdir(exist_ok=True)
     found = find_path(params[parameter.name], parameter.path_in, base, params=values)
-    look = Look(params=values, paths={parameter.name: found})
+    look = CheckContext(params=values, paths={parameter.name: found})
     assert node.scan_hook is not None
     assert node.preview_hook is not None
     look.facts = node.scan_hook(look)
@@ -51,6 +56,39 @@ def take_parquet(folder: Path, base: Path, **params: Any) -> VolumeParquet:
     found = looked_at(parquet_folder, base, folder=str(folder), **params).paths["folder"]
     ctx = context(base, "it", found.digest, inputs_found={"folder": Path(found.manifest)})
     return parquet_folder(folder=str(folder), **params, ctx=ctx)
+
+
+def readme_copy() -> Any:
+    """The function of nodes/README.md that writes rows of a table by delta-rs alone."""
+    readme = (Path(nodes.__file__ or "").parent / "README.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "def keep_rows" in c)
+    names: dict[str, Any] = {}
+    exec(compile(code, "nodes/README.md", "exec"), names)
+    return names["keep_rows"]
+
+
+def test_rows_that_another_program_wrote_as_the_guide_says(
+    tmp_path: Path, volumes: Volumes, labels: Labels, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read as ours are, only slower, which is said with what to do about it."""
+    source = make_delta(tmp_path / "source", volumes, labels, own=True)
+    own = VolumeSpec(shape=(4, 3, 2), dtype="float32", transforms=(Transform(name="clip", parameters={"low": 1.0}),))
+    DeltaTable(source.uri).alter.set_table_properties(properties(own), raise_if_not_exists=False)
+    source = source.model_copy(update={"version": DeltaTable(source.uri).version()})
+    chosen = sorted(volumes)[3:9]
+    target = tmp_path / "target"
+    readme_copy()(source.uri, source.version, str(target), lambda rows: pc.is_in(rows["id"], pa.array(chosen)))
+    taken = delta_table(table=str(target), ctx=context(tmp_path, "it"))
+    assert taken.spec == own, "and what was done to the volumes"
+    with voxelflow.load(source.uri, batch_size=2, training=False):
+        assert capsys.readouterr().err == ""
+    with voxelflow.load(str(target), batch_size=2, training=False) as loaded:
+        (said,) = capsys.readouterr().err.splitlines()
+        found = {name: v for batch in loaded for name, v in zip(loaded.ids(batch.rows), batch.volumes, strict=True)}
+    assert found.keys() == {name for name in chosen if labels[name] is not None}
+    assert all(np.array_equal(volume, volumes[name].astype(np.float32)) for name, volume in found.items())
+    assert "must be decoded" in said
+    assert said.endswith("OptimizeDelta gives the faster layout.")
 
 
 def read(dataset: VolumeDelta | VolumeParquet) -> dict[str, tuple[list[float], float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 from npy_folders import context
 
 from engine.declare.datasets import TrainedModel, VolumeSpec
-from engine.declare.node import Look
-from engine.errors import DataError, UsageError
+from engine.declare.node import CheckContext
+from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.paths import find_path
+from engine.store.results import Result
+from engine.store.runs import RunStore
+from engine.workspace import Workspace
 from nodes.load_model import load_model
 from nodes.prediction.inputs import read_card
 from nodes.viewing.models import model_view
@@ -45,12 +49,12 @@ def packed(tmp_path: Path) -> Path:
     return folder
 
 
-def looked_at(tmp_path: Path, **params: Any) -> Look:
+def looked_at(tmp_path: Path, **params: Any) -> CheckContext:
     wanted = next(p.path_in for p in load_model.parameters if p.name == "folder")
     assert wanted is not None
     (tmp_path / "look").mkdir(exist_ok=True)
     folder = params.get("folder")
-    look = Look(params=params, paths={"folder": find_path(folder, wanted, tmp_path / "look")} if folder else {})
+    look = CheckContext(params=params, paths={"folder": find_path(folder, wanted, tmp_path / "look")} if folder else {})
     assert load_model.scan_hook is not None
     assert load_model.preview_hook is not None
     look.facts = load_model.scan_hook(look)
@@ -108,3 +112,53 @@ def test_one_model_is_named(tmp_path: Path, trained: Path) -> None:
     assert looked_at(tmp_path, registered="models:/brains/3").problems == []
     with pytest.raises(UsageError, match="no workspace"):
         load_model(run="20260101-000000-abcdef", ctx=context(tmp_path, "it"))
+
+
+def record(store: RunStore, folder: Path, models: dict[str, Path]) -> str:
+    """A finished run whose nodes made these models; its id."""
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [(node, "TrainResNet3D", node) for node in models])
+    for number, (node, place) in enumerate(models.items()):
+        fingerprint = f"{number}".ljust(32, "a")
+        store.put_result(
+            Result(
+                fingerprint=fingerprint, lineage="b" * 32, base="c" * 32, node_type="TrainResNet3D", identity={},
+                outputs={"out": TrainedModel(uri=str(place), spec=SPEC, parameters=7, bytes=7)}, out=str(folder),
+                shared="shared", pipeline="p", node=node, run_id=run_id,
+            )
+        )  # fmt: skip
+        store.update_task(
+            run_id, node, fingerprint=fingerprint, state="done",
+            outputs={"out": TrainedModel(uri=str(place), spec=SPEC, parameters=7, bytes=7)},
+        )  # fmt: skip
+    store.finish_run(run_id, "done")
+    return run_id
+
+
+def test_the_model_of_a_run_stays_when_the_run_is_deleted(
+    tmp_path: Path, workspace: Workspace, store: RunStore, trained: Path
+) -> None:
+    run = record(store, tmp_path, {"train": trained, "again": trained})
+    ctx = context(tmp_path, "it", workspace=workspace.root)
+    with pytest.raises(UsageError, match="made several models") as several:
+        load_model(run=run, ctx=ctx)
+    assert (several.value.hint, several.value.parameter) == ("Choose one of train, again.", "run_node")
+    for _ in range(2):  # again, as after a kill
+        model = load_model(run=run, run_node="train", ctx=ctx)
+    digest = read_card(trained).digest()
+    shutil.rmtree(trained)
+    assert model == TrainedModel(uri=str(ctx.out), spec=SPEC, parameters=7, bytes=7)
+    assert read_card(ctx.out).digest() == digest
+    assert (ctx.out / "history.json").is_file()
+    with pytest.raises(UsageError, match="made no model in the node other"):
+        load_model(run=run, run_node="other", ctx=context(tmp_path, "other", workspace=workspace.root))
+
+
+def test_a_run_without_a_model_or_that_is_not_there_is_said(
+    tmp_path: Path, workspace: Workspace, store: RunStore
+) -> None:
+    ctx = context(tmp_path, "it", workspace=workspace.root)
+    with pytest.raises(UsageError, match="made no model"):
+        load_model(run=record(store, tmp_path, {}), ctx=ctx)
+    with pytest.raises(VoxelflowError, match="20260101-000000-abcdef"):
+        load_model(run="20260101-000000-abcdef", ctx=ctx)

@@ -26,7 +26,7 @@ from volumes import rows_by_pyarrow
 
 from engine.declare.datasets import Preview, VolumeDelta
 from engine.declare.events import Progress
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.declare.progress import current_reporter
 from engine.errors import Cancelled, StaleInput, TableConflict
 from engine.storage.table_lock import INTERNALS
@@ -276,7 +276,7 @@ def test_it_tells_its_progress_and_can_be_cancelled(small_files: VolumeDelta, tm
 def test_what_is_foreseen() -> None:
     assert optimize_delta.preview_hook is not None
     given = Preview(kind="VolumeDelta", count=7, spec=SPEC)
-    assert optimize_delta.preview_hook(Look({}, {"table": given})) == given
+    assert optimize_delta.preview_hook(CheckContext({}, {"table": given})) == given
     assert optimize_delta.mutates == "table"
 
 

@@ -26,7 +26,7 @@ from deltalake import DeltaTable, write_deltalake
 from volumes import rows_by_pyarrow
 
 from engine.declare.datasets import Preview, VolumeDelta, VolumeParquet
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.optimize_delta import optimize_delta
@@ -354,17 +354,17 @@ def test_what_is_foreseen(tmp_path: Path) -> None:
     assert parquet_to_delta.preview_hook is not None
     given = Preview(kind="VolumeParquet", count=7, bytes=70, spec=SPEC)
     params = {"table": "", "mode": "link", "existing": "keep"}
-    seen = parquet_to_delta.preview_hook(Look(params, {"parquet": given}))
+    seen = parquet_to_delta.preview_hook(CheckContext(params, {"parquet": given}))
     assert isinstance(seen, Preview)
     assert (seen.kind, seen.count, seen.spec) == ("VolumeDelta", 7, SPEC)
 
     table = parquet_to_delta(shards(tmp_path / "p", 3), table=str(tmp_path / "t"), ctx=context(tmp_path))
     params["table"] = table.uri
     assert parquet_to_delta.scan_hook is not None
-    facts = parquet_to_delta.scan_hook(Look(params))
+    facts = parquet_to_delta.scan_hook(CheckContext(params))
     other = given.model_copy(update={"spec": SPEC.model_copy(update={"dtype": "int16"})})
     for preview, mode, codes in ((given, "link", []), (other, "link", ["VF432"]), (given, "in_place", ["VF431"])):
-        look = Look(params | {"mode": mode}, {"parquet": preview}, facts=facts)
+        look = CheckContext(params | {"mode": mode}, {"parquet": preview}, facts=facts)
         seen = parquet_to_delta.preview_hook(look)
         assert [d.code for d in look.problems] == codes
         # A table that exists may hold more than what is added.

@@ -11,7 +11,7 @@ import pytest
 from delta_tables import context
 
 from engine.declare.datasets import Report, TrainedModel, VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from engine.tracking import models as registry
 from engine.tracking.models import Candidate, Registered
@@ -108,7 +108,7 @@ def test_names_that_mlflow_does_not_take(
         run(tmp_path, model, **{parameter: value})
     assert caught.value.parameter == parameter
     given = {p.name: p.default for p in register_model.parameters} | {parameter: value}
-    look = Look(given)
+    look = CheckContext(given)
     assert register_model.preview_hook is not None
     register_model.preview_hook(look)
     assert [(d.code, d.parameter) for d in look.problems] == [("VF541", parameter)]

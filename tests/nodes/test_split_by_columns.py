@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.declare.datasets import Preview, Selection, VolumeDelta, id_fraction
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta
@@ -191,7 +191,7 @@ def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path, patients: Volum
     ],
 )
 def test_contradictions_are_reported_before_a_run(params: dict[str, Any], codes: list[str]) -> None:
-    look = Look({"validation": 0.2, "test": 0.0, "seed": 0, **params})
+    look = CheckContext({"validation": 0.2, "test": 0.0, "seed": 0, **params})
     assert split_dataset.preview_hook is not None
     split_dataset.preview_hook(look)
     assert [d.code for d in look.problems] == codes
@@ -201,9 +201,33 @@ def test_a_column_that_is_not_there_is_reported_before_a_run() -> None:
     given = Preview(kind="VolumeDelta", columns=("patient",))
     assert split_dataset.preview_hook is not None
     for column, codes in (("patient", []), ("survey", ["VF444"])):
-        look = Look({"by": "group", "column": column}, {"table": given})
+        look = CheckContext({"by": "group", "column": column}, {"table": given})
         split_dataset.preview_hook(look)
         assert [d.code for d in look.problems] == codes
+
+
+@pytest.mark.parametrize(
+    ("by", "columns", "said"),
+    [
+        ("volume", ("age", "Patient-ID"), "parted one by one, and the table has a column Patient-ID:"),
+        ("label", ("subject",), "parted by their labels, and the table has a column subject:"),
+        ("volume", ("age", "patient_age", "x"), ""),
+        ("volume", None, ""),
+        ("group", ("patient", "site"), ""),
+    ],
+)
+def test_a_split_that_may_part_a_patient_is_reported_before_a_run(
+    by: str, columns: tuple[str, ...] | None, said: str
+) -> None:
+    params = {p.name: p.default for p in split_dataset.parameters}
+    look = CheckContext(
+        params | {"by": by, "column": "site" if by == "group" else ""},
+        {"table": Preview(kind="VolumeDelta", columns=columns)},
+    )
+    assert split_dataset.preview_hook is not None
+    split_dataset.preview_hook(look)
+    assert [d.code for d in look.problems] == (["VF445"] if said else [])
+    assert all(said in d.message for d in look.problems)
 
 
 @given(

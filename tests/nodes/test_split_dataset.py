@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.declare.datasets import Preview, VolumeDelta
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import UsageError
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
@@ -80,7 +80,7 @@ def test_a_split_of_a_split_has_all_its_parts(tmp_path: Path) -> None:
 def test_nothing_left_to_train_on(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to train on"):
         _split(tmp_path, validation=0.5, test=0.5)
-    look = Look({"validation": 0.5, "test": 0.5, "seed": 0})
+    look = CheckContext({"validation": 0.5, "test": 0.5, "seed": 0})
     assert split_dataset.preview_hook is not None
     split_dataset.preview_hook(look)
     assert [(d.code, d.parameter) for d in look.problems] == [("VF441", "validation")]
@@ -89,7 +89,7 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
 def test_what_is_foreseen() -> None:
     assert split_dataset.preview_hook is not None
     given = Preview(kind="VolumeDelta", count=7, spec=SPEC)
-    seen = split_dataset.preview_hook(Look({"validation": 0.2, "test": 0.1, "seed": 0}, {"table": given}))
+    seen = split_dataset.preview_hook(CheckContext({"validation": 0.2, "test": 0.1, "seed": 0}, {"table": given}))
     assert isinstance(seen, Mapping)
     assert dict(seen) == {"train": given, "validation": given, "test": given}
 

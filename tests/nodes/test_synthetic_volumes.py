@@ -13,7 +13,7 @@ import pytest
 from npy_folders import Listener, context, convert, rows
 
 from engine.declare.datasets import DTYPES, VolumeFiles
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.declare.progress import current_reporter
 from engine.errors import Cancelled
 from engine.storage import manifest
@@ -171,7 +171,7 @@ def test_a_kill_leaves_no_half_file(tmp_path: Path, point: str) -> None:
 def preview(**params: Any) -> tuple[Any, list[str]]:
     assert synthetic_volumes.preview_hook is not None
     defaults = {p.name: p.default for p in synthetic_volumes.parameters}
-    look = Look(params=defaults | params)
+    look = CheckContext(params=defaults | params)
     return synthetic_volumes.preview_hook(look), [d.code for d in look.problems]
 
 

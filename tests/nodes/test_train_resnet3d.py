@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.declare.datasets import Preview, Transform, VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.declare.workload import TrainingWork
 from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
@@ -23,7 +23,7 @@ def look(
     inputs: Mapping[str, Preview] | None = None, **params: Any
 ) -> tuple[Preview, list[tuple[str, str, str | None]]]:
     defaults = {p.name: p.default for p in train_resnet3d.parameters}
-    seen = Look(params=defaults | params, inputs={"data": TABLE} if inputs is None else inputs)
+    seen = CheckContext(params=defaults | params, inputs={"data": TABLE} if inputs is None else inputs)
     assert train_resnet3d.preview_hook is not None
     out = train_resnet3d.preview_hook(seen)
     assert isinstance(out, Preview)
@@ -46,6 +46,13 @@ def test_nothing_to_say_about_a_good_table() -> None:
     assert out.spec == SPEC
     # The model, and weights with Adam's two moments to go on from.
     assert out.bytes == 4 * parameter_count(SPEC.shape) * 4
+
+
+def test_patients_that_are_kept_together_are_no_matter() -> None:
+    patients = but(columns=("patient",))
+    assert look({"data": patients}, validation_group="patient")[1] == []
+    assert look({"data": patients, "validation": TABLE})[1] == []
+    assert look({"data": but(columns=("age", "patients_seen"))})[1] == []
 
 
 def test_what_is_transformed_once_is_no_matter() -> None:
@@ -74,6 +81,7 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": but(labels=(1.0,), labels_complete=True)}, {}, ("VF513", "error", "data")),
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
+        ({"data": but(columns=("age", "patient_id"))}, {}, ("VF517", "warning", "validation_group")),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
         ({"data": but(spec=spec(8, 9, 9))}, {"quarter_turns": True}, ("VF520", "error", "quarter_turns")),
         (
@@ -113,13 +121,13 @@ def test_an_own_model_that_may_not_run_is_reported_beforehand(workspace: Workspa
     params = {p.name: p.default for p in train_resnet3d.parameters} | {"model_file": str(file)}
     assert train_resnet3d.scan_hook is not None
     assert train_resnet3d.preview_hook is not None
-    facts = train_resnet3d.scan_hook(Look(params=params))
-    seen = Look(params=params, inputs={"data": TABLE}, facts=facts)
+    facts = train_resnet3d.scan_hook(CheckContext(params=params))
+    seen = CheckContext(params=params, inputs={"data": TABLE}, facts=facts)
     train_resnet3d.preview_hook(seen)
     assert [(p.code, p.parameter) for p in seen.problems] == [("VF522", "model_file")]
     assert "not trusted" in seen.problems[0].message
     trust(workspace)
-    assert train_resnet3d.scan_hook(Look(params=params)) == {}
+    assert train_resnet3d.scan_hook(CheckContext(params=params)) == {}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def work(data: Preview | None = TABLE, **params: Any) -> TrainingWork | None:
     hook = train_resnet3d.workload_hook
     assert hook is not None
     defaults = {p.name: p.default for p in train_resnet3d.parameters}
-    return hook(Look(params=defaults | params, inputs={} if data is None else {"data": data}))
+    return hook(CheckContext(params=defaults | params, inputs={} if data is None else {"data": data}))
 
 
 def test_what_a_training_has_to_do() -> None:

@@ -22,9 +22,10 @@ from npy_folders import context, look, make_volumes, numbered, parts_of, reasons
 from volume_sets import labels_for, make_delta, make_parquet, some_volumes
 
 from engine.declare.datasets import Dataset, Preview, Selection, VolumeFiles, VolumeParquet, VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from engine.workspace import Workspace, trust
+from nodes.conversion.formats.geometry import affine_in
 from nodes.loaders import open_source
 from nodes.loaders.interface import Reading
 from nodes.numpy_to_parquet import numpy_to_parquet
@@ -157,7 +158,7 @@ def test_scans_of_differing_spacing_become_one_table_and_say_their_new_place(tmp
     assert table["spacing_x"].to_pylist() == table["spacing_z"].to_pylist() == [2.0] * 3
     assert set(table["orientation"].to_pylist()) == {"RAS"}
     # 8 voxels of 1 mm become 4 of 2 mm: the first new one lies between the first two old ones.
-    affine = np.array([float(x) for x in table["affine"][0].as_py().split()]).reshape(3, 4)
+    affine = np.array([float(x) for x in table["affine"][0].as_py().split()]).reshape(4, 4)
     assert affine[0].tolist() == pytest.approx([2, 0, 0, -29.5])
 
 
@@ -177,8 +178,7 @@ def test_real_scans_are_where_nibabel_puts_them(tmp_path: Path) -> None:
     affines = {row["id"]: row["affine"] for table in tables for row in table.to_pylist()}
     for file in files:
         image: Any = nibabel.load(file)
-        rows = np.array([float(x) for x in affines[file.name].split()]).reshape(3, 4)
-        target = (18, 30, 24), np.vstack([rows, (0, 0, 0, 1)])
+        target = (18, 30, 24), affine_in(affines[file.name])
         wanted = resample_from_to(image, target, order=1, cval=np.nan).get_fdata()
         inside = np.isfinite(wanted)
         # Of whole numbers both make whole ones, each in its own way.
@@ -276,7 +276,7 @@ def test_a_function_of_ones_own_runs_when_it_is_trusted(tmp_path: Path, workspac
 def planned(given: Preview | None, **params: Any) -> tuple[Preview, dict[str, str]]:
     """The preview behind a scan, and what was reported, by code."""
     defaults = {p.name: p.default for p in transform_volumes.parameters}
-    out = Look(params={**defaults, **params}, inputs={"volumes": given} if given else {})
+    out = CheckContext(params={**defaults, **params}, inputs={"volumes": given} if given else {})
     assert transform_volumes.scan_hook is not None
     assert transform_volumes.preview_hook is not None
     out.facts = transform_volumes.scan_hook(out)

@@ -7,14 +7,14 @@ import pytest
 from npy_folders import PATTERNS, context, make_volumes, numbered, take, write_labels
 
 from engine.declare.datasets import VolumeSpec
-from engine.declare.node import Look, PathFound
+from engine.declare.node import CheckContext, PathFound
 from engine.errors import DataError
 from engine.storage import manifest
 from nodes.conversion.volume_sources import label_table
 from nodes.volume_folder import volume_folder
 
 
-def look_at(root: Path, tmp_path: Path) -> Look:
+def look_at(root: Path, tmp_path: Path) -> CheckContext:
     """What the engine shows the node's hooks for `root`: listing, then scan, then preview."""
     listing = manifest.list_folder(root, PATTERNS)
     manifest.write(listing, tmp_path / "seen.arrow")
@@ -27,13 +27,13 @@ def look_at(root: Path, tmp_path: Path) -> Look:
         manifest=str(tmp_path / "seen.arrow"),
         sample=tuple(listing["path"].to_pylist()),
     )
-    look = Look(params={"folder": str(root)}, paths={"folder": found})
+    look = CheckContext(params={"folder": str(root)}, paths={"folder": found})
     assert volume_folder.scan_hook is not None
     look.facts = volume_folder.scan_hook(look)
     return look
 
 
-def preview(look: Look):  # type: ignore[no-untyped-def]
+def preview(look: CheckContext):  # type: ignore[no-untyped-def]
     assert volume_folder.preview_hook is not None
     return volume_folder.preview_hook(look)
 
@@ -116,9 +116,9 @@ def test_a_few_bad_files_are_a_warning_and_all_bad_an_error(tmp_path: Path) -> N
 
 
 def test_a_document_that_is_only_validated_touches_no_folder(tmp_path: Path) -> None:
-    look = Look(params={"folder": str(tmp_path / "nowhere")})
+    look = CheckContext(params={"folder": str(tmp_path / "nowhere")})
     assert preview(look).count is None
-    look = Look(
+    look = CheckContext(
         params={"folder": str(tmp_path)},
         paths={"folder": PathFound(str(tmp_path), exists=True, kind="folder", count=1)},
     )

@@ -138,7 +138,8 @@ def _gallery(page: Page) -> None:
 def _viewer(page: Page) -> None:
     _gallery(page)
     page.get_by_role("dialog").locator("button.thumb").first.click()
-    page.get_by_label("Colours").select_option(index=1)
+    page.get_by_label("Layout").select_option("all")
+    expect(page.locator(".rendering canvas[data-drawn=fine]")).to_be_visible()
     page.wait_for_timeout(2 * _SETTLE_MS)
 
 

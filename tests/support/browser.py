@@ -37,6 +37,14 @@ def chromium() -> Path | None:
     return None
 
 
+def settled(page: Page) -> None:
+    """Wait until the page is drawn. Asked at each frame: a live run's page on a busy machine rests for moments."""
+    page.wait_for_function(
+        "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
+        timeout=TIMEOUT_MS,
+    )
+
+
 class Troubles:
     """What must not happen, seen or unseen: errors on the console or in the server, requests to elsewhere."""
 

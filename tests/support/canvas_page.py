@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -13,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from browser import TIMEOUT_MS
 from playwright.sync_api import FloatRect, Locator, Page, expect
 from studio import StudioServer
+from waiting import Told, wait_until
 
 from engine.document.pipeline import Pipeline, Position, write_pipeline
 
@@ -40,14 +40,9 @@ def seed(studio: StudioServer, pipeline: Pipeline, document: str = "") -> str:
     return document
 
 
-def eventually(ask: Callable[[], T], told: str = "", *, within_s: float = TIMEOUT_MS / 1000) -> T:
-    """What `ask` gives as soon as it is true."""
-    until = time.monotonic() + within_s
-    while not (found := ask()):
-        if time.monotonic() > until:
-            raise AssertionError(told or f"never came true: {found!r}")
-        time.sleep(0.05)
-    return found
+def eventually(ask: Callable[[], T], told: Told = "", *, within_s: float = TIMEOUT_MS / 1000) -> T:
+    """What `ask` gives as soon as it is true. Asked seldom: each time the page answers."""
+    return wait_until(ask, "what the test asks the page for", within_s, told=told, pause_s=0.05)
 
 
 class CanvasPage:
@@ -194,7 +189,7 @@ class CanvasPage:
     def expect_edges(self, *wires: str) -> None:
         """On the canvas and in the document."""
         expect(self.wires()).to_have_count(len(wires))
-        eventually(lambda: self.edges() == sorted(wires), f"the wires are {self.edges()}, not {sorted(wires)}")
+        eventually(lambda: self.edges() == sorted(wires), lambda: f"the wires are {self.edges()}, not {sorted(wires)}")
 
     def expect_nodes(self, *nodes: str) -> None:
         expect(self.cards).to_have_count(len(nodes))
@@ -288,6 +283,18 @@ class CanvasPage:
     def keys(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def keys_at_once(self, *keys: dict[str, Any]) -> None:
+        """Press keys, each as a `KeyboardEvent` describes it, with no time between them, however slow the machine."""
+        self.page.evaluate(
+            """keys => {
+                let focused = document.activeElement;
+                while (focused.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+                for (const key of keys) focused.dispatchEvent(
+                    new KeyboardEvent('keydown', { ...key, bubbles: true, cancelable: true, composed: true }));
+            }""",
+            keys,
+        )
 
 
 def box(item: Locator) -> FloatRect:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from waiting import WAIT_S
+from waiting import WAIT_S, wait_until
 
 from engine.document.pipeline import Pipeline
 from ui.build.documents import apply, doc_to_pipeline
@@ -112,15 +111,11 @@ class Tab:
 
     def wait(self, until: Callable[[], Any], what: str = "", timeout_s: float = WAIT_S) -> Any:
         """Poll as the page does until `until` is true."""
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            self.turn()
-            if found := until():
-                return found
-            time.sleep(0.03)
-        raise AssertionError(
-            f"never: {what or until}; messages {self.messages}; {[n.type for n in self.notices][-20:]}"
-        )
+
+        def told() -> str:
+            return f"never: {what or until}; messages {self.messages}; {[n.type for n in self.notices][-20:]}"
+
+        return wait_until(lambda: self.turn() and until(), what, timeout_s, told=told, pause_s=0.03)
 
     def wait_for(self, kind: type[N], holds: Callable[[N], Any] = lambda _: True, timeout_s: float = WAIT_S) -> N:
         def found() -> N | None:

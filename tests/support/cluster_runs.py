@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from waiting import wait_until
 
 from engine.document.pipeline import Edge, Node, Pipeline
 from engine.store.runs import RunStore
@@ -62,13 +62,18 @@ def rows(uri: str) -> dict[str, bytes]:
 
 def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> Any:
     """Wait for something to become true, looking often, as long as the run lives."""
-    until = time.monotonic() + 500
-    while time.monotonic() < until and store.run(run_id).active:
-        if out := there():
-            return out
-        time.sleep(0.02)
-    failures = [event for _, event in store.events(run_id, kinds=("failure",))]
-    raise AssertionError(f"never seen: {what}; the run is {store.run(run_id).state}: {failures}")
+
+    def told() -> str:
+        failures = [event for _, event in store.events(run_id, kinds=("failure",))]
+        return f"never seen: {what}; the run is {store.run(run_id).state}: {failures}"
+
+    def found() -> Any:
+        was_active = store.run(run_id).active
+        out = there()
+        assert out or was_active, told()
+        return out
+
+    return wait_until(found, what, 500, told=told)
 
 
 def size_of(path: Path) -> int:

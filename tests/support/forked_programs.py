@@ -62,6 +62,8 @@ shared: Callable[[], Mapping[str, Forks]] | None = None
 _HERE = Path(__file__).parent
 _REQUEST = 1 << 20
 _PING = b"-"
+_PREPARED_S = 300.0
+"""The most that a process may take to import what is forked: TensorFlow takes ten seconds alone on two cores."""
 _SHOWN = 1000
 """Bytes for the arguments of a forked process, as others see them."""
 
@@ -245,6 +247,8 @@ def forking(
 
     With `lazily` it is prepared when it is first asked for a process.
     """
+    from waiting import end_by_its_input, wait_for_line  # not where processes are forked
+
     address = folder / "fork"
     when = "lazily" if lazily else "now"
     process = subprocess.Popen(
@@ -253,16 +257,11 @@ def forking(
         stdout=subprocess.PIPE,
         env={**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(map(str, (_HERE, _HERE.parents[1])))},
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
-        if process.stdout.readline() != b"ready\n":
-            raise RuntimeError("the process that forks did not start")
+        wait_for_line(process, "^ready$", _PREPARED_S)
         yield Forks(process.pid, str(address))
     finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
+        end_by_its_input(process)
 
 
 # --- the process that forks ------------------------------------------------------------------------------------------

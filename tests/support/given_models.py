@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from voxelflow import Look, PathIn, Predictions, Preview, TaskContext, TrainedModel, VolumeDelta, VolumeFiles, node
+from voxelflow import (
+    CheckContext,
+    PathIn,
+    Predictions,
+    Preview,
+    TaskContext,
+    TrainedModel,
+    VolumeDelta,
+    VolumeFiles,
+    node,
+)
 
 
 @node("GivenModel", version=1, category="Probes")
@@ -15,7 +25,7 @@ def given_model(*, folder: Annotated[str, PathIn("folder")]) -> TrainedModel:
 
 
 @given_model.preview
-def _(look: Look) -> Preview:
+def _(look: CheckContext) -> Preview:
     return Preview(kind="TrainedModel")
 
 
@@ -26,7 +36,7 @@ def given_predictions(*, file: Annotated[str, PathIn("file")]) -> Predictions:
 
 
 @given_predictions.preview
-def _(look: Look) -> Preview:
+def _(look: CheckContext) -> Preview:
     return Preview(kind="Predictions")
 
 

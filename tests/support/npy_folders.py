@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +75,20 @@ class Listener:
         return self._left < 0
 
 
-def take(root: Path | str, base: Path, **params: Any) -> VolumeFiles:
-    """List `root` now and run VolumeFolder on it."""
+def take(root: Path | str, base: Path, *, messages: list[str] | None = None, **params: Any) -> VolumeFiles:
+    """List `root` now and run VolumeFolder on it; what it reports goes to `messages`."""
     base.mkdir(parents=True, exist_ok=True)
     found = look(root, base, **params)
-    ctx = context(base, "folder", found.digest, inputs_found={"folder": Path(found.manifest)})
+    ctx = context(base, "folder", found.digest, inputs_found={"folder": Path(found.manifest)}, emit=_into(messages))
     return volume_folder(folder=str(root), **params, ctx=ctx)
+
+
+def _into(messages: list[str] | None) -> Callable[[Event], None]:
+    def hear(event: Event) -> None:
+        if isinstance(event, Message) and messages is not None:
+            messages.append(event.text)
+
+    return hear
 
 
 def look(root: Path | str, base: Path, **params: Any) -> PathFound:
@@ -104,13 +112,8 @@ def convert(
     `source` are parameters of VolumeFolder.
     """
     files = take(root, base, **source or {})
-
-    def hear(event: Event) -> None:
-        if isinstance(event, Message) and messages is not None:
-            messages.append(event.text)
-
     fingerprint = Path(files.manifest).parent.name.ljust(32, "0")
-    ctx = context(base, "parquet", fingerprint, previous={"out": previous} if previous else {}, emit=hear)
+    ctx = context(base, "parquet", fingerprint, previous={"out": previous} if previous else {}, emit=_into(messages))
     return numpy_to_parquet(files, **params, ctx=ctx)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import urllib.request
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outside_parts import AZURITE
+from waiting import end_by_its_input, wait_for_line
 
 MOTO = Path(__file__).parent / "moto_process.py"
 GCS = Path(__file__).parent / "gcs_process.py"
@@ -106,24 +106,9 @@ def _server(command: list[str], ready: str) -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         env={"PATH": os.environ["PATH"]},
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if found := re.search(ready, line):
-                yield found[1]
-                return
-        raise AssertionError(f"{command[0]} did not start: {''.join(said)}")
+        yield wait_for_line(process, ready)[1]
     finally:
-        process.stdin.close()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        end_by_its_input(process, 10)

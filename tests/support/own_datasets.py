@@ -15,7 +15,7 @@ SOURCE = '''
 import json
 from pathlib import Path
 
-from voxelflow import Colour, Dataset, Look, Preview, Report, TaskContext, node
+from voxelflow import Colour, Dataset, CheckContext, Preview, Report, TaskContext, node
 
 
 class Horizon(Dataset):
@@ -49,7 +49,7 @@ def pick_horizon(*, traces: int = 3, ctx: TaskContext) -> Horizon:
 
 
 @pick_horizon.preview
-def _(look: Look) -> Preview:
+def _(look: CheckContext) -> Preview:
     return Preview(kind="Horizon", count=look.params["traces"], figures={"surveys": 1})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from browser import settled
 from outside_parts import CANVAS, require
 from playwright.sync_api import Locator, Page
 
@@ -21,10 +22,16 @@ STREAMLITS = (
     Excepted("scrollable-region-focusable", "pre", "Streamlit's code block scrolls; its copy button is beside it"),
 )
 
+_LOOKS = 5
 _FIND = """async (exceptions) => {
+    let worked = false;
+    const watch = new MutationObserver(() => { worked = true; });
+    const app = document.querySelector('[data-testid=stApp]');
+    watch.observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
     const found = await axe.run(document, { resultTypes: ['violations'] });
+    watch.disconnect();
     const parts = (target) => target.flat().map((part) => part.trim());
-    return found.violations
+    const told = found.violations
         .filter((rule) => ['serious', 'critical'].includes(rule.impact))
         .flatMap((rule) => rule.nodes
             .filter((node) => {
@@ -38,6 +45,7 @@ _FIND = """async (exceptions) => {
                 return !exceptions.some(([id, selector]) => id === rule.id && element?.matches(selector));
             })
             .map((node) => `${rule.id}: ${node.target.join(' ')}: ${node.failureSummary}`));
+    return [told, worked];
 }"""
 _COLOURS = """element => {
     const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
@@ -56,11 +64,20 @@ _COLOURS = """element => {
 
 
 def findings(page: Page) -> list[str]:
-    """What axe-core finds that is serious or critical, and not listed as Streamlit's own."""
+    """What axe-core finds that is serious or critical, and not listed as Streamlit's own, on the page once it is drawn.
+
+    While the app works, Streamlit fades what it may draw anew, and some of it is not there: what is found then is
+    looked at again.
+    """
     if not page.evaluate("'axe' in window"):
         require("canvas")
         page.add_script_tag(path=CANVAS / "node_modules" / "axe-core" / "axe.min.js")
-    found: list[str] = page.evaluate(_FIND, [[e.rule, e.selector] for e in STREAMLITS])
+    found: list[str] = []
+    for _ in range(_LOOKS):  # a live page works again and again
+        settled(page)
+        found, worked = page.evaluate(_FIND, [[e.rule, e.selector] for e in STREAMLITS])
+        if not (found and worked):
+            break
     return found
 
 

@@ -60,10 +60,10 @@ def make(
         steps: how many steps it takes.
         step_s: seconds a step lasts.
     """
-    held, _, gate = os.environ.get("PROBES_GATE", "").partition(":")
+    gate = _gate_of(text)
     for step in track(range(steps), unit="steps"):
         time.sleep(step_s)
-        while gate and text == held and step == steps - 1 and not os.path.exists(gate):
+        while gate and step == steps - 1 and not os.path.exists(gate):
             ctx.check_cancelled()
             time.sleep(0.02)
         if ctx.save_requested():
@@ -79,7 +79,8 @@ def _(*, text="made", steps=1, step_s=0.0, ctx: TaskContext) -> Report:
 
     meter = Meter(steps, "steps", "on executors")
     # A function of this file: the executors need it too.
-    places = [place for place, _ in spread(ctx, range(steps), _Step(step_s), meter=meter, amount=lambda _: 1)]
+    step = _Step(step_s, steps - 1, _gate_of(text))
+    places = [place for place, _ in spread(ctx, range(steps), step, meter=meter, amount=lambda _: 1)]
     meter.finish()
     assert sorted(places) == list(range(steps))
     ctx.info(f"wrote {text}")
@@ -87,12 +88,22 @@ def _(*, text="made", steps=1, step_s=0.0, ctx: TaskContext) -> Report:
     return _report(ctx, text, steps=steps)
 
 
-class _Step:
-    def __init__(self, step_s: float) -> None:
-        self.step_s = step_s
+def _gate_of(text: str) -> str:
+    """The file without which Make with this text does not come to its end; "" for none."""
+    held, _, gate = os.environ.get("PROBES_GATE", "").partition(":")
+    return gate if text == held else ""
 
-    def __call__(self, _: int) -> str:
+
+class _Step:
+    """A step on an executor, which ends with Spark: nobody there can ask whether the run is cancelled."""
+
+    def __init__(self, step_s: float, last: int, gate: str) -> None:
+        self.step_s, self.last, self.gate = step_s, last, gate
+
+    def __call__(self, step: int) -> str:
         time.sleep(self.step_s)
+        while self.gate and step == self.last and not os.path.exists(self.gate):
+            time.sleep(0.02)
         return __name__
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
-from browser import TIMEOUT_MS
+from browser import settled
 from canvas_page import box as place_of
 from canvas_page import eventually
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class RunsPage:
     def expect_rows(self, *pipelines: str) -> list[Row]:
         """Wait until exactly these pipelines' runs are listed, in this order."""
         wanted = list(pipelines)
-        eventually(lambda: [r.pipeline for r in self.rows()] == wanted, f"not {wanted} but {self.rows()}")
+        eventually(lambda: [r.pipeline for r in self.rows()] == wanted, lambda: f"not {wanted} but {self.rows()}")
         return self.rows()
 
     def tick(self, row: int) -> None:
@@ -97,21 +97,14 @@ class RunsPage:
         panel = self.page.get_by_role("tabpanel", name=name, exact=True)
         # Streamlit forgets a second click that comes while the first one's part is on its way.
         expect(panel.locator(_CONTENT).first).to_be_visible()
-        self.settled()
+        settled(self.page)
         return panel
-
-    def settled(self) -> None:
-        """Wait until the page is drawn. Asked at each frame: a live run's page on a busy machine rests for moments."""
-        self.page.wait_for_function(
-            "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
-            timeout=TIMEOUT_MS,
-        )
 
     def open_list(self, name: str) -> None:
         """Open a list. One that is drawn anew while it is clicked stays closed."""
         options = self.page.get_by_role("option")
         for _ in range(5):
-            self.settled()
+            settled(self.page)
             self.page.get_by_role("combobox", name=name).click()
             with suppress(AssertionError):
                 expect(options.first).to_be_visible(timeout=3000)

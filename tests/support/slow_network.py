@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from queue import Queue
 
 from object_stores import ObjectStore
+from waiting import end_by_its_input, wait_for_line
 
 _BUFFER = 1 << 20
 
@@ -30,9 +31,11 @@ def delayed(store: ObjectStore, delay_ms: float) -> Iterator[ObjectStore]:
         yield store
         return
     command = [sys.executable, __file__, store.address, str(delay_ms)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proxy:
-        assert proxy.stdout is not None
-        yield store.through(f"http://{proxy.stdout.readline().strip()}")
+    proxy = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        yield store.through(f"http://{wait_for_line(proxy, r'^[0-9.]+:[0-9]+$')[0]}")
+    finally:
+        end_by_its_input(proxy, 10)
 
 
 def _serve(host: str, port: int, delay_s: float) -> socket.socket:

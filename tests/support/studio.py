@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from waiting import WAIT_S
+from waiting import WAIT_S, wait_until
 
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
@@ -52,11 +51,17 @@ class StudioServer:
                 [*self._program, "studio", "--no-browser", "--port", port, *arguments],
                 cwd=self.home, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        deadline = time.monotonic() + WAIT_S
-        while (found := re.search(r"^Voxelflow is at (\S+)", self.output[before:], re.MULTILINE)) is None:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the studio did not start (status {self._process.poll()}):\n{self.output}")
-            time.sleep(0.02)
+
+        def address() -> re.Match[str] | None:
+            found = re.search(r"^Voxelflow is at (\S+)", self.output[before:], re.MULTILINE)
+            assert found or self.is_up, told()
+            return found
+
+        def told() -> str:
+            return f"the studio did not start (status {self._process and self._process.poll()}):\n{self.output}"
+
+        found = wait_until(address, told=told)
+        assert found is not None
         self.url = found[1]
         return self
 
@@ -82,6 +87,11 @@ class StudioServer:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(run.pid, signal.SIGKILL)
         store.close()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def output(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import forked_programs
 import pytest
+from waiting import end_by_its_input, wait_for_line
 
 from engine.declare.context import Resources, TaskContext
 from engine.declare.datasets import Dataset, dataset_from_json
@@ -53,6 +54,8 @@ DROPOUT = {"VOXELFLOW_TEST_DROPOUT": "1"}
 REPLICAS = {"VOXELFLOW_TEST_REPLICAS": "2"}
 """In a training's environment: the process has two devices."""
 _WORKER = Path(__file__).with_name("tiny_worker.py")
+IMPORTED_S = 300.0
+"""The most that a test waits for a process that imports TensorFlow: it takes ten seconds alone on two cores."""
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +80,13 @@ def forking_workers() -> Iterator[str]:
             forks = forked_programs.shared()["import_training"]
             code = f"import tiny_worker; tiny_worker.serve({address!r})"
             server = forks.start(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert server.stdin is not None
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(TINY_WORKERS, address)
-            yield address
-        server.stdin.close()
-        server.wait(120)  # TensorFlow takes its time to leave a busy machine
-        server.stdout.close()
+        try:
+            wait_for_line(server, "^ready$", IMPORTED_S)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(TINY_WORKERS, address)
+                yield address
+        finally:
+            end_by_its_input(server)  # TensorFlow takes its time to leave a busy machine
 
 
 def tiny_program() -> tuple[str, ...]:

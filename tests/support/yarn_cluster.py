@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -69,8 +70,8 @@ class YarnCluster:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def profile_toml(self, name: str = "yarn") -> str:
-        """A table for `profiles.toml`: two executors of one core each."""
+    def profile_toml(self, name: str = "yarn", **more: str) -> str:
+        """A table for `profiles.toml`: two executors of one core each. `more` are settings with _ in place of dots."""
         settings = {
             # Spark's jars are there already, as on clusters that have it installed.
             "spark.yarn.jars": f"local:{spark_jars_folder()}/*",
@@ -86,6 +87,7 @@ class YarnCluster:
             "spark.yarn.scheduler.heartbeat.interval-ms": "200",
             "spark.yarn.report.interval": "200ms",
             **_class_data(),
+            **{key.replace("_", "."): value for key, value in more.items()},
         }
         lines = [f"[{name}]", 'backend = "spark"', 'master = "yarn"', "cores = 2", 'memory = "1 GB"', ""]
         lines += [f"[{name}.spark]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.items())]
@@ -96,6 +98,16 @@ class YarnCluster:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/ws/v1/cluster/apps", timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
         return sorted((found["apps"] or {}).get("app", []), key=lambda app: app["id"])
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """No container starts meanwhile, as when there is no place: the node does not answer."""
+        node = psutil.Process(self._daemons[1].pid)
+        node.suspend()
+        try:
+            yield
+        finally:
+            node.resume()
 
     def kill_an_executor(self) -> None:
         """End an executor with SIGKILL and wait until it is gone. There must be one."""

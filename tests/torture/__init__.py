@@ -4,6 +4,7 @@
     scene        a small pipeline, the fault, the runs after it, and what must be true at the end
     judge        what a workspace really holds, read without Voxelflow
     stages       the moments in which the pipeline is struck, and what must be true after each round
+    sections     what a file is made of, where bit rot strikes
     rounds       what a kind is, seeds, the table
 
 and one module a kind of fault (kinds.py lists them). Every round has a seed that repeats it alone.

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from tests.torture.judge import Finding
 from tests.torture.rounds import Kind, World
+from tests.torture.sections import OTHER, Section, sections_of
 from tests.torture.stages import stages_of
 
 _KEPT_BY_OTHERS = re.compile(r"(.*/)?(lock|gate|\w+\.lock)|locks/.*|.*\.log|runs\.db-shm|workspace\.json")
 """Nothing is in them, nobody reads them, or a person writes them."""
+_PAGES = 2 / 3
+"""The share of rounds that strike a part of a table's file, or its log."""
 
 
 class BitRot(Kind):
@@ -29,14 +32,14 @@ class BitRot(Kind):
     def play(self, seed: int) -> str:
         dice = random.Random(f"rot {seed}")
         self._stages.set(self._grown)
-        victim = self._choose(dice)
+        victim, section = choose(self._scene.workspace, dice)
         before, times = victim.read_bytes(), victim.stat()
-        how, after = _damage(before, dice)
+        how, after = _damage(before, section, dice)
         victim.write_bytes(after)
         if dice.random() < 0.5:  # as a disk does it
             os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
         name = victim.relative_to(self._scene.workspace).as_posix()
-        where = f"{name}: {how}"
+        where = f"{name}, {section.kind}: {how}"
         try:
             self._judge(victim, where)
             if victim.exists() and victim.read_bytes() == after:
@@ -46,15 +49,6 @@ class BitRot(Kind):
         except Finding as exc:
             raise Finding(f"{where}: {exc}") from exc
         return where
-
-    def _choose(self, dice: random.Random) -> Path:
-        """A file of a random kind: names with numbers and hashes taken out are kinds."""
-        kinds: dict[str, list[Path]] = {}
-        for path in sorted(self._scene.workspace.rglob("*")):
-            name = path.relative_to(self._scene.workspace).as_posix()
-            if path.is_file() and path.stat().st_size and not _KEPT_BY_OTHERS.fullmatch(name):
-                kinds.setdefault(re.sub(r"[0-9a-f]{6,}|\d+", "*", name), []).append(path)
-        return dice.choice(kinds[dice.choice(sorted(kinds))])
 
     def _judge(self, victim: Path, where: str) -> None:
         """The next run is exact, or is refused with the name of the file; what nobody read is found by `verify`."""
@@ -82,16 +76,34 @@ class BitRot(Kind):
         return answer.status != 0 and victim.name in answer.output
 
 
-def _damage(data: bytes, dice: random.Random) -> tuple[str, bytes]:
-    """(what was done, the file after it)."""
+def choose(workspace: Path, dice: random.Random) -> tuple[Path, Section]:
+    """A file and what of it is struck: each kind of section as often as each other, then each kind of file.
+
+    Names with numbers and hashes taken out are the kinds of files.
+    """
+    kinds: dict[str, dict[str, list[tuple[Path, Section]]]] = {}
+    for path in sorted(workspace.rglob("*")):
+        name = path.relative_to(workspace).as_posix()
+        if path.is_file() and path.stat().st_size and not _KEPT_BY_OTHERS.fullmatch(name):
+            for section in sections_of(path):
+                files = kinds.setdefault(section.kind, {})
+                files.setdefault(re.sub(r"[0-9a-f]{6,}|\d+", "*", name), []).append((path, section))
+    pages = sorted(kinds.keys() - {OTHER})
+    found = kinds[dice.choice(pages) if dice.random() < _PAGES else OTHER]
+    return dice.choice(found[dice.choice(sorted(found))])
+
+
+def _damage(data: bytes, section: Section, dice: random.Random) -> tuple[str, bytes]:
+    """(what was done, the file after it). A block of a disk and the end of a file may take more than the section."""
     out = bytearray(data)
-    at = dice.randrange(len(out))
-    kind = dice.choice(("bit", "bit", "bits", "block", "short", "empty", "longer"))
+    at = dice.randrange(section.begin, section.end)
+    ways = ("bit", "bit", "bits", "block", "short")
+    kind = dice.choice((*ways, "empty", "longer") if len(data) == section.end - section.begin else ways)
     if kind == "bit":
         out[at] ^= 1 << dice.randrange(8)
     elif kind == "bits":
         for _ in range(16):
-            out[dice.randrange(len(out))] ^= 1 << dice.randrange(8)
+            out[dice.randrange(section.begin, section.end)] ^= 1 << dice.randrange(8)
     elif kind == "block":
         begin = at // 512 * 512
         out[begin : begin + 512] = bytes(len(out[begin : begin + 512]))

@@ -41,6 +41,8 @@ def _read(name: str, columns: list[str]) -> pa.Table:
         return pq.read_table(name, columns=columns, partitioning=None)
     except FileNotFoundError as exc:
         raise Finding(f"the log lists {name}, which is gone") from exc
+    except (pa.ArrowException, OSError) as exc:
+        raise Finding(f"{name} cannot be read: {exc}") from exc
 
 
 def compare(what: str, wanted: list[Row], found: list[Row]) -> None:
@@ -118,9 +120,8 @@ class Judge:
             compare(node, self._wanted, rows_in(str(path), output["version"]))
         elif kind == "VolumeParquet":
             parts = json.loads(self._path(output["manifest"]).read_text())["parts"]
-            compare(
-                node, self._wanted, _rows([pq.read_table(path / part["path"], partitioning=None) for part in parts])
-            )
+            read = [_read(str(path / part["path"]), ["id", "label", "volume"]) for part in parts]
+            compare(node, self._wanted, _rows(read))
         elif kind == "Report":
             text = path.read_text().rstrip()
             if not text.endswith("}" if path.suffix == ".json" else "</html>"):
@@ -138,7 +139,7 @@ class Judge:
         if output["kind"] == "Predictions":
             table = deltalake.DeltaTable(str(path), version=output["version"])
             read = [_read(name, ["id", "scores"]) for name in _files(table)]
-            rows = [row for part in read for row in part.to_pylist()]
+            rows = [row for part in read for row in _values(part)]
             ids = [row["id"] for row in rows]
             if len(ids) != len(set(ids)):
                 raise Finding(f"{len(ids) - len(set(ids))} predictions are doubled")
@@ -159,8 +160,16 @@ def _rows(tables: list[Any]) -> list[Row]:
     return sorted(
         (row["id"], row["label"], _hash(row["volume"]))
         for table in tables
-        for row in table.select(["id", "label", "volume"]).to_pylist()
+        for row in _values(table.select(["id", "label", "volume"]))
     )
+
+
+def _values(table: pa.Table) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except UnicodeDecodeError as exc:
+        raise Finding(f"a text in a table is none: {exc}") from exc
+    return rows
 
 
 def _hash(data: bytes) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from studio import StudioServer
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S, wait_for_line, wait_until
 
 from engine.errors import UsageError
 from engine.run.worker_process import PROGRAM
@@ -126,6 +126,23 @@ class TestServing:
         assert url.startswith("http://127.0.0.1:")
         assert url.endswith("/lab")  # where it is served below is the person's choice
 
+    def test_no_message_to_the_browser_refers_to_an_earlier_one(self) -> None:
+        program = (
+            "from ui.studio import configure, listen\n"
+            "from streamlit.proto.ForwardMsg_pb2 import ForwardMsg\n"
+            "from streamlit.runtime.forward_msg_cache import populate_hash_if_needed\n"
+            "with listen('127.0.0.1', 0) as listener:\n"
+            "    configure(listener, '127.0.0.1', False)\n"
+            "message = ForwardMsg()\n"
+            "message.delta.new_element.markdown.body = 'x' * 1_000_000\n"
+            "populate_hash_if_needed(message)\n"
+            "print(bool(message.hash), message.metadata.cacheable)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True, timeout=WAIT_S
+        )
+        assert done.stdout == "True False\n"
+
     @pytest.mark.parametrize(
         ("settings", "told"),
         [
@@ -173,9 +190,8 @@ class TestServing:
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:
-            assert process.stdout is not None
-            line = process.stdout.readline()
+            address = wait_for_line(process, r"^Voxelflow is at (\S+)")[1]
             wait_until(opened.exists, "the browser")
             process.send_signal(signal.SIGINT)
             assert process.wait(WAIT_S) == 0
-        assert opened.read_text().strip() in line
+        assert opened.read_text().strip() == address

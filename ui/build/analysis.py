@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from engine.advisor.run_estimate import node_times
 from engine.advisor.sources import advice_by_node
 from engine.diagnostics.rule import Diagnostic
 from engine.document.checks import Checked as Found
@@ -216,8 +217,9 @@ class DocumentAnalysis:
             observation = look_into_cache(resolved, placed, studio.store, studio.workspace)
             found = check(resolved, observation, profile)
             advice = advice_by_node(resolved, found.previews, observation, studio.workspace, profile)
+            times = node_times(resolved, found.previews, observation, studio.workspace, studio.store, profile)
             nodes = forecast(
-                resolved, profile, self._with_last(resolved, observation), found, self._studio.shown, advice
+                resolved, profile, self._with_last(resolved, observation), found, self._studio.shown, advice, times
             )
             forecasts[name] = RunForecast(document=self._shared.id, rev=rev, nodes=nodes)
             checked[name] = self._notice(rev, found)

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from engine.advisor.run_estimate import price_of
 from engine.catalog import AnyNodeType, Catalog
 from engine.declare.appearance import icon_path
 from engine.declare.dataset_type import Dataset
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic
 from engine.errors import UsageError
+from engine.limit import written_time
 from engine.prices import machines_file
 from engine.profiles import (
     Listed,
@@ -57,7 +59,7 @@ class Catalogue:
             types=[type_info(t) for t in catalog],
             datasets=[dataset_info(each) for each in catalog.datasets],
             problems=[problem(d) for d in (*catalog.problems, *_profile_problems(listed, unreadable(self._workspace)))],
-            profiles=[profile_info(item.profile) for item in listed if item.profile is not None],
+            profiles=[profile_info(item.profile, self._workspace) for item in listed if item.profile is not None],
             workspace=str(self._workspace.root),
             version=_version(),
             ran=ran,
@@ -96,13 +98,23 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def profile_info(profile: Profile) -> ProfileInfo:
-    """A compute profile, described in a sentence."""
+def profile_info(profile: Profile, workspace: Workspace) -> ProfileInfo:
+    """A compute profile, described in a sentence, with its price and the limit of its runs."""
     has = f"{plural(profile.cores, 'cores')} and {size(profile.memory_bytes)}"
     backend = "Spark" if profile.backend == "spark" else "Worker processes"
     price = "" if profile.hourly_price is None else f" {hourly(profile.hourly_price, profile.currency)}."
     description = f"{backend} on {profile.where}; tasks that run here have {has}.{price}"
-    return ProfileInfo(name=profile.name, backend=profile.backend, description=description)
+    found, unpriced = price_of(profile, workspace)
+    return ProfileInfo(
+        name=profile.name,
+        backend=profile.backend,
+        description=description,
+        price=profile.hourly_price,
+        currency=profile.currency,
+        priced=unpriced if found is None else f"{found.line()}; {found.scope}",
+        stop_after="" if profile.stop_after_s is None else written_time(profile.stop_after_s),
+        stop_at_cost=profile.stop_at_cost,
+    )
 
 
 def _profile_problems(listed: Iterable[Listed], broken: UsageError | None) -> Iterator[Diagnostic]:

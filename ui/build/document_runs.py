@@ -17,6 +17,7 @@ from engine.document.plan import Choice
 from engine.document.values import read_texts
 from engine.errors import UsageError
 from engine.history.summary import run_before, tiles
+from engine.limit import Limit, read_time
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import Run
@@ -30,7 +31,7 @@ from ui.build.run_statuses import RunStatuses
 from ui.build.shared_document import Member, SharedDocument
 from ui.build.status import run_figures, run_info
 from ui.build.task_log import TaskLog
-from ui.protocol.commands import StartRun, StartSweep
+from ui.protocol.commands import RunLimit, StartRun, StartSweep
 from ui.protocol.notices import LogLines, RunShown, StatusChanged
 from ui.protocol.status import NodeStatus, RunInfo
 from ui.studio_context import Studio
@@ -81,6 +82,7 @@ class DocumentRuns:
                 profile=find_profile(command.profile, studio.workspace),
                 choice=Choice(start=command.start, end=command.end, fresh=command.fresh),
                 base=studio.base,
+                limit=None if command.limit is None else _limit(command.limit),
             )
             self.poke()
             launch.wait_started(studio.workspace, studio.store, run_id, attempt=1)
@@ -262,11 +264,17 @@ class DocumentRuns:
                     lines = lines[LINES_A_NOTICE:]
 
 
+def _limit(said: RunLimit) -> Limit:
+    return Limit(read_time(said.stop_after) if said.stop_after.strip() else None, said.stop_at_cost)
+
+
 def resume_run(studio: Studio, run_id: str, spawned: Callable[[], None]) -> None:
     """Go on with a run; `spawned` is called once its process exists. May take seconds.
 
-    Raises `UsageError` when it is running or done.
+    One that its limit has stopped goes on for as much again. Raises `UsageError` when it is running or done.
     """
-    run = launch.resume(studio.workspace, studio.store, run_id)
+    before = studio.store.run(run_id)
+    limit = before.limit.more(before.worked_s, before.price) if before.stopped_at_limit else None
+    run = launch.resume(studio.workspace, studio.store, run_id, limit)
     spawned()
     launch.wait_started(studio.workspace, studio.store, run.run_id, run.attempt + 1)

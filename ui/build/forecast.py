@@ -11,6 +11,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
+from engine.advisor.run_estimate import NodeTime
 from engine.declare.node import PathFound
 from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.document.checks import Checked, Observation
@@ -33,10 +34,12 @@ def forecast(
     checked: Checked,
     shown: ShownDatasets,
     advice: Mapping[str, str] | None = None,
+    times: Mapping[str, NodeTime] | None = None,
 ) -> dict[str, NodeForecast]:
     """By node: whether its result exists already, else why it must be made, and what it made last.
 
-    The browser may then look at all these results: `shown` has them. `advice` has a line for each node that trains.
+    The browser may then look at all these results: `shown` has them. `advice` has a line for each node that trains,
+    `times` how long all of a node's work takes.
     """
     reasons = waiting(resolved, checked)
     part = resolved if checked.ok else _part(resolved, resolved.nodes.keys() - reasons.keys())
@@ -55,6 +58,9 @@ def forecast(
             for wire in resolved.wires_into(node)
             if (before := results.get(wire.source_node)) and (dataset := before.outputs.get(wire.source_port))
         }
+        time = (times or {}).get(node, NodeTime(node))
+        if task is not None and task.goes_on:
+            time = time.continued()
         backend = reason = ""
         if item.type is not None and item.type.runs_on(profile.backend) is not None:
             backend, reason = backend_of(item.type, profile)
@@ -64,6 +70,9 @@ def forecast(
             backend=backend,
             backend_reason=reason if profile.backend != "embedded" else "",
             advice=(advice or {}).get(node, ""),
+            low_s=time.low,
+            high_s=time.high,
+            basis=time.basis,
             last=_last(result, partial(shown.key, made_from=made_from)),
         )
     return out

@@ -35,9 +35,12 @@ def run_info(
         created=run.created,
         started=run.started,
         ended=run.ended,
+        paused=run.paused_s,
         cancelling=run.cancel and run.active and run.state != "stuck",
         changes=changes,
         given=given,
+        limit=run.limit.text(run.currency),
+        limited=run.stopped_at_limit,
         figures=list(figures),
         against=against,
     )

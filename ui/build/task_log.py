@@ -1,15 +1,17 @@
 """The log of one task, while it is written.
 
-Its file holds all that the task printed, messages among it (`info: ...`). The run's events know when
-each message was said, and why a task failed that could say nothing itself (it was killed).
+Its file holds all that the task printed, messages among it (`info: ...`), mostly also why it failed (`error: ...`).
+The run's events know when each was said, and why a task failed that could say nothing itself (it was killed).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from typing import Literal
 
 from engine.declare.events import Failure, Message
+from engine.errors import Cancelled
 from engine.store.runs import RunStore
 from engine.text import safe_log_line
 from engine.workspace import Workspace
@@ -37,6 +39,8 @@ class TaskLog:
         self._messages: deque[Message] = deque(maxlen=FIRST_LINES)
         self._waiting: list[str] = []
         self._failures: list[Failure] = []
+        self._shown: deque[str] = deque(maxlen=FIRST_LINES)
+        """Lines that were shown before their event came."""
 
     def lines(self, *, ended: bool) -> list[LogLine]:
         """The lines since the last call: at first the last 2,000, then at most 500.
@@ -61,6 +65,8 @@ class TaskLog:
                 # Its event is on the way through the supervisor: the next turn will know the time.
                 self._waiting = texts[place:]
                 break
+            if line.time is None and line.level != "output":
+                self._shown.append(line.text)
             out.append(line)
         if not self._waiting and not self._behind:
             out += [_failure_line(f) for f in self._failures]
@@ -120,7 +126,10 @@ class TaskLog:
             if isinstance(event, Message):
                 self._messages.append(event)
             elif isinstance(event, Failure):
-                self._failures.append(event)
+                if (text := _shown(event.line())) in self._shown:
+                    self._shown.remove(text)
+                else:
+                    self._failures.append(event)
 
     def _line(self, text: str) -> LogLine:
         level, colon, said = text.partition(": ")
@@ -132,6 +141,10 @@ class TaskLog:
                 for _ in range(place + 1):
                     self._messages.popleft()
                 return LogLine(time=time, level=level, text=_shown(said))  # type: ignore[arg-type]
+            failed = next((f for f in self._failures if _shown(f.line()) == _shown(said)), None)
+            if failed is not None:
+                self._failures.remove(failed)
+                return _failure_line(failed)
             return LogLine(time=None, level=level, text=_shown(said))  # type: ignore[arg-type]
         return LogLine(time=None, level="output", text=_shown(text))
 
@@ -141,9 +154,8 @@ def _same(message: Message, level: str, said: str) -> bool:
 
 
 def _failure_line(failure: Failure) -> LogLine:
-    end = "" if failure.message.endswith((".", "!", "?")) else "."
-    text = f"{failure.message}{f'{end} {failure.hint}' if failure.hint else ''}"
-    return LogLine(time=failure.time, level="error", text=_shown(text))
+    level: Literal["info", "error"] = "info" if failure.code == Cancelled.code else "error"
+    return LogLine(time=failure.time, level=level, text=_shown(failure.line()))
 
 
 def _note(text: str) -> LogLine:

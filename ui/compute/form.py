@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.prices import Machine
 from engine.profiles.edit import Written
 from engine.profiles.profile import DATABRICKS, LOCAL_MASTER
+from engine.text import hourly
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,55 @@ class Form:
     price_per_hour: float | None = None
     storage_root: str = ""
     spark: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A machine of the price table that a new profile may begin with, and what somebody has measured on it."""
+
+    machine: str
+    title: str
+    measured: str
+
+
+EXAMPLES: tuple[Example, ...] = (
+    Example(
+        "Standard_D16s_v3@eastus",
+        "The whitepaper's CPU machine",
+        "96,000 volumes took 3.59 h from files in blob storage and 2.42 h from an optimised Delta table",
+    ),
+    Example(
+        "Standard_NC4as_T4_v3@eastus",
+        "The whitepaper's GPU machine",
+        "96,000 volumes took 1.8 h from files in blob storage and 19 min from an optimised Delta table",
+    ),
+)
+"""Those of DeepIQ's "Deep Learning on Cloud", Figures 1 and 2."""
+
+
+def example_form(example: Example, machine: Machine, names: Iterable[str]) -> Form:
+    """The form of a profile with the figures of that machine."""
+    return Form(
+        name=unique_name(machine.name, names),
+        numbers={"cores": machine.cores, "gpus": machine.gpus, "parallel_tasks": None},
+        memory=f"{machine.memory_gib:g} GiB" if machine.memory_gib else "",
+        machine=example.machine,
+    )
+
+
+def figures_of(machine: Machine) -> str:
+    """The machine in a line: `4 cores, 28 GiB, 1 NVIDIA T4, 0.526 USD an hour (eastus, 2026-06-18)`."""
+    parts = [
+        f"{machine.cores} cores" if machine.cores else "",
+        f"{machine.memory_gib:g} GiB" if machine.memory_gib else "",
+    ]
+    parts.append(f"{machine.gpus} {machine.gpu or 'GPU'}" if machine.gpus else "no GPU" if machine.gpus == 0 else "")
+    parts.append(f"disks {machine.disk_mb_s:g} MB/s" if machine.disk_mb_s else "")
+    parts.append(f"network {machine.network_mb_s:g} MB/s" if machine.network_mb_s else "")
+    if machine.price_per_hour is not None:
+        of = ", ".join(filter(None, (machine.region, machine.date)))
+        parts.append(hourly(machine.price_per_hour, machine.currency) + (f" ({of})" if of else ""))
+    return ", ".join(filter(None, parts))
 
 
 def place_of(backend: str, master: str) -> str:

@@ -22,10 +22,13 @@ from ui.compute.advice import show_advice
 from ui.compute.benchmarks import show_benchmarks
 from ui.compute.checks import ProfileTest, start_test
 from ui.compute.form import (
+    EXAMPLES,
     PLACES,
     WHOLE_NUMBERS,
     Form,
+    example_form,
     fields_of,
+    figures_of,
     form_of,
     place_of,
     settings_of,
@@ -40,7 +43,7 @@ from ui.studio_context import studio
 _ADDRESS = "profile"
 _SHOWN, _DRAFT, _FOR, _NOTE = "compute_shown", "compute_draft", "compute_draft_for", "compute_note"
 _LOOK_S = 0.5
-_NEW = "compute_is_new"
+_NEW, _EXAMPLE = "compute_is_new", "compute_example"
 
 
 def show() -> None:
@@ -89,6 +92,7 @@ def _list(listed: Sequence[Listed], default: str) -> str:
             st.html(tag("p", *_summary(item, default), class_="vf-profile-line"))
     if st.button("New profile", key="compute_new", icon=":material/add:", width="stretch"):
         st.session_state[_NEW] = True
+        st.session_state.pop(_EXAMPLE, None)
         _forget_draft()
         st.rerun()
     st.html(tag("p", "Kept in ", text(profiles_file(studio().workspace), "vf-mono"), class_="vf-muted"))
@@ -136,6 +140,8 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     revision = st.session_state[_FOR][1]
     start = form_of(name or unique_name("cluster", names), written, ready)
     st.html(tag("div", tag("h1", text(name or "New profile")), class_="vf-title"))
+    if name is None:
+        start = _begin_with(start, names)
     if item is not None and item.problem is not None:
         show_error(item.problem)
     if note := st.session_state.pop(_NOTE, None):
@@ -157,6 +163,23 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     if name is not None:
         test = _tests.get(name)
         st.fragment(_test, run_every=_LOOK_S if test is not None and test.running else None)(name)
+
+
+def _begin_with(start: Form, names: Sequence[str]) -> Form:
+    """The form of a new profile: empty, or with the figures of a machine that others have measured."""
+    titles = ["An empty profile", *(example.title for example in EXAMPLES)]
+    title = st.selectbox("Begin with", titles, key=_EXAMPLE, on_change=_forget_draft, width=320)
+    chosen = next((example for example in EXAMPLES if example.title == title), None)
+    if chosen is None:
+        return start
+    try:
+        machine = machine_table(studio().workspace).find(chosen.machine)
+    except UsageError as error:
+        show_error(error)
+        return start
+    line = f"{figures_of(machine)}. {chosen.measured} (DeepIQ, Deep Learning on Cloud)."
+    st.html(tag("p", text(line), class_="vf-muted"))
+    return example_form(chosen, machine, names)
 
 
 def _form(start: Form, name: str | None, profile: Profile | None) -> Form:

@@ -47,7 +47,7 @@ class Judging:
     def now(self, *, anew: bool = False) -> Judged:
         """What is known. Begins again when results or pipelines have changed since, with `anew` in any case.
 
-        What a folder holds is seen only so: nobody is told of a file that came.
+        Only this notices what a folder holds: a new file is not reported.
         """
         seen = (self.studio.store.state(), self._files.state())
         with self._lock:

@@ -11,7 +11,7 @@ from engine.declare.field_rules import NEEDS_A_VALUE
 from engine.declare.view import CardPicture, Charts, Picked, TablePage
 from engine.document.pipeline import ID_PATTERN, MAX_NAME
 from engine.viewing.info import ViewInfo
-from engine.viewing.pictures import COLOUR_MAPS
+from engine.viewing.pictures import COLOUR_MAPS, SMALLER_SIDE
 from engine.viewing.reader import Choices
 from ui.protocol.catalogue import free_field, policy_fields
 from ui.protocol.commands import Command
@@ -70,6 +70,12 @@ def constants() -> list[Constant]:
             type=f"Readonly<Record<{' | '.join(map(repr, COLOUR_MAPS))}, readonly string[]>>",
             value=COLOUR_MAPS,
             comment="Colours at equal distances from the least value to the greatest.",
+        ),
+        Constant(
+            name="SMALLER_SIDE",
+            type="number",
+            value=SMALLER_SIDE,
+            comment="Of the larger side of zero: from there on values have both signs.",
         ),
         Constant(
             name="SUBPROTOCOL",

@@ -106,11 +106,21 @@ class DatasetTypeInfo(Wire):
 
 
 class ProfileInfo(Wire):
-    """A compute profile."""
+    """A compute profile.
+
+    `price` is what an hour costs, None where that is not known; `priced` says where it is from and what is in
+    it, or why it is not known.
+    `stop_after` and `stop_at_cost` limit each run that is given no limit of its own; "" and None: they do not.
+    """
 
     name: str
     backend: str
     description: str
+    price: float | None
+    currency: str
+    priced: str
+    stop_after: str
+    stop_at_cost: float | None
 
 
 class PipelineInfo(Wire):

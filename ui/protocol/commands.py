@@ -175,8 +175,18 @@ class AllowFolder(_Command):
     path: str
 
 
+class RunLimit(Wire):
+    """A run is stopped after a time such as `3h`, or at a cost; "" and None: it is not."""
+
+    stop_after: str
+    stop_at_cost: float | None
+
+
 class StartRun(_Command):
-    """Run the draft: all of it, from or to a node; `values` set pipeline parameters for this run."""
+    """Run the draft: all of it, from or to a node; `values` set pipeline parameters for this run.
+
+    `limit` is the run's own; None: that of the profile.
+    """
 
     once: ClassVar[bool] = True
     resent: ClassVar[bool] = False
@@ -188,6 +198,7 @@ class StartRun(_Command):
     end: str | None
     fresh: bool
     values: dict[str, JsonValue]
+    limit: RunLimit | None
 
 
 class Search(Wire):

@@ -55,7 +55,8 @@ class NodeForecast(Wire):
     """What a run would do with a node: nothing (`fresh`), or work, and why.
 
     `backend` is where it would work, with the reason when that is not this machine's as ever. `advice` says of a
-    training how long it takes under the profile and where it would be better; "" of other nodes.
+    training how long it takes under the profile and where it would be better; "" of other nodes. All of the node's work
+    takes `low_s` to `high_s` seconds, None where that is not known; `basis` says how it is known, or why not.
     """
 
     fresh: bool
@@ -63,6 +64,9 @@ class NodeForecast(Wire):
     backend: str
     backend_reason: str
     advice: str
+    low_s: float | None
+    high_s: float | None
+    basis: str
     last: Last | None
 
 
@@ -124,10 +128,11 @@ class RunFigure(Wire):
 
 
 class RunInfo(Wire):
-    """The run that is shown. Times are seconds since the epoch.
+    """The run that is shown. Times are seconds since the epoch; `paused` is the number of seconds between its attempts.
 
     `changes` says how the document differs by now from what the run runs, or ran; "" when it does not. `given` are the
     values that it alone was given and that the document has otherwise, such as `volumes = 160`; "" without any.
+    `limit` is the time or the cost at which it is stopped, in words, "" without one; `limited`: it was stopped there.
     `figures` are those of a run that is done, compared with the run of the id `against` ("" for none).
     """
 
@@ -138,9 +143,12 @@ class RunInfo(Wire):
     created: float
     started: float | None
     ended: float | None
+    paused: float
     cancelling: bool
     changes: str
     given: str
+    limit: str
+    limited: bool
     figures: list[RunFigure]
     against: str
 

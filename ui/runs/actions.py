@@ -54,8 +54,12 @@ def _buttons(details: Details) -> Callable[[Run], None] | None:
         if st.button(label, key="run_cancel", icon=":material/stop_circle:", disabled=asked):
             out = _cancel
     elif run.state != "done":
+        limited = run.stopped_at_limit
         help_text = "Go on with this run. What is done stays."
-        if st.button("Resume", key="run_resume", icon=":material/resume:", type="primary", help=help_text):
+        if limited:
+            help_text += " Its limit has stopped it; it then has as much again."
+        label = f"Resume for another {run.limit.text(run.currency)}" if limited else "Resume"
+        if st.button(label, key="run_resume", icon=":material/resume:", type="primary", help=help_text):
             out = _resume_run
     if st.button("Re-run", key="run_again", icon=":material/replay:", help="A new run of the same pipeline."):
         out = _run_again
@@ -190,6 +194,7 @@ def run_again(
         profile=find_profile(run.profile, studio.workspace),
         choice=choice,
         base=studio.base,
+        limit=run.limit or None,
     )
     return run_id
 
@@ -197,7 +202,10 @@ def run_again(
 def resume(studio: Studio, run: Run) -> None:
     """Go on with a run, and wait until it does, so that the page does not show it as ended still.
 
+    One that its limit has stopped goes on for as much again.
+
     Raises `UsageError` when there is nothing to go on with, `ExecutionError` when it does not start.
     """
-    launch.resume(studio.workspace, studio.store, run.run_id)
+    limit = run.limit.more(run.worked_s, run.price) if run.stopped_at_limit else None
+    launch.resume(studio.workspace, studio.store, run.run_id, limit)
     launch.wait_started(studio.workspace, studio.store, run.run_id, run.attempt + 1, timeout_s=20)

@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.history.details import Details, document_of, failure_lines, named, read_details, short_id
 from engine.store.runs import Run, Task
 from engine.text import duration, moment
-from engine.wording import cost_text, summary
+from engine.wording import against_estimate, cost_text, expected_text, summary
 from ui.runs import actions
 from ui.shell import navigation
 from ui.shell.blocks import chip, facts, notice, shortened, skeleton, tag, text
@@ -107,6 +107,13 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
         out.insert(3, ("Backend", str(backend)))
     if cost := cost_text(run):
         out.append(("Cost", cost))
+    if compared := against_estimate(run):
+        expected, _, was = compared.partition("; ")
+        out.append(("Expected", f"{expected.removeprefix('expected: ')}; {was}"))
+    elif expected := expected_text(run):
+        out.append(("Expected", expected.removeprefix("expected ")))
+    if run.limit:
+        out.append(("Limit", f"{run.limit.text(run.currency)}; at work for {duration(run.worked_s)}"))
     parts = [f"{name} {run.options[name]}" for name in ("start", "end") if run.options.get(name)]
     if parts:
         out.append(("Part", ", ".join(parts).replace("start", "from").replace("end", "to")))

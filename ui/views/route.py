@@ -1,6 +1,6 @@
 """The route by which pictures and volumes reach the browser: `GET voxelflow/view/KEY/PANEL/WHAT`.
 
-Nothing in an address is a path or the name of a file: KEY stands for a dataset that a page has been told of
+Nothing in an address is a path or the name of a file: KEY stands for a dataset that was given to a page
 (`ui.views.shown`), PANEL and WHAT are names that its view has. So whoever has a key may see that dataset, and there is
 nothing else to ask for. The login or token of the app is checked before (`ui.access`); here the host, and that no other
 web site asks.
@@ -10,7 +10,8 @@ web site asks.
     KEY/PANEL/choices            what the person may choose
     KEY/PANEL/content            thumbnails to show, rows, charts
     KEY/PANEL/thumbnail          PNG of `row`, `channel`, at most `size` pixels wide, in the colours `map`
-    KEY/PANEL/volume             NIfTI of `row`, at most `limit` bytes of voxels; in ranges, if wanted
+    KEY/PANEL/voxels             the numbers of `row` as they are stored, at most `limit` bytes; headers say their shape
+    KEY/PANEL/volume             NIfTI of `row`, at most `limit` bytes of voxels; both in ranges, if wanted
     KEY/PANEL/file               a document
 """
 
@@ -20,23 +21,23 @@ import asyncio
 import hashlib
 import json
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from streamlit.web.server.server_util import is_url_from_allowed_origins
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from engine.declare.dataset_type import stored_dataset
 from engine.processes.messages import Answer
 from engine.viewing.process import ViewProcess
+from engine.viewing.reader import BYTES_HEADER, PART_BYTES
+from ui.views.parts import in_parts
 from ui.views.shown import Shown, ShownDatasets
 
 _PATIENCE_S = 120.0
-_KEPT_BYTES = 64 << 20
-_WHATS = frozenset({"card", "choices", "content", "thumbnail", "volume", "file"})
+_IN_PARTS = frozenset({"volume", "voxels"})
+_WHATS = frozenset({"card", "choices", "content", "thumbnail", "file"}) | _IN_PARTS
 _LONGEST_QUERY = 4096
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 _HEADERS = {
@@ -52,7 +53,6 @@ class ViewRoute:
 
     def __init__(self, shown: ShownDatasets, process: ViewProcess) -> None:
         self._shown, self._process = shown, process
-        self._large = _LatestAnswers()
 
     async def respond(self, request: Request) -> Response:
         """The endpoint."""
@@ -65,17 +65,16 @@ class ViewRoute:
         if (what not in _WHATS and panel) or len(request.url.query) > _LONGEST_QUERY:
             return _refused(404, "There is nothing at this address.")
         query = dict(request.query_params)
-        name = json.dumps([request.path_params["key"], panel, what, sorted(query.items())])
-        answer = self._large.get(name)
-        if answer is None:
-            try:
-                answer = await self._ask(shown, panel, what, query)
-            except TimeoutError:
-                return _refused(504, "The data takes too long to read.", "Try again in a moment.")
-            except OSError as exc:  # it died, or none could be started
-                return _refused(503, f"The data cannot be read: {exc}", "Try again.")
-            if what == "volume" and answer.status == 200:
-                self._large.put(name, answer)
+        if what in _IN_PARTS:
+            query |= {"start": "0", "stop": str(PART_BYTES)}
+        try:
+            answer = await self._ask(shown, panel, what, query)
+        except TimeoutError:
+            return _refused(504, "The data takes too long to read.", "Try again in a moment.")
+        except OSError as exc:  # it died, or none could be started
+            return _refused(503, f"The data cannot be read: {exc}", "Try again.")
+        if what in _IN_PARTS and answer.status == 200:
+            return self._volume(request, answer, shown, panel, what)
         return self._response(request, answer, what)
 
     async def _ask(self, shown: Shown, panel: str, what: str, query: Mapping[str, str]) -> Answer:
@@ -89,18 +88,43 @@ class ViewRoute:
             body = self._with_keys(body)
         # The key stands for one version of the data: what it shows stays the same, but not for a folder's files.
         headers["Cache-Control"] = "private, no-cache"
-        tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-        headers["ETag"] = tag
+        tag = headers["ETag"] = _tag(body)
         if answer.status == 200 and request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        if what == "volume" and answer.status == 200:
-            headers["Accept-Ranges"] = "bytes"
-            # Else Streamlit's server compresses it: voxels hardly shrink, and 200 MB take seconds.
-            headers["Content-Encoding"] = "identity"
-            wanted = request.headers.get("range")
-            if wanted and request.headers.get("if-range", tag) == tag and (match := _RANGE.fullmatch(wanted)):
-                return _part(body, match[1], match[2], headers)
         return Response(body, answer.status, headers)
+
+    def _volume(self, request: Request, first: Answer, shown: Shown, panel: str, what: str) -> Response:
+        """A volume, or a range of it; `first` is the answer with its first part."""
+        size = int(first.headers[BYTES_HEADER])
+        headers = {**_HEADERS, **first.headers, "Accept-Ranges": "bytes"}
+        # Else Streamlit's server compresses it: voxels hardly shrink, and 200 MB take seconds.
+        headers["Content-Encoding"] = "identity"
+        tag: str | None = None
+        if size == len(first.body):
+            tag = headers["ETag"] = _tag(first.body)
+        headers["Cache-Control"] = "private, no-store" if tag is None else "private, no-cache"
+        if tag is not None and request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        start, stop, status = 0, size, 200
+        # What comes in parts has no tag, so nothing can be joined to what was got before.
+        if request.headers.get("if-range", tag) == tag and (found := _range(request.headers.get("range", ""), size)):
+            start, stop = found
+            if start >= stop:
+                return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+            status, headers["Content-Range"] = 206, f"bytes {start}-{stop - 1}/{size}"
+        headers["Content-Length"] = str(stop - start)
+        if request.method == "HEAD" or stop <= len(first.body):
+            return Response(first.body[start:stop], status, headers)
+
+        async def part(begin: int, end: int) -> bytes:
+            query = {**request.query_params, "start": str(begin), "stop": str(end)}
+            answer = await self._ask(shown, panel, what, query)
+            if answer.status != 200 or len(answer.body) != end - begin:
+                raise OSError("the volume has changed while it was sent")
+            return answer.body
+
+        known = first.body if start == 0 else b""
+        return StreamingResponse(in_parts(part, start, stop, PART_BYTES, known), status, headers)
 
     def _with_keys(self, body: bytes) -> bytes:
         """The content with keys in the place of the datasets that rows open."""
@@ -113,40 +137,18 @@ class ViewRoute:
         return json.dumps(content).encode()
 
 
-class _LatestAnswers:
-    """Volumes that were sent lately: who takes one in ranges makes a request for each."""
-
-    def __init__(self) -> None:
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def get(self, name: str) -> Answer | None:
-        with self._lock:
-            if name in self._answers:
-                self._answers.move_to_end(name)
-            return self._answers.get(name)
-
-    def put(self, name: str, answer: Answer) -> None:
-        with self._lock:
-            if name in self._answers or len(answer.body) > _KEPT_BYTES:
-                return
-            self._answers[name] = answer
-            self._bytes += len(answer.body)
-            while self._bytes > _KEPT_BYTES:
-                self._bytes -= len(self._answers.popitem(last=False)[1].body)
+def _tag(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def _part(body: bytes, first: str, last: str, headers: dict[str, str]) -> Response:
-    """A range of the body; several ranges at once nobody asks for."""
-    size = len(body)
-    if not first and not last:
-        return Response(body, 200, headers)
+def _range(wanted: str, size: int) -> tuple[int, int] | None:
+    """From where to where; None for all. Several ranges at once nobody asks for."""
+    match = _RANGE.fullmatch(wanted)
+    if match is None or wanted == "bytes=-":
+        return None
+    first, last = match[1], match[2]
     start = int(first) if first else max(0, size - int(last))
-    end = min(int(last), size - 1) if first and last else size - 1
-    if start > end:
-        return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
-    return Response(body[start : end + 1], 206, {**headers, "Content-Range": f"bytes {start}-{end}/{size}"})
+    return start, min(int(last) + 1, size) if first and last else size
 
 
 def is_ours(request: Request) -> bool:

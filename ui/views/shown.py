@@ -1,4 +1,4 @@
-"""Which datasets the browser may look at: those that a page has been told of, each under a key that nobody guesses."""
+"""Which datasets the browser may look at: those given to a page, each under a key that nobody guesses."""
 
 from __future__ import annotations
 

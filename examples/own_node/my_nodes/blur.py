@@ -1,6 +1,6 @@
 from typing import Annotated
 
-from voxelflow import Look, Preview, Range, TaskContext, VolumeDelta, VolumeParquet, node, write_volumes
+from voxelflow import CheckContext, Preview, Range, TaskContext, VolumeDelta, VolumeParquet, node, write_volumes
 
 
 @node("Blur", version=1, category="Conversion", icon="blend", needs=("scipy",), anywhere="its function runs here")
@@ -22,6 +22,6 @@ def blur(
 
 
 @blur.preview
-def _(look: Look) -> Preview:
+def _(look: CheckContext) -> Preview:
     table = look.inputs.get("table") or Preview(kind="VolumeDelta")
-    return Preview(kind="VolumeParquet", spec=table.spec, columns=table.columns)
+    return Preview(kind="VolumeParquet", spec=look.made_of(table.spec), columns=table.columns)

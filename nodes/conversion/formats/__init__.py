@@ -131,7 +131,9 @@ class VolumeFormat:
 _HERE = "nodes.conversion.formats"
 SPACING = (("spacing_x", "float64"), ("spacing_y", "float64"), ("spacing_z", "float64"))
 """Millimetres a voxel."""
-GEOMETRY = (*SPACING, ("orientation", "string"), ("affine", "string"))
+AFFINE = (("affine", "string"), ("affine_space", "string"))
+"""Sixteen numbers with spaces between, row by row, and where they lead to: see `geometry`."""
+GEOMETRY = (*SPACING, ("orientation", "string"), *AFFINE)
 """See `geometry.columns_of`."""
 SURVEY = (
     ("inline", "int32"),
@@ -140,12 +142,24 @@ SURVEY = (
     ("inline_step", "int32"),
     ("crossline_step", "int32"),
     ("time_step", "float64"),
-    ("affine", "string"),
+    *AFFINE,
 )
 """Of the first voxel, and to the next one. The affine goes from voxels to CDP X, CDP Y and time."""
+STORED = (("source_dtype", "string"), ("source_decoder", "string"))
+SCALED = (("source_slope", "float64"), ("source_intercept", "float64"))
+UNIT = (("source_unit", "string"),)
+CHANNELS = (("source_channels", "string"),)
+"""What files say of their values: see `source`."""
+HASH = ("source_sha256", "string")
+"""The column that a conversion adds to those of any format but `.npy`."""
 BUILT_IN = (
     VolumeFormat(
-        "nifti", "NIfTI", f"{_HERE}.nifti:open_nifti", (".nii", ".nii.gz"), modules=("nibabel",), columns=GEOMETRY
+        "nifti",
+        "NIfTI",
+        f"{_HERE}.nifti:open_nifti",
+        (".nii", ".nii.gz"),
+        modules=("nibabel",),
+        columns=(*GEOMETRY, *STORED, *SCALED, *CHANNELS),
     ),
     VolumeFormat(
         "dicom",
@@ -161,6 +175,10 @@ BUILT_IN = (
             ("patient_id", "string"),
             ("study_uid", "string"),
             ("series_uid", "string"),
+            *STORED,
+            *SCALED,
+            *UNIT,
+            *CHANNELS,
         ),
     ),
     VolumeFormat(
@@ -172,7 +190,7 @@ BUILT_IN = (
         modules=("nrrd",),
         collect=f"{_HERE}.nrrd:collect_nrrds",
         stamp=f"{_HERE}.nrrd:stamp_nrrd",
-        columns=GEOMETRY,
+        columns=(*GEOMETRY, *STORED, *UNIT),
     ),
     VolumeFormat(
         "metaimage",
@@ -182,16 +200,49 @@ BUILT_IN = (
         companions=(".raw", ".zraw"),
         collect=f"{_HERE}.metaimage:collect_metaimages",
         stamp=f"{_HERE}.metaimage:stamp_metaimage",
-        columns=GEOMETRY,
+        columns=(*GEOMETRY, *STORED),
     ),
-    VolumeFormat("tiff", "TIFF", f"{_HERE}.tiff:open_tiff", (".tif", ".tiff"), modules=("tifffile",), columns=SPACING),
-    VolumeFormat("hdf5", "HDF5", f"{_HERE}.hdf5:open_hdf5", (".h5", ".hdf5", ".hdf"), modules=("h5py",)),
     VolumeFormat(
-        "zarr", "Zarr", f"{_HERE}.zarr:open_zarr", folder_endings=(".zarr",), modules=("zarr",), columns=SPACING
+        "tiff",
+        "TIFF",
+        f"{_HERE}.tiff:open_tiff",
+        (".tif", ".tiff"),
+        modules=("tifffile",),
+        columns=(*SPACING, *STORED, *CHANNELS),
     ),
-    VolumeFormat("segy", "SEG-Y", f"{_HERE}.segy:open_segy", (".sgy", ".segy"), modules=("segyio",), columns=SURVEY),
-    VolumeFormat("matlab", "MATLAB", f"{_HERE}.matlab:open_matlab", (".mat",), modules=("scipy", "h5py")),
-    VolumeFormat("npz", ".npz", f"{_HERE}.npz:open_npz", (".npz",)),
+    VolumeFormat(
+        "hdf5",
+        "HDF5",
+        f"{_HERE}.hdf5:open_hdf5",
+        (".h5", ".hdf5", ".hdf"),
+        modules=("h5py",),
+        columns=(*STORED, *UNIT),
+    ),
+    VolumeFormat(
+        "zarr",
+        "Zarr",
+        f"{_HERE}.zarr:open_zarr",
+        folder_endings=(".zarr",),
+        modules=("zarr",),
+        columns=(*SPACING, *STORED, *UNIT, *CHANNELS),
+    ),
+    VolumeFormat(
+        "segy",
+        "SEG-Y",
+        f"{_HERE}.segy:open_segy",
+        (".sgy", ".segy"),
+        modules=("segyio",),
+        columns=(*SURVEY, *STORED),
+    ),
+    VolumeFormat(
+        "matlab",
+        "MATLAB",
+        f"{_HERE}.matlab:open_matlab",
+        (".mat",),
+        modules=("scipy", "h5py"),
+        columns=STORED,
+    ),
+    VolumeFormat("npz", ".npz", f"{_HERE}.npz:open_npz", (".npz",), columns=STORED),
 )
 """Beside `.npy`, which `conversion.npy_files` reads on a faster way of its own."""
 

@@ -23,12 +23,17 @@ from numpy.typing import NDArray
 from engine.declare.progress import track
 from engine.storage import manifest
 from engine.storage.manifest import FileEntry
+from nodes.conversion.formats import source
+from nodes.conversion.formats.dicom_decoders import decoder_of, packages_of
 from nodes.conversion.formats.geometry import LPS, columns_of
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.conversion.quarantine import Refused
 
 ENDINGS = (".dcm", ".dicom", ".ima")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
+_BIG_ENDIAN = "1.2.840.10008.1.2.2"
+_UNSPECIFIED = "US"
+"""The rescaled unit that says nothing."""
 _GAP = 1.5
 """Times the usual step between slices that is one or more of them missing."""
 _UNEVEN = 0.01
@@ -155,6 +160,8 @@ class _Slice:
     directions: tuple[float, ...]
     inverted: bool
     """Whether small values are white (MONOCHROME1). They are read as they are stored all the same."""
+    decoder: str
+    """What decompresses it; see `decoder_of`."""
 
 
 @contextmanager
@@ -188,6 +195,7 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
     channels = samples * phases
     shape = (columns, rows, depth, channels) if channels > 1 else (columns, rows, depth)
     kind = _kind(slices, first)
+    facts = _columns(first, slices, depth, phases) | _stored(first, slices, channels)
 
     def fill(out: NDArray[Any]) -> None:
         target = out.reshape(columns, rows, depth, phases, samples)
@@ -198,7 +206,7 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
             else:
                 target[:, :, number // phases, number % phases, :] = found[0].transpose(1, 0, 2)
 
-    yield OpenVolume(VolumeHeader(shape, kind, _columns(first, slices, depth, phases)), fill)
+    yield OpenVolume(VolumeHeader(shape, kind, facts), fill, files=tuple(paths))
 
 
 def _normal(header: Any) -> NDArray[np.float64] | None:
@@ -236,6 +244,7 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slic
         tuple(float(v) for v in position) if at is not None else (),
         tuple(float(v) for v in header.get("ImageOrientationPatient") or ()),
         header.get("PhotometricInterpretation") == "MONOCHROME1",
+        decoder_of(path, header),
     )
 
 
@@ -317,6 +326,7 @@ def _pixels(each: _Slice, kind: str) -> NDArray[Any]:
     """The voxels of one file, rescaled: frames, rows, columns, samples."""
     frames, columns, rows, samples = each.shape
     header = _read(each.path, pixels=True)
+    header.pixel_array_options(decoding_plugin=each.decoder)
     found = np.asarray(header.pixel_array)
     if found.size != math.prod(each.shape):
         raise Refused("truncated", f"has {found.size} voxels, its header promises {math.prod(each.shape)}")
@@ -325,6 +335,21 @@ def _pixels(each: _Slice, kind: str) -> NDArray[Any]:
         return found
     scaled = found * np.float64(each.slope) + each.intercept
     return scaled if kind.startswith("float") else np.rint(scaled)
+
+
+def _stored(header: Any, slices: list[_Slice], channels: int) -> dict[str, float | int | str]:
+    """The columns of the source: see `source`."""
+    big = str(header.file_meta.get("TransferSyntaxUID", "")) == _BIG_ENDIAN
+    out = source.stored(
+        np.dtype(slices[0].stored).newbyteorder(">" if big else "<"), *packages_of(each.decoder for each in slices)
+    )
+    if len({(each.slope, each.intercept) for each in slices}) == 1:
+        out |= source.scaled(slices[0].slope, slices[0].intercept)
+    kind = str(header.get("RescaleType") or "")
+    out |= source.unit(str(header.get("Units") or "") if kind in ("", _UNSPECIFIED) else kind)
+    if str(header.get("PhotometricInterpretation", "")).startswith(("RGB", "YBR")):
+        out |= source.channels(["red", "green", "blue"], channels)
+    return out
 
 
 def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict[str, float | int | str]:

@@ -1,13 +1,24 @@
-"""Where a volume lies in space, as columns of the table: spacing, orientation, and the whole affine."""
+"""Where a volume lies in space, as columns of the table: spacing, orientation, and the whole affine.
+
+`affine` is the text of a 4x4 matrix, sixteen numbers row by row, from a voxel (counted from 0, its middle) to the space
+that `affine_space` names. Tables of earlier versions have twelve numbers, without the last row, which is 0 0 0 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 _CODES = (("L", "R"), ("P", "A"), ("I", "S"))
+RAS = "RAS mm"
+"""Millimetres that grow to the right, to the front (anterior) and upwards (superior)."""
+UNNAMED = "mm"
+"""Millimetres along axes of which the file does not say where they point to."""
+_WORDS = {"L": "left", "R": "right", "P": "back", "A": "front", "I": "down", "S": "up"}
+_NEARLY_EVEN = 6.0
+"""Degrees by which an axis must be nearer to one direction than to the next, or its letter could be either."""
 LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """From coordinates that grow to the left, to the back and upwards (DICOM, ITK) to ours."""
 
@@ -16,7 +27,7 @@ def columns_of(affine: NDArray[np.float64]) -> dict[str, float | int | str]:
     """The columns for a 4x4 `affine` from voxels to millimetres that grow to the right, to the front and upwards.
 
     `spacing_x`, `spacing_y`, `spacing_z` are millimetres a voxel; `orientation` says where each axis points, e.g. RAS,
-    with "?" for an axis that points nowhere; `affine` is its first three rows, twelve numbers with spaces between.
+    with "?" for an axis that points nowhere; `affine` is its text.
     An affine with a NaN or an infinity gives no columns.
     """
     matrix = np.asarray(affine, np.float64)
@@ -26,8 +37,25 @@ def columns_of(affine: NDArray[np.float64]) -> dict[str, float | int | str]:
     return {
         **{f"spacing_{axis}": float(value) for axis, value in zip("xyz", spacing, strict=True)},
         "orientation": orientation(matrix),
-        "affine": " ".join(f"{value:.9g}" for value in matrix[:3].reshape(-1)),
+        "affine": text_of(matrix, digits=9),
+        "affine_space": RAS,
     }
+
+
+def text_of(affine: NDArray[np.float64], *, digits: int = 12) -> str:
+    """The text of a 4x4 affine."""
+    return " ".join(f"{value:.{digits}g}" for value in np.asarray(affine, np.float64).reshape(-1))
+
+
+def affine_in(text: object) -> NDArray[np.float64] | None:
+    """The 4x4 affine of a column's text, of sixteen numbers or of the first twelve; None for anything else."""
+    try:
+        values = [float(part) for part in text.split()] if isinstance(text, str) else []
+    except ValueError:
+        return None
+    if len(values) not in (12, 16):
+        return None
+    return np.array([*values, 0.0, 0.0, 0.0, 1.0][:16]).reshape(4, 4)
 
 
 def orientation(affine: NDArray[np.float64]) -> str:
@@ -47,6 +75,31 @@ def orientation(affine: NDArray[np.float64]) -> str:
         left_ways.remove(chosen_way)
         left_axes.remove(chosen_axis)
     return "".join(found)
+
+
+def oblique(columns: Mapping[str, float | int | str]) -> tuple[str, ...]:
+    """A remark on a volume with these columns, one axis of which points right between two directions.
+
+    Other letters would describe it as well then. Libraries that turn volumes to the nearest directions turn such ones
+    one way or another.
+    """
+    affine = affine_in(columns.get("affine"))
+    if affine is None or "orientation" not in columns:
+        return ()
+    matrix = affine[:3, :3]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        directions = np.nan_to_num(matrix / np.sqrt((matrix**2).sum(axis=0)))
+    for axis, direction in zip("XYZ", directions.T, strict=True):
+        other, most = np.argsort(np.abs(direction))[-2:]
+        first, second = (_WORDS[_CODES[way][int(direction[way] > 0)]] for way in (most, other))
+        angles = np.degrees(np.arccos(np.minimum(np.abs(direction[[most, other]]), 1)))
+        if direction[most] and angles[1] - angles[0] < _NEARLY_EVEN:
+            return (
+                f"lies oblique: {axis} points between {first} and {second} ({angles[0]:.0f} and {angles[1]:.0f} degrees"
+                f" from them), so its orientation {columns['orientation']} could as well be another; use its affine, or"
+                " resample it to straight axes",
+            )
+    return ()
 
 
 def affine_of(

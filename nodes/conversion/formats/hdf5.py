@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.declare.datasets import DTYPES
+from nodes.conversion.formats import source
 from nodes.conversion.formats.arrays import chosen
 from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
 from nodes.conversion.quarantine import Refused
@@ -31,7 +32,7 @@ def open_hdf5(path: Path, dataset: str) -> Iterator[OpenVolume]:
             _refuse_large_chunks(found, found.nbytes)
             out[...] = found[box.slices]
 
-        header = VolumeHeader(tuple(found.shape), dtype_of(found))
+        header = VolumeHeader(tuple(found.shape), dtype_of(found), facts_of(found))
         boxes = read_box if len(header.shape) in (3, 4) else None
         blocks = found.chunks[:3] if boxes and found.chunks else (1, 1, 1)
         yield OpenVolume(header, lambda out: read_into(found, out), boxes, blocks)
@@ -113,6 +114,14 @@ def _at(file: Any, path: str) -> Any:
             raise Refused("format", f"has {path} in another file, which is not opened")
         group = group[name]
     return group if isinstance(group, h5py.Dataset) else None
+
+
+def facts_of(found: Any) -> dict[str, float | int | str]:
+    """The columns of the dataset's source; the unit is that of the attribute `units`, as CF and NetCDF write it."""
+    if found.dtype.hasobject:
+        return {}
+    given = next((found.attrs[name] for name in ("units", "unit") if name in found.attrs), None)
+    return source.stored(found.dtype, "h5py") | source.unit(given)
 
 
 def dtype_of(found: Any) -> str:

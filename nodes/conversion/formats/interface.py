@@ -57,6 +57,9 @@ class VolumeHeader:
 
     `shape` is X, Y, Z, then channels; `dtype` a NumPy name. `columns` are further facts, kept with the volume in the
     table: numbers and short texts by name, those that the format declares, such as those of `geometry.columns_of`.
+    `remarks` say what is odd and can be read all the same, and `summary` what there is, to compare with what is
+    expected: each goes on from the file's name.
+
     `axes` say how the file counts along X, Y and Z (inlines, milliseconds), where it does not count voxels: what is cut
     from the volume has columns of its own place.
     """
@@ -65,6 +68,8 @@ class VolumeHeader:
     dtype: str
     columns: Mapping[str, float | int | str] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
+    remarks: tuple[str, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ class OpenVolume:
     `read_box` puts a box of it into an array of the box's shape and the volume's channels, and reads little more:
     for what is larger than memory. None where the format has to be read whole. `blocks` are the lengths along X, Y and
     Z of the pieces that are read together, where there are such; `last_is_slow` says that the file has one Z after
-    another, so that a slab of a few Z is what is read best. Each may be called by several threads at a time.
+    another, so that a slab of a few Z is what is read best. Each may be called by several threads at a time. `files`
+    are those that the volume is made of, where it is not the one at the path, or all below it.
 
     Both may raise anything that says what is wrong with the file, best `Refused`.
     """
@@ -84,6 +90,7 @@ class OpenVolume:
     read_box: Callable[[Box, NDArray[Any]], None] | None = None
     blocks: tuple[int, int, int] = (1, 1, 1)
     last_is_slow: bool = False
+    files: tuple[Path, ...] = ()
 
 
 class OpenFile(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nodes.conversion.formats import hdf5
+from nodes.conversion.formats import hdf5, source
 from nodes.conversion.formats.arrays import chosen
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.conversion.formats.streams import filler, refuse_impossible
@@ -32,9 +32,9 @@ def open_matlab(path: Path, dataset: str) -> Iterator[OpenVolume]:
             found = hdf5.find(opened, dataset)
             # HDF5 lists the axes of MATLAB's arrays, whose first changes fastest, from the last to the first.
             shape = tuple(found.shape[::-1])
-            yield OpenVolume(
-                VolumeHeader(shape, hdf5.dtype_of(found)), lambda out: hdf5.read_into(found, out.transpose())
-            )
+            facts = source.stored(found.dtype, "h5py") if not found.dtype.hasobject else {}
+            header = VolumeHeader(shape, hdf5.dtype_of(found), facts)
+            yield OpenVolume(header, lambda out: hdf5.read_into(found, out.transpose()))
         return
     from scipy import io
 
@@ -56,4 +56,6 @@ def open_matlab(path: Path, dataset: str) -> Iterator[OpenVolume]:
             raise Refused("dtype", "holds complex numbers, which no volume can be")
         return found
 
-    yield OpenVolume(VolumeHeader(shape, _CLASSES[kind]), filler(read))  # type: ignore[arg-type]
+    # MATLAB stores whole numbers in the smallest type; the variable's own is what it means.
+    facts = source.stored(_CLASSES[kind], "scipy")
+    yield OpenVolume(VolumeHeader(shape, _CLASSES[kind], facts), filler(read))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nodes.conversion.formats import companions
+from nodes.conversion.formats import companions, source
 from nodes.conversion.formats.geometry import LPS, affine_of, columns_of
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.conversion.formats.streams import (
@@ -93,7 +93,9 @@ def open_metaimage(path: Path, dataset: str) -> Iterator[OpenVolume]:
         volume = np.moveaxis(data.reshape((channels, *spatial), order="F"), 0, -1)
         return volume.reshape(shape)
 
-    yield OpenVolume(VolumeHeader(shape, dtype.newbyteorder("=").name, _columns(fields, len(sizes))), filler(read))
+    columns = _columns(fields, len(sizes)) | source.stored(dtype, "voxelflow")
+    files = (path,) if name is None else (path, data_path)
+    yield OpenVolume(VolumeHeader(shape, dtype.newbyteorder("=").name, columns), filler(read), files=files)
 
 
 def _header(path: Path) -> tuple[Mapping[str, str], int]:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.conversion.formats import source
 from nodes.conversion.formats.geometry import columns_of
 from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
+from nodes.conversion.formats.stored_array import stored_array
 from nodes.conversion.formats.streams import (
     filler,
     gzip_stream,
@@ -27,6 +29,7 @@ _GZIP = b"\x1f\x8b"
 _SIZES = {348: "Nifti1Header", 540: "Nifti2Header"}
 _MOST_BEFORE_DATA = 64 << 20
 """Extensions lie between header and data; scanners write some kilobytes."""
+_COLOURS = {"r": "red", "g": "green", "b": "blue", "a": "alpha"}
 _TO_MM = {"meter": 1000.0, "mm": 1.0, "micron": 0.001}
 
 
@@ -58,6 +61,10 @@ def open_nifti(path: Path, dataset: str) -> Iterator[OpenVolume]:
         slope, intercept = header.get_slope_inter()
         scaled = slope is not None and (float(slope), float(intercept or 0)) != (1.0, 0.0) and not fields
 
+        facts = source.stored(stored, "nibabel") | source.scaled(*((slope, intercept or 0) if scaled else (1, 0)))
+        if fields:
+            facts |= source.channels([_COLOURS.get(name.lower(), name) for name in fields], axes[-1])
+
         def read() -> NDArray[Any]:
             skip(stream, offset - length)
             data: NDArray[Any] = read_exactly(stream, promised).view(stored)
@@ -74,11 +81,11 @@ def open_nifti(path: Path, dataset: str) -> Iterator[OpenVolume]:
         fill = filler(read, float(slope), float(intercept or 0)) if scaled else filler(read)
 
         def read_box(box: Box, out: NDArray[Any]) -> None:
-            whole = np.memmap(path, stored, "r", offset, axes, order="F")
-            filler(lambda: whole[box.slices], *((float(slope), float(intercept or 0)) if scaled else ()))(out)
+            with stored_array(path, stored, offset, axes, fortran=True) as array:
+                filler(lambda: array.read(box.slices), *((float(slope), float(intercept or 0)) if scaled else ()))(out)
 
         yield OpenVolume(
-            VolumeHeader(axes, kind.name, _columns(header)),
+            VolumeHeader(axes, kind.name, {**_columns(header), **facts}, remarks=_remarks(header)),
             fill,
             None if compressed or fields else read_box,
             last_is_slow=True,
@@ -110,9 +117,20 @@ def _our_axes(shape: tuple[int, ...], colours: int) -> tuple[int, ...]:
     return (*out[:3], rest) if len(out) > 3 or colours else out
 
 
+def _is_placed(header: Any) -> bool:
+    """Whether the header says where the volume lies."""
+    return bool(int(header["qform_code"]) or int(header["sform_code"]))
+
+
+def _remarks(header: Any) -> tuple[str, ...]:
+    if _is_placed(header):
+        return ()
+    return ("does not say where it lies (no qform or sform code), so it has no orientation",)
+
+
 def _columns(header: Any) -> dict[str, float | int | str]:
     factor = _TO_MM.get(header.get_xyzt_units()[0], 1.0)
-    if not int(header["qform_code"]) and not int(header["sform_code"]):
+    if not _is_placed(header):
         # Nothing says where the volume lies. NiBabel would invent an affine, whose first axis even points to the left.
         pixdim = header["pixdim"]
         sizes = {f"spacing_{axis}": float(pixdim[at]) * factor for at, axis in enumerate("xyz", 1)}

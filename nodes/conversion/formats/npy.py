@@ -10,25 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nodes.conversion import npy_files
 from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
+from nodes.conversion.formats.stored_array import stored_array
 
 
 @contextmanager
 def open_npy(path: Path, dataset: str) -> Iterator[OpenVolume]:
     """Open a `.npy` file. Raises `Refused`."""
     header = npy_files.header_of(str(path.parent), path.name)
-    order = "F" if header.fortran_order else "C"
-    whole: NDArray[Any] = np.memmap(path, header.dtype, "r", header.offset, header.shape, order=order)  # type: ignore[call-overload]
+    fortran = header.fortran_order
+    with stored_array(path, header.dtype, header.offset, header.shape, fortran=fortran) as stored:
 
-    def fill(out: NDArray[Any]) -> None:
-        out[...] = whole
+        def read_box(box: Box, out: NDArray[Any]) -> None:
+            stored.read_into(out, box.slices)
 
-    def read_box(box: Box, out: NDArray[Any]) -> None:
-        out[...] = whole[box.slices]
-
-    boxes = read_box if len(header.shape) in (3, 4) else None
-    yield OpenVolume(VolumeHeader(header.shape, header.dtype.name), fill, boxes, last_is_slow=header.fortran_order)
+        boxes = read_box if len(header.shape) in (3, 4) else None
+        yield OpenVolume(VolumeHeader(header.shape, header.dtype.name), stored.read_into, boxes, last_is_slow=fortran)

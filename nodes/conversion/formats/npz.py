@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nodes.conversion import npy_files
+from nodes.conversion.formats import source
 from nodes.conversion.formats.arrays import chosen
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.conversion.formats.streams import filler, read_exactly, refuse_impossible, refuse_more
@@ -24,14 +25,14 @@ def open_npz(path: Path, dataset: str) -> Iterator[OpenVolume]:
     """Open the array `dataset` of an archive. Raises `Refused`."""
     if path.stat().st_size == 0:
         raise Refused("empty", "is empty")
-    with path.open("rb") as source, open_archive(source, dataset) as volume:
+    with path.open("rb") as file, open_archive(file, dataset) as volume:
         yield volume
 
 
 @contextmanager
-def open_archive(source: Any, dataset: str) -> Iterator[OpenVolume]:
+def open_archive(file: Any, dataset: str) -> Iterator[OpenVolume]:
     """The same for a file object that can be sought in; the caller closes it. Raises as `zipfile` does, too."""
-    with zipfile.ZipFile(source) as archive:
+    with zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         info = members[chosen(members, dataset)]
         with archive.open(info) as member:
@@ -50,4 +51,5 @@ def open_archive(source: Any, dataset: str) -> Iterator[OpenVolume]:
             order: Any = "F" if header.fortran_order else "C"
             return data.view(header.dtype).reshape(header.shape, order=order)
 
-        yield OpenVolume(VolumeHeader(header.shape, header.dtype.newbyteorder("=").name), filler(read))
+        facts = source.stored(header.dtype, "numpy")
+        yield OpenVolume(VolumeHeader(header.shape, header.dtype.newbyteorder("=").name, facts), filler(read))

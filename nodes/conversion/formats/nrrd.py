@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nodes.conversion.formats import companions
-from nodes.conversion.formats.geometry import LPS, columns_of
+from nodes.conversion.formats import companions, source
+from nodes.conversion.formats.geometry import LPS, UNNAMED, columns_of
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.conversion.formats.streams import (
     bzip2_stream,
@@ -102,7 +102,10 @@ def open_nrrd(path: Path, dataset: str) -> Iterator[OpenVolume]:
                 refuse_more(stream)
         return data.reshape(sizes, order="F").transpose(order).reshape(shape)
 
-    yield OpenVolume(VolumeHeader(shape, dtype.newbyteorder("=").name, _columns(fields, order)), filler(read))
+    columns = _columns(fields, order) | source.stored(dtype, "pynrrd")
+    columns |= source.unit(_either(fields, "sample units", None))
+    files = (path,) if name is None else (path, data_path)
+    yield OpenVolume(VolumeHeader(shape, dtype.newbyteorder("=").name, columns), filler(read), files=files)
 
 
 def _header(path: Path) -> tuple[Mapping[str, Any], int]:
@@ -186,4 +189,5 @@ def _columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | i
     columns = columns_of(_TO_RAS.get(str(fields.get("space", "")).lower(), np.eye(4)) @ affine)
     if str(fields.get("space", "")).lower() not in _TO_RAS:
         columns.pop("orientation", None)
+        columns["affine_space"] = UNNAMED
     return columns

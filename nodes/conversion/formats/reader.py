@@ -16,9 +16,11 @@ from engine.declare.datasets import DTYPES, VolumeSpec
 from engine.errors import MissingPackage
 from engine.storage import is_url
 from engine.storage.io_errors import OUT_OF_RESOURCES
-from nodes.conversion.formats import ROWS, Reading, format_named
+from nodes.conversion.formats import HASH, ROWS, Reading, VolumeFormat, format_named
+from nodes.conversion.formats.geometry import oblique
 from nodes.conversion.formats.interface import OpenVolume, StampVolume, VolumeHeader
 from nodes.conversion.formats.npy import open_npy
+from nodes.conversion.formats.source import sha256_of
 from nodes.conversion.npy_files import HeaderSample, ListedFile, finite_mask, refuse_not_finite, refuse_other_form
 from nodes.conversion.quarantine import Refused
 
@@ -69,13 +71,16 @@ def volume_files(root: str, reading: Reading, volume_bytes: int = 0) -> VolumeFi
 
 
 class FormatReader:
-    """Reads files of one format and `spec` into rows of a buffer; see `npy_files.VolumeReader`."""
+    """Reads files of one format and `spec` into rows of a buffer; see `npy_files.VolumeReader`.
 
-    def __init__(self, root: str, reading: Reading, spec: VolumeSpec, *, finite: bool) -> None:
+    With `hashes` the column `source_sha256` is among its columns: see `source.sha256_of`.
+    """
+
+    def __init__(self, root: str, reading: Reading, spec: VolumeSpec, *, finite: bool, hashes: bool = False) -> None:
         self._files, self._dataset, self._spec = volume_files(root, reading, spec.volume_bytes), reading.dataset, spec
         self._format = format_named(reading.format)
         self._open = self._format.opener()
-        self.columns = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self._format.columns])
+        self.columns, self._hashes = columns_of(self._format, hashes=hashes), hashes
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
         self._mask = finite_mask(spec) if finite else None
 
@@ -89,19 +94,33 @@ class FormatReader:
         stamp = size, mtime_ns
         with self._files.at(path, stamp) as place:
 
-            def work() -> VolumeHeader:
+            def work() -> Mapping[str, Any]:
                 self._files.refuse_changed(place, stamp)
                 with self._open(place, self._dataset) as volume:
                     refuse_unusable(volume.header)
                     refuse_other_form(volume.header.shape, volume.header.dtype, self._spec)
                     volume.fill(values)
+                found = _facts(volume, place, values.nbytes, hashes=self._hashes)
                 self._files.refuse_changed(place, stamp)
-                return volume.header
+                return found
 
-            header = guarded(place, self._format.title, work)
+            known = guarded(place, self._format.title, work)
         if self._mask is not None:
             refuse_not_finite(values.reshape(-1), self._mask)
-        return tuple(header.columns.get(name) for name in self.columns.names)
+        return tuple(known.get(name) for name in self.columns.names)
+
+
+def columns_of(found: VolumeFormat, *, hashes: bool) -> pa.Schema:
+    """The columns that a reader of the format gives."""
+    named = (*found.columns, *((HASH,) if hashes else ()))
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in named])
+
+
+def _facts(volume: OpenVolume, place: Path, volume_bytes: int, *, hashes: bool) -> Mapping[str, Any]:
+    """What is known of a volume that was read: its header's columns, and its files' hash."""
+    if not hashes:
+        return volume.header.columns
+    return {**volume.header.columns, HASH[0]: sha256_of(place, volume.files, volume_bytes)}
 
 
 def read_volume(root: str, path: str, reading: Reading) -> NDArray[Any]:
@@ -110,9 +129,9 @@ def read_volume(root: str, path: str, reading: Reading) -> NDArray[Any]:
 
 
 def read_with_header(
-    files: VolumeFiles, path: str, reading: Reading, stamp: tuple[int, int] | None
+    files: VolumeFiles, path: str, reading: Reading, stamp: tuple[int, int] | None, *, hashes: bool = False
 ) -> tuple[NDArray[Any], Mapping[str, Any]]:
-    """One volume, whatever its shape, and its header's columns. `stamp` has size and mtime_ns of the listing.
+    """One volume, whatever its shape, and what is known of it (`FormatReader`); `stamp` is that of the listing.
 
     Raises `Refused`, `MissingPackage`.
     """
@@ -126,8 +145,9 @@ def read_with_header(
                 refuse_unusable(volume.header)
                 out = np.empty(volume.header.shape, np.dtype(volume.header.dtype).newbyteorder("<"))
                 volume.fill(out)
-                files.refuse_changed(place, stamp)
-                return out, volume.header.columns
+            found = _facts(volume, place, out.nbytes, hashes=hashes)
+            files.refuse_changed(place, stamp)
+            return out, found
 
         return guarded(place, found.title, work)
 
@@ -179,6 +199,9 @@ def sample_format_headers(
             sample.refused.append((path, refused))
         else:
             sample.specs[header.shape, header.dtype] += 1
+            sample.remarks += [f"{path} {remark}" for remark in (*header.remarks, *oblique(header.columns))]
+            if header.summary:
+                sample.summaries.append(f"{path} {header.summary}")
     return sample
 
 

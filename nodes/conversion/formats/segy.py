@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.text import plural
+from nodes.conversion.formats import source
+from nodes.conversion.formats.geometry import text_of
 from nodes.conversion.formats.interface import Axis, Box, OpenVolume, VolumeHeader
 from nodes.conversion.quarantine import Refused
 
@@ -30,6 +33,8 @@ _DTYPES = {1: "float32", 2: "int32", 3: "int16", 5: "float32", 6: "float64", 8: 
 """NumPy's name for the code of a sample format; IBM's floats (1) become IEEE's."""
 _OTHER_FLOATS = {1: ("IBM", "IEEE", 5), 5: ("IEEE", "IBM", 1)}
 """By the code of a format of four-byte floats: its name, and the name and code of the one that it is confused with."""
+_LENGTHS = {1: " m", 2: " ft"}
+"""By the code of the measurement system."""
 _HEADERS_BYTES = 3_600
 _FORMAT_AT = 3_224
 """Where the code of the sample format is, two bytes from the file's beginning on."""
@@ -44,6 +49,7 @@ _CHECKED = 64
 _MOST_CELLS = 8
 """Places of a grid for each trace that there is; with more the line numbers are no grid."""
 _RUN_BYTES = 8 << 20
+_NAMED = 3
 _COLUMNS = ("inline", "crossline", "time")
 
 
@@ -67,7 +73,7 @@ def open_segy(path: Path, dataset: str) -> Iterator[OpenVolume]:
                 _read(file, grid, box, out)
 
         yield OpenVolume(
-            VolumeHeader(grid.shape, grid.dtype, grid.columns(), grid.axes),
+            VolumeHeader(grid.shape, grid.dtype, grid.columns(), grid.axes, grid.remarks(), grid.summary()),
             lambda out: read_box(Box((0, 0, 0), grid.shape), out),
             read_box,
         )
@@ -88,6 +94,10 @@ class _Grid:
     """The order of bytes, as segyio calls it: big or little."""
     world: tuple[float, ...]
     """The affine from voxels to CDP X, CDP Y and time: twelve numbers, none where the headers do not say it."""
+    stored: str = ""
+    """How the file stores a sample, as `source.stored` says it; IBM's floats have no name in NumPy: `>ibm4`."""
+    lengths: str = ""
+    """The unit of the coordinates with a blank before, where the file says it."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -97,6 +107,32 @@ class _Grid:
     @property
     def axes(self) -> tuple[Axis, ...]:
         return (Axis("inline", *self.inlines), Axis("crossline", *self.crosslines), Axis("time", *self.times))
+
+    def summary(self) -> str:
+        """Which lines there are: a file that lost some at an end, or has every second one, looks whole."""
+        (inlines, crosslines), (time, step) = self.trace.shape, self.times
+        samples = f"{self.samples:,} samples of {step:g} ms from {time:g} ms"
+        return (
+            f"has {_lines('inlines', inlines, self.inlines)}, {_lines('crosslines', crosslines, self.crosslines)} and"
+            f" {samples}; {np.count_nonzero(self.trace >= 0):,} traces"
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        """What is missing between those lines."""
+        there = self.trace >= 0
+        if there.all():
+            return ()
+        lost = []
+        for axis, name, (first, step) in ((1, "inline", self.inlines), (0, "crossline", self.crosslines)):
+            empty = np.flatnonzero(~there.any(axis=axis))
+            if len(empty):
+                numbers = ", ".join(str(first + step * int(n)) for n in empty[:_NAMED])
+                more = ", ..." if len(empty) > _NAMED else ""
+                lost.append(f"{plural(len(empty), name + 's')} ({numbers}{more})")
+        inside = there[there.any(axis=1)][:, there.any(axis=0)]
+        if holes := int(np.count_nonzero(~inside)):
+            lost.append(f"{holes:,} of {inside.size:,} traces {'elsewhere' if lost else 'in its lines'}")
+        return (f"lacks {' and '.join(lost)}: their samples are NaN",)
 
     def columns(self) -> dict[str, float | int | str]:
         out: dict[str, float | int | str] = {
@@ -108,8 +144,15 @@ class _Grid:
             "time_step": self.times[1],
         }
         if self.world:
-            out["affine"] = " ".join(f"{value:.12g}" for value in self.world)
-        return out
+            out["affine"] = text_of(np.array([*self.world, 0.0, 0.0, 0.0, 1.0]).reshape(4, 4))
+            out["affine_space"] = f"CDP X, CDP Y{self.lengths}, ms"
+        return out | source.stored(self.stored, "segyio")
+
+
+def _lines(name: str, count: int, counted: tuple[int, int]) -> str:
+    first, step = counted
+    every = f" in steps of {step}" if step > 1 else ""
+    return f"{count:,} {name} ({first} to {first + step * (count - 1)}{every})"
 
 
 @lru_cache(maxsize=16)
@@ -134,7 +177,11 @@ def _grid_of(path: str, mtime_ns: int, size: int, dataset: str) -> _Grid:
         dtype = _DTYPES[code]
         if (trace < 0).any() and not dtype.startswith("float"):
             dtype = "float32"  # which has a NaN for the traces that are missing
-        return _Grid(trace, inlines, crosslines, times, samples, dtype, endian, _world(file, trace, times))
+        sign: Literal["<", ">"] = "<" if endian == "little" else ">"
+        stored = f"{sign}ibm4" if code == 1 else np.dtype(_DTYPES[code]).newbyteorder(sign).str
+        lengths = _LENGTHS.get(int(file.bin[segyio.BinField.MeasurementSystem]), "")
+        world = _world(file, trace, times)
+        return _Grid(trace, inlines, crosslines, times, samples, dtype, endian, world, stored, lengths)
 
 
 def _endian(path: str) -> str:

@@ -6,13 +6,17 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.extras import missing, require
+from nodes.conversion.formats import source
 from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
+from nodes.conversion.formats.stored_array import stored_array
 from nodes.conversion.formats.streams import filler
 from nodes.conversion.quarantine import Refused
 
@@ -26,6 +30,8 @@ _OME_SIZE = re.compile(r'PhysicalSize(?P<axis>[XYZ])="(?P<size>[^"]{1,40})"')
 _OME_UNIT = re.compile(r'PhysicalSize(?P<axis>[XYZ])Unit="(?P<unit>[^"]{1,20})"')
 _OME_PIXELS = re.compile(r"<(?:\w+:)?Pixels\s(?P<about>[^>]*)>")
 _OME_LENGTH = re.compile(r"""\bSize(?P<axis>[XYZCT])\s*=\s*["'](?P<length>\d{1,12})["']""")
+_OME_CHANNEL = re.compile(r"""<(?:\w+:)?Channel\s(?:[^>]*?\s)?Name\s*=\s*["'](?P<name>[^"'>]{1,200})["']""")
+_RGB = 2
 _SLACK = 4096
 
 
@@ -60,20 +66,39 @@ def open_tiff(path: Path, dataset: str) -> Iterator[OpenVolume]:
             found: NDArray[Any] = series.asarray(maxworkers=1).reshape(stored)
             return found.transpose(order).reshape(shape)
 
+        _check_codec(path, series.keyframe)
         offset = series.dataoffset
 
         def read_box(box: Box, out: NDArray[Any]) -> None:
             dtype = np.dtype(series.dtype).newbyteorder(file.byteorder)
-            whole: NDArray[Any] = np.memmap(path, dtype, "r", int(offset or 0), stored)
-            # Axes that are no channels of their own are cut first: reshaping would copy all of it.
             inside = [slice(None)] * len(stored)
             for axis, wanted in zip(order[: 3 if depth else 2], box.slices, strict=False):
                 inside[axis] = wanted
-            out[...] = whole[tuple(inside)].transpose(order).reshape(out.shape)
+            with stored_array(path, dtype, int(offset or 0), stored) as array:
+                out[...] = array.read(inside).transpose(order).reshape(out.shape)
 
         mapped = read_box if offset is not None else None
-        header = VolumeHeader(shape, np.dtype(series.dtype).name, _columns(file))
+        keyframe = series.keyframe
+        packages = ("tifffile",) if keyframe.compression == 1 else ("tifffile", "imagecodecs")
+        columns = _columns(file) | source.stored(np.dtype(series.dtype).newbyteorder(file.byteorder), *packages)
+        if rest:
+            columns |= source.channels(_channel_names(file, keyframe), shape[3])
+        header = VolumeHeader(shape, np.dtype(series.dtype).name, columns)
         yield OpenVolume(header, filler(read), mapped, last_is_slow=True)
+
+
+def _check_codec(path: Path, page: Any) -> None:
+    """Raise `MissingPackage` when the page's compression takes imagecodecs, `Refused` when nothing reads it."""
+    import tifffile
+
+    try:
+        tifffile.TIFF.DECOMPRESSORS[page.compression]
+        tifffile.TIFF.UNPREDICTORS[page.predictor]
+    except KeyError:
+        kind = getattr(page.compression, "name", str(page.compression))
+        if missing(["imagecodecs"]):
+            require(f"{path.name} is compressed as {kind}: reading it", "imagecodecs")
+        raise Refused("format", f"is compressed as {kind}, which is not read") from None
 
 
 def _refuse_missing(file: Any, series: Any) -> None:
@@ -127,6 +152,15 @@ def _columns(file: Any) -> dict[str, float | int | str]:
             if "spacing" in about:
                 sizes["z"] = _number(about["spacing"]) * factor
     return {f"spacing_{axis}": size for axis, size in sizes.items() if math.isfinite(size) and size > 0}
+
+
+def _channel_names(file: Any, keyframe: Any) -> list[str]:
+    """Of channels that have a name each, as OME and colours have."""
+    if file.is_ome:
+        return [unescape(found["name"]) for found in _OME_CHANNEL.finditer(str(file.ome_metadata))]
+    if keyframe.photometric == _RGB:
+        return ["red", "green", "blue", "alpha"][: keyframe.samplesperpixel]
+    return []
 
 
 def _number(text: Any) -> float:

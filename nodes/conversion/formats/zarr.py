@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.conversion.formats import source
 from nodes.conversion.formats.arrays import chosen
 from nodes.conversion.formats.interface import Box, OpenVolume, VolumeHeader
 from nodes.conversion.formats.streams import filler
@@ -66,8 +67,14 @@ def open_zarr(path: Path, dataset: str) -> Iterator[OpenVolume]:
     spatial = sum(axis in ("x", "y", "z") for axis in axes) or min(3, len(order))
     lengths = [int(array.chunks[axis]) for axis in order[:spatial]]
     blocks = (*lengths, 1, 1)[:3]
+    columns = _columns(image, axes, order)
+    if kind != "object":
+        columns |= source.stored(dtype, "zarr", "numcodecs")
+    columns |= source.unit(array.attrs.get("units", array.attrs.get("unit")))
+    if len(order) > spatial:
+        columns |= source.channels(_channel_names(opened), shape[-1])
     yield OpenVolume(
-        VolumeHeader(shape, kind, _columns(image, axes, order)),
+        VolumeHeader(shape, kind, columns),
         filler(read),
         read_box if len(shape) in (3, 4) else None,
         (blocks[0], blocks[1], blocks[2]),
@@ -163,6 +170,15 @@ def _image(group: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = about[0]
         return found
     return {}
+
+
+def _channel_names(opened: Any) -> list[Any]:
+    """The labels of channels that OME-Zarr keeps for viewers (`omero`)."""
+    attributes = dict(opened.attrs)
+    inner = attributes.get("ome")
+    about = (inner if isinstance(inner, dict) else attributes).get("omero")
+    found = about.get("channels") if isinstance(about, dict) else None
+    return [each.get("label") if isinstance(each, dict) else None for each in found] if isinstance(found, list) else []
 
 
 def _axes(names: list[str], stored: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:

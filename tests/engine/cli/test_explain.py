@@ -11,7 +11,7 @@ from command_line import Command, Save
 from engine.workspace import Workspace, trust
 
 RULE = '''
-from voxelflow import Look, Preview, Report, Rule, node
+from voxelflow import CheckContext, Preview, Report, Rule, node
 
 class TooQuiet(Rule):
     """Nothing is said.
@@ -33,7 +33,7 @@ def quiet() -> Report:
     return Report(uri="x")
 
 @quiet.preview
-def _(look: Look) -> Preview:
+def _(look: CheckContext) -> Preview:
     look.problem("OLD001", "told without a rule", severity="warning")
     look.report(TooQuiet, "says nothing", hint="Say something.")
     return Preview(kind="Report")

@@ -46,7 +46,8 @@ def test_a_platform_gets_a_folder_once(target: str, command: Command, save: Save
     said = command(*export).done()
     folder = home / f"two-words-{target}"
     wrote = [line.removeprefix("wrote ") for line in said.out.splitlines()]
-    assert wrote[0] == f"two-words-{target}/two-words.py"
+    first = "two-words_dag.py" if target == "airflow" else "two-words.py"
+    assert wrote[0] == f"two-words-{target}/{first}"
     assert sorted(wrote) == sorted(str(p.relative_to(home)) for p in folder.rglob("*") if p.is_file())
     before = {p: p.read_text() for p in folder.rglob("*") if p.is_file()}
     changed = next(p for p in before if p.suffix != ".py" or p.name.endswith("_dag.py"))
@@ -56,7 +57,7 @@ def test_a_platform_gets_a_folder_once(target: str, command: Command, save: Save
     command(*export, "--force").done()
     assert {p: p.read_text() for p in before} == before
     command(*export, "-o", "elsewhere/deep").done()
-    assert (home / "elsewhere" / "deep" / "two-words.py").is_file()
+    assert (home / "elsewhere" / "deep" / first).is_file()
     command(*export, "-o", name).fails(f"{name} is a file")
 
 

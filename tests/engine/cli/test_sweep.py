@@ -45,7 +45,7 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
         ([], "nothing varies in this sweep. Give a parameter several values"),
         (["--set", "nope=1,2"], "VF207: the pipeline has no parameter nope"),
         (["--set", "a.nope=1,2"], "VF207: the node a (Make) has no parameter nope"),
-        (["--set", "a.steps=1,-2"], "VF203 a.steps: -2 is not possible"),
+        (["--set", "a.steps=1,-2"], "VF203 a.steps: must be at least 0 steps, not -2"),
         (["--set", "a.steps=1..4"], "is a range, and nothing says how many values of it to try. Add --trials 20"),
         (["--set", "a.steps=1..4", "--trials", "3"], "a search needs a figure to go by"),
         (["--set", "a.steps=1,2", "--maximise", "a", "--minimise", "b"], "--maximise and --minimise are both given"),

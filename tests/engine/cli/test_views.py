@@ -69,6 +69,19 @@ def test_outcomes() -> None:
     assert outcome(replace(CACHED, outputs={"out": FILES})) == "up to date: 2,000 volumes, 720 MB"
     assert outcome(FAILED) == "no\\x1b[2Jroom"
     assert outcome(_task("d", "skipped", reason="c did not finish")) == "c did not finish"
+    evaluated = Report(
+        uri="/r", figures={"precision 0": 0.8, "volumes": 295, "auc": 0.9} | {f"f{i}": i for i in range(9)}
+    )
+    first = "295 volumes, auc 0.9, precision 0 0.8, f0 0, f1 1, f2 2, f3 3 and 5 more"
+    assert outcome(replace(DONE, outputs={"out": evaluated})) == first
+    registered = Report(
+        uri="/r", figures={"name": "brains", "model": "5ec6ebe2" * 8, "chain": "resample 5 mm, crop 40x48x40, z-score"}
+    )
+    assert (
+        outcome(replace(DONE, outputs={"out": registered}))
+        == "name brains, chain resample 5 mm, crop 40x48x40, z-score and 1 more"
+    )
+    assert outcome(replace(CACHED, outputs={"out": evaluated})) == f"up to date: {first}"
 
 
 @pytest.mark.parametrize(

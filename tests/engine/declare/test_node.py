@@ -414,3 +414,19 @@ def test_a_title_leaves_out_the_unit_that_stands_beside_it() -> None:
     assert Parameter("checkpoint_every_s", int, unit="s").title == "Checkpoint every"
     assert Parameter("batch_size", int, unit="volumes").title == "Batch size"
     assert Parameter("s", int, unit="s").title == "S"
+
+
+def test_a_node_that_was_written_with_the_former_name_of_the_context_works() -> None:
+    from voxelflow import CheckContext, Look, Preview
+
+    @node("Former", version=1, category="Tests")
+    def made() -> Report:
+        """Make nothing."""
+        raise NotImplementedError
+
+    @made.preview
+    def _(look: Look) -> Preview:
+        return Preview(kind="Report", figures=dict(look.params))
+
+    assert made.preview_hook is not None
+    assert made.preview_hook(CheckContext(params={"a": 1})) == Preview(kind="Report", figures={"a": 1})

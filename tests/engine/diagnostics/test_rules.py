@@ -17,7 +17,7 @@ from installed_package import install
 
 import voxelflow
 from engine.catalog import build_catalog
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.diagnostics.rule import Diagnostic, Rule, RuleBook, Severity
 from engine.errors import DeclarationError
 from engine.workspace import Workspace, trust
@@ -163,7 +163,7 @@ def test_a_diagnostic_is_made_from_its_rule_and_its_json_is_as_ever() -> None:
 
 
 def test_a_hook_reports_by_rule_and_still_by_code() -> None:
-    look = Look(params={})
+    look = CheckContext(params={})
     look.report(TableTooOld, "made in 2020", hint="Make it anew.", port="table")
     look.problem("AB001", "made in 2020", hint="Make it anew.", port="table", severity="warning")
     assert look.problems[0] == look.problems[1]
@@ -227,7 +227,7 @@ def test_the_book_knows_what_is_near(rules: RuleBook) -> None:
 # --- rules of other people --------------------------------------------------------------------------
 
 NODE = dedent('''
-    from voxelflow import Look, Preview, Report, Rule, VolumeDelta, node
+    from voxelflow import CheckContext, Preview, Report, Rule, VolumeDelta, node
 
     class NoLabels(Rule):
         """No volume of the table has a label.
@@ -245,7 +245,7 @@ NODE = dedent('''
         return Report(uri="x")
 
     @mine.preview
-    def _(look: Look) -> Preview:
+    def _(look: CheckContext) -> Preview:
         look.report(NoLabels, "no volume has a label", hint="Label them.", port="table")
         return Preview(kind="Report")
     ''')
@@ -260,7 +260,7 @@ def test_a_workspaces_rules_are_known_while_they_are_trusted(workspace: Workspac
         assert catalog.problems == []
         mine, rule = catalog.find("Mine"), catalog.rules.find("my001")
         assert mine.preview_hook is not None
-        look = Look(params={})
+        look = CheckContext(params={})
         mine.preview_hook(look)
         assert [(d.code, d.severity) for d in look.problems] == [("MY001", "error")]
         assert rule.title == "table without labels"

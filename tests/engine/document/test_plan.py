@@ -12,8 +12,11 @@ from laws import examples
 from pretended_results import pretend
 
 from engine.catalog import Catalog
+from engine.declare.datasets import Preview
+from engine.declare.node import CheckContext
 from engine.declare.parameters import Needs
 from engine.diagnostics.rule import CheckFailed
+from engine.diagnostics.rules import PackageMissing
 from engine.document.identity import identify
 from engine.document.pipeline import Edge, Pipeline
 from engine.document.plan import Choice, Plan, PlannedTask
@@ -254,6 +257,20 @@ def test_a_node_whose_package_is_not_installed_is_refused_before_the_run(planner
     told = "needs no_such_package, which is not installed. Install it: pip install no_such_package"
     assert _refused(planner, two()) == [f"error VF311 a: Make {told}", f"error VF311 b: Join {told}"]
     assert _refused(planner, two(), end="a") == [f"error VF311 a: Make {told}"]
+
+
+def test_a_package_that_a_node_misses_for_its_data_is_said_before_the_run(planner: Planner) -> None:
+    def preview(look: CheckContext) -> Preview:
+        look.report(PackageMissing, "reading a.xyz needs xyz, which is not installed", hint="Install it.")
+        return Preview(kind="VolumeFiles")
+
+    make = planner.catalog.find("Make")
+    make.preview_hook = preview
+    assert _refused(planner, two()) == ["error VF311 a: reading a.xyz needs xyz, which is not installed. Install it."]
+    make.preview_hook = None
+    planner.pretend(two())
+    make.preview_hook = preview
+    assert _why(planner.plan(two())) == {}, "nothing reads it again"
 
 
 def test_a_profile_on_databricks_takes_no_run(planner: Planner) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from engine.document.pipeline import Edge, Node, Pipeline, read_pipeline
 from engine.document.resolve import resolve
 from engine.errors import UsageError
 from engine.export.platforms import PLATFORMS, platform_files
+from engine.export.write import write
 from engine.export.yaml_text import to_yaml
-from engine.profiles import Profile
+from engine.observe.paths import allowed_places
+from engine.profiles import Profile, find_profile
 from engine.spark.jars import delta_artifact
+from engine.workspace import open_workspace
 
 CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
 LOCAL = Profile(name="local", cores=2, memory_bytes=3 << 30)
@@ -68,7 +72,8 @@ def checked(platform: str, files: dict[str, str]) -> Any:
     for name, text in files.items():
         if name.endswith(".py"):
             ast.parse(text)
-        assert all(line.isprintable() for line in text.split("\n")), name
+        # A document is as the editor saves it.
+        assert name.endswith(".json") or all(line.isprintable() for line in text.split("\n")), name
     match platform:
         case "databricks":
             return check_databricks(files["databricks.yml"])
@@ -114,7 +119,7 @@ def test_every_shipped_pipeline_under_every_kind_of_profile(platform: str) -> No
             if fits(platform, profile):
                 files = files_of(platform, pipeline, profile, catalog, **values)
                 checked(platform, files)
-                assert f"{pipeline.name}.py" in files
+                assert (f"{pipeline.name}.py" in files) is (platform != "airflow")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -160,8 +165,9 @@ def test_nothing_typed_becomes_code(platform: str, hostile: str, mine: Catalog) 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_own_nodes_go_along(platform: str, mine: Catalog, workspace: Any) -> None:
     files = files_of(platform, words(), LOCAL, mine)
-    assert files["my_nodes/mine.py"] == (workspace.my_nodes / "mine.py").read_text()
-    assert 'MY_NODES = beside("my_nodes")' in files["words.py"]
+    own = "workspace/my_nodes/mine.py" if platform == "airflow" else "my_nodes/mine.py"
+    assert files[own] == (workspace.my_nodes / "mine.py").read_text()
+    assert platform == "airflow" or 'MY_NODES = beside("my_nodes")' in files["words.py"]
     assert str(workspace.root) not in "\n".join(files.values())
     if platform == "kubernetes":
         found = checked(platform, files)
@@ -169,6 +175,43 @@ def test_own_nodes_go_along(platform: str, mine: Catalog, workspace: Any) -> Non
         volume = next(v for v in found["Job"]["spec"]["template"]["spec"]["volumes"] if v["name"] == "program")
         there = {item["path"]: contents[item["key"]] for item in volume["configMap"]["items"]}
         assert there == {name: text for name, text in files.items() if name.endswith(".py")}
+
+
+def test_an_airflow_workspace_does_the_same_from_any_folder(mine: Catalog, tmp_path: Path) -> None:
+    """Its document has the values that were given and no relative path; what it names, it may read."""
+    document = words(
+        parameters={"folder": {"value": "below"}, "side": {"value": "left"}, "times": {"value": 2}},
+        nodes=[
+            Node(id="first", type="Words", params={"source": "${folder}/${side}.txt", "times": "${times}"}),
+            Node(id="class", type="Words", params={"source": "/data/$${x}.txt"}),
+            Node(id="gone", type="Words", mode="disabled"),
+            Node(id="last-one", type="Join"),
+        ],
+    )
+    profile = CLUSTER.model_copy(update={"machine": "of-their-own@somewhere", "machine_price": 1.25})
+    values = {"times": 3, "class.seed": 7}
+    resolved = resolve(document, mine, values, base=Path("/base"))
+    files = platform_files("airflow", resolved, profile, values, base=Path("/base"), machine=False)
+    dag = checked("airflow", files)
+    tasks = [n for n in ast.walk(dag) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "BashOperator"]
+    assert len(tasks) == 1
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    workspace = open_workspace(tmp_path / "workspace")
+    found = resolve(read_pipeline(workspace.pipelines / "words.json"), mine, base=Path("/elsewhere"))
+    assert not found.problems
+    assert {n.node.id: n.params for n in found.typed()} == {n.node.id: n.params for n in resolved.typed()}
+    assert found.nodes["first"].params["source"] == "/base/below/left.txt"
+    assert (found.nodes["class"].params["source"], found.nodes["class"].params["seed"]) == ("/data/${x}.txt", 7)
+    allowed = allowed_places(workspace)
+    assert all(item.params["source"] in allowed for item in found.typed() if item.type.name == "Words")
+    assert "/base/other.txt" not in allowed
+    taken = find_profile("cluster", workspace)
+    # Their own table of prices stays behind.
+    assert (taken.hourly_price, taken.machine, taken.spark, taken.master) == (1.25, "", profile.spark, profile.master)
+    assert "profiles.toml" not in "".join(files_of("airflow", words(), LOCAL, mine))
 
 
 def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine: Catalog) -> None:
@@ -284,7 +327,8 @@ def test_yarn_s_cluster_mode_stands_in_the_file_s_head(mine: Catalog) -> None:
     profile = CLUSTER.model_copy(
         update={"master": "yarn", "spark": {**CLUSTER.spark, "spark.pyspark.python": "/opt/py/bin/python"}}
     )
-    head = files_of("airflow", words(), profile, mine)["words.py"].split('"""')[1]
+    resolved = resolve(words(), mine, {}, base=Path("/base"))
+    head = write(resolved, profile, {}, base=Path("/base"), own_nodes_beside=True).split('"""')[1]
     (command,) = (line for line in head.splitlines() if "--deploy-mode cluster" in line)
     name, _, version = delta_artifact().rpartition("-")
     packages = f"io.delta:{name}:{version}"
@@ -306,6 +350,24 @@ def test_the_schemas_refuse_what_is_wrong(mine: Catalog) -> None:
     bundle = files_of("databricks", words(), LOCAL, mine)["databricks.yml"]
     with pytest.raises(ValueError):
         check_databricks(bundle.replace("max_retries", "maximal_retries"))
+
+
+def test_what_the_schemas_pass_over_is_refused_too(mine: Catalog) -> None:
+    manifest = files_of("kubernetes", words(), LOCAL, mine)["words.yaml"]
+    for right, wrong in (("restartPolicy: Never", "restartPolicy: Always"), ("name: words", "name: Some_Words")):
+        assert right in manifest
+        with pytest.raises(ValueError, match=r"restart|no name"):
+            check_kubernetes(manifest.replace(right, wrong))
+    bundle = files_of("databricks", words(), LOCAL, mine)["databricks.yml"]
+    with pytest.raises(ValueError, match="there is no nobody"):
+        check_databricks(re.sub(r"(depends_on:\s+- task_key: )\S+", r"\1nobody", bundle, count=1))
+    with pytest.raises(ValueError, match="there is no nowhere"):
+        check_databricks(bundle[::-1].replace("job_cluster_key: main"[::-1], "job_cluster_key: nowhere"[::-1], 1)[::-1])
+    workflow = files_of("github", words(), LOCAL, mine)[".github/workflows/words.yml"]
+    for right, wrong in (("github.run_id }}", "github.run_id }"), ("github.run_id", "githib.run_id")):
+        assert right in workflow
+        with pytest.raises(ValueError, match="expression"):
+            check_github(workflow.replace(right, wrong))
 
 
 DATA = st.recursive(

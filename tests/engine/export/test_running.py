@@ -60,7 +60,7 @@ def test_errors_are_for_the_person(tmp_path: Path, workspace: Any) -> None:
     path.write_text(path.read_text().replace("target_file_mb=1", "target_file_mb=0"))
     done = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "error: convert: target_file_mb cannot be 0: it must be at least 1 MB" in done.stderr
+    assert "error: convert: target_file_mb must be at least 1 MB, not 0" in done.stderr
     assert "Traceback" not in done.stderr
     lock = ProcessLock(tmp_path / "etl-out" / ".lock")
     assert lock.acquire()

@@ -242,7 +242,7 @@ def test_a_persons_own_node_may_have_its_parameters_in_a_class(folder: Folder, w
     assert [(p.name, p.help) for p in greet.parameters] == [("words", "what to say."), ("times", ""), ("names", "")]
     made = folder.run("greet", load_node(file, "Greet"), times=3, names=["a", "b"])
     assert Path(made.uri).read_text() == "Greeting(words='hello', times=3, names=('a', 'b'))"
-    with pytest.raises(UsageError, match="times cannot be 0"):
+    with pytest.raises(UsageError, match="times must be at least 1, not 0"):
         folder.run("greet", load_node(file, "Greet"), times=0)
 
 

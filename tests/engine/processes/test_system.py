@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from engine.processes.system import widen_pipe
 
 PROGRAM = """
 import sys
@@ -23,6 +26,19 @@ def ended(body: str, status: int = 0, output: Path | None = None) -> subprocess.
         return subprocess.run(program, capture_output=True, text=True)
     with output.open("w") as sink:
         return subprocess.run(program, stdout=sink, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can")
+def test_a_wide_pipe_takes_a_part_of_a_volume_at_once() -> None:
+    receive, send = os.pipe()
+    try:
+        os.set_blocking(send, False)
+        widen_pipe(receive, 1 << 20)
+        assert os.write(send, bytes(1 << 20)) == 1 << 20
+    finally:
+        os.close(receive)
+        os.close(send)
+    widen_pipe(receive, 1 << 20)  # closed: it is left as it is
 
 
 def test_nothing_is_taken_apart() -> None:

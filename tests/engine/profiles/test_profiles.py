@@ -31,6 +31,8 @@ gpus = 2
 parallel_tasks = 3
 keep_warm_minutes = 0.5
 price_per_hour = 3.2
+stop_after = "1h30min"
+stop_at_cost = 4
 storage_root = "/mnt/shared"
 
 [cluster.spark]
@@ -66,6 +68,8 @@ def test_a_table_gives_every_field(workspace: Workspace) -> None:
         parallel_tasks=3,
         keep_warm_minutes=0.5,
         price_per_hour=3.2,
+        stop_after_s=5400,
+        stop_at_cost=4,
         storage_root=Path("/mnt/shared"),
         spark={
             "spark.executor.memory": "8g",
@@ -119,6 +123,12 @@ def test_amounts_of_memory(value: object, count: int) -> None:
         ('memory = "1 MB"', "memory", "256 MiB"),
         ("memory = 2.5", "memory", "no amount"),
         ("price_per_hour = -1", "price_per_hour", "at least 0"),
+        ("price_per_dbu = 0.3", "price_per_dbu", "dbu_per_hour = 3"),
+        ('price_per_dbu = 0.3\nmachine = "m5.2xlarge"', "price_per_dbu", "an hour of m5.2xlarge takes is not known"),
+        ("stop_after = 3", "stop_after", "3h, 90min"),
+        ('stop_after = "3"', "stop_after", "3h, 90min"),
+        ("stop_at_cost = 0", "stop_at_cost", "above 0"),
+        ('stop_at_cost = "20 USD"', "stop_at_cost", "at least 0"),
         ("price_per_hour = nan", "price_per_hour", "at least 0"),
         ('backend = "spark"\nkeep_warm_minutes = "long"', "keep_warm_minutes", "keep_warm_minutes = 10"),
         ("keep_warm_minutes = 5", "keep_warm_minutes", "is for Spark"),
@@ -266,7 +276,7 @@ def test_every_commented_line_of_the_example_is_right(workspace: Workspace) -> N
     path = new_profile("mine", workspace)
     path.write_text(path.read_text().replace("\n# ", "\n"))
     assert find_profile("mine", workspace).price_per_hour == 3.2
-    assert len(find_profile("mine", workspace).spark) == 3
+    assert len(find_profile("mine", workspace).spark) == 5
 
 
 @pytest.mark.timeout(20)
@@ -287,3 +297,15 @@ def test_a_control_character_in_a_profile_is_refused(workspace: Workspace) -> No
     for name in ("x", "y"):
         with pytest.raises(UsageError, match=f"profile {name}, .*holds the control character"):
             find_profile(name, workspace)
+
+
+def test_databricks_units_are_in_the_price_where_a_profile_pays_for_them(workspace: Workspace) -> None:
+    machine = 'machine = "Standard_D16s_v3@eastus"\n'
+    write(workspace, f"[plain]\n{machine}[units]\n{machine}price_per_dbu = 0.3\n"
+          "[own]\nprice_per_hour = 1.0\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n")  # fmt: skip
+    assert find_profile("plain", workspace).hourly_price == 0.768
+    units = find_profile("units", workspace)
+    assert (units.dbu_per_hour, units.hourly_price) == (3, pytest.approx(0.768 + 3 * 0.3))
+    assert find_profile("own", workspace).hourly_price == 2.0
+    text = to_toml(units)
+    assert "price_per_dbu = 0.3" in text

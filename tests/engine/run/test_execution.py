@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from building import box, pipeline
 from running import Runner
 from waiting import has_ended, wait_until
 
-from engine.declare.events import Facts, Failure, Message, Progress, RunStateChanged, TaskStateChanged
+from engine.declare.events import Facts, Failure, Message, Progress, TaskStateChanged
 from engine.document.plan import Choice
 from engine.errors import UsageError
 from engine.run import launch
@@ -71,7 +73,19 @@ def test_an_error_names_the_node_skips_what_follows_and_lets_other_branches_end(
     assert tasks["bad"].failure["parameter"] == "how"
     assert "VoxelflowError" in tasks["bad"].failure["details"]
     log = runner.workspace.log_file(run.run_id, "bad").read_text()
+    assert log.splitlines()[-1] == "error: the probe was told to fail. Tell it otherwise."
+    assert "Traceback" not in log
+
+
+@forked
+def test_the_traceback_of_an_error_with_a_message_is_in_the_log_on_request(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOXELFLOW_TRACEBACK", "1")
+    run, _ = runner.run(pipeline(box("bad", "Fail", how="told")))
+    log = runner.workspace.log_file(run.run_id, "bad").read_text()
     assert "Traceback" in log
+    assert log.rstrip().endswith("the probe was told to fail")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +136,7 @@ def test_cancel_stops_a_run_and_resume_finishes_it(runner: Runner, probe_gate: P
 
 @forked
 def test_what_is_half_done_is_saved_on_request(runner: Runner) -> None:
-    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    run_id = runner.start(pipeline(box("slow", "Make", steps=10_000, step_s=0.05)))
     runner.wait_for_progress(run_id, "slow")
     assert launch.request_save(runner.workspace, runner.store, run_id) == ["slow"]
     messages = wait_until(lambda: [e.text for _, e in runner.store.events(run_id) if isinstance(e, Message)])
@@ -260,7 +274,7 @@ def test_failures_leave_a_trace_in_the_events(runner: Runner) -> None:
 
 
 def test_a_signal_to_the_runs_process_cancels_it(runner: Runner) -> None:
-    run_id = runner.start(pipeline(box("slow", "Make", steps=400, step_s=0.05)))
+    run_id = runner.start(pipeline(box("slow", "Make", steps=10_000, step_s=0.05)))
     runner.wait_for_progress(run_id, "slow")
     pid = runner.store.run(run_id).pid
     assert pid is not None
@@ -269,14 +283,15 @@ def test_a_signal_to_the_runs_process_cancels_it(runner: Runner) -> None:
 
 
 @forked
-def test_the_time_between_two_attempts_is_paid_for_and_idle(runner: Runner, tmp_path: Path) -> None:
+def test_the_time_between_two_attempts_is_neither_counted_nor_idle(runner: Runner, tmp_path: Path) -> None:
     document = pipeline(box("f", "Fail", how="told", marker=str(tmp_path / "marker"), times=1))
     failed, _ = runner.run(document)
     assert failed.ended is not None
+    with closing(sqlite3.connect(runner.workspace.database)) as db, db:  # as if the first had been an hour before
+        db.execute("UPDATE runs SET started = started - 3600, ended = ended - 3600")
     done, _ = runner.resume(failed.run_id)
     assert (done.state, done.attempt) == ("done", 2)
-    events = runner.store.events(failed.run_id, kinds=("run-state",))
-    began = [e.time for _, e in events if isinstance(e, RunStateChanged) and e.state == "running"][1]
-    assert done.idle_s >= began - failed.ended
+    assert done.paused_s >= 3600
     assert done.seconds is not None
+    assert done.seconds < 3600
     assert done.idle_s <= done.measured_s <= done.seconds

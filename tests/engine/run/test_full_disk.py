@@ -71,8 +71,12 @@ def test_a_run_that_fills_the_disk_again_and_again_says_so_and_resumes_exactly(
         assert run.state == "failed"
         assert "no space left on" in run.error
         stopped_at.append(run.error.split(":")[0])
-    assert stopped_at == ["convert", "optimize"]
-    assert "1.1 MB needed for the node's output" in run.error
+    # On a busy machine the run store may need what is left before the second task does.
+    assert stopped_at[0] == "convert"
+    if stopped_at[1] == "optimize":
+        assert "1.1 MB needed for the node's output" in run.error
+    else:
+        assert run.error.startswith(f"no space left on {workspace.root}: runs.db could not be written")
     disk.free()
     run, tasks = runner.resume(run_id)
     assert (run.state, run.error, run.attempt) == ("done", "", 4)

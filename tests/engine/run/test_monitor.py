@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from waiting import wait_for_line
 
 from engine.declare.events import Progress, SystemSample
 from engine.profiles import Profile
@@ -38,8 +39,7 @@ def read(tmp_path: Path) -> MonitorRecord:
 def test_a_task_has_its_processes_memory_and_pace(tmp_path: Path, monitor: Monitor) -> None:
     process = subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE)
     try:
-        assert process.stdout is not None
-        process.stdout.readline()
+        wait_for_line(process, "")
         monitor.note(Progress(node="a", time=10.0, done=0, samples=0.0, waited_s=0.0))
         monitor.sample(os.getpid(), {"a": process.pid})
         monitor.note(Progress(node="a", time=12.0, done=64, unit="volumes", samples=64.0, waited_s=0.5))

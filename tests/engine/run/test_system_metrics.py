@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from waiting import WAIT_S
+from waiting import WAIT_S, wait_for_line
 
 from engine.declare.events import SystemSample, event_from_json
 from engine.run.system_metrics import SystemSampler, idle_share
@@ -78,8 +78,7 @@ def test_memory_and_count_are_those_of_the_whole_tree() -> None:
     command = [sys.executable, "-c", _EAT, "50", "1", _EAT]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        assert process.stdout is not None
-        process.stdout.readline()
+        wait_for_line(process, "^ready$")
         values = sampler.sample([process.pid]).values
         # The child is named twice, by itself and below its parent: it counts once.
         assert (

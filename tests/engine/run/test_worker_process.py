@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ from engine.profiles import Profile
 from engine.run import worker_process
 from engine.run.job import slow_import
 from engine.run.task import TaskMessage
+from engine.run.worker import SparkOrder
 from engine.run.worker_process import IDLE_S, SparkWorker, WorkerProcess
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, trust
@@ -132,7 +134,8 @@ class _Pretended:
 
     holds_spark = True
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *given: Any) -> None:
+        self.order: SparkOrder = given[4]
         self.heard: list[str] = []
 
     def finish(self) -> None:
@@ -140,6 +143,9 @@ class _Pretended:
 
     def kill(self) -> None:
         self.heard.append("kill")
+
+    def end_application(self) -> None:
+        self.heard.append("end its application")
 
 
 class _Clock:
@@ -211,8 +217,48 @@ def test_one_that_does_not_end_is_killed(worker: SparkWorker, clock: _Clock) -> 
 def test_a_dead_one_is_replaced(worker: SparkWorker) -> None:
     first = worker.take()
     assert worker.has_ended(first)  # it could not say so itself
+    assert first.heard == ["end its application"]
     second = worker.take()
     assert second is not first
     worker.dismiss(second)  # it said so
     assert not worker.has_ended(second)
+    assert second.heard == []
     assert worker.processes == []
+
+
+def test_each_application_on_yarn_bears_a_tag_by_which_it_is_found(workspace: Workspace, clock: _Clock) -> None:
+    def orders(master: str, **spark: str) -> list[SparkOrder]:
+        settings = {name.replace("_", "."): value for name, value in spark.items()}
+        profile = Profile(name="p", backend="spark", cores=1, memory_bytes=1 << 30, master=master, spark=settings)
+        worker = SparkWorker(workspace, "run", Plan(pipeline="p", profile=profile, tasks=()), lambda *_: None)
+        made = []
+        for _ in range(2):
+            process = worker.take()
+            worker.dismiss(process)
+            made.append(process.order)
+        return made
+
+    first, second = orders("yarn", spark_yarn_tags="theirs")
+    assert first.tag
+    assert first.tag != second.tag
+    assert first.profile.spark["spark.yarn.tags"] == f"theirs,{first.tag}"
+    assert [order.profile.spark["spark.yarn.tags"] == order.tag for order in orders("yarn")] == [True, True]
+    assert [(order.tag, order.profile.spark) for order in orders("local[2]")] == [("", {})] * 2
+
+
+def test_a_killed_worker_has_its_application_ended_once(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[tuple[str, Path]] = []
+    monkeypatch.setattr(worker_process.yarn, "begin_ending", lambda tag, log: ended.append((tag, log)))
+    profile = Profile(name="p", backend="spark", cores=1, memory_bytes=1 << 30)
+    log = tmp_path / "spark.log"
+    for tag in ("", "a-tag"):
+        order = SparkOrder(
+            profile=profile, name="n", workspace=str(workspace.root), log=str(log), folder=str(tmp_path), tag=tag
+        )
+        worker = WorkerProcess(workspace.root, log, (), lambda *_: None, order)
+        worker.kill()
+        worker.end()
+        worker.end_application()
+    assert ended == [("a-tag", log)]

@@ -14,6 +14,7 @@ import pytest
 from cluster_runs import etl, folder_of, rows, soon
 from exported_runs import made, run
 from running import Runner
+from waiting import wait_until
 from yarn_cluster import YarnCluster
 
 import nodes
@@ -21,6 +22,7 @@ from engine.catalog import build_catalog
 from engine.document.pipeline import write_pipeline
 from engine.errors import UsageError
 from engine.profiles import find_profile
+from engine.run.launch import cancel
 from engine.run.worker_process import PROGRAM
 from engine.spark import yarn
 from engine.spark.jars import delta_jars
@@ -73,6 +75,106 @@ def test_both_deploy_modes_make_the_same_table_and_a_killed_executor_loses_nothi
     assert rows(made(tmp_path / "out", "optimize").uri) == wanted, cluster.log()
     ended = [(app["applicationType"], app["state"], app["finalStatus"]) for app in cluster.applications()]
     assert ended == [("SPARK", "FINISHED", "SUCCEEDED")] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(900)
+def test_executors_come_with_the_tasks_and_leave_with_the_run(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a shuffle service. One at first, by the profile's own limits; more while there is work for them."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(
+        cluster.profile_toml(
+            spark_dynamicAllocation_enabled="true",
+            spark_dynamicAllocation_shuffleTracking_enabled="true",
+            spark_dynamicAllocation_minExecutors="1",
+            spark_dynamicAllocation_initialExecutors="1",
+            spark_dynamicAllocation_maxExecutors="3",
+            spark_dynamicAllocation_schedulerBacklogTimeout="1s",
+            spark_executor_instances="1",
+        )
+    )
+    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
+    wanted = folder_of(tmp_path / "in", 600)
+    before = len(cluster.applications())
+    run_id = runner.start(etl(tmp_path / "in"))
+    most: list[int] = []
+
+    def grown() -> bool:
+        # The application master is one of the containers.
+        most.extend(app["runningContainers"] - 1 for app in cluster.applications()[before:])
+        return max(most, default=0) >= 2
+
+    soon(grown, "a second executor", store, run_id)
+    runner.finish_done(run_id)
+    assert max(most) <= 3
+    assert rows(runner.tasks(run_id)["optimize"].outputs["out"].uri) == wanted
+    (ended,) = cluster.applications()[before:]
+    assert (ended["state"], ended["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(900)
+def test_a_cancelled_run_leaves_no_application(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that was at work, nor one that a full cluster had not begun: nobody would ever end that one."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(cluster.profile_toml(spark_yarn_tags="theirs"))
+    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
+    folder_of(tmp_path / "in", 600)
+    before = len(cluster.applications())
+
+    def state() -> str:
+        (app,) = cluster.applications()[before:] or [{"state": ""}]
+        return str(app["state"])
+
+    run_id = runner.start(etl(tmp_path / "in"))
+    soon(lambda: list(workspace.data.glob("NumpyToParquet/*/parts/*.parquet")), "the first part", store, run_id)
+    cancel(store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
+    wait_until(lambda: state() in ("FINISHED", "KILLED"), "the end of the application")
+
+    before = len(cluster.applications())
+    with cluster.full():
+        run_id = runner.start(etl(tmp_path / "in"))
+        soon(lambda: state() == "ACCEPTED", "the application that waits for a place", store, run_id)
+        assert "theirs" in cluster.applications()[-1]["applicationTags"].split(",")
+        cancel(store, run_id)
+        assert runner.finish(run_id).state == "cancelled"
+        wait_until(lambda: state() == "KILLED", "the end of the application")
+    wait_until(
+        lambda: "killed on YARN: application_" in (workspace.run_folder(run_id) / "spark.log").read_text(),
+        "what Spark's log says of it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "killed"),
+    [
+        (
+            "Total number of applications (...):2\n  Application-Id\tApplication-Name\n"
+            "application_1795478400000_0007\tVoxelflow etl run\tSPARK\nat http://application_1_2\n"
+            "application_1795478400000_0011\tVoxelflow etl run\tSPARK\n",
+            ["application_1795478400000_0007", "application_1795478400000_0011"],
+        ),
+        ("Total number of applications (...):0\n  Application-Id\tApplication-Name\n", []),
+    ],
+)
+def test_the_applications_of_a_tag_are_killed(listed: str, killed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def ask(*words: str) -> str:
+        asked.append(words)
+        return listed
+
+    monkeypatch.setattr(yarn, "_ask", ask)
+    assert yarn.end_applications("a-tag") == killed
+    assert asked[0][:3] == ("-list", "-appTags", "a-tag")
+    assert asked[1:] == ([("-kill", *killed)] if killed else [])
 
 
 def test_without_the_cluster_s_configuration_nothing_starts(tmp_path: Path) -> None:

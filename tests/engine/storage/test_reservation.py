@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import wait_for_line, wait_until
 
 from engine.storage import reservation as module
 from engine.storage.objects import RemotePath
@@ -86,8 +86,7 @@ def test_a_process_that_was_killed_has_it_no_longer(place: LocalPlace, make: Mak
     )
     root = Path(__file__).parents[3]
     with subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "True\n"
+        wait_for_line(holder, "^True$")
         other = make("2-bbb")
         assert not other.take()
         assert other.holder() == "run 1-aaa of /there"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from waiting import wait_for_line
 
 from engine.errors import Cancelled
 from engine.storage import table_lock as module
@@ -31,9 +32,8 @@ def _held_elsewhere(table: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the table's lock until it is told, or killed."""
     code = _HOLD.format(root=str(Path(__file__).parents[3]), table=str(table))
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline().strip().isdigit()
     try:
+        wait_for_line(process, r"^\d+$")
         yield process
     finally:
         process.kill()

@@ -8,6 +8,7 @@ import pytest
 from building import some_run
 
 from engine.store.costs import CostSum, costs_by_month
+from engine.store.estimates import Estimated
 from engine.store.runs import Run
 
 HOUR = 3600.0
@@ -34,11 +35,21 @@ def test_runs_are_summed_by_month_and_pipeline_in_each_currency() -> None:
         _run("etl", "2026-06-04 10:00", 1, price_per_hour=None),
     ]
     assert costs_by_month(runs) == [
-        CostSum("2026-06", "etl", "EUR", 1, 10 * HOUR, 20.0, None),
-        CostSum("2026-06", "train", "USD", 2, 4 * HOUR, 8.0, 3.0),
-        CostSum("2026-05", "train", "USD", 1, 2 * HOUR, 4.0, None),
+        CostSum("2026-06", "etl", "EUR", 1, 10 * HOUR, 20.0, None, None),
+        CostSum("2026-06", "train", "USD", 2, 4 * HOUR, 8.0, 3.0, None),
+        CostSum("2026-05", "train", "USD", 1, 2 * HOUR, 4.0, None, None),
     ]
     assert costs_by_month([]) == []
+
+
+def test_what_was_expected_is_summed_where_it_was_known_of_all() -> None:
+    known = Estimated(1 * HOUR, 2 * HOUR).as_options()
+    (both,) = costs_by_month([_run("p", "2026-06-03 10:00", 1, **known), _run("p", "2026-06-04 10:00", 1, **known)])
+    assert both.expected == (4.0, 8.0)
+    in_part = Estimated(1 * HOUR, 2 * HOUR, ("a",)).as_options()
+    runs = [_run("p", "2026-06-03 10:00", 1, **known), _run("p", "2026-06-04 10:00", 1, **in_part)]
+    assert costs_by_month(runs)[0].expected is None
+    assert costs_by_month(reversed(runs))[0].expected is None
 
 
 @pytest.mark.parametrize("price", [None, "dear"])

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import WAIT_S
+from waiting import WAIT_S, wait_for_line
 
 from engine.errors import DiskFull, FileError, WorkspaceError
 from engine.store import schema as run_schema
@@ -115,8 +115,7 @@ def test_processes_that_open_it_at_once_migrate_it_once(older: Workspace) -> Non
         for _ in range(4)
     ]
     for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        wait_for_line(process, "^ready$")
     for process in started:
         assert process.stdin is not None
         process.stdin.write("\n")

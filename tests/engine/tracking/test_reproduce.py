@@ -120,7 +120,7 @@ def test_a_run_is_reproduced_and_what_differs_is_told(
     said = bench.reproduce(run.run_id, "--with", "last")
     assert said.status == 1
     assert "study.loss: 2 of 4 points differ, by 0.125 at most, first at step 3" in said.out.splitlines()
-    assert said.out.splitlines()[-1] == f"run {run.run_id} is not reproduced"
+    assert said.out.splitlines()[-1] == f"runs {run.run_id} and {bench.store.runs(1)[0].run_id} differ"
 
 
 def test_another_environment_is_told(bench: Bench, texts: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report
@@ -28,7 +30,8 @@ from engine.declare.view import (
 from engine.errors import DataError
 from engine.processes.messages import Answer
 from engine.viewing.info import has_view
-from engine.viewing.reader import OpenViews, Question
+from engine.viewing.kept_volumes import KeptVolumes, OpenVolume
+from engine.viewing.reader import PART_BYTES, OpenViews, Question
 
 
 class _Cubes(Gallery):
@@ -42,6 +45,24 @@ class _Cubes(Gallery):
         if row >= 5:
             raise DataError(f"there is no cube {row}", hint="Take another.")
         return np.full(self.shape, row, np.uint8)
+
+    def spacing(self, row: int) -> tuple[float, float, float] | None:
+        return (1, 1, 2.5)
+
+
+class _Large(Gallery):
+    """A volume of two parts and a little, of values about zero."""
+
+    title, shape, dtype = "Large", (PART_BYTES + 3, 1, 1), "int16"
+    values = np.random.default_rng(0).integers(-100, 100, shape, np.int16)
+    opened: list[int] = []
+
+    def pick(self, offset: int, count: int, seed: int, chosen: Mapping[str, str]) -> Picked:
+        return Picked(items=(self.item(0),), total=1)
+
+    def volume(self, row: int) -> np.ndarray[Any, Any]:
+        self.opened.append(row)
+        return self.values
 
 
 class _Depths(Table):
@@ -72,7 +93,8 @@ class _SurfaceView(DatasetView):
     def __init__(self, path: Path, made_from: Mapping[str, Dataset]) -> None:
         self._name = path.name
         self.panels = {
-            "cubes": _Cubes(), "depths": _Depths(), "curve": _Curve(), "page": Document("Page", path),
+            "cubes": _Cubes(), "large": _Large(), "depths": _Depths(), "curve": _Curve(),
+            "page": Document("Page", path),
             **dict.fromkeys(made_from, _Cubes()),
         }  # fmt: skip
 
@@ -103,7 +125,7 @@ def _said(answer: Answer) -> dict[str, Any]:
 def test_somebodys_type_says_what_there_is_to_see(views: OpenViews) -> None:
     said = _said(_ask(views, "", "info"))
     assert [(p["name"], p["kind"]) for p in said["panels"]] == [
-        ("cubes", "gallery"), ("depths", "table"), ("curve", "charts"), ("page", "document"),
+        ("cubes", "gallery"), ("large", "gallery"), ("depths", "table"), ("curve", "charts"), ("page", "document"),
     ]  # fmt: skip
     assert said["kind"] == "Surface"
     assert has_view(Surface(uri="/x"))
@@ -124,12 +146,77 @@ def test_a_gallery_gives_items_thumbnails_and_volumes(views: OpenViews) -> None:
     volume = _ask(views, "cubes", "volume", row="2")
     assert volume.body[352:] == bytes([2] * 27)
     assert volume.headers["X-Voxelflow-Shape"] == "3,3,3"
+    voxels = _ask(views, "cubes", "voxels", row="2")
+    assert (voxels.body, voxels.headers["X-Voxelflow-Size"]) == (bytes([2] * 27), "3,3,3,1")
+    assert voxels.headers["X-Voxelflow-Spacing"] == "1,1,2.5"
+
+
+def test_thumbnails_have_the_colours_that_suit_all_volumes_until_some_are_chosen(views: OpenViews) -> None:
+    def picture(row: str, **query: str) -> Image.Image:
+        return Image.open(io.BytesIO(_ask(views, "cubes", "thumbnail", row=row, size="3", **query).body)).convert(
+            "RGBA"
+        )
+
+    darkest, brightest = (picture(row).getpixel((0, 2)) for row in "04")
+    assert (darkest, brightest) == ((0, 0, 0, 255), (255, 255, 255, 255))
+    assert picture("4", map="auto").tobytes() == picture("4").tobytes()
+    assert picture("4", map="seismic").getpixel((0, 2)) == (128, 0, 0, 255)
 
 
 def test_a_large_volume_comes_reduced(views: OpenViews) -> None:
     answer = _ask(views, "cubes", "volume", row="2", limit="9")
     assert len(answer.body) - 352 <= 9
     assert answer.headers["X-Voxelflow-Steps"] != "1,1,1"
+
+
+def test_a_volume_comes_in_parts_and_is_opened_once(views: OpenViews) -> None:
+    _Large.opened.clear()
+    first = _ask(views, "large", "voxels", row="0")
+    size = int(first.headers["X-Voxelflow-Bytes"])
+    assert (size, len(first.body)) == (2 * PART_BYTES + 6, PART_BYTES)
+    rest = [
+        _ask(views, "large", "voxels", row="0", start=str(start), stop=str(start + PART_BYTES)).body
+        for start in range(PART_BYTES, size, PART_BYTES)
+    ]
+    assert b"".join([first.body, *rest]) == _Large.values.tobytes()
+    assert _Large.opened == [0]
+    # All of it has been sent, so it is not kept.
+    _ask(views, "large", "voxels", row="0")
+    # A coarse one and a part of the whole are of the same volume.
+    coarse = _ask(views, "large", "voxels", row="0", limit="1000")
+    assert len(coarse.body) <= 1000
+    assert _Large.opened == [0, 0]
+    assert _ask(views, "large", "voxels", row="0", start=str(size)).body == b""
+    assert _ask(views, "large", "voxels", row="0", start="5", stop="3").body == b""
+
+
+def test_volumes_are_kept_while_there_is_room_and_somebody_asks() -> None:
+    kept, opened = KeptVolumes(), list[str]()
+
+    def get(name: str, kept: KeptVolumes = kept) -> OpenVolume:
+        def open_it() -> OpenVolume:
+            opened.append(name)
+            # Takes no memory: nobody writes to it.
+            return OpenVolume(np.zeros((300 << 20, 1, 1), np.uint8), None)
+
+        return kept.get(name, open_it)
+
+    assert get("a") is get("a")
+    get("b")
+    get("a")
+    assert opened == ["a", "b", "a"]
+    kept.drop("a")
+    get("a")
+    assert opened == ["a", "b", "a", "a"]
+    impatient = KeptVolumes(kept_s=-1)
+    assert get("c", impatient) is not get("c", impatient)
+
+
+def test_one_map_of_colours_is_chosen_for_all_volumes(views: OpenViews) -> None:
+    same = [_ask(views, "cubes", "thumbnail", row="2", map=name).body for name in ("auto", "grey", "seismic")]
+    assert same[0] == same[1] != same[2]
+    both = [_ask(views, "large", "thumbnail", row="0", map=name).body for name in ("auto", "grey", "seismic")]
+    assert both[0] == both[2] != both[1]
 
 
 def test_a_document_is_the_file(views: OpenViews, tmp_path: Path) -> None:

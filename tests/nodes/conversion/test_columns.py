@@ -245,7 +245,9 @@ class _Scanner(VolumeReader):
 def test_a_reader_gives_columns_of_its_own_and_those_of_the_label_file_make_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convert_module, "open_reader", lambda *args, finite, reading: _Scanner(*args, finite=finite))
+    monkeypatch.setattr(
+        convert_module, "open_reader", lambda *args, finite, reading, hashes: _Scanner(*args, finite=finite)
+    )
     root = tmp_path / "in"
     make_volumes(root, numbered(3))
     (root / "labels.csv").write_text("file,label,spacing\nv0000,1,7\nv0001,1,8\n")

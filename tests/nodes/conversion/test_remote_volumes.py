@@ -10,7 +10,7 @@ from npy_folders import context, convert, hostile_folder, look, reasons, rows, t
 from store_fixtures import upload_folder
 
 from engine.declare.datasets import VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.errors import DataError
 from engine.storage.manifest import FileEntry, entries, list_folder, list_remote
 from engine.storage.objects import RemotePath
@@ -153,10 +153,10 @@ WRITERS = {
 }
 
 
-def previewed(url: str, base: Path) -> Look:
+def previewed(url: str, base: Path) -> CheckContext:
     """What VolumeFolder finds before a run."""
     base.mkdir(exist_ok=True)
-    found = Look(
+    found = CheckContext(
         params={"folder": url, "format": "auto", "dataset": ""}, paths={"folder": look(url, base, format="auto")}
     )
     assert volume_folder.scan_hook is not None

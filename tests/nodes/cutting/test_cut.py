@@ -187,8 +187,8 @@ def test_each_format_is_cut_alike(name: str, root: Path, tmp_path: Path) -> None
         assert np.array_equal(row["volume"], wanted[row["x"], row["y"], row["z"]])
         if name.startswith("nifti"):
             assert row["spacing_z"] == 3
-            affine = np.array(row["affine"].split(), float).reshape(3, 4)
-            assert np.allclose(affine[:, 3], (2 * row["x"], 2 * row["y"], 3 * row["z"]))
+            affine = np.array(row["affine"].split(), float).reshape(4, 4)
+            assert np.allclose(affine[:, 3], (2 * row["x"], 2 * row["y"], 3 * row["z"], 1))
 
 
 def test_a_volume_that_must_be_read_whole_says_how_large_it_is(

@@ -17,7 +17,7 @@ from training_scenarios import Place
 from volume_sets import labels_for, make_delta, make_files, some_volumes
 
 from engine.declare.datasets import Dataset, Predictions, Preview, TrainedModel, Transform, VolumeSpec
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
 from engine.workspace import Workspace, trust
 from nodes.batch_predict import batch_predict
 from nodes.prediction.few_files import ask
@@ -46,7 +46,7 @@ def test_what_is_missing() -> None:
 def planned(data: VolumeSpec) -> dict[str, str]:
     model = VolumeSpec(shape=(6, 6, 5, 2), dtype="float32", transforms=CHAIN)
     given = {"model": Preview(kind="TrainedModel", spec=model), "data": Preview(kind="VolumeDelta", spec=data)}
-    look = Look(params={p.name: p.default for p in batch_predict.parameters}, inputs=given)
+    look = CheckContext(params={p.name: p.default for p in batch_predict.parameters}, inputs=given)
     assert batch_predict.preview_hook is not None
     batch_predict.preview_hook(look)
     return {each.code: each.message for each in look.problems}

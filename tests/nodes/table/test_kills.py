@@ -25,6 +25,7 @@ from delta_tables import (
     start_node,
     was_killed,
 )
+from waiting import wait_for_line
 
 from engine.declare.datasets import VolumeDelta
 from engine.storage.place import place_at
@@ -162,8 +163,7 @@ def test_kills_at_random_moments(home: str, tmp_path: Path) -> None:
 
 def _end_somewhere(process: subprocess.Popen[str], rng: random.Random) -> bool:
     """Kill the process at a random moment of its work; True when it was still alive."""
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == STARTED
+    wait_for_line(process, f"^{STARTED}$")
     # A random moment cannot be awaited.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(rng.uniform(0, 0.25))

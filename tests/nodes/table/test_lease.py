@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from delta_tables import context, ids, read_by_deltalake, rows_of, shards
 from volumes import rows_by_pyarrow
+from waiting import wait_for_line
 
 from engine.declare.datasets import VolumeDelta
 from engine.errors import Cancelled
@@ -52,8 +53,7 @@ def _reader(table: VolumeDelta) -> subprocess.Popen[str]:
         text=True,
         cwd=Path(__file__).parents[3],
     )
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == "True"
+    wait_for_line(process, "^True$")
     return process
 
 

@@ -57,15 +57,43 @@ def test_volumes_with_a_twin_on_the_other_side_are_counted(
     assert "under another id" not in "".join(warnings_of(train, None, tmp_path))
 
 
-positions = st.lists(st.tuples(*[st.integers(-3, 12)] * 3), max_size=25, unique=True)
+def test_where_twins_are_not_looked_for_a_line_says_so(
+    tmp_path: Path, train: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = dataset(tmp_path / "b", {"x": 3.0, "y": 99.0}, {})
+
+    def told() -> list[str]:
+        said: list[Event] = []
+        with open_parts(train, other, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=said.append)):
+            pass
+        texts = [event.text for event in said if isinstance(event, Message)]
+        return [text for text in texts if "not looked for" in text or "flatter" in text]
+
+    assert len(told()) == 1
+    monkeypatch.setattr(leakage, "MOST_COMPARED", 22)
+    assert "1 volume on both sides" in told()[0], "as many as are compared"
+    monkeypatch.setattr(leakage, "MOST_COMPARED", 21)
+    assert told() == [
+        "volumes on both sides under different ids are not looked for: there are 22 volumes, and the checksums of up to"
+        " 21 are compared"
+    ]
+    monkeypatch.undo()
+    monkeypatch.setattr(leakage, "_SECONDS", -1.0)
+    assert told() == [
+        "volumes on both sides under different ids are not looked for: reading their checksums took more than -1 s"
+    ]
+
+
+positions = st.lists(st.tuples(*[st.integers(-3, 12)] * 3), max_size=25)
 
 
 @given(positions, positions, st.tuples(*[st.integers(1, 6)] * 3))
 def test_boxes_that_overlap_are_counted(ours: list[Any], theirs: list[Any], size: tuple[int, ...]) -> None:
     found = leakage.count_overlaps(*(np.array(at, np.int64).reshape(-1, 3) for at in (ours, theirs)), size)
-    assert found == sum(
-        any(all(abs(a - b) < s for a, b, s in zip(one, other, size, strict=True)) for one in ours) for other in theirs
-    )
+    pairs = [
+        sum(all(abs(a - b) < s for a, b, s in zip(one, other, size, strict=True)) for one in ours) for other in theirs
+    ]
+    assert found == (sum(map(bool, pairs)), sum(pairs))
 
 
 def patches(folder: Path, places: dict[str, tuple[str, int]]) -> Dataset:
@@ -86,7 +114,8 @@ def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monk
     assert warnings_of(train, beside, tmp_path) == []
     among = patches(tmp_path / "def", {"p": ("one", 4), "q": ("two", 4), "r": ("one", 26), "s": ("one", -3)})
     (found,) = warnings_of(train, among, tmp_path)
-    assert found.startswith("2 patches validated on overlap with patches that were trained on")
+    # p begins within v1 and reaches into v2, r begins within v8.
+    assert found.startswith("2 patches validated on overlap with patches that were trained on (3 pairs): the figures")
     assert warnings_of(train, None, tmp_path) == []  # parts of one table, whose patches lie side by side
     close = patches(tmp_path / "ghij", {f"v{n}": ("one", n) for n in range(20)})
     (found,) = warnings_of(close, None, tmp_path)

@@ -19,6 +19,7 @@ from volume_sets import Labels, Volumes, labels_for, make_delta, some_volumes
 from engine.declare.datasets import Dataset, Predictions, Report, TrainedModel, VolumeDelta
 from engine.declare.view import ChartPanel, DatasetView, Document, Gallery, Table
 from engine.errors import DataError
+from engine.viewing.scales import GalleryScales
 from nodes.loaders import open_source
 from nodes.training.augmentation import Augmentation, augment
 from nodes.training.rows import SPLIT_SALT
@@ -267,6 +268,21 @@ class TestPredictions:
         assert [row.cells[1:3] for row in page.rows] == [("a", "b"), ("a", "b")]
         assert page.total == 3
         assert page.rows[0].volume is None
+
+    def test_pictures_have_the_scale_of_the_data(self, predictions: Predictions, data: VolumeDelta) -> None:
+        shown, table = _view(predictions, {"data": data}), open_view(data, {})
+        assert table is not None
+        scales = [GalleryScales(_gallery(view, "volumes")).of(0) for view in (shown, table)]
+        assert scales[0] == scales[1]
+
+    def test_of_data_with_very_many_files_there_are_no_thumbnails_and_it_is_said(
+        self, predictions: Predictions, data: VolumeDelta, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("nodes.viewing.volumes._MOST_FILES", 1)
+        monkeypatch.setattr("nodes.viewing.volumes._SAMPLED_FILES", 1)
+        view = _view(predictions, {"data": data})
+        assert list(view.panels) == ["figures", "rows"]
+        assert "no pictures" in view.note
 
     def test_numbers_are_ordered_by_how_far_they_are_off(
         self, tmp_path: Path, data: VolumeDelta, ids: list[str]

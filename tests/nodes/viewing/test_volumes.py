@@ -16,6 +16,9 @@ from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_f
 from engine.declare.datasets import Dataset, Selection, VolumeDelta
 from engine.declare.view import DatasetView, Gallery, Panel, Table, TablePage
 from engine.errors import DataError
+from engine.viewing.info import info_of
+from engine.viewing.scales import GalleryScales
+from nodes.table.snapshot import TableVersion
 from nodes.viewing import open_view, volume_rows
 
 Make = Callable[[Path, Volumes, Labels], Dataset]
@@ -78,6 +81,10 @@ def test_each_volume_comes_once_with_its_bytes_and_label(dataset: Dataset, volum
 
 
 @pytest.mark.slow
+def test_where_nobody_says_how_far_apart_voxels_are_it_is_not_made_up(dataset: Dataset) -> None:
+    assert _gallery(_view(dataset)).spacing(0) is None
+
+
 def test_the_order_is_the_seeds(dataset: Dataset) -> None:
     def ids(seed: int, **chosen: str) -> list[str]:
         return [item.id for item in _gallery(_view(dataset)).pick(0, 40, seed, chosen).items]
@@ -146,15 +153,82 @@ def test_the_first_thumbnail_reads_few_rows(
     monkeypatch.setattr(volume_rows.TableRows, "_columns", lambda *_: pytest.fail("all rows were read"))
     gallery = _gallery(_view(KINDS[kind](tmp_path, volumes, labels)))
     picked = gallery.pick(0, 1, 1, {})
-    gallery.plane(picked.items[0].row)
+    gallery.volume(picked.items[0].row)
+    gallery.sample(16)
     assert len(read) == 1
 
 
-def test_large_volumes_show_the_plane_whose_bytes_lie_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    volume = np.arange(4 * 5 * 6).reshape(4, 5, 6)
-    assert (volume_rows.middle_plane(volume)[:, :, 0] == volume[:, :, 3]).all()
-    monkeypatch.setattr(volume_rows, "_LARGE_BYTES", 10)
-    assert (volume_rows.middle_plane(volume)[:, :, 0] == volume[2]).all()
+def test_a_scale_is_found_from_volumes_at_equal_distances(dataset: Dataset, volumes: Volumes) -> None:
+    gallery = _gallery(_view(dataset))
+    found = gallery.sample(4)
+    stored = [item.row for item in gallery.pick(0, 40, 0, {"order": "stored"}).items]
+    assert stored == list(range(40))
+    for volume, row in zip(found, (0, 10, 20, 30), strict=True):
+        assert (volume == gallery.volume(row)).all()
+
+
+def test_a_split_has_the_scale_of_its_table(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+    table = make_delta(tmp_path, volumes, labels)
+    split = table.select(Selection(salt="s", low=0.0, high=0.1))
+    scales = [GalleryScales(_gallery(_view(each))).of(0) for each in (table, split)]
+    assert scales[0] == scales[1]
+
+
+def test_volumes_that_cannot_be_read_have_no_part_in_the_scale(tmp_path: Path) -> None:
+    files = make_files(tmp_path, volumes := some_volumes(8), labels_for(volumes))
+    next(Path(files.uri).rglob("*.npy")).write_bytes(b"no volume")
+    assert len(_gallery(_view(files)).sample(8)) == 7
+
+
+class TestVeryManyFiles:
+    """Here of more than three files two are a sample."""
+
+    @pytest.fixture(params=["delta", "parquet"])
+    def many(
+        self, request: pytest.FixtureRequest, tmp_path: Path, volumes: Volumes, labels: Labels,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Dataset:  # fmt: skip
+        monkeypatch.setattr("nodes.viewing.volumes._MOST_FILES", 3)
+        monkeypatch.setattr("nodes.viewing.volumes._SAMPLED_FILES", 2)
+        return KINDS[request.param](tmp_path, volumes, labels)
+
+    def test_a_sample_is_shown_and_said(self, many: Dataset, volumes: Volumes) -> None:
+        view = _view(many)
+        assert view.note.startswith("a sample: 2 of 5 files")
+        items = _gallery(view).pick(0, 100, 0, {}).items
+        assert len(items) == _page(view, "rows").total < len(volumes)
+        for item in items:
+            assert (_gallery(view).volume(item.row) == volumes[item.id]).all()
+        said = info_of(many, view).facts
+        assert (said["volumes"], said["note"]) == (40, view.note)
+        assert _page(view, "rows").note == view.note
+        assert not any("(" in option.text for choice in _gallery(view).choices() for option in choice.options)
+
+    def test_no_other_file_is_opened(self, many: Dataset) -> None:
+        view = _view(many)
+        shown = {str(row.cells[-1]) for row in _page(view, "rows").rows}
+        for path in Path(many.uri).rglob("*.parquet"):
+            if path.name not in shown:
+                path.unlink()
+        again = _view(many)
+        again.panels["values"].charts({})  # type: ignore[attr-defined]
+        assert len(_gallery(again).choices()) > 1
+
+    def test_a_log_that_cannot_be_sampled_is_opened_whole(
+        self, tmp_path: Path, volumes: Volumes, labels: Labels, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = make_delta(tmp_path, volumes, labels)
+
+        def refused(*_: object) -> TableVersion:
+            raise DataError("a kind of checkpoint that it does not know")
+
+        monkeypatch.setattr("nodes.viewing.volumes._MOST_FILES", 3)
+        monkeypatch.setattr("nodes.viewing.volumes.sample_table", refused)
+        view = _view(table)
+        assert (view.note, len(_gallery(view).pick(0, 100, 0, {}).items)) == ("", 40)
+
+    def test_few_files_are_no_sample(self, dataset: Dataset) -> None:
+        assert _view(dataset).note == ""
 
 
 class TestDamage:

@@ -14,7 +14,7 @@ from volumes import write_volumes
 
 import voxelflow
 from engine.catalog import Catalog
-from engine.declare.datasets import Dataset, VolumeParquet
+from engine.declare.datasets import Dataset, VolumeParquet, words_of
 from engine.declare.node import NodeType
 from engine.document.pipeline import Pipeline
 from engine.store.runs import RunStore
@@ -77,6 +77,8 @@ class TestBlur(NodeConformance):
     def content(self, outputs: Mapping[str, Dataset]) -> Any:
         parquet = outputs["out"]
         assert isinstance(parquet, VolumeParquet)
+        assert parquet.spec is not None
+        assert words_of(parquet.spec.transforms) == "Blur sigma=0.8"
         parts = read_parts(parquet).parts
         # Nothing else is visible in the folder, whatever was killed.
         assert {p.path for p in parts} == {p.name for p in Path(parquet.uri).iterdir()}

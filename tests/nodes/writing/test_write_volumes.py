@@ -14,16 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import examples
-from npy_folders import context, convert, make_volumes, numbered, parts_of, rows
+from npy_folders import context, convert, make_volumes, numbered, parts_of, rows, take
 from numpy.typing import NDArray
 from readme_nodes import readme_blur
 
 from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeParquet
 from engine.declare.events import Message
+from engine.declare.node_step import node_step
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
+from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
+from nodes.table.snapshot import open_table
+from nodes.transform_volumes import transform_volumes
 from nodes.writing import made_rows
 from nodes.writing.volumes import MakeVolumes, Volumes
 from nodes.writing.write import write_volumes
@@ -167,6 +171,75 @@ def test_labels_and_columns_of_the_functions_own(root: Path, tmp_path: Path) -> 
     assert (out.spec.classes, out.spec.dtype) == (("low", "high"), "uint8")
 
 
+def chain_of(out: VolumeParquet) -> list[str]:
+    assert out.spec is not None
+    return [each.words for each in out.spec.transforms]
+
+
+def test_the_node_stands_in_the_chain_of_what_it_makes(root: Path, tmp_path: Path) -> None:
+    make_volumes(root, numbered(12), (4, 3, 2))
+    clipped = transform_volumes(take(root, tmp_path / "in"), clip_high=50.0, ctx=context(tmp_path, "clip"))
+    parquet = numpy_to_parquet(clipped, ctx=context(tmp_path, "convert"))
+    delta = parquet_to_delta(parquet, ctx=context(tmp_path, "delta"))
+    first = node_step("Blur", {"sigma": 1.5}, "abc", "Blur sigma=1.5")
+    for like in (parquet, delta):
+        made = write_volumes(context(tmp_path, "it", step=first), like=like, batches=doubled)
+        assert chain_of(made) == ["clip above 50", "Blur sigma=1.5"]
+    table = parquet_to_delta(made, ctx=context(tmp_path, "of-it"))
+    assert open_table(table.uri, table.version).spec == made.spec, "the table says so by itself"
+    again = write_volumes(context(tmp_path, "without-engine"), like=table, batches=doubled)
+    assert chain_of(again) == ["clip above 50", "Blur sigma=1.5", "without-engine"]
+    assert chain_of(Made(tmp_path / "ids", lambda batch: np.zeros((len(batch), 3, 3)))(ids=["a", "b"])) == []
+
+
+def test_some_rows_of_a_table_by_their_ids(root: Path, tmp_path: Path) -> None:
+    make_volumes(root, numbered(20), (4, 3, 2))
+    (root / "labels.csv").write_text("file,label,age\n" + "\n".join(f"v{n:04d},{n % 2},{n}" for n in range(20)))
+    for like in table_of(root, tmp_path / "data"):
+        taken = Made(tmp_path / type(like).__name__, lambda batch: batch.volumes)
+        out = taken(like, ids=["v0017.npy", "v0003.npy", "v0004.npy"], keeps_values=True)
+        everything = rows(like) if isinstance(like, VolumeParquet) else rows(table_of(root, tmp_path / "data")[0])
+        assert rows(out) == {name: everything[name] for name in ("v0003.npy", "v0004.npy", "v0017.npy")}
+        assert out.spec == like.spec
+        table = pq.read_table(Path(out.uri) / parts_of(out).parts[0].path)
+        assert table["age"].to_pylist() == [3, 4, 17]
+        with pytest.raises(DataError, match="has no volume 'x', nor 1 other of the ids"):
+            taken(like, ids=["v0001.npy", "x", "y"])
+        with pytest.raises(DataError, match="no ids"):
+            taken(like, ids=[])
+        with pytest.raises(DataError, match=r"v0001.* comes twice"):
+            taken(like, ids=["v0001.npy", "v0001.npy"])
+    part = like.select(Selection(salt="x", low=0, high=0)) if isinstance(like, VolumeDelta) else None
+    assert part is not None
+    with pytest.raises(DataError):
+        taken(part, ids=["v0001.npy"])
+
+
+def test_a_function_that_keeps_all_values_is_not_in_the_chain(root: Path, tmp_path: Path) -> None:
+    volumes = make_volumes(root, numbered(12), (4, 3, 2))
+    volumes["v0005.npy"][0, 0, 0] = np.nan
+    np.save(root / "v0005.npy", volumes["v0005.npy"])
+    parquet = convert(root, tmp_path / "data", not_finite="keep")
+
+    def relabelled(batch: Volumes) -> Volumes:
+        return replace(batch, labels=np.ones(len(batch), np.float32))
+
+    out = Made(tmp_path / "a", relabelled)(parquet, keeps_values=True)
+    assert out.spec == parquet.spec
+    assert {label for label, _ in rows(out).values()} == {1.0}
+
+    def in_place(batch: Volumes) -> Volumes:
+        if "v0007.npy" in batch.ids and len(batch) > 1:
+            batch.volumes[batch.ids.index("v0007.npy"), 3, 2, 1] += 1
+        return batch
+
+    with pytest.raises(DataError, match=r"changed the volumes of v0000\.npy \.\.\. v0011\.npy, and keeps_values"):
+        Made(tmp_path / "b", in_place)(parquet, keeps_values=True)
+    for wider in (lambda batch: batch.volumes.astype("float64"), lambda batch: batch.volumes[:, :2]):
+        with pytest.raises(DataError, match="keeps_values"):
+            Made(tmp_path / "c", wider)(parquet, keeps_values=True)
+
+
 def test_volumes_of_ids_alone_and_more_of_them(tmp_path: Path) -> None:
     def simulated(batch: Volumes) -> NDArray[Any]:
         assert batch.volumes.shape == (len(batch), 0)
@@ -224,9 +297,9 @@ def test_what_cannot_be_stored_is_said_with_its_row(root: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="given generator for batches") as caught:
         write_volumes(context(tmp_path, "g"), batches=(v for v in [doubled]))  # type: ignore[arg-type]
     assert "ids=[...]" in caught.value.hint
-    for wrong in ({}, {"like": parquet, "ids": ["a"]}):
-        with pytest.raises(UsageError, match=r"neither|both"):
-            write_volumes(context(tmp_path, "g"), batches=doubled, **wrong)  # type: ignore[arg-type]
+    for wrong, named in ((None, "neither"), (take(root, tmp_path / "files"), "VolumeFiles")):
+        with pytest.raises(UsageError, match=named):
+            write_volumes(context(tmp_path, "g"), batches=doubled, like=wrong)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from engine.catalog import build_catalog
 from engine.declare.parameters import MISSING, Advanced, PathIn, PathOut, Range, Secret, Unit, parameter_from_annotation
 from engine.document.pipeline import Node, Pipeline
 from engine.document.resolve import resolve
+from engine.profiles import find_profile
 from engine.workspace import Workspace, trust
-from ui.build.catalogue import Catalogue
+from ui.build.catalogue import Catalogue, profile_info
 from ui.protocol.catalogue import field_info
 
 PROBES = Path(__file__).parents[2] / "support" / "probes.py"
@@ -38,6 +39,9 @@ def test_every_built_in_node_can_be_sent_to_the_browser(workspace: Workspace) ->
     assert (shape.type, shape.many, shape.widget) == ("int", True, "list")
     assert isinstance(shape.default, list)
     assert [p.name for p in welcome.profiles] == ["local", "spark-local"]
+    local = welcome.profiles[0]
+    assert (local.price, local.priced) == (None, "the profile local names neither a machine nor a price")
+    assert (local.stop_after, local.stop_at_cost) == ("", None)
     assert catalogue.profile(None).name == catalogue.profile("gone").name == "local"
     assert welcome.version
 
@@ -97,8 +101,8 @@ def test_a_field_type_of_ones_own_needs_nothing_but_its_declaration(workspace: W
         return [p.message for p in resolve(document, catalogue.catalog).problems]
 
     (message,) = (rule["message"] for rule in fields["day"]["rules"] if rule["check"] == "pattern")
-    assert problems(day="31 Jan") == [f"'31 Jan' is not possible: it {message}"]
-    assert problems(days=["2026-02-28", "x"], until="x")[1:] == [f"'x' is not possible: it {message}"]
+    assert problems(day="31 Jan") == [f"{message}, not '31 Jan'"]
+    assert problems(days=["2026-02-28", "x"], until="x")[1:] == [f"{message}, not 'x'"]
     assert problems(day="2026-02-28", days=["2026-02-28"], until="2026-02-28") == []
 
 
@@ -114,3 +118,12 @@ def test_the_persons_own_nodes_are_loaded_again_when_their_file_changes(workspac
     assert catalogue.welcome().problems[0].code == "VF151"
     (workspace.my_nodes / "probes.py").unlink()
     assert list(catalogue.catalog) == []
+
+
+def test_a_profile_says_its_price_with_date_and_source_and_the_limit_of_its_runs(workspace: Workspace) -> None:
+    (workspace.root / "profiles.toml").write_text(
+        '[vm]\nmachine = "m5.2xlarge"\nstop_after = "90min"\nstop_at_cost = 2.5\n'
+    )
+    vm = profile_info(find_profile("vm", workspace), workspace)
+    assert (vm.price, vm.currency, vm.stop_after, vm.stop_at_cost) == (0.384, "USD", "90min", 2.5)
+    assert vm.priced.startswith("0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-")

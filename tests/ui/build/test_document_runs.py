@@ -24,7 +24,7 @@ from engine.sweep.space import Range
 from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
-from ui.protocol.commands import CancelRun, Rename, ResumeRun, Search, StartRun, StartSweep, Watch
+from ui.protocol.commands import CancelRun, Rename, ResumeRun, RunLimit, Search, StartRun, StartSweep, Watch
 from ui.protocol.notices import Checked, LogLines, Message, RunForecast, RunShown, StatusChanged
 from ui.protocol.status import RunInfo
 
@@ -33,6 +33,7 @@ def _start(tab: Tab, **fields: Any) -> StartRun:
     assert tab.document is not None
     command = StartRun(
         **{"document": tab.document, "profile": "local", "start": None, "end": None, "fresh": False, "values": {}}
+        | {"limit": None}
         | fields
     )
     tab.say(command)
@@ -139,6 +140,30 @@ def test_cancel_and_resume(open_tab: OpenTab, probe_gate: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_stopped_at_its_limit_is_resumed_with_as_much_again(
+    open_tab: OpenTab, store: RunStore, probe_gate: Path
+) -> None:
+    tab = open_tab(_slow())
+    _start(tab, limit=RunLimit(stop_after="1s", stop_at_cost=None))
+    stopped = _ended(tab, "cancelled")
+    assert (stopped.limit, stopped.limited) == ("1.0 s", True)
+    assert stopped.error.startswith("stopped at its limit of 1.0 s;")
+    tab.say(ResumeRun(run_id=stopped.run_id))
+    tab.wait(lambda: store.run(stopped.run_id).attempt == 2 and not store.run(stopped.run_id).active)
+    limit = store.run(stopped.run_id).limit.seconds
+    assert limit is not None
+    assert limit > 1
+
+
+@pytest.mark.slow
+def test_a_limit_of_cost_without_a_price_starts_nothing(open_tab: OpenTab, store: RunStore) -> None:
+    tab = open_tab(_slow())
+    _start(tab, limit=RunLimit(stop_after="", stop_at_cost=20))
+    tab.wait(lambda: any("cannot be stopped at a cost" in t for t in tab.messages))
+    assert store.runs() == []
+
+
+@pytest.mark.slow
 def test_a_failure_says_what_happened_and_where(open_tab: OpenTab) -> None:
     tab = open_tab(
         pipeline(box("bad", "Fail", how="told"), box("after", "Join"), wires="bad.out>after.first", name="d")
@@ -232,7 +257,9 @@ def test_a_sweep_is_started_as_typed_and_its_runs_are_shown(open_tab: OpenTab, s
     sweep(text="one")
     tab.wait(lambda: [m for m in tab.all(Message) if "nothing varies" in m.text], "a refusal", 60)
     sweep(**{"b.steps": "1,-2"})
-    tab.wait(lambda: [m for m in tab.all(Message) if "b.steps: -2 is not possible" in m.text], "a refusal", 60)
+    tab.wait(
+        lambda: [m for m in tab.all(Message) if "b.steps: must be at least 0 steps, not -2" in m.text], "a refusal", 60
+    )
     assert store.sweeps() == []
     sweep(**{"text": 'one,"two, three"', "b.steps": "1,2"})
     tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 4 trials is at work"], "the sweep", 60)
@@ -340,11 +367,12 @@ def test_a_start_sent_again_after_a_restart_starts_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("probe_gate")
 def test_what_is_sent_while_a_run_is_live_does_not_grow_with_the_graph(open_tab: OpenTab) -> None:
     def bytes_while_running(idle: int, client: str) -> float:
         nodes = [box(f"n{i}", "Make", text=f"{client}{i}") for i in range(idle)]
         tab = open_tab(
-            pipeline(box("slow", "Make", text=client, steps=1_000, step_s=0.05), *nodes, name=client), client=client
+            pipeline(box("slow", "Make", text="slow", steps=1_000, step_s=0.05), *nodes, name=client), client=client
         )
         _start(tab, end="slow")
         tab.wait(lambda: _states(tab).get("slow") == "running" and tab.status["slow"].progress)

@@ -191,8 +191,8 @@ def _log(first: int, count: int, reset: bool = False, node: str = "a") -> LogLin
 
 def _run(state: RunState) -> RunShown:
     run = RunInfo(
-        run_id="r", state=state, profile="local", error="", created=0, started=None, ended=None, cancelling=False,
-        changes="", given="", figures=[], against="",
+        run_id="r", state=state, profile="local", error="", created=0, started=None, ended=None, paused=0,
+        cancelling=False, changes="", given="", limit="", limited=False, figures=[], against="",
     )  # fmt: skip
     return RunShown(document="d", run=run)
 

@@ -11,15 +11,16 @@ from shared_cases import FOLDER, cases, name_of, table
 
 from engine.declare.parameters import read_value
 from engine.document.pipeline import references, substitute
-from engine.errors import PipelineError
-from engine.text import duration
+from engine.errors import PipelineError, UsageError
+from engine.limit import read_time
+from engine.text import duration, money_between
 from ui.build.documents import apply, doc_to_pipeline
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
 from ui.protocol.commands import Command
 from ui.protocol.document import Doc, Op
 
-RUN_HERE = {"commands", "declared", "durations", "fields", "ops"}
+RUN_HERE = {"commands", "costs", "declared", "durations", "fields", "limits", "ops"}
 
 
 def test_every_table_is_run_here() -> None:
@@ -87,6 +88,23 @@ def test_every_command_says_what_a_lost_connection_does_to_it() -> None:
 @pytest.mark.parametrize("case", cases("durations", "seconds", "text"), ids=name_of)
 def test_a_duration_is_written_as_in_the_browser(case: dict[str, Any]) -> None:
     assert duration(case["seconds"]) == case["text"]
+
+
+# --- time and cost of a run ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("costs", "low", "high", "currency", "text"), ids=name_of)
+def test_a_cost_is_written_as_in_the_browser(case: dict[str, Any]) -> None:
+    assert money_between(case["low"], case["high"], case["currency"]) == case["text"]
+
+
+@pytest.mark.parametrize("case", cases("limits", "text", "seconds"), ids=name_of)
+def test_a_time_to_stop_after_is_read_as_in_the_browser(case: dict[str, Any]) -> None:
+    if case["seconds"] is not None:
+        assert read_time(case["text"]) == case["seconds"]
+    else:
+        with pytest.raises(UsageError, match="no time to stop after"):
+            read_time(case["text"])
 
 
 # --- fields --------------------------------------------------------------------------------------

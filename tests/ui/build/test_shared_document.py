@@ -12,6 +12,7 @@ from building import box, pipeline
 from canvas_tab import OpenTab, Tab
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from waiting import wait_until
 
 from engine.document.pipeline import Pipeline, dump
 from engine.workspace import Workspace
@@ -132,11 +133,7 @@ def test_threads_end_when_the_last_tab_is_gone(open_tab: OpenTab, documents: Ope
     loop._linger_s = 0.05
     assert loop.alive
     tab.editor.leave()
-    for _ in range(400):
-        if not loop.alive:
-            break
-        threading.Event().wait(0.02)
-    assert not loop.alive
+    wait_until(lambda: not loop.alive, "the end of the thread")
     # And begin again when someone comes.
     tab.turn()
     assert loop.alive

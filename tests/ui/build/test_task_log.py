@@ -92,6 +92,29 @@ def test_why_a_task_failed_is_its_last_line(log: TaskLog, path: Path, store: Run
     assert _texts(log, ended=True) == []
 
 
+@pytest.mark.parametrize("event_first", [True, False])
+@pytest.mark.parametrize(("code", "level"), [("error", "error"), ("cancelled", "info")])
+def test_what_the_log_says_of_a_failure_is_shown_once(
+    log: TaskLog, path: Path, store: RunStore, run_id: str, event_first: bool, code: str, level: str
+) -> None:
+    failure = Failure(node="a", time=20, code=code, message="it broke\non two lines", hint="Mend it.")
+    if event_first:
+        store.add_events(run_id, [failure])
+    _append(path, f"{level}: it broke on two lines. Mend it.\n")
+    lines = [*log.lines(ended=False), *log.lines(ended=False)]
+    if not event_first:
+        # The supervisor was slow: the line was shown without its time.
+        store.add_events(run_id, [failure])
+    lines += log.lines(ended=True)
+    assert [(line.level, line.text) for line in lines] == [(level, "it broke on two lines. Mend it.")]
+    assert lines[0].time == (20 if event_first else None)
+    # The second attempt fails as the first one did.
+    store.add_events(run_id, [failure])
+    _append(path, f"{level}: it broke on two lines. Mend it.\n")
+    assert _texts(log, ended=True) == ["it broke on two lines. Mend it."]
+    assert _texts(log, ended=True) == []
+
+
 def test_only_the_end_of_a_long_log_is_read(log: TaskLog, path: Path) -> None:
     _append(path, "".join(f"{i:06d} {'x' * 100}\n" for i in range(50_000)))
     texts = _texts(log)

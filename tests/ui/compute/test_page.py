@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 from bench_results import result, runs
 from streamlit.testing.v1 import AppTest
+from waiting import wait_until
 
 import nodes
 from engine.bench.result import keep_result
@@ -55,6 +55,23 @@ def test_a_profile_is_made_changed_chosen_and_deleted(app: Open, workspace: Work
     assert (workspace.root / "profiles.toml").read_text().strip() == ""
 
 
+def test_a_profile_begins_with_a_machine_of_the_whitepaper(app: Open, workspace: Workspace) -> None:
+    page = app("compute")
+    page.button(key="compute_new").click().run()
+    page.selectbox(key="compute_example").select_index(2).run()
+    shown = html(page)
+    assert "4 cores, 28 GiB, 1 NVIDIA T4, 0.526 USD an hour (eastus, 2026-06-18)" in shown
+    assert "19 min from an optimised Delta table" in shown
+    page.button(key="compute_save").click().run()
+    made = find_profile("Standard_NC4as_T4_v3", workspace)
+    assert (made.cores, made.memory_bytes, made.gpus, made.hourly_price) == (4, 28 << 30, 1, 0.526)
+    page.button(key="compute_new").click().run()
+    assert page.selectbox(key="compute_example").value == "An empty profile"
+    page.selectbox(key="compute_example").select_index(1).run()
+    assert page.number_input(key="compute_draft_cores").value == 16
+    assert page.text_input(key="compute_draft_memory").value == "64 GiB"
+
+
 def test_measured_machines_are_compared(app: Open, workspace: Workspace) -> None:
     assert "Nothing is measured yet." in html(app("compute"))
     keep_result(workspace, result("<b>old</b>", *runs(100, 90, 80), price=0.5))
@@ -91,11 +108,7 @@ def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> N
     (workspace.root / "profiles.toml").write_text("[mine]\ncores = 4096\n")
     page = app("compute", profile="mine")
     page.button(key="compute_test").click().run()
-    for _ in range(100):
-        page.run()
-        if "missing of" in html(page):
-            break
-        time.sleep(0.2)
+    wait_until(lambda: "missing of" in html(page.run()), told=lambda: html(page), pause_s=0.2)
     assert "4096 of the" in html(page)
     assert "Write cores = " in html(page)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from building import box, pipeline
 from streamlit.testing.v1 import AppTest
+from waiting import wait_until
 
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline, write_pipeline
@@ -37,12 +37,10 @@ def labels(page: AppTest) -> list[str]:
 
 def settled(page: AppTest) -> AppTest:
     """The page once it is known what is stale."""
-    for _ in range(100):
-        if "Checking what is stale" not in html(page):
-            return page
-        time.sleep(0.1)
-        page.run()
-    raise AssertionError("it is never known what is stale")
+    asked = "Checking what is stale"
+    if asked in html(page):
+        wait_until(lambda: asked not in html(page.run()), "that it is known what is stale", pause_s=0.1)
+    return page
 
 
 def document(text: str) -> Pipeline:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -17,10 +18,13 @@ from streamlit import config
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel, VolumeSpec
 from engine.processes.messages import Answer
+from engine.viewing.reader import BYTES_HEADER, PART_BYTES
 from ui.views.route import ViewRoute
 from ui.views.shown import ShownDatasets
 
 _BYTES = bytes(range(200))
+_LARGE = np.random.default_rng(0).bytes(3 * PART_BYTES + 5)
+"""Of the row 2."""
 
 
 class _Process:
@@ -29,6 +33,7 @@ class _Process:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, dict[str, str]]] = []
         self.fails = False
+        self.breaks_at: set[str] = set()
 
     def ask(
         self, dataset: Dataset, made_from: Mapping[str, Dataset], panel: str, what: str, query: Mapping[str, str]
@@ -38,11 +43,16 @@ class _Process:
         if self.fails:
             out.set_exception(ChildProcessError("the process that reads the data has died"))
             return out
-        body = _BYTES
+        body, headers = _BYTES, {"Content-Type": "application/x-nifti"}
+        if what in ("volume", "voxels"):
+            whole = _LARGE if query["row"] == "2" else _BYTES
+            body, headers[BYTES_HEADER] = whole[int(query["start"]) : int(query["stop"])], str(len(whole))
+            if query["start"] in self.breaks_at:
+                body = body[:-1]
         if what == "content":
             rows = [{"opens": Report(uri="/other.html").model_dump()}, {"opens": None}]
             body = json.dumps({"rows": rows}, separators=(",", ":")).encode()
-        out.set_result(Answer(n=1, status=200, headers={"Content-Type": "application/x-nifti"}, body=body))
+        out.set_result(Answer(n=1, status=200, headers=headers, body=body))
         return out
 
 
@@ -69,20 +79,25 @@ class Client:
         routes = [Route("/view/{key}", route.respond), Route("/view/{key}/{panel}/{what}", route.respond)]
         self._app = Starlette(routes=routes)
 
-    def get(self, address: str, **headers: str) -> Got:
-        return asyncio.run(self._get(address, {"host": "127.0.0.1:8501", **headers}))
+    def get(self, address: str, method: str = "GET", **headers: str) -> Got:
+        return asyncio.run(self._get(address, method, {"host": "127.0.0.1:8501", **headers}))
 
-    async def _get(self, address: str, headers: dict[str, str]) -> Got:
+    async def _get(self, address: str, method: str, headers: dict[str, str]) -> Got:
         path, _, query = address.partition("?")
         sent: list[Any] = []
         scope = {
-            "type": "http", "method": "GET", "path": unquote(path), "raw_path": path.encode(), "scheme": "http",
+            "type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(), "scheme": "http",
             "query_string": query.encode(), "server": ("127.0.0.1", 8501),
             "headers": [(n.replace("_", "-").lower().encode(), v.encode()) for n, v in headers.items()],
         }  # fmt: skip
 
+        received = iter([{"type": "http.request", "body": b""}])
+
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b""}
+            for message in received:
+                return message
+            await asyncio.Event().wait()  # it stays until it has all
+            raise AssertionError
 
         async def send(message: Any) -> None:
             sent.append(message)
@@ -187,11 +202,53 @@ def test_no_other_web_site_may_ask(client: Client, key: str, headers: dict[str, 
     ],
 )
 def test_a_volume_in_ranges(client: Client, key: str, wanted: str, status: int, part: bytes, process: _Process) -> None:
-    for _ in range(2):
-        found = client.get(f"/view/{key}/volumes/volume?row=1", range=wanted)
-        assert (found.status, found.content) == (status, part)
-    # What the second range is taken from has been kept.
-    assert len(process.asked) == 1
+    found = client.get(f"/view/{key}/volumes/volume?row=1", range=wanted)
+    assert (found.status, found.content) == (status, part)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "start", "stop"),
+    [
+        ("", 200, 0, None),
+        ("bytes=0-9", 206, 0, 10),
+        ("bytes=7-2000000", 206, 7, 2_000_001),
+        ("bytes=2000000-", 206, 2_000_000, None),
+        ("bytes=-1500000", 206, -1_500_000, None),
+    ],
+)
+def test_a_large_volume_comes_part_by_part(
+    client: Client, key: str, process: _Process, wanted: str, status: int, start: int, stop: int | None
+) -> None:
+    found = client.get(f"/view/{key}/volumes/voxels?row=2&limit=9", **({"range": wanted} if wanted else {}))
+    assert (found.status, found.content == _LARGE[start:stop]) == (status, True)
+    assert int(found.headers["content-length"]) == len(found.content)
+    assert found.headers["content-encoding"] == "identity"
+    queries = [query for _, _, _, query in process.asked]
+    assert all(int(q["stop"]) - int(q["start"]) <= PART_BYTES and q["limit"] == "9" for q in queries)
+
+
+def test_whoever_wants_only_the_headers_gets_no_parts(client: Client, key: str, process: _Process) -> None:
+    found = client.get(f"/view/{key}/volumes/voxels?row=2", method="HEAD")
+    assert (found.status, int(found.headers["content-length"]), len(process.asked)) == (200, len(_LARGE), 1)
+
+
+def test_a_large_volume_that_changes_on_its_way_is_not_sent_as_whole(
+    client: Client, key: str, process: _Process
+) -> None:
+    process.breaks_at = {str(2 * PART_BYTES)}
+    with pytest.raises(OSError, match="has changed"):
+        client.get(f"/view/{key}/volumes/voxels?row=2")
+
+
+def test_a_large_volume_is_not_joined_to_what_was_got_before(client: Client, key: str) -> None:
+    found = client.get(f"/view/{key}/volumes/voxels?row=2", range="bytes=0-1", if_range='"some"')
+    assert (found.status, len(found.content)) == (200, len(_LARGE))
+    assert "etag" not in found.headers
+    assert found.headers["cache-control"] == "private, no-store"
+
+
+def test_nobody_sets_which_part_comes(client: Client, key: str, process: _Process) -> None:
+    assert client.get(f"/view/{key}/volumes/volume?row=1&start=5&stop=7").content == _BYTES
 
 
 def test_a_volume_is_not_compressed_on_its_way(client: Client, key: str) -> None:

@@ -481,11 +481,20 @@ export type PortInfo = {
 };
 /**
  * A compute profile.
+ *
+ * `price` is what an hour costs, None where that is not known; `priced` says where it is from and what is in
+ * it, or why it is not known.
+ * `stop_after` and `stop_at_cost` limit each run that is given no limit of its own; "" and None: they do not.
  */
 export type ProfileInfo = {
   name: string;
   backend: string;
   description: string;
+  price: number | null;
+  currency: string;
+  priced: string;
+  stop_after: string;
+  stop_at_cost: number | null;
 };
 /**
  * The pipelines of the workspace, and the templates.
@@ -540,7 +549,8 @@ export type RunForecast = {
  * What a run would do with a node: nothing (`fresh`), or work, and why.
  *
  * `backend` is where it would work, with the reason when that is not this machine's as ever. `advice` says of a
- * training how long it takes under the profile and where it would be better; "" of other nodes.
+ * training how long it takes under the profile and where it would be better; "" of other nodes. All of the node's work
+ * takes `low_s` to `high_s` seconds, None where that is not known; `basis` says how it is known, or why not.
  */
 export type NodeForecast = {
   fresh: boolean;
@@ -548,6 +558,9 @@ export type NodeForecast = {
   backend: string;
   backend_reason: string;
   advice: string;
+  low_s: number | null;
+  high_s: number | null;
+  basis: string;
   last: Last | null;
 };
 /**
@@ -581,10 +594,11 @@ export type RunShown = {
   run: RunInfo | null;
 };
 /**
- * The run that is shown. Times are seconds since the epoch.
+ * The run that is shown. Times are seconds since the epoch; `paused` is the number of seconds between its attempts.
  *
  * `changes` says how the document differs by now from what the run runs, or ran; "" when it does not. `given` are the
  * values that it alone was given and that the document has otherwise, such as `volumes = 160`; "" without any.
+ * `limit` is the time or the cost at which it is stopped, in words, "" without one; `limited`: it was stopped there.
  * `figures` are those of a run that is done, compared with the run of the id `against` ("" for none).
  */
 export type RunInfo = {
@@ -595,9 +609,12 @@ export type RunInfo = {
   created: number;
   started: number | null;
   ended: number | null;
+  paused: number;
   cancelling: boolean;
   changes: string;
   given: string;
+  limit: string;
+  limited: boolean;
   figures: RunFigure[];
   against: string;
 };
@@ -864,6 +881,8 @@ export type ReadVersion = {
 };
 /**
  * Run the draft: all of it, from or to a node; `values` set pipeline parameters for this run.
+ *
+ * `limit` is the run's own; None: that of the profile.
  */
 export type StartRun = {
   type: 'run';
@@ -875,6 +894,14 @@ export type StartRun = {
   values: {
     [k: string]: JsonValue;
   };
+  limit: RunLimit | null;
+};
+/**
+ * A run is stopped after a time such as `3h`, or at a cost; "" and None: it is not.
+ */
+export type RunLimit = {
+  stop_after: string;
+  stop_at_cost: number | null;
 };
 /**
  * Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
@@ -1027,6 +1054,9 @@ export const COLOUR_MAPS: Readonly<Record<'grey' | 'seismic' | 'viridis', readon
     '#fde725',
   ],
 };
+
+/** Of the larger side of zero: from there on values have both signs. */
+export const SMALLER_SIDE: number = 0.25;
 
 /** Offered along with the ticket: unlike an address, it ends up in no log. */
 export const SUBPROTOCOL: string = 'voxelflow';

@@ -9,7 +9,8 @@ import { Channel, type Command } from './link/channel';
 import type { Doc, FieldInfo, JsonValue, Op, Opened } from './protocol';
 import { readBy } from './rules/checks';
 import { objection, refers, valueOf } from './rules/fields';
-import { duration } from './rules/figures';
+import { duration, moneyBetween } from './rules/figures';
+import { readTime } from './rules/limit';
 import { sentence } from './rules/wording';
 import { INITIAL, reduce } from './state/state';
 
@@ -19,7 +20,7 @@ const FILES: Record<string, string> = import.meta.glob('../../protocol/cases/*.j
   import: 'default',
   eager: true,
 });
-const RUN_HERE = ['commands', 'declared', 'durations', 'fields', 'ops'];
+const RUN_HERE = ['commands', 'costs', 'declared', 'durations', 'fields', 'limits', 'ops'];
 
 function table(name: string): unknown {
   return JSON.parse(FILES[`../../protocol/cases/${name}.json`]!);
@@ -99,6 +100,28 @@ interface Timed {
 
 test.each(cases<Timed>('durations', 'seconds', 'text'))('a duration as Python writes it: $name', (timed) => {
   expect(duration(timed.seconds)).toBe(timed.text);
+});
+
+interface Cost {
+  name: string;
+  low: number;
+  high: number;
+  currency: string;
+  text: string;
+}
+
+test.each(cases<Cost>('costs', 'low', 'high', 'currency', 'text'))('a cost as Python writes it: $name', (cost) => {
+  expect(moneyBetween(cost.low, cost.high, cost.currency)).toBe(cost.text);
+});
+
+interface LimitedTime {
+  name: string;
+  text: string;
+  seconds: number | null;
+}
+
+test.each(cases<LimitedTime>('limits', 'text', 'seconds'))('a time to stop after as Python reads it: $name', (time) => {
+  expect(readTime(time.text)).toBe(time.seconds);
 });
 
 interface Filled {

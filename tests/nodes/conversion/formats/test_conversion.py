@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import shutil
 import sys
@@ -23,17 +24,20 @@ from npy_folders import convert, look, rows, take, write_labels
 from numpy.typing import NDArray
 
 from engine.declare.datasets import Preview, VolumeFiles
-from engine.declare.node import Look
+from engine.declare.node import CheckContext
+from engine.declare.view import Gallery
 from engine.document.checks import path_problem
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing
 from engine.storage import manifest
 from nodes.conversion.formats import VolumeFormat, formats
+from nodes.conversion.formats.geometry import columns_of, oblique
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.loaders import open_source
 from nodes.loaders.random_access import RandomAccessSource
+from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.prediction.few_files import ask
-from nodes.viewing.volumes import files_view
+from nodes.viewing.volumes import files_view, parquet_view
 from nodes.volume_file.parts import read_parts
 from nodes.volume_folder import volume_folder
 
@@ -48,9 +52,9 @@ def volumes(count: int, seed: int = 3) -> list[NDArray[Any]]:
     return [random.integers(0, 1_000, (4, 3, 2)).astype(np.int16) for _ in range(count)]
 
 
-def looked_at(root: Path, base: Path, **params: Any) -> tuple[Look, Preview]:
+def looked_at(root: Path, base: Path, **params: Any) -> tuple[CheckContext, Preview]:
     """What the engine knows of the folder before a run."""
-    out = Look(params={"folder": str(root), **params}, paths={"folder": look(root, base, **params)})
+    out = CheckContext(params={"folder": str(root), **params}, paths={"folder": look(root, base, **params)})
     assert volume_folder.scan_hook is not None
     assert volume_folder.preview_hook is not None
     out.facts = volume_folder.scan_hook(out)
@@ -78,10 +82,37 @@ def test_a_folder_of_nifti_files_becomes_parts(tmp_path: Path) -> None:
     table = pa.concat_tables(pq.read_table(part, partitioning=None) for part in parts)
     assert table.column("spacing_y").to_pylist() == [3.0] * 7
     assert set(table.column("orientation").to_pylist()) == {"RAS"}
-    assert set(table.column("affine").to_pylist()) == {"2 0 0 0 0 3 0 0 0 0 4 0"}
+    assert set(table.column("affine").to_pylist()) == {"2 0 0 0 0 3 0 0 0 0 4 0 0 0 0 1"}
+    assert set(table.column("affine_space").to_pylist()) == {"RAS mm"}
+    assert table.column("source_sha256").to_pylist() == [
+        hashlib.sha256((root / f"p{number}.nii.gz").read_bytes()).hexdigest() for number in range(7)
+    ]
+    assert set(table.column("source_dtype").to_pylist()) == {"<i2"}
+    assert set(table.column("source_slope").to_pylist()) == {1.0}
     listed = next((tmp_path / "work").rglob("quarantine.csv")).read_text()
     assert "broken.nii.gz,format," in listed
     assert "other.nii,shape," in listed
+
+
+def test_the_columns_that_a_table_will_have_are_known_before(tmp_path: Path) -> None:
+    """Those of the format too: SplitDataset by a DICOM file's patient_id was refused before the run."""
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(2)):
+        nifti(root / f"p{number}.nii", volume)
+    (root / "labels.csv").write_text("file,label,age\np0,1,30\np1,0,40\n")
+    _, files = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    assert numpy_to_parquet.scan_hook is not None
+    assert numpy_to_parquet.preview_hook is not None
+    params = {p.name: p.default for p in numpy_to_parquet.parameters}
+    seen = CheckContext(params=params, inputs={"files": files})
+    seen.facts = numpy_to_parquet.scan_hook(seen)
+    preview = numpy_to_parquet.preview_hook(seen)
+    assert isinstance(preview, Preview)
+    made = convert(root, tmp_path / "work")
+    found = pq.read_schema(Path(made.uri) / read_parts(made).parts[0].path).names
+    assert preview.columns is not None
+    assert {*preview.columns, "id", "label", "volume"} == set(found)
+    assert {"age", "affine", "source_sha256"} <= set(found)
 
 
 def test_only_new_files_are_converted_and_a_resumed_conversion_finds_its_parts(tmp_path: Path) -> None:
@@ -115,7 +146,12 @@ def test_the_preview_of_a_nifti_folder_is_what_the_run_finds(tmp_path: Path) -> 
         gallery = view.panels["volumes"]
         assert [item.id for item in gallery.pick(0, 5, 0, {"order": "stored"}).items] == list(preview.sample)
         assert np.array_equal(gallery.volume(1), volumes(3)[1])
+        assert isinstance(gallery, Gallery)
+        assert gallery.spacing(2) == gallery.spacing(1) == (2.0, 3.0, 4.0)
         view.close()
+    converted = parquet_view(convert(root, tmp_path / "converted"), {}).panels["volumes"]
+    assert isinstance(converted, Gallery)
+    assert converted.spacing(1) == (2.0, 3.0, 4.0)
 
 
 def test_npy_files_come_first_and_format_chooses(tmp_path: Path) -> None:
@@ -323,3 +359,57 @@ def test_volumes_of_several_files_are_one_each_and_a_change_in_any_counts(
     again = rows(convert(root, base, previous=made))
     assert again[f"c{ending}"][1] == (written["c"] + 1).tobytes()
     assert again[f"a{ending}"][1] == written["a"].tobytes()
+
+
+def _turned(degrees: float) -> NDArray[np.float64]:
+    """The affine of a scan that is turned around its Z axis."""
+    affine, angle = np.diag([2.0, 2.0, 3.0, 1.0]), np.deg2rad(degrees)
+    affine[:2, :2] = 2 * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return affine
+
+
+def test_what_is_odd_about_volumes_is_said_before_the_run_and_in_it(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for number, (volume, degrees) in enumerate(zip(volumes(4), (0, 30, 44, 134), strict=True)):
+        root.mkdir(exist_ok=True)
+        nibabel.save(nibabel.Nifti1Image(volume, _turned(degrees)), root / f"p{number}.nii")
+    (tmp_path / "look").mkdir()
+    seen, preview = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    (problem,) = seen.problems
+    assert (preview.count, problem.code, problem.severity) == (4, "VF405", "warning")
+    wanted = (
+        "p2.nii lies oblique: X points between right and front (44 and 46 degrees from them), so its orientation RAS"
+        " could as well be another; use its affine, or resample it to straight axes; p3.nii lies oblique: X points"
+        " between front and left (44 and 46 degrees from them), so its orientation ALS could as well be another; use"
+        " its affine, or resample it to straight axes"
+    )
+    assert problem.message == wanted
+    messages: list[str] = []
+    take(root, tmp_path / "work", messages=messages)
+    assert messages == [wanted]
+    bare = nibabel.Nifti1Image(volumes(1)[0], None)
+    for name in ("p2.nii", "p3.nii"):
+        nibabel.save(bare, root / name)
+    messages.clear()
+    take(root, tmp_path / "again", messages=messages)
+    (message,) = messages
+    assert message.startswith(
+        "p2.nii does not say where it lies (no qform or sform code), so it has no orientation; p3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("degrees", "named"), [(0, False), (41, False), (43, True), (45, True), (47, True), (50, False), (135, True)]
+)
+@pytest.mark.parametrize("turned", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_an_axis_between_two_directions_is_named(degrees: float, named: bool, turned: tuple[int, ...]) -> None:
+    affine = _turned(degrees)
+    affine[:3, :3] = affine[:3, list(turned)]
+    said = oblique(columns_of(affine))
+    assert bool(said) == named
+    assert not said or f"so its orientation {columns_of(affine)['orientation']} could as well be another" in said[0]
+
+
+def test_what_has_no_directions_is_not_oblique() -> None:
+    assert oblique(columns_of(np.diag([0.0, 1.0, 1.0, 1.0]))) == ()
+    assert oblique({"spacing_x": 1.0}) == oblique({"affine": "1 1 0 0 -1 1 0 0 0 0 1 0"}) == (), "of a survey"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pydicom
 import pytest
-from npy_folders import convert, rows, sources_of, take, write_labels
+from npy_folders import convert, parts_of, rows, sources_of, take, write_labels
 from numpy.typing import NDArray
 from pydicom.data import get_testdata_file
 from pydicom.dataset import FileDataset, FileMetaDataset
-from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, RLELossless
 
 from engine.storage import manifest
 from nodes.conversion.formats import Reading
@@ -84,8 +86,10 @@ def test_a_series_is_one_volume_sorted_by_position(tmp_path: Path) -> None:
     columns = header_of(str(tmp_path), "a", DICOM).columns
     assert columns == {
         "spacing_x": 2.0, "spacing_y": 3.0, "spacing_z": 4.0, "orientation": "LPS",
-        "affine": "-2 0 0 -1 0 -3 0 -2 0 0 4 0",
+        "affine": "-2 0 0 -1 0 -3 0 -2 0 0 4 0 0 0 0 1", "affine_space": "RAS mm",
         "modality": "CT", "patient_id": "p7", "study_uid": "9.9", "series_uid": "1.2.3",
+        "source_dtype": "<i2", "source_slope": 1.0, "source_intercept": 0.0,
+        "source_decoder": f"pydicom {pydicom.__version__}",
     }  # fmt: skip
 
 
@@ -99,6 +103,39 @@ def test_values_are_rescaled_into_the_smallest_type(tmp_path: Path, slope: float
     read = read_volume(str(tmp_path), "a", DICOM)
     assert read.dtype == dtype
     assert np.array_equal(read, written.astype(float) * slope + intercept)
+
+
+def test_the_source_says_scale_unit_and_the_decoder_that_was_used(tmp_path: Path) -> None:
+    def known(name: str) -> dict[str, Any]:
+        found = header_of(str(tmp_path / "in"), name, DICOM).columns
+        return {column: value for column, value in found.items() if column.startswith("source_")}
+
+    written = volume("uint16")
+    write_series(tmp_path / "in" / "a", written, RescaleSlope=2, RescaleIntercept=-10, RescaleType="HU")
+    decoder = f"pydicom {pydicom.__version__}"
+    assert known("a") == {
+        "source_dtype": "<u2", "source_slope": 2.0, "source_intercept": -10.0, "source_unit": "HU",
+        "source_decoder": decoder,
+    }  # fmt: skip
+    for number, z in enumerate((0.0, 4.0)):
+        write_slice(tmp_path / "in" / "b" / f"{z}.dcm", written[:, :, 0], z, RescaleSlope=number + 1, RescaleType="US")
+    assert known("b") == {"source_dtype": "<u2", "source_decoder": decoder}, "slices differ, US means unspecified"
+    shutil.rmtree(tmp_path / "in" / "b")
+    for path in (tmp_path / "in" / "a").iterdir():
+        packed = pydicom.dcmread(path)
+        packed.compress(RLELossless, encoding_plugin="pydicom")
+        packed.save_as(path)
+    made = convert(tmp_path / "in", tmp_path / "work")
+    table = pq.read_table(Path(made.uri) / parts_of(made).parts[0].path)
+    (row,) = table.to_pylist()
+    assert made.spec is not None
+    assert row["volume"] == (written.astype(made.spec.dtype) * 2 - 10).astype(made.spec.dtype).tobytes()
+    assert row["source_decoder"].startswith(decoder)
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted((tmp_path / "in" / "a").iterdir())
+    ]
+    assert row["source_sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def test_phases_at_the_same_positions_are_channels(tmp_path: Path) -> None:

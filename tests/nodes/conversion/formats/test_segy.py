@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,9 @@ def test_lines_grow_whatever_the_order_of_the_traces(tmp_path: Path, volume: NDA
     header = header_of(str(tmp_path), "a.sgy", SEGY)
     assert header.shape == volume.shape
     assert dict(header.columns) | {"affine": ""} == {
+        "affine_space": "CDP X, CDP Y, ms",
+        "source_dtype": ">f4",
+        "source_decoder": f"segyio {version('segyio')}",
         "inline": 100,
         "crossline": 896,
         "time": 1000.0,
@@ -77,8 +81,8 @@ def test_lines_grow_whatever_the_order_of_the_traces(tmp_path: Path, volume: NDA
         "time_step": 4.0,
         "affine": "",
     }
-    affine = np.array(str(header.columns["affine"]).split(), float).reshape(3, 4)
-    assert np.allclose(affine @ (1, 1, 2, 1), (500_025, 600_000 + 3 * 12.5, 1008))
+    affine = np.array(str(header.columns["affine"]).split(), float).reshape(4, 4)
+    assert np.allclose(affine @ (1, 1, 2, 1), (500_025, 600_000 + 3 * 12.5, 1008, 1))
     assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume[:, ::-1])
 
 
@@ -197,3 +201,26 @@ def test_little_endian_files(tmp_path: Path, code: int, dtype: str) -> None:
     assert (found.shape, found.dtype) == ((6, 5, 4), dtype)
     assert (found.columns["inline"], found.columns["crossline"], found.columns["time"]) == (10, 20, 500.0)
     assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)
+
+
+def test_what_a_file_has_and_lacks_is_said(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    def said(places: list[tuple[int, int]]) -> tuple[str, ...]:
+        write_traces(tmp_path / "a.sgy", volume, places)
+        header = header_of(str(tmp_path), "a.sgy", SEGY)
+        return (header.summary, *header.remarks)
+
+    places = _everywhere(volume)
+    lines = "has 6 inlines (100 to 110 in steps of 2), 5 crosslines (896 to 900) and 4 samples of 4 ms from 1000 ms"
+    assert said(places) == (f"{lines}; 30 traces",)
+    # A cut at the end of a line, and every second inline: nothing is missing between, and the numbers tell.
+    assert said(places[:-5]) == (f"{lines.replace('6 inlines', '5 inlines').replace('110', '108')}; 25 traces",)
+    every = [(x, y) for x, y in places if x % 2 == 0]
+    assert said(every)[0].startswith("has 3 inlines (100 to 108 in steps of 4), 5 crosslines")
+    assert said([place for place in places if place not in ((1, 1), (4, 2))]) == (
+        f"{lines}; 28 traces",
+        "lacks 2 of 30 traces in its lines: their samples are NaN",
+    )
+    assert said([(x, y) for x, y in places if x not in (1, 3) and y != 2 and (x, y) != (2, 3)]) == (
+        f"{lines}; 15 traces",
+        "lacks 2 inlines (102, 106) and 1 crossline (898) and 1 of 16 traces elsewhere: their samples are NaN",
+    )

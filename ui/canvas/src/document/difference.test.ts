@@ -46,7 +46,7 @@ describe('two versions', () => {
     );
   });
 
-  test('are told apart in words', () => {
+  test('are described in words', () => {
     const first = apply(EMPTY, addNode(EMPTY, TYPES.Train!, { x: 0, y: 0 }).ops);
     const tuned = apply(first, setParameter(first, 'train', 'epochs', 20));
     expect(difference(first, tuned).lines).toEqual(['train: epochs default → 20']);

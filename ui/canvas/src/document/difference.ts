@@ -70,12 +70,12 @@ export function opsBetween(from: Doc, to: Doc): Op[] {
 function changes<T>(
   before: Readonly<Record<string, T>>,
   after: Readonly<Record<string, T>>,
-  told: (item: T) => unknown,
+  comparable: (item: T) => unknown,
 ): Map<string, Change> {
   const out = new Map<string, Change>();
   for (const [key, item] of Object.entries(before)) {
     const now = own(after, key);
-    out.set(key, now === undefined ? 'removed' : equal(told(item), told(now)) ? 'same' : 'changed');
+    out.set(key, now === undefined ? 'removed' : equal(comparable(item), comparable(now)) ? 'same' : 'changed');
   }
   for (const key of Object.keys(after)) if (!out.has(key)) out.set(key, 'added');
   return out;

@@ -17,6 +17,32 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 86400)} days ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
+/** A time that is not known exactly, as `engine.text.between`: `12 min 00 s to 25 min 00 s`, `up to 3.0 s`. */
+export function between(low: number, high: number): string {
+  return range(duration(low), duration(high), duration(high), low);
+}
+
+/** `12.40 USD`, as `engine.text.money`. */
+export function money(amount: number, currency = ''): string {
+  const whole = amount >= 1 || amount === 0;
+  const digits = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  const shown = whole ? amount.toLocaleString('en-US', digits) : String(Number(amount.toPrecision(2)));
+  return `${amount > 0 && amount < LEAST_MONEY ? `<${LEAST_MONEY}` : shown} ${currency}`.trimEnd();
+}
+
+/** Of less nobody wants to know how much it is. */
+const LEAST_MONEY = 0.0001;
+
+/** An amount that is not known exactly, as `engine.text.money_between`: `0.08 to 0.16 USD`. */
+export function moneyBetween(low: number, high: number, currency = ''): string {
+  return range(money(low), money(high), money(high, currency), low);
+}
+
+function range(first: string, last: string, named: string, low: number): string {
+  if (first === last) return `about ${named}`;
+  return low <= 0 ? `up to ${named}` : `${first} to ${named}`;
+}
+
 function two(value: number): string {
   return String(value).padStart(2, '0');
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { NodeStatus, NodeForecast, RunInfo } from '../protocol';
 import { count, rate } from './figures';
-import { compared, light, lightState, recorded, whereItRuns } from './lights';
+import { compared, light, lightState, reasonOf, recorded, whereItRuns } from './lights';
 
 function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): NodeStatus {
   return {
@@ -27,6 +27,9 @@ function forecast(fresh: boolean, rest: Partial<NodeForecast> = {}): NodeForecas
     backend: 'embedded',
     backend_reason: '',
     advice: '',
+    low_s: null,
+    high_s: null,
+    basis: '',
     last: null,
     ...rest,
   };
@@ -41,9 +44,12 @@ function run(state: RunInfo['state']): RunInfo {
     created: 0,
     started: 0,
     ended: null,
+    paused: 0,
     cancelling: false,
     changes: '',
     given: '',
+    limit: '',
+    limited: false,
     figures: [],
     against: '',
   };
@@ -159,6 +165,17 @@ describe('what a card says', () => {
     expect(light(status('skipped', { reason: 'make failed' }), undefined, run('failed'), 0).detail).toBe('make failed');
   });
 
+  test('in a run: why it runs or was left, and nothing of that once it ran', () => {
+    const why = { reason: 'never ran before' };
+    expect(reasonOf(status('queued', why))).toBe('never ran before');
+    expect(reasonOf(status('running', why))).toBe('never ran before');
+    expect(reasonOf(status('skipped', { reason: 'make failed' }))).toBe('make failed');
+    expect(reasonOf(status('done', why))).toBe('');
+    const failure = { code: 'x', message: 'Disk full.', hint: '', parameter: null };
+    expect(reasonOf(status('failed', { ...why, failure }))).toBe('');
+    expect(reasonOf(status('failed', { reason: 'its log was lost' }))).toBe('its log was lost');
+  });
+
   test('of one at rest: why it will run, or what it made last', () => {
     expect(light(undefined, forecast(false), null, 0)).toMatchObject({ word: 'Will run', detail: 'never run' });
     expect(light(undefined, forecast(true, { last: last('q') }), null, 0)).toMatchObject({
@@ -203,7 +220,10 @@ describe('figures', () => {
 });
 
 test('where a node runs is explained when there is something to explain', () => {
-  const forecast = { fresh: false, reason: '', backend: 'embedded', backend_reason: '', advice: '', last: null };
+  const forecast = {
+    ...{ fresh: false, reason: '', backend: 'embedded', backend_reason: '', advice: '', last: null },
+    ...{ low_s: null, high_s: null, basis: '' },
+  };
   expect(whereItRuns(forecast)).toBe('on embedded');
   expect(whereItRuns({ ...forecast, backend: 'spark', backend_reason: 'profile cluster' })).toBe(
     'on spark (profile cluster)',

@@ -152,6 +152,12 @@ export function amountOf({ done, total, unit, counts }: ProgressInfo): string {
   return unit ? `${of} ${unit}` : of;
 }
 
+/** Why it runs, waits, is cached or was left; nothing once it ran: why it had to is of no interest any more. */
+export function reasonOf({ state, reason, failure }: NodeStatus): string {
+  if (state === 'done') return '';
+  return state === 'failed' && failure ? '' : reason;
+}
+
 function detailOf(state: LightState, status: NodeStatus | undefined, forecast: NodeForecast | undefined): string {
   switch (state) {
     case 'idle':
@@ -163,7 +169,6 @@ function detailOf(state: LightState, status: NodeStatus | undefined, forecast: N
     case 'stale':
       return forecast?.reason ?? '';
     case 'done':
-      // Why it had to run is of no interest any more.
       return status?.made ?? '';
     case 'cached':
       return status?.made || (status?.reason ?? '');

@@ -11,7 +11,7 @@ const problem = (change: Partial<Problem>): Problem => ({
 });
 
 test('what the browser sees comes at once, and Python does not say it again', () => {
-  const late = problem({ code: 'VF203', message: "'abc' is not possible: it must be a whole number" });
+  const late = problem({ code: 'VF203', message: "must be a whole number, not 'abc'" });
   expect(notesOf(declared(), 'abc', [late]).map(({ text }) => text)).toEqual(['Must be a whole number.']);
 });
 

@@ -5,7 +5,8 @@ import { canResume, elapsed, figureText, runAddress, tally } from './runs';
 
 const RUN: RunInfo = {
   ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-  ...{ created: 100, started: null, ended: null, cancelling: false, changes: '', given: '', figures: [], against: '' },
+  ...{ created: 100, started: null, ended: null, paused: 0, cancelling: false, changes: '', given: '' },
+  ...{ limit: '', limited: false, figures: [], against: '' },
 };
 const status = (state: NodeStatus['state']): NodeStatus => ({
   ...{
@@ -43,6 +44,7 @@ test('time taken: from its start, till now or its end, and never less than none'
   expect(elapsed(RUN, 107)).toBe(7);
   expect(elapsed({ ...RUN, started: 103 }, 107)).toBe(4);
   expect(elapsed({ ...RUN, started: 103, ended: 105 }, 107)).toBe(2);
+  expect(elapsed({ ...RUN, started: 103, ended: 115, paused: 9 }, 117)).toBe(3);
   // The browser's clock may be behind the server's.
   expect(elapsed(RUN, 90)).toBe(0);
 });

@@ -20,9 +20,9 @@ export function tally(status: Readonly<Record<string, NodeStatus>>): Tally {
   };
 }
 
-/** Seconds that the run has taken by `now`, or took. */
+/** Seconds that the run's attempts have taken together by `now`, or took. */
 export function elapsed(run: RunInfo, now: number): number {
-  return Math.max(0, (run.ended ?? now) - (run.started ?? run.created));
+  return Math.max(0, (run.ended ?? now) - (run.started ?? run.created) - run.paused);
 }
 
 export const RUN_WORDS: Readonly<Record<RunInfo['state'], string>> = {

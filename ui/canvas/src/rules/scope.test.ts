@@ -59,6 +59,9 @@ describe('the forecast', () => {
     backend: 'embedded',
     backend_reason: '',
     advice: '',
+    low_s: null,
+    high_s: null,
+    basis: '',
     last: null,
   });
   const stale = (reason: string): NodeForecast => ({
@@ -67,6 +70,9 @@ describe('the forecast', () => {
     backend: 'embedded',
     backend_reason: '',
     advice: '',
+    low_s: null,
+    high_s: null,
+    basis: '',
     last: null,
   });
   const forecasts = { a: fresh(), b: fresh(), c: stale('epochs changed'), x: fresh() };

@@ -10,7 +10,7 @@ export interface Part {
   readonly start: string | null;
   /** Run only what this node needs, and the node. */
   readonly end: string | null;
-  /** Use no result from before. */
+  /** Ignore cached results. */
   readonly fresh: boolean;
 }
 

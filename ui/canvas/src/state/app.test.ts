@@ -352,8 +352,8 @@ describe('looking and asking', () => {
   });
 
   test('a run that was asked for is forgotten with the session that was to start it', () => {
-    const values = {};
-    tab.app.say({ type: 'run', document: 'd', profile: 'local', start: null, end: null, fresh: false, values });
+    const all = { start: null, end: null, fresh: false, values: {}, limit: null };
+    tab.app.say({ type: 'run', document: 'd', profile: 'local', ...all });
     expect(tab.app.state.starting).toBe(true);
     tab.restart();
     tab.settle();

@@ -12,9 +12,10 @@ const NODE: DocNode = {
   ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order: 0 },
 };
 const DOC: Doc = { ...EMPTY, nodes: { a: NODE, b: NODE }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
+const NO_PRICE = { price: null, currency: '', priced: '', stop_after: '', stop_at_cost: null };
 const PROFILES = [
-  { name: 'local', backend: 'embedded', description: '' },
-  { name: 'cluster', backend: 'spark', description: '' },
+  { name: 'local', backend: 'embedded', description: '', ...NO_PRICE },
+  { name: 'cluster', backend: 'spark', description: '', ...NO_PRICE },
 ];
 
 let app: App;
@@ -94,7 +95,7 @@ describe('run', () => {
   test('starts all of it with the first profile', () => {
     show(DOC);
     run(app);
-    const all = { start: null, end: null, fresh: false, values: {} };
+    const all = { start: null, end: null, fresh: false, values: {}, limit: null };
     expect(said).toEqual([{ type: 'run', document: 'd', profile: 'local', ...all }]);
   });
 
@@ -121,7 +122,19 @@ describe('run', () => {
   test('is not started twice', () => {
     const active: RunInfo = {
       ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-      ...{ created: 1, started: 1, ended: null, cancelling: false, changes: '', given: '', figures: [], against: '' },
+      ...{
+        created: 1,
+        started: 1,
+        ended: null,
+        paused: 0,
+        cancelling: false,
+        changes: '',
+        given: '',
+        limit: '',
+        limited: false,
+        figures: [],
+        against: '',
+      },
     };
     show(DOC, {}, [], active);
     run(app);

@@ -1,7 +1,7 @@
 /** What the toolbar, menus and shortcuts do, where it takes more than one command or asks back first. */
 
 import { opsBetween } from '../document/difference';
-import type { Doc, GalleryItem, JsonValue, Welcome } from '../protocol';
+import type { Doc, GalleryItem, JsonValue, RunLimit, Welcome } from '../protocol';
 import { isActive } from '../rules/lights';
 import { withoutValue } from '../rules/parameters';
 import { nameOf } from '../rules/ports';
@@ -35,12 +35,12 @@ export function run(app: App, part: Part = EVERYTHING): void {
   }
 }
 
-/** Start a run; `values` set pipeline parameters for it alone. */
-export function startRun(app: App, part: Part, values: Record<string, JsonValue>): void {
+/** Start a run; `values` set pipeline parameters for it alone. Without a `limit` that of the profile counts. */
+export function startRun(app: App, part: Part, values: Record<string, JsonValue>, limit: RunLimit | null = null): void {
   const { document } = app.state;
   const profile = chosenProfile(app);
   if (document === null || profile === null) return;
-  app.say({ type: 'run', document, profile, ...part, values });
+  app.say({ type: 'run', document, profile, ...part, values, limit });
 }
 
 /** Start a sweep of what the dialog holds, up to the node `end`. */

@@ -29,9 +29,12 @@ const RUN: RunInfo = {
   created: 1,
   started: 1,
   ended: null,
+  paused: 0,
   cancelling: false,
   changes: '',
   given: '',
+  limit: '',
+  limited: false,
   figures: [],
   against: '',
 };
@@ -67,7 +70,12 @@ describe('notices of a document', () => {
       type: 'forecast',
       document: 'other',
       rev: 9,
-      nodes: { a: { fresh: true, reason: '', backend: '', backend_reason: '', advice: '', last: null } },
+      nodes: {
+        a: {
+          ...{ fresh: true, reason: '', backend: '', backend_reason: '', advice: '', last: null },
+          ...{ low_s: null, high_s: null, basis: '' },
+        },
+      },
     },
     { type: 'run', document: 'other', run: RUN },
     { type: 'others', document: 'other', count: 3 },

@@ -3,24 +3,32 @@
 import { useStore } from 'zustand';
 import { createStore } from 'zustand/vanilla';
 
-import { COLOUR_MAP_NAMES, type ColourMap } from '../volume/colours';
+import type { Layout } from '../volume/arrangement';
+import { COLOUR_NAMES, type Colours } from '../volume/colours';
 import { recall, remember } from './browser_storage';
 
 interface Viewing {
-  readonly colours: ColourMap;
-  readonly choose: (colours: ColourMap) => void;
+  readonly colours: Colours;
+  readonly choose: (colours: Colours) => void;
+  readonly layout: Layout;
+  readonly chooseLayout: (layout: Layout) => void;
 }
 
 const viewing = createStore<Viewing>((set) => ({
-  colours: known(recall<string>('colours', 'grey')),
+  colours: known(recall<string>('colours', 'auto')),
   choose: (colours) => {
     set({ colours });
     remember('colours', colours);
   },
+  // Not kept: in 3-D a large volume takes much of a graphics card, and the next one may be.
+  layout: 'planes',
+  chooseLayout: (layout) => {
+    set({ layout });
+  },
 }));
 
-function known(name: string): ColourMap {
-  return Object.hasOwn(COLOUR_MAP_NAMES, name) ? (name as ColourMap) : 'grey';
+function known(name: string): Colours {
+  return Object.hasOwn(COLOUR_NAMES, name) ? (name as Colours) : 'auto';
 }
 
 export function useViewing<T>(select: (viewing: Viewing) => T): T {

@@ -1,19 +1,33 @@
-/** Colour maps as tables of 256 colours. */
+/** Colour maps as tables of 256 colours, and which of them suits some values. */
 
 import { COLOUR_MAPS } from '../protocol';
+import { isTwoSided, type Range } from './ranges';
 
 export type ColourMap = keyof typeof COLOUR_MAPS;
 
-export const COLOUR_MAP_NAMES: Readonly<Record<ColourMap, string>> = {
+/** What a person chooses: a map, or that the values decide. */
+export type Colours = ColourMap | 'auto';
+
+export const COLOUR_NAMES: Readonly<Record<Colours, string>> = {
+  auto: 'Automatic',
   grey: 'Grey',
   seismic: 'Seismic',
   viridis: 'Viridis',
 };
 
+/** The map for values of a usual range: red and blue, where they have both signs. */
+export function mapFor(colours: Colours, usual: Range): ColourMap {
+  if (colours !== 'auto') return colours;
+  return isTwoSided(usual) ? 'seismic' : 'grey';
+}
+
 /** Values of these are shown about zero: its colour is the middle one. */
 export function isSigned(map: ColourMap): boolean {
   return map === 'seismic';
 }
+
+/** Of what is infinite: none of the maps has it. What is no number is clear. */
+export const INFINITE = [255, 64, 200] as const;
 
 /** Red, green and blue of the colours that the map is made of, at equal distances. */
 export function stops(map: ColourMap): [number, number, number][] {
@@ -23,7 +37,7 @@ export function stops(map: ColourMap): [number, number, number][] {
 }
 
 /** 256 colours, four bytes each: red, green, blue, opaque. */
-export function palette(map: ColourMap): Uint8ClampedArray {
+export function palette(map: ColourMap): Uint8ClampedArray<ArrayBuffer> {
   const colours = stops(map);
   const out = new Uint8ClampedArray(1024);
   for (let level = 0; level < 256; level += 1) {
@@ -37,4 +51,9 @@ export function palette(map: ColourMap): Uint8ClampedArray {
     out[4 * level + 3] = 255;
   }
   return out;
+}
+
+/** As a gradient of a style sheet, from the lowest value to the highest. */
+export function gradient(map: ColourMap): string {
+  return `linear-gradient(to right, ${COLOUR_MAPS[map].join(', ')})`;
 }

@@ -13,7 +13,7 @@ type Target = ExportCode['target'];
 
 const TARGETS: readonly (readonly [Target, string, string])[] = [
   ['python', 'Python program', 'One file to read, change and run with python or spark-submit.'],
-  ['airflow', 'Airflow', 'A DAG with a task for each node, and the program.'],
+  ['airflow', 'Airflow', 'A DAG whose one task is the whole run, and its workspace.'],
   ['databricks', 'Databricks', 'An asset bundle whose cluster follows the profile.'],
   ['github', 'GitHub Actions', 'A workflow that runs the program.'],
   ['kubernetes', 'Kubernetes', 'A Job; under a Spark profile, arguments for spark-submit and templates for pods.'],

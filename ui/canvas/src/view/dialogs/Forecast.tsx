@@ -10,6 +10,7 @@ import { forecast, type Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
 import { useCanvas } from '../../state/hooks';
 import { StateMark } from '../inspector/StateMark';
+import { Estimate } from './Estimate';
 
 export function Forecast({ part, otherValues }: { part: Part; otherValues: boolean }) {
   const doc = useCanvas((s) => s.doc);
@@ -46,6 +47,7 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
           </li>
         ))}
       </ul>
+      <Estimate steps={steps} />
       {steps.map(({ node, work: runs }) => {
         const advice = own(forecasts, node)?.advice;
         return (

@@ -6,19 +6,21 @@ import { useId, useMemo, useState } from 'react';
 import { orderedNodes } from '../../document/ops';
 import { own } from '../../document/own';
 import type { JsonValue } from '../../protocol';
+import { limitOf, objections, textsOf, type LimitTexts } from '../../rules/limit';
 import { notesOf } from '../../rules/notes';
 import { fieldOf } from '../../rules/parameters';
 import { nameOf } from '../../rules/ports';
 import { blocking, type Part } from '../../rules/scope';
 import { EMPTY_SWEEP, isComplete, type Sweep } from '../../rules/sweep';
 import { plural } from '../../rules/wording';
-import { startRun, startSweep } from '../../state/commands';
+import { chosenProfile, startRun, startSweep } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, keep, panels, usePanels } from '../../state/panels';
 import { ValueControl } from '../inspector/fields/controls';
 import { FieldFrame } from '../inspector/fields/FieldFrame';
 import { Dialog } from './Dialog';
 import { Forecast } from './Forecast';
+import { LimitForm } from './LimitForm';
 import { SweepForm } from './SweepForm';
 
 type Values = Readonly<Record<string, JsonValue>>;
@@ -30,6 +32,7 @@ export function RunDialog({ asked }: { asked: Part }) {
   const problems = useCanvas((s) => s.problems);
   const [part, setPart] = useState<Part>({ start: asked.start, end: asked.end, fresh: asked.fresh });
   const [values, setValues] = useState<Values>({});
+  const [limit, setLimit] = useState<LimitTexts | null>(null);
   const [sweep, setSweep] = useState<Sweep | null>(null);
   const fields = useMemo(
     () => Object.keys(doc.parameters).map((name) => ({ ...fieldOf(doc, types, name), optional: false })),
@@ -38,11 +41,16 @@ export function RunDialog({ asked }: { asked: Part }) {
   const valueOf = (name: string): JsonValue => own(values, name) ?? own(doc.parameters, name)?.value ?? null;
   const ofFields = fields.filter((field) => notesOf(field, valueOf(field.name), []).length > 0);
   const stops = blocking(problems, doc, part).length;
-  const wrong = sweep === null ? ofFields.length > 0 : !isComplete(sweep);
+  const profiles = useCanvas((s) => s.welcome?.profiles);
+  usePanels((p) => p.profile);
+  const profile = profiles?.find(({ name }) => name === chosenProfile(app));
+  const limits = limit ?? textsOf(profile);
+  const { after, cost } = objections(limits, profile);
+  const wrong = sweep === null ? ofFields.length > 0 || after !== '' || cost !== '' : !isComplete(sweep);
   const start = () => {
     if (wrong || stops > 0) return;
     closeDialog();
-    if (sweep === null) startRun(app, part, { ...values });
+    if (sweep === null) startRun(app, part, { ...values }, limitOf(limit));
     else startSweep(app, part.end, sweep);
   };
   return (
@@ -102,6 +110,7 @@ export function RunDialog({ asked }: { asked: Part }) {
         </section>
       )}
       <PartForm part={part} onChange={setPart} whole={sweep !== null} />
+      {sweep === null && <LimitForm texts={limits} profile={profile} onChange={setLimit} />}
       {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
     </Dialog>
   );

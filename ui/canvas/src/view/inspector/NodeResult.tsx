@@ -5,7 +5,7 @@ import { Copy, CornerDownRight, Eye } from 'lucide-react';
 import { own } from '../../document/own';
 import type { FailureInfo, Last, NodeStatus, NodeForecast, OutputInfo } from '../../protocol';
 import { duration, rate } from '../../rules/figures';
-import { amountOf, isActive, whereItRuns } from '../../rules/lights';
+import { amountOf, isActive, reasonOf, whereItRuns } from '../../rules/lights';
 import { runAddress } from '../../rules/runs';
 import { ago, sentence, timeOfDay } from '../../rules/wording';
 import { look } from '../../state/commands';
@@ -58,7 +58,8 @@ function Look({ id }: { id: string }) {
 
 function InThisRun({ id, status }: { id: string; status: NodeStatus }) {
   const now = useNow(status.state === 'running');
-  const { started, ended, attempt, reason, made, failure, progress } = status;
+  const { started, ended, attempt, made, failure, progress } = status;
+  const reason = reasonOf(status);
   return (
     <section aria-label="In this run">
       <h3>In this run</h3>

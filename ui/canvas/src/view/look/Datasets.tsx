@@ -13,7 +13,7 @@ import { ChartPanel } from './ChartPanel';
 import { DocumentPanel } from './DocumentPanel';
 import { Gallery } from './Gallery';
 import { TablePanel } from './TablePanel';
-import { VolumeViewer, type OpenedVolume } from './VolumeViewer';
+import { VolumeViewer, type Opened } from './volume/VolumeViewer';
 import { Waiting } from './Waiting';
 
 /** A dataset that was opened from within another one, as an older version of a table. */
@@ -90,7 +90,7 @@ interface DatasetProps {
 function Dataset({ dataset, row, onOpen }: DatasetProps) {
   const asked = useAsked<ViewInfo>(address(dataset));
   const [chosen, setChosen] = useState<string | null>(null);
-  const [volume, setVolume] = useState<OpenedVolume | null>(null);
+  const [volume, setVolume] = useState<Opened | null>(null);
   const info = asked.answer;
   if (info === null) return <Waiting asked={asked} />;
   const panel = info.panels.find(({ name }) => name === chosen) ?? info.panels[0];
@@ -158,7 +158,7 @@ function Dataset({ dataset, row, onOpen }: DatasetProps) {
 interface PanelProps {
   dataset: string;
   panel: PanelInfo;
-  onVolume: (volume: OpenedVolume) => void;
+  onVolume: (volume: Opened) => void;
   onRow: (found: { items: readonly GalleryItem[]; at: number }) => void;
   onOpen: (key: string, title: string) => void;
 }

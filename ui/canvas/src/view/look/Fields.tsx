@@ -1,7 +1,7 @@
 /** What is shown of volumes, and how: their channel, their colours. */
 
 import { useViewing } from '../../state/viewing';
-import { COLOUR_MAP_NAMES, type ColourMap } from '../../volume/colours';
+import { COLOUR_NAMES, type Colours } from '../../volume/colours';
 
 interface ChannelProps {
   channel: number;
@@ -37,10 +37,10 @@ export function ColourField() {
         className="input select"
         value={colours}
         onChange={(event) => {
-          choose(event.currentTarget.value as ColourMap);
+          choose(event.currentTarget.value as Colours);
         }}
       >
-        {Object.entries(COLOUR_MAP_NAMES).map(([value, text]) => (
+        {Object.entries(COLOUR_NAMES).map(([value, text]) => (
           <option key={value} value={value}>
             {text}
           </option>

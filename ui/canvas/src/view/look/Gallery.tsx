@@ -6,11 +6,11 @@ import { useState } from 'react';
 import type { PanelInfo, Picked } from '../../protocol';
 import { count } from '../../rules/figures';
 import { useViewing } from '../../state/viewing';
-import type { ColourMap } from '../../volume/colours';
+import type { Colours } from '../../volume/colours';
 import { address, useAsked } from './ask';
 import { ChoiceFields, inQuery, type Chosen } from './Choices';
 import { ChannelField, ColourField } from './Fields';
-import type { OpenedVolume } from './VolumeViewer';
+import type { Opened } from './volume/VolumeViewer';
 import { Waiting } from './Waiting';
 
 const PAGE = 48;
@@ -19,7 +19,7 @@ const MOST = 192;
 interface Props {
   dataset: string;
   panel: PanelInfo;
-  onOpen: (volume: OpenedVolume) => void;
+  onOpen: (volume: Opened) => void;
 }
 
 export function Gallery({ dataset, panel, onOpen }: Props) {
@@ -112,7 +112,7 @@ interface ThumbnailProps {
   panel: string;
   row: number;
   channel: number;
-  colours: ColourMap;
+  colours: Colours;
   /** Pixels, at most. */
   size?: number;
 }

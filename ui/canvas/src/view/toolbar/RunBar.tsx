@@ -187,6 +187,11 @@ function Progress({ run: shown }: { run: RunInfo }) {
         </span>
       )}
       {failed > 0 && <span className="run-failed">{failed} failed</span>}
+      {shown.limit !== '' && (
+        <span className="run-figure" title={`It is stopped at ${shown.limit}`}>
+          of {shown.limit}
+        </span>
+      )}
       <Older run={shown} />
       <OwnValues run={shown} />
       <a href={runAddress(shown.run_id)}>Open run</a>
@@ -254,12 +259,16 @@ function Result({ run: shown }: { run: RunInfo }) {
         <button
           type="button"
           className="btn btn-small"
-          title="Go on where it stopped: what was finished is kept"
+          title={
+            shown.limited
+              ? 'Go on where its limit stopped it, for as much again'
+              : 'Go on where it stopped: what was finished is kept'
+          }
           onClick={() => {
             app.say({ type: 'resume', run_id });
           }}
         >
-          <RotateCcw size={12} aria-hidden /> Resume
+          <RotateCcw size={12} aria-hidden /> {shown.limited ? `Resume for another ${shown.limit}` : 'Resume'}
         </button>
       )}
     </span>

@@ -1,0 +1,370 @@
+"""The time and cost of a whole run before it is started, as a range, with what it is made of and what is not known.
+
+A node takes as long as it took in earlier runs under this profile, scaled by the amount of its work; a training that
+never ran here, or did another amount of work, takes what the advisor says of it. What neither knows is unknown, and the
+run then takes at least the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.advisor.sources import Known, Training, advise_training, read_known, trainings, way_of
+from engine.advisor.storage_cost import StorageCost, storage_cost
+from engine.advisor.storage_cost import as_json as storage_as_json
+from engine.declare.datasets import Preview
+from engine.document.checks import Observation, preview_outputs
+from engine.document.plan import Plan
+from engine.document.resolve import Resolved
+from engine.errors import UsageError
+from engine.prices import machine_table
+from engine.profiles import Profile
+from engine.storage import is_url
+from engine.storage.cache import RangeCache
+from engine.store.estimates import Estimated, RequestCost, Sample
+from engine.store.runs import RunStore
+from engine.text import between, duration, hourly, money, number, plural, short_source
+from engine.wording import cost_expected, time_expected
+from engine.workspace import Workspace
+
+SCATTER = 1.3
+"""Equal work takes up to so many times as long, or as short, on a machine that others use too (`python -m benchmarks
+train`: single rounds of 0.71 to 1.25)."""
+_LIKE = 2.0
+"""Work up to so many times as much, or as little, is near enough to trust an earlier run more than a prediction."""
+_NEVER = "it has not run here before"
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """How long a node takes: from `low` to `high` seconds, both None where that is not known.
+
+    `basis` says how it is known, or why not. `amount` is how much work it is, in a unit of its node type.
+    """
+
+    node: str
+    low: float | None = None
+    high: float | None = None
+    basis: str = _NEVER
+    amount: float | None = None
+    hint: str = ""
+    """What would make it known."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a range."""
+        return self.high is not None
+
+    def continued(self) -> NodeTime:
+        """The same for a node that goes on from earlier work: at most all of it."""
+        if not self.is_known:
+            return self
+        return replace(self, low=0.0, basis=f"{self.basis}; it goes on from earlier work")
+
+
+@dataclass(frozen=True)
+class HourPrice:
+    """What an hour costs under a profile, and who says so: `of` names the machine and region, or the profile."""
+
+    amount: float
+    currency: str
+    of: str
+    date: str = ""
+    source: str = ""
+    units: float = 0.0
+    unit_price: float | None = None
+    """Of Databricks' units, which are in `amount` where this is not None."""
+
+    def line(self) -> str:
+        """`0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-07-20, from https://...`."""
+        parts = [self.of, f"as of {self.date}" if self.date else "", f"from {self.source}" if self.source else ""]
+        machine, hour = ", ".join(filter(None, parts)), hourly(self.amount, self.currency)
+        if self.unit_price is None:
+            return f"{hour}: {machine}"
+        alone = self.amount - self.units * self.unit_price
+        return f"{hour}: {number(self.units)} DBU x {number(self.unit_price)} + {number(alone)} for {machine}"
+
+    @property
+    def scope(self) -> str:
+        """What is in it and what is not."""
+        return self.scope_beside(())
+
+    def scope_beside(self, storage: Sequence[StorageCost]) -> str:
+        """The same of a run whose trainings pay so much for their storage, which is said by itself."""
+        included = "the machine" if self.unit_price is None else f"the machine and {_UNITS}"
+        return f"included: {included}; not included: {', '.join(self.not_included(storage))}"
+
+    def not_included(self, storage: Sequence[StorageCost] = ()) -> tuple[str, ...]:
+        """What is paid for besides."""
+        # Nodes that do not train may ask the storage, too.
+        listed = not_included("other requests to the storage and traffic" if storage else "")
+        return tuple(each for each in listed if self.unit_price is None or each != _UNITS)
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """The estimate of a run: its nodes that would run, `after` which others each begins, and the price of an hour.
+
+    `unpriced` says why there is no price. `storage` is what its trainings pay for object storage besides.
+    """
+
+    nodes: tuple[NodeTime, ...]
+    after: Mapping[str, Sequence[str]]
+    price: HourPrice | None
+    unpriced: str = ""
+    storage: tuple[StorageCost, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The nodes whose time is not known."""
+        return tuple(n.node for n in self.nodes if not n.is_known)
+
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """The range of what is known: from all side by side, as the wires allow, to one after the other.
+
+        None where nothing is known.
+        """
+        known = {n.node: n for n in self.nodes if n.is_known}
+        if not known:
+            return None
+        ends: dict[str, float] = {}
+        for each in self.nodes:
+            begins = max((ends.get(node, 0.0) for node in self.after.get(each.node, ())), default=0.0)
+            ends[each.node] = begins + (each.low or 0.0)
+        return max(ends.values()), sum(n.high or 0.0 for n in known.values())
+
+    def kept(self, again: Iterable[str] = ()) -> Estimated:
+        """What the run store keeps of it; the time of the nodes in `again` will say nothing of later runs."""
+        low, high = self.seconds or (None, None)
+        left_out = set(again)
+        amounts = {n.node: n.amount for n in self.nodes if n.node not in left_out}
+        requests = tuple(RequestCost(s.place, s.of_requests, s.currency, s.at_most) for s in self.storage)
+        return Estimated(low, high, self.unknown, amounts, requests)
+
+
+# --- how long each node takes ----------------------------------------------------------------------
+
+
+def node_times(
+    resolved: Resolved,
+    previews: Mapping[tuple[str, str], Preview],
+    observation: Observation,
+    workspace: Workspace,
+    store: RunStore,
+    profile: Profile,
+) -> dict[str, NodeTime]:
+    """By node: how long all of its work takes under the profile."""
+    samples = store.samples(profile.name, here=profile.is_here)
+    found = {training.node: training for training in trainings(resolved, previews, observation)}
+    known = _once(lambda: read_known(workspace))
+    out: dict[str, NodeTime] = {}
+    for item in resolved.typed():
+        node, training = item.node.id, found.get(item.node.id)
+        amount = _training_amount(training) if training is not None else _amount(resolved, previews, node)
+        own = _own(samples, resolved.pipeline.name, node, item.type.name)
+        earlier = _as_before(node, amount, own)
+        if training is not None and not (earlier.is_known and _is_like(amount, own)):
+            predicted = _predicted(training, amount, known(), workspace, profile)
+            earlier = predicted if predicted.is_known or not earlier.is_known else earlier
+        out[node] = earlier
+    return out
+
+
+def _own(samples: Sequence[Sample], pipeline: str, node: str, node_type: str) -> list[Sample]:
+    """The samples of this very node, else those of its type."""
+    same_type = [s for s in samples if s.node_type == node_type]
+    return [s for s in same_type if (s.pipeline, s.node) == (pipeline, node)] or same_type
+
+
+def _distance(amount: float | None, sample: Sample) -> float:
+    if amount is None or sample.amount is None:
+        return 0.0 if amount == sample.amount else math.inf
+    return abs(math.log(amount / sample.amount)) if amount > 0 and sample.amount > 0 else abs(amount - sample.amount)
+
+
+def _is_like(amount: float | None, samples: Sequence[Sample]) -> bool:
+    return any(_distance(amount, s) <= math.log(_LIKE) for s in samples)
+
+
+def _as_before(node: str, amount: float | None, samples: Sequence[Sample]) -> NodeTime:
+    """As the samples of the nearest amount: scaled from what does not grow with the work to what grows as it does."""
+    nearest = min((_distance(amount, s) for s in samples), default=math.inf)
+    used = [s for s in samples if _distance(amount, s) == nearest]
+    if not used or nearest == math.inf:
+        return NodeTime(node, amount=amount)
+    measured = used[0].amount
+    times = amount / measured if amount and measured else 1.0
+    basis = f"as in {plural(len(used), 'earlier runs')}"
+    if times != 1:
+        basis += f" with {times:.2g} times less work" if times > 1 else f" with {1 / times:.2g} times the work"
+    low = min(s.seconds for s in used) * min(1.0, times) / SCATTER
+    high = max(s.seconds for s in used) * max(1.0, times) * SCATTER
+    return NodeTime(node, low, high, basis, amount)
+
+
+def _predicted(
+    training: Training, amount: float | None, known: Known, workspace: Workspace, profile: Profile
+) -> NodeTime:
+    advice = advise_training(training, known, workspace, profile)
+    if advice is None:
+        return NodeTime(training.node, basis=training.unknown)
+    own = advice.own
+    if own is None:
+        hint = f"`voxelflow bench` here (some minutes) makes the time of {training.node} known before it has run."
+        return NodeTime(training.node, amount=amount, hint=hint)
+    if not own.fits:
+        return NodeTime(training.node, basis="it does not fit into memory", amount=amount)
+    basis = f"predicted from `voxelflow bench`, {own.source}" if own.source else "predicted from `voxelflow bench`"
+    if advice.assumed_input:
+        # Then its true time may be any longer.
+        basis += "; if it need not wait for volumes (`voxelflow probe` says)"
+    return NodeTime(training.node, own.low, own.high, basis, amount)
+
+
+def _training_amount(training: Training) -> float | None:
+    """Multiply-adds: validation does a third of what training does."""
+    work = training.work
+    if work is None:
+        return None
+    return float(work.epochs * (work.volumes + work.validation / 3) * work.network.multiply_adds)
+
+
+def _amount(resolved: Resolved, previews: Mapping[tuple[str, str], Preview], node: str) -> float | None:
+    """Bytes of the volumes that it reads or makes, whichever are more; their number where no shape is known."""
+    ports = [(e.source_node, e.source_port) for e in resolved.wires_into(node)]
+    ports += [port for port in previews if port[0] == node]
+    seen = [previews[port] for port in ports if port in previews and previews[port].count is not None]
+    if not seen:
+        return None
+    sizes = [float(p.count or 0) * p.spec.volume_bytes for p in seen if p.spec is not None]
+    return max(sizes) if len(sizes) == len(seen) else float(max(p.count or 0 for p in seen))
+
+
+def _once(read: Callable[[], Known]) -> Callable[[], Known]:
+    kept: list[Known] = []
+
+    def get() -> Known:
+        if not kept:
+            kept.append(read())
+        return kept[0]
+
+    return get
+
+
+# --- the whole run ---------------------------------------------------------------------------------
+
+
+def price_in_table(key: str, amount: float, currency: str, workspace: Workspace) -> HourPrice:
+    """The price of a machine of the table with its date and source."""
+    try:
+        found = machine_table(workspace).find(key)
+    except UsageError:  # the price was read before, and the table has changed since
+        return HourPrice(amount, currency, key)
+    return HourPrice(amount, currency, key, found.date, short_source(found.source))
+
+
+def price_of(profile: Profile, workspace: Workspace) -> tuple[HourPrice | None, str]:
+    """The price of an hour under the profile with its source; else None and why it is not known."""
+    if (hour := profile.hourly_price) is None:
+        if profile.machine:
+            return None, f"no price of {profile.machine} is known (`voxelflow prices`)"
+        return None, f"the profile {profile.name} names neither a machine nor a price"
+    if profile.price_per_hour is not None:
+        found = HourPrice(hour, profile.currency, f"price_per_hour of the profile {profile.name}")
+    else:
+        found = price_in_table(profile.machine, hour, profile.currency, workspace)
+    return replace(found, units=profile.dbu_per_hour or 0.0, unit_price=profile.price_per_dbu), ""
+
+
+def estimate_run(
+    made: Plan, resolved: Resolved, observation: Observation, workspace: Workspace, store: RunStore
+) -> RunEstimate:
+    """The time and cost of a run that was planned."""
+    previews, _ = preview_outputs(resolved, observation)
+    to_run = {task.node: task for task in made.to_run}
+    times = node_times(resolved, previews, observation, workspace, store, made.profile) if to_run else {}
+    price, unpriced = price_of(made.profile, workspace)
+    nodes = [times.get(node, NodeTime(node)) for node in to_run]
+    costs = storage_costs(trainings(resolved, previews, observation)) if to_run else {}
+    return RunEstimate(
+        tuple(n.continued() if to_run[n.node].goes_on else n for n in nodes),
+        {node: [source.node for source in task.inputs.values()] for node, task in to_run.items()},
+        price,
+        unpriced,
+        tuple(c.continued() if to_run[node].goes_on else c for node, c in costs.items() if node in to_run),
+    )
+
+
+def storage_costs(found: Iterable[Training]) -> dict[str, StorageCost]:
+    """By node: what each training whose volumes lie in an object store pays for that."""
+    out = {}
+    for training in found:
+        work = training.work
+        if work is None or not is_url(work.uri):
+            continue
+        cache = RangeCache.from_environment()
+        cost = storage_cost(work, way_of(work), cache.limit if cache is not None else 0)
+        if cost is not None:
+            out[training.node] = cost
+    return out
+
+
+def totals(estimate: RunEstimate) -> tuple[str, str]:
+    """The time and the cost of the whole run in words."""
+    kept, price = estimate.kept(), estimate.price
+    amount, currency = (None, "") if price is None else (price.amount, price.currency)
+    return time_expected(kept), cost_expected(kept, amount, currency, estimate.unpriced)
+
+
+def node_rows(estimate: RunEstimate) -> list[tuple[str, str, str]]:
+    """A line for each node that would run: its name, its time, how that is known."""
+    return [
+        (n.node, between(n.low, n.high) if n.low is not None and n.high is not None else "unknown", n.basis)
+        for n in estimate.nodes
+    ]
+
+
+def arithmetic(estimate: RunEstimate) -> Iterator[str]:
+    """How the cost comes about: the price with its source, the sum, what the storage costs besides, and what is not in
+    it; what would tell more."""
+    price, seconds = estimate.price, estimate.seconds
+    if price is not None:
+        yield f"price: {price.line()}"
+        for word, end in zip(("least", "most"), seconds or (), strict=False):
+            if end > 0:
+                rate, cost = hourly(price.amount, price.currency, " an hour"), price.amount * end / 3600
+                yield f"{word}: {rate} x {duration(end)} = {money(cost, price.currency)}"
+    yield from (f"storage: {cost.line()}" for cost in estimate.storage)
+    if price is not None and seconds is not None:
+        yield price.scope_beside(estimate.storage)
+    yield from dict.fromkeys(n.hint for n in estimate.nodes if n.hint)
+
+
+_UNITS = "Databricks units (DBU)"
+
+
+def not_included(of_storage: str = "") -> tuple[str, ...]:
+    """What the cost of a machine leaves out; `of_storage` is what is left of that where requests are said."""
+    return ("disks", of_storage or "requests to the storage and traffic", _UNITS, "taxes and discounts")
+
+
+def as_json(estimate: RunEstimate) -> dict[str, Any]:
+    """The estimate as plain values; what is not known is null."""
+    low, high = estimate.seconds or (None, None)
+    price = estimate.price
+    rate = None if price is None else price.amount / 3600
+    return {
+        "low_s": low,
+        "high_s": high,
+        "cost_low": None if low is None or rate is None else low * rate,
+        "cost_high": None if high is None or rate is None else high * rate,
+        "price": None if price is None else vars(price),
+        "unpriced": estimate.unpriced,
+        "not_included": [] if price is None else [*price.not_included(estimate.storage)],
+        "storage": [storage_as_json(cost) for cost in estimate.storage],
+        "nodes": [{"node": n.node, "low_s": n.low, "high_s": n.high, "basis": n.basis} for n in estimate.nodes],
+    }

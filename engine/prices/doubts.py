@@ -1,0 +1,78 @@
+"""What looks wrong in prices that somebody brings along, before anything is computed from them.
+
+Each was found wrong in a published table: a size twice as large at nearly four times the price of the smaller one, the
+price of Databricks units in the column of the machine's, a price of years ago.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from engine.prices.dbu import dbu_table
+from engine.prices.machines import Machine, machine_table
+from engine.text import hourly, number
+from engine.workspace import Workspace
+
+_SIZE = re.compile(r"(?P<before>^Standard_[A-Z]+|\.|-)(?P<size>\d*)(?=xlarge|[a-z]*(_|$))", re.IGNORECASE)
+"""The size in a machine's name: `Standard_D16ads_v5`, `m5.2xlarge`, `n1-standard-8`."""
+_UNLIKE = 1.75
+"""Prices for each core of one family differ by less; several GPUs on one machine, too."""
+_USUAL_DBU = 0.55
+"""USD for a unit of all-purpose compute: tables hold the units at this price beside that of the machine."""
+
+
+def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
+    """What looks wrong in the prices of `new` machines, a sentence for each; `known` are those to compare them with."""
+    added = [m for m in new if m.price_per_hour is not None]
+    others = {m.key.casefold(): m for m in known if m.price_per_hour is not None}
+    beside = list((others | {m.key.casefold(): m for m in added}).values())
+    return [text for machine in added for text in _doubts(machine, others, beside)]
+
+
+def own_doubts(workspace: Workspace) -> list[str]:
+    """What looks wrong in the prices that a workspace has of its own, as somebody may have edited them."""
+    own = [machine for machine in machine_table(workspace).machines if machine.origin != "shipped"]
+    return doubts(own, machine_table().machines)
+
+
+def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine]) -> Iterator[str]:
+    price = machine.price_per_hour or 0.0
+    shown = f"{machine.key} at {hourly(price, machine.currency)}"
+    units = dbu_table().get(machine.name.casefold())
+    if units is not None and abs(price - units.dbu_per_hour * _USUAL_DBU) < 1e-6 * price:
+        yield f"{shown} is the price of its {number(units.dbu_per_hour)} Databricks units, not that of the machine"
+    before = others.get(machine.key.casefold())
+    if before is not None and before.currency == machine.currency and machine.date < before.date:
+        was = before.price_per_hour or 0.0
+        if was and not 1 / _UNLIKE < price / was < _UNLIKE:
+            yield f"{shown} is older than what is known: {hourly(was, before.currency)}, as of {before.date}"
+    for other in beside:
+        if times := _unlike(machine, other):
+            yield (
+                f"{shown} costs {number(round(price / (other.price_per_hour or 1.0), 2))} times as much as {other.name}"
+                f" ({hourly(other.price_per_hour or 0.0, other.currency)}), and is {number(times)} times as large"
+            )
+
+
+def _unlike(larger: Machine, smaller: Machine) -> float:
+    """How many times as large a machine is as the other of its family, where its price does not fit that; else 0."""
+    here, there = _family(larger), _family(smaller)
+    same = (larger.provider, larger.region, larger.currency) == (smaller.provider, smaller.region, smaller.currency)
+    if here is None or there is None or here[0] != there[0] or not same or here[1] <= there[1]:
+        return 0.0
+    times = here[1] / there[1]
+    # Where GPUs do not grow with the size, neither does the price.
+    if (larger.gpus or 0) != (smaller.gpus or 0) * times:
+        return 0.0
+    price, other = larger.price_per_hour or 0.0, smaller.price_per_hour or 0.0
+    return 0.0 if other and 1 / _UNLIKE < price / other / times < _UNLIKE else times
+
+
+def _family(machine: Machine) -> tuple[str, float] | None:
+    """What all sizes of a machine have in common, and its size; None where its name says no size."""
+    found = _SIZE.search(machine.name)
+    if found is None or (not found["size"] and "xlarge" not in machine.name):
+        return None
+    name = machine.name[: found.start("size")] + "*" + machine.name[found.end("size") :]
+    return name.casefold(), float(found["size"] or 1)

@@ -1,0 +1,88 @@
+"""What was expected of a run, kept with it: to be put beside what it was, and for the estimates of later runs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.store.sweeps import SweepTables
+
+_NEWEST = 300
+"""Tasks that are looked at."""
+
+
+@dataclass(frozen=True)
+class RequestCost:
+    """What a training's requests to a container cost, or cost at most; `amount` is None where that is not known."""
+
+    place: str
+    amount: float | None
+    currency: str = ""
+    at_most: bool = False
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The time that was expected of a run, from `low` to `high` seconds; None where nothing was known.
+
+    The nodes in `unknown` are not in it. `amounts` is how much work each node had that was to do all of it, in a unit
+    of its node type; None where that was not known. `requests` are paid for beside the time.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    unknown: tuple[str, ...] = ()
+    amounts: Mapping[str, float | None] = field(default_factory=dict)
+    requests: tuple[RequestCost, ...] = ()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Estimated | None:
+        """What the options of a run have of it; None of a run before there were estimates."""
+        kept = options.get("estimate")
+        if not isinstance(kept, Mapping):
+            return None
+        requests = tuple(RequestCost(**each) for each in kept.get("requests", ()))
+        return cls(kept["low"], kept["high"], tuple(kept["unknown"]), dict(kept["amounts"]), requests)
+
+    def as_options(self) -> dict[str, Any]:
+        """What `of` reads."""
+        kept = {"low": self.low, "high": self.high, "unknown": [*self.unknown], "amounts": dict(self.amounts)}
+        return {"estimate": kept | {"requests": [vars(each) for each in self.requests]}}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How long a node took in an earlier run that did all of its `amount` of work at once."""
+
+    pipeline: str
+    node: str
+    node_type: str
+    seconds: float
+    amount: float | None
+
+
+class EstimateTables(SweepTables):
+    """Reads samples from the tables of runs and tasks."""
+
+    def samples(self, profile: str, *, here: bool) -> list[Sample]:
+        """How long nodes took under a profile, the newest first; those that were begun anew or did only the rest of
+        their work are left out, and with `here` what ran on another machine."""
+        rows = self._read(
+            "SELECT pipeline, node, node_type, tasks.ended - tasks.started AS seconds, options, host FROM tasks"
+            " JOIN runs USING (run_id) WHERE profile = ? AND tasks.state = 'done' AND tasks.attempt = 1"
+            " AND runs.attempt = 1 AND tasks.started IS NOT NULL AND tasks.ended >= tasks.started"
+            " ORDER BY runs.created DESC LIMIT ?",
+            profile, _NEWEST,
+        )  # fmt: skip
+        out = []
+        for row in rows:
+            estimated = Estimated.of(json.loads(row["options"]))
+            elsewhere = here and row["host"] != socket.gethostname()
+            if estimated is None or elsewhere or row["node"] not in estimated.amounts:
+                continue
+            amount = estimated.amounts[row["node"]]
+            out.append(Sample(row["pipeline"], row["node"], row["node_type"], row["seconds"], amount))
+        return out

@@ -1,0 +1,236 @@
+"""The time and cost of a whole run before it is started."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+from building import box, pipeline
+from hypothesis import given
+from hypothesis import strategies as st
+from pretended_benches import bench_result
+
+import voxelflow
+from engine.advisor.machines import all_candidates
+from engine.advisor.run_estimate import (
+    SCATTER,
+    HourPrice,
+    NodeTime,
+    RunEstimate,
+    arithmetic,
+    as_json,
+    estimate_run,
+    node_rows,
+    price_of,
+    totals,
+)
+from engine.bench.result import keep_result
+from engine.catalog import Catalog
+from engine.document.find import shipped_pipelines
+from engine.document.pipeline import Pipeline, read_pipeline
+from engine.prices import machine_table
+from engine.profiles import Profile
+from engine.run import launch
+from engine.store.estimates import Estimated
+from engine.store.runs import RunStore
+from engine.wording import against_estimate, expected_text
+from engine.workspace import Workspace
+
+DESK = Profile(name="desk", cores=2, memory_bytes=16 * 10**9)
+VM = Profile(
+    name="vm", cores=8, memory_bytes=32 << 30, machine="m5.2xlarge@us-east-1", machine_price=0.384, currency="USD"
+)
+
+
+def _ran(
+    store: RunStore, node: str, node_type: str, seconds: float, amount: float | None, *, pipeline: str = "test",
+    profile: str = "desk", host: str = "", attempts: int = 1,
+) -> str:  # fmt: skip
+    """A run that was done, with one task that took so long."""
+    run_id = store.create_run(pipeline, "{}", Estimated(amounts={node: amount}).as_options(), profile)
+    for _ in range(attempts):
+        store.begin_attempt(run_id)
+    store.set_tasks(run_id, [(node, node_type, node)])
+    now = time.time()
+    store.update_task(run_id, node, state="done", attempt=1, started=now - seconds, ended=now)
+    store.finish_run(run_id, "done")
+    if host:
+        with store._write() as db:
+            db.execute("UPDATE runs SET host = ? WHERE run_id = ?", (host, run_id))
+    return run_id
+
+
+def _document() -> Pipeline:
+    return pipeline(box("a", "Make"), box("b", "Halve"), box("c", "Join"), wires="a.out>b.whole b.left>c.first")
+
+
+def _estimate(
+    document: Pipeline, catalog: Catalog, workspace: Workspace, store: RunStore, profile: Profile = DESK, **values: int
+) -> RunEstimate:
+    ready = launch.prepare(document, catalog, workspace, store, profile=profile, values=values)
+    return estimate_run(ready.plan, ready.resolved, ready.observation, workspace, store)
+
+
+def test_a_node_takes_as_long_as_in_earlier_runs(probes: Catalog, workspace: Workspace, store: RunStore) -> None:
+    assert _estimate(_document(), probes, workspace, store).unknown == ("a", "b", "c")
+    _ran(store, "a", "Make", 10, None)
+    _ran(store, "a", "Make", 14, None)
+    found = _estimate(_document(), probes, workspace, store)
+    assert found.seconds == (pytest.approx(10 / SCATTER, rel=1e-3), pytest.approx(14 * SCATTER, rel=1e-3))
+    assert found.unknown == ("b", "c")
+    assert totals(found) == (
+        "7.7 s to 18 s, and the unknown time of b, c",
+        "unknown, as the profile desk names neither a machine nor a price",
+    )
+    assert node_rows(found)[0] == ("a", "7.7 s to 18 s", "as in 2 earlier runs")
+    assert node_rows(found)[1] == ("b", "unknown", "it has not run here before")
+
+
+def test_what_tells_nothing_of_this_machine_or_of_all_of_the_work_is_left_out(
+    probes: Catalog, workspace: Workspace, store: RunStore
+) -> None:
+    _ran(store, "a", "Make", 10, None, profile="other")
+    _ran(store, "a", "Make", 10, None, host="elsewhere")
+    _ran(store, "a", "Make", 10, None, attempts=2)
+    went_on = _ran(store, "a", "Make", 10, None)
+    with store._write() as db:
+        options = '{"estimate": {"low": 1, "high": 2, "unknown": [], "amounts": {}}}'
+        db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (options, went_on))
+    assert _estimate(_document(), probes, workspace, store).unknown == ("a", "b", "c")
+    assert socket.gethostname() != "elsewhere"
+
+
+QUICKSTART = "quickstart"
+
+
+def _quickstart() -> Pipeline:
+    return read_pipeline(shipped_pipelines()[QUICKSTART])
+
+
+def test_more_work_takes_from_as_long_to_so_many_times_as_long(workspace: Workspace, store: RunStore) -> None:
+    catalog = voxelflow.catalog()
+    first = _estimate(_quickstart(), catalog, workspace, store, volumes=640)
+    amount = next(n.amount for n in first.nodes if n.node == "convert")
+    assert amount == 640 * 30 * 30 * 10 * 10 * 4
+    _ran(store, "convert", "NumpyToParquet", 10, amount, pipeline=QUICKSTART)
+    (ten,) = (n for n in _estimate(_quickstart(), catalog, workspace, store, volumes=6400).nodes if n.node == "convert")
+    assert (ten.low, ten.high) == (pytest.approx(10 / SCATTER, rel=1e-3), pytest.approx(100 * SCATTER, rel=1e-3))
+    assert "10 times less work" in ten.basis
+    (tenth,) = (n for n in _estimate(_quickstart(), catalog, workspace, store, volumes=64).nodes if n.node == "convert")
+    assert (tenth.low, tenth.high) == (pytest.approx(1 / SCATTER, rel=1e-3), pytest.approx(10 * SCATTER, rel=1e-3))
+    assert "10 times the work" in tenth.basis
+
+
+def test_a_training_is_predicted_until_it_has_run(workspace: Workspace, store: RunStore) -> None:
+    catalog = voxelflow.catalog()
+
+    def trained(**values: int) -> NodeTime:
+        return next(n for n in _estimate(_quickstart(), catalog, workspace, store, **values).nodes if n.node == "train")
+
+    unknown = trained()
+    assert not unknown.is_known
+    assert "voxelflow bench" in unknown.hint
+    keep_result(workspace, bench_result("desk"))
+    predicted = trained()
+    assert predicted.basis.startswith("predicted from `voxelflow bench`")
+    _ran(store, "train", "TrainResNet3D", 1000, predicted.amount, pipeline=QUICKSTART)
+    assert trained().basis == "as in 1 earlier run"
+    # Much more than was ever trained here: that is what the benchmark is for.
+    assert trained(epochs=300).basis.startswith("predicted from `voxelflow bench`")
+
+
+times = st.floats(0, 1e6)
+ranges = st.tuples(times, times).map(lambda ends: (min(ends), max(ends)))
+
+
+@given(st.lists(st.one_of(st.none(), ranges), max_size=5))
+def test_a_run_takes_from_its_longest_path_to_the_sum_of_its_nodes(known: list[tuple[float, float] | None]) -> None:
+    nodes = tuple(NodeTime(str(i), *(ends or (None, None))) for i, ends in enumerate(known))
+    chain: dict[str, list[str]] = {str(i): [str(i - 1)] if i else [] for i in range(len(known))}
+    apart: dict[str, list[str]] = {str(i): [] for i in range(len(known))}
+    in_turn, at_once = (RunEstimate(nodes, after, None).seconds for after in (chain, apart))
+    given_ends = [ends for ends in known if ends is not None]
+    if not given_ends:
+        assert in_turn is None
+        return
+    assert in_turn is not None
+    assert at_once is not None
+    assert in_turn == (pytest.approx(sum(low for low, _ in given_ends)), pytest.approx(sum(h for _, h in given_ends)))
+    assert at_once == (max(low for low, _ in given_ends), pytest.approx(in_turn[1]))
+
+
+def test_the_arithmetic_can_be_followed(workspace: Workspace) -> None:
+    price, why = price_of(VM, workspace)
+    assert price is not None
+    assert (why, price.date) == ("", "2026-07-20")
+    found = RunEstimate((NodeTime("a", 3600, 7200, "as before"),), {}, price)
+    assert totals(found) == ("1 h 00 min to 2 h 00 min", "0.38 to 0.77 USD")
+    assert list(arithmetic(found)) == [
+        "price: 0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-07-20, from github.com/aws/karpenter-provider-aws",
+        "least: 0.384 USD an hour x 1 h 00 min = 0.38 USD",
+        "most: 0.384 USD an hour x 2 h 00 min = 0.77 USD",
+        "included: the machine; not included: disks, requests to the storage and traffic, Databricks units (DBU), taxes"
+        " and discounts",
+    ]
+    told = as_json(found)
+    assert (told["cost_low"], told["cost_high"]) == (pytest.approx(0.384), pytest.approx(0.768))
+
+
+@pytest.mark.parametrize(
+    ("profile", "why"),
+    [
+        (DESK, "the profile desk names neither a machine nor a price"),
+        (VM.model_copy(update={"machine_price": None}), "no price of m5.2xlarge"),
+    ],
+)
+def test_what_has_no_price_is_unknown_and_says_why(workspace: Workspace, profile: Profile, why: str) -> None:
+    price, said = price_of(profile, workspace)
+    assert price is None
+    assert why in said
+    found = RunEstimate((NodeTime("a", 3600, 7200),), {}, None, said)
+    assert totals(found)[1] == f"unknown, as {said}"
+    assert as_json(found)["cost_low"] is None
+
+
+def test_databricks_units_are_part_of_the_price_and_no_longer_missing(workspace: Workspace) -> None:
+    paid = VM.model_copy(update={"price_per_dbu": 0.3, "dbu_per_hour": 3.0})
+    price, _ = price_of(paid, workspace)
+    assert price is not None
+    assert price.amount == pytest.approx(0.384 + 0.9)
+    assert price.line().startswith("1.284 USD an hour: 3 DBU x 0.3 + 0.384 for m5.2xlarge@us-east-1, as of 2026-")
+    assert price.scope.startswith("included: the machine and Databricks units (DBU); not included: disks,")
+    assert "DBU" not in price.scope.split(";")[1]
+    assert as_json(RunEstimate((), {}, price))["not_included"] == [*price.not_included()]
+    compared = all_candidates(paid, (), machine_table().machines)
+    by_name = {c.name: c.price_per_hour for c in compared}
+    assert by_name["Standard_D16s_v3@eastus"] == pytest.approx(0.768 + 3 * 0.3)
+    # What Databricks takes there is not known, and so is the price.
+    assert by_name["g5.xlarge@us-east-1"] is None
+
+
+def test_an_own_price_says_that_it_is_one(workspace: Workspace) -> None:
+    price, _ = price_of(DESK.model_copy(update={"price_per_hour": 2.0}), workspace)
+    assert price == HourPrice(2.0, "", "price_per_hour of the profile desk")
+
+
+def test_what_was_expected_stands_beside_what_it_was(store: RunStore) -> None:
+    kept = Estimated(3000, 4200, ("b",), {"a": None})
+    options = {"price_per_hour": 2.0, "currency": "USD", **kept.as_options()}
+    run_id = store.create_run("p", "{}", options, "gpu")
+    store.begin_attempt(run_id)
+    store.finish_run(run_id, "done")
+    run = store.run(run_id)
+    run = replace(run, started=0.0, ended=3600.0)
+    assert run.estimated == kept
+    assert expected_text(run) == (
+        "expected time: 50 min 00 s to 1 h 10 min, and the unknown time of b; cost: 1.67 to 2.33 USD, and the unknown"
+        " cost of b"
+    )
+    assert against_estimate(run) == (
+        "expected: 50 min 00 s to 1 h 10 min, 1.67 to 2.33 USD without b, which was unknown;"
+        " it took 1 h 00 min, 2.00 USD"
+    )
+    assert against_estimate(replace(run, state="failed")) == ""
+    assert expected_text(replace(run, options={})) == ""

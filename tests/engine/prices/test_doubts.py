@@ -1,0 +1,66 @@
+"""Prices that look wrong, and the units of Databricks."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from engine.prices import Machine, machine_table
+from engine.prices.dbu import dbu_table
+from engine.prices.doubts import doubts
+
+SHIPPED = machine_table().machines
+
+
+def _machine(name: str, price: float, **more: object) -> Machine:
+    return replace(Machine(name, "azure", "eastus", price_per_hour=price, currency="USD"), **more)  # type: ignore[arg-type]
+
+
+def test_nothing_shipped_looks_wrong() -> None:
+    assert doubts(SHIPPED, SHIPPED) == []
+
+
+@pytest.mark.parametrize(
+    ("machines", "said"),
+    [
+        (
+            [_machine("Standard_D16ads_v5", 1.56), _machine("Standard_D8ads_v5", 0.412)],
+            "costs 3.79 times as much as Standard_D8ads_v5 (0.412 USD an hour), and is 2 times as large",
+        ),
+        ([_machine("Standard_D16s_v3", 3 * 0.55)], "is the price of its 3 Databricks units"),
+        (
+            [Machine("p5.48xlarge", "aws", "us-east-1", price_per_hour=98.32, currency="USD", date="2024-01-01")],
+            "is older than what is known: 55.04 USD an hour, as of",
+        ),
+        ([_machine("x1.2xlarge", 1.0), _machine("x1.xlarge", 1.0)], "and is 2 times as large"),
+    ],
+)
+def test_what_was_found_wrong_in_published_tables_is_named(machines: list[Machine], said: str) -> None:
+    found = doubts(machines, SHIPPED)
+    assert any(said in text for text in found), found
+    assert all(text.startswith(tuple(m.key for m in machines)) for text in found)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        _machine("Standard_D16s_v3", 0.5),  # a discount
+        _machine("Standard_D16ads_v5", 1.56, currency="EUR"),
+        _machine("cellar", 0.9),
+        _machine("g9.12xlarge", 5.672, gpus=4),
+        Machine("p5.48xlarge", "aws", "us-east-1", price_per_hour=98.32, currency="USD", date="2099-01-01"),
+    ],
+)
+def test_what_may_well_be_is_taken(machine: Machine) -> None:
+    beside = [*SHIPPED, _machine("Standard_D8ads_v5", 0.412), _machine("g9.8xlarge", 2.448, gpus=1)]
+    assert doubts([machine], beside) == []
+
+
+def test_every_figure_of_databricks_units_has_its_source_and_date() -> None:
+    assert dbu_table()["standard_d16s_v3"].dbu_per_hour == 3
+    for row in dbu_table().values():
+        assert row.dbu_per_hour > 0, row.name
+        assert row.source.startswith("https://"), row.name
+        assert datetime.date.fromisoformat(row.date), row.name

@@ -1,0 +1,157 @@
+"""What NumpyToParquet reports before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from npy_folders import (
+    convert,
+    make_volumes,
+    write_labels,
+)
+
+from engine.declare.datasets import Preview, VolumeFiles, VolumeSpec
+from engine.declare.node import CheckContext
+from engine.errors import TooManyBadFiles
+from nodes.numpy_to_parquet import numpy_to_parquet
+
+
+def look_at(
+    root: Path | None, scan: bool = True, refused: int = 0, **params: Any
+) -> tuple[Preview, list[tuple[str, str | None]]]:
+    defaults = {p.name: p.default for p in numpy_to_parquet.parameters}
+    files = Preview(kind="VolumeFiles", count=9, spec=VolumeSpec(shape=(30, 30, 10, 10), dtype="float32"))
+    if root is not None:
+        names = tuple(sorted(p.relative_to(root).as_posix() for p in root.rglob("*.npy")))
+        files = files.model_copy(update={"uri": str(root), "sample": names, "count": len(names), "refused": refused})
+    look = CheckContext(params=defaults | params, inputs={"files": files})
+    assert numpy_to_parquet.scan_hook is not None
+    assert numpy_to_parquet.preview_hook is not None
+    if scan:
+        look.facts = numpy_to_parquet.scan_hook(look)
+    out = numpy_to_parquet.preview_hook(look)
+    assert isinstance(out, Preview)
+    return out, [(d.code, d.parameter) for d in look.problems]
+
+
+def test_the_preview_passes_on_what_is_known(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["salt/a.npy", "fault/b.npy"])
+    out, problems = look_at(tmp_path)
+    assert problems == []
+    assert out.spec is not None
+    assert (out.kind, out.count, out.labelled, out.spec.classes) == ("VolumeParquet", 2, 2, ("fault", "salt"))
+    assert out.bytes is not None
+    assert 2 * 360_000 < out.bytes < 2 * 361_000
+    assert look_at(None, labels="none")[0].labelled == 0
+    assert look_at(None)[0].labelled is None
+
+
+def test_the_preview_knows_nothing_without_an_input() -> None:
+    assert numpy_to_parquet.preview_hook is not None
+    look = CheckContext(params={p.name: p.default for p in numpy_to_parquet.parameters})
+    assert numpy_to_parquet.preview_hook(look) == Preview(kind="VolumeParquet")
+
+
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({"labels": "pattern", "label_pattern": "("}, ("VF411", "label_pattern")),
+        ({"labels": "pattern", "label_pattern": r"\d"}, ("VF411", "label_pattern")),
+        ({"label_pattern": r"\d"}, ("VF411", "label_pattern")),
+        ({"labels": "folders", "label_pattern": r"(?P<label>\d)"}, ("VF415", "label_pattern")),
+        ({"labels": "none", "label_file": "x.csv"}, ("VF415", "label_file")),
+        ({"labels": "none", "unlabelled": "quarantine"}, ("VF416", "unlabelled")),
+    ],
+)
+def test_parameters_that_cannot_work_are_reported_without_a_scan(
+    tmp_path: Path, params: dict[str, Any], problem: tuple[str, str]
+) -> None:
+    assert look_at(None, scan=False, **params)[1] == [problem]
+    make_volumes(tmp_path, ["x/a.npy"])
+    assert look_at(tmp_path, **params)[1] == [problem]
+
+
+def test_a_table_given_with_a_pattern_overrules_it(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["a.npy"])
+    write_labels(tmp_path / "t.csv", [("a", 1)])
+    params = {"label_file": str(tmp_path / "t.csv"), "label_pattern": "(?P<label>a)"}
+    out, problems = look_at(tmp_path, **params)
+    assert problems == [("VF415", "label_pattern")]
+    assert out.labelled == 1
+
+
+def test_label_tables_are_looked_into_before_the_run(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy", "c.npy"])
+    assert look_at(tmp_path, labels="manifest")[1] == [("VF412", "label_file")]
+    (tmp_path / "labels.csv").write_text("file,value\na,1\n")
+    assert look_at(tmp_path)[1] == [("VF413", "labels")]
+    write_labels(tmp_path / "labels.csv", [("a", 1), ("b", 1), ("b", 2)])
+    out, problems = look_at(tmp_path)
+    assert problems == [("VF414", "labels"), ("VF417", "max_bad_files")]
+    assert out.labelled is None
+    write_labels(tmp_path / "labels.csv", [("a", 1), ("b", 1), ("c", 2)])
+    out, problems = look_at(tmp_path)
+    assert (problems, out.labelled) == ([], 3)
+
+
+def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy"])
+    write_labels(tmp_path / "labels.csv", [("a", "grey;left"), ("b", "white"), ("c", "white"), ("d", "grey")])
+    out, problems = look_at(tmp_path)
+    assert problems == [("VF418", "labels"), ("VF419", "labels")]
+    assert out.labels_complete
+    assert out.labels == (1.0, 2.0)
+    (tmp_path / "labels.csv").write_text("file,label,id,patient\na,1,7,P1\nb,2,8,P2\n")
+    out, problems = look_at(tmp_path)
+    assert (problems, out.columns) == ([("VF420", "columns")], ("id_", "patient"))
+
+
+@pytest.mark.parametrize(
+    ("refused", "rows", "params", "codes"),
+    [
+        (3, [("a", 1), ("b", 2)], {}, ["VF417"]),
+        (3, [("a", 1), ("b", 2)], {"max_bad_files": 3}, []),
+        (0, [("a", 1), ("a", 2), ("b", 2)], {}, ["VF414", "VF417"]),
+        (0, [("a", 1)], {}, ["VF414"]),
+        (0, [("a", 1)], {"unlabelled": "quarantine"}, ["VF414", "VF417"]),
+        (0, [("a", 1)], {"unlabelled": "quarantine", "max_bad_files": 1}, ["VF414"]),
+    ],
+)
+def test_a_run_that_is_sure_to_fail_is_an_error_before(
+    tmp_path: Path, refused: int, rows: list[tuple[str, float]], params: dict[str, Any], codes: list[str]
+) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy"])
+    write_labels(tmp_path / "labels.csv", rows)
+    assert [code for code, _ in look_at(tmp_path, refused=refused, **params)[1]] == codes
+    if "VF417" in codes:
+        root = tmp_path / "in"
+        make_volumes(root, ["a.npy", "b.npy"])
+        write_labels(root / "labels.csv", rows)
+        for number in range(refused):
+            (root / f"c{number}.npy").write_bytes(b"")
+        with pytest.raises(TooManyBadFiles):
+            convert(root, tmp_path / "work", **params)
+
+
+def test_the_declaration_is_light(tmp_path: Path) -> None:
+    """The palette imports every node type; numpy and Arrow must wait until one runs."""
+    import subprocess
+    import sys
+
+    code = (
+        "import nodes.volume_folder, nodes.synthetic_volumes, nodes.numpy_to_parquet as n, sys;"
+        "from engine.declare.node import CheckContext;"
+        "values = {p.name: p.default for p in n.numpy_to_parquet.parameters};"
+        "n.numpy_to_parquet.preview_hook(CheckContext(params=values));"
+        "sys.exit(', '.join({'numpy', 'pyarrow', 'psutil'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_files_is_the_only_input() -> None:
+    assert [p.kinds for p in numpy_to_parquet.inputs] == [("VolumeFiles",)]
+    assert {p.name for p in numpy_to_parquet.parameters if p.policy} == {"max_bad_files", "threads"}
+    assert VolumeFiles.__name__ in numpy_to_parquet.inputs[0].kinds

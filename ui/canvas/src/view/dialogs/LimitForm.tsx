@@ -1,0 +1,43 @@
+/** The limit of a run: a time and a cost at which it is stopped. */
+
+import { useId } from 'react';
+
+import type { ProfileInfo } from '../../protocol';
+import { objections, type LimitTexts } from '../../rules/limit';
+
+interface LimitFormProps {
+  texts: LimitTexts;
+  profile: ProfileInfo | undefined;
+  onChange: (texts: LimitTexts) => void;
+}
+
+export function LimitForm({ texts, profile, onChange }: LimitFormProps) {
+  const id = useId();
+  const wrong = objections(texts, profile);
+  const field = (part: keyof LimitTexts, label: string, placeholder: string) => (
+    <div className="field">
+      <label htmlFor={`${id}-${part}`}>{label}</label>
+      <input
+        id={`${id}-${part}`}
+        className="input"
+        placeholder={placeholder}
+        value={texts[part]}
+        aria-invalid={wrong[part] !== ''}
+        aria-describedby={`${id}-${part}-note`}
+        onChange={(event) => {
+          onChange({ ...texts, [part]: event.currentTarget.value });
+        }}
+      />
+      <p id={`${id}-${part}-note`} className={wrong[part] ? 'note-error' : 'visually-hidden'}>
+        {wrong[part]}
+      </p>
+    </div>
+  );
+  return (
+    <section className="run-part run-limit" aria-label="Limit of this run">
+      {field('after', 'Stop after', 'no limit, or 3h')}
+      {field('cost', profile?.currency ? `Stop at a cost (${profile.currency})` : 'Stop at a cost', 'no limit, or 20')}
+      <p className="quiet">At a limit the run is cancelled; what is done is kept, and it can be resumed.</p>
+    </section>
+  );
+}
