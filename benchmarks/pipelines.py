@@ -59,8 +59,7 @@ def _settle(data, drop):
     busy, since = -1.0, time.monotonic()
     while time.monotonic() < since + 0.5:
         time.sleep(0.05)
-        others = [p for p in me.parent().children() if p != me and p.cmdline()[:-1] == run]
-        now = sum(sum(p.cpu_times()[:2]) for p in others)
+        now = sum(_seconds_of(p, run) for p in me.parent().children() if p != me)
         if now > busy + 0.02:
             busy, since = now, time.monotonic()
     for path in [p for p in Path(drop).rglob("*") if p.is_file()] if drop else ():
@@ -68,6 +67,14 @@ def _settle(data, drop):
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(handle)
     return data
+
+
+def _seconds_of(process, run):
+    """The processor seconds of a worker of this run; 0 for another process, and for one that has ended meanwhile."""
+    try:
+        return sum(process.cpu_times()[:2]) if process.cmdline()[:-1] == run else 0.0
+    except psutil.Error:  # gone, or dead and not yet reaped
+        return 0.0
 
 
 @node("TableAt", version=1, category="Benchmarks")
