@@ -134,3 +134,21 @@ def test_one_types_on_while_the_server_is_away(page: Page, studio: StudioServer,
     eventually(lambda: canvas.params("a")["text"] == "one and so on")
     eventually(lambda: canvas.node("c")["position"]["y"] > 120)
     assert canvas.selected() == ["c"]
+
+
+def test_a_tab_that_came_back_from_another_page_finds_the_new_server(
+    page: Page, studio: StudioServer, troubles: Troubles
+) -> None:
+    troubles.allow(AWAY)
+    canvas = StudioPage(page, studio).open(seeded(studio, "returned"))
+    menu = page.get_by_test_id("stTopNavLinkContainer")
+    menu.filter(has_text="Compute").click()
+    expect(canvas.cards).to_have_count(0)
+    menu.filter(has_text="Build").click()
+    canvas.shows("returned")
+    # The page's last run was the whole script's: after a fragment's Streamlit asks for one by itself.
+    page.wait_for_timeout(2_000)
+    studio.restart()
+    expect(lost(page)).to_have_count(0)
+    canvas.set("a", "Text", "typed later")
+    eventually(lambda: canvas.params("a")["text"] == "typed later")

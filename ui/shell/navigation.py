@@ -23,6 +23,7 @@ import streamlit as st
 from engine.errors import VoxelflowError
 from ui.shell import help
 from ui.shell.blocks import show_error
+from ui.shell.reconnect import ask_for_a_run
 from ui.shell.theme import apply_style
 
 PIPELINE = "pipeline"
@@ -107,6 +108,7 @@ def show(pages: Mapping[Address, Callable[[], None]]) -> None:
     apply_style(full_bleed=page.url_path == "")
     try:
         help.show()
+        ask_for_a_run()
         page.run()
     except VoxelflowError as error:  # such as a damaged run store: what to do instead of "Oh no"
         show_error(error)
