@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import sys
 import warnings
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,34 +231,49 @@ class RunResult:
 
 
 def run(
-    pipeline: Pipeline | str | Path, *, workspace: str | Path | None = None, profile: str = "local", **values: Any
+    pipeline: Pipeline | str | Path,
+    *,
+    workspace: str | Path | None = None,
+    profile: str | None = None,
+    stop_after: str | None = None,
+    stop_at_cost: float | None = None,
+    **values: Any,
 ) -> RunResult:
     """Run a pipeline (a document or a file's path) to its end; `values` set its parameters.
 
-    Raises `CheckFailed` with all problems when it cannot start, and `ExecutionError` when it has been stuck for five
-    minutes. A run that fails is returned, not raised.
+    Without a `profile` it runs under the workspace's default one. It is cancelled after the time `stop_after` (`"3h"`,
+    `"90min"`) or at `stop_at_cost`, in the currency of the profile's price; None: the profile's own limit, if it has
+    one. Then, as after a cancel, its state is "cancelled". Interrupting the call leaves the run at work:
+    `voxelflow runs cancel` stops it.
+
+    Raises `CheckFailed` with all problems when it cannot start, `UsageError` for a limit that cannot be kept (a cost
+    without a price), and `ExecutionError` when it has been stuck for five minutes. A run that fails is returned, not
+    raised.
     """
     from engine.document.pipeline import read_pipeline
+    from engine.limit import changed_limit, read_time
     from engine.profiles import find_profile
     from engine.run import launch
     from engine.store.runs import RunStore
     from engine.workspace import open_workspace
 
     place = open_workspace(Path(workspace) if workspace is not None else None)
-    store = RunStore(place)
     document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
-    run_id, _ = launch.start(
-        document, catalog(place), place, store, values=values, profile=find_profile(profile, place), base=Path.cwd()
-    )
-    warned = False
-    for last in launch.ended(place, store, run_id):
-        state, error = last.state, last.error
-        if state == "stuck" and not warned:
-            warned = True
-            from engine.wording import stuck_line
+    where = find_profile(profile, place)
+    limit = changed_limit(where.limit, None if stop_after is None else read_time(stop_after), stop_at_cost)
+    with closing(RunStore(place)) as store:
+        run_id, _ = launch.start(
+            document, catalog(place), place, store, values=values, profile=where, base=Path.cwd(), limit=limit
+        )
+        warned = False
+        for last in launch.ended(place, store, run_id):
+            state, error = last.state, last.error
+            if state == "stuck" and not warned:
+                warned = True
+                from engine.wording import stuck_line
 
-            warnings.warn(stuck_line(last), stacklevel=2)
-    return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
+                warnings.warn(stuck_line(last), stacklevel=2)
+        return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
 
 
 def _studio(workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool) -> int:

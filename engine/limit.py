@@ -44,7 +44,7 @@ def written_time(seconds: float) -> str:
 class Limit:
     """A run is stopped after so many `seconds` at work, or at a `cost` in the currency of its price; None: never.
 
-    All attempts of a run count together. The time between two attempts does not: nobody knows whether the machine was
+    All attempts of a run count together. The time between two attempts does not: it is unknown whether the machine was
     on.
     """
 
@@ -100,8 +100,10 @@ def changed_limit(
 ) -> Limit:
     """`before` with what a person has said otherwise; none at all where they want it to be without one.
 
-    Raises `UsageError` when both is said.
+    Raises `UsageError` when both is said, and for a cost that is not above 0.
     """
+    if cost is not None and not 0 < cost < math.inf:
+        raise UsageError(f"{cost:g} is no cost to stop at", hint="It is an amount above 0.")
     if without and (seconds is not None or cost is not None):
         raise UsageError("--no-limit means nothing beside a limit", hint="Give the one or the other.")
     if without:
@@ -111,7 +113,7 @@ def changed_limit(
 
 
 def require_price(limit: Limit, price: float | None, profile: str) -> None:
-    """Raise `UsageError` when the cost of a run is limited and nobody knows what it costs.
+    """Raise `UsageError` when the cost of a run is limited and its price is unknown.
 
     A price of 0 would never reach the limit.
     """

@@ -93,7 +93,7 @@ class StorageProbe(BaseModel):
     large_writes: Timed
     deletes: Timed
     epoch_files: int
-    """Files in the epoch that is foretold, each of `epoch_file_bytes`."""
+    """Files in the epoch that is predicted, each of `epoch_file_bytes`."""
     epoch_file_bytes: int
     epoch_is: Literal["found", "given", "an example"]
     """Where these numbers are from: the place itself; the person or the node's input; neither."""

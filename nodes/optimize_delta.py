@@ -76,7 +76,7 @@ def optimize_delta(
 
     if parameters.vacuum and is_url(table.uri):
         raise UsageError(
-            "a table in object storage is not vacuumed: nobody can tell who reads it",
+            "a table in object storage is not vacuumed: its readers are not known",
             hint="Set vacuum to false. DeltaTable.vacuum of the package deltalake deletes what is old enough.",
             parameter="vacuum",
         )

@@ -37,7 +37,7 @@ def probe_storage(
     A finished probe is up to date until a parameter changes: rerun the node to measure anew.
 
     Args:
-        volumes: the files whose epoch is foretold; without them those in the place, else 650,000 of 360 kB.
+        volumes: the files whose epoch is predicted; without them those in the place, else 650,000 of 360 kB.
         place: folder, or a place in object storage (az://container/folder, s3://bucket/folder,
             gs://bucket/folder), that can be written; empty for where this run's results lie.
     """

@@ -79,8 +79,12 @@ class HourPrice:
     """Of Databricks' units, which are in `amount` where this is not None."""
 
     def line(self) -> str:
-        """`0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-07-20, from https://...`."""
-        parts = [self.of, f"as of {self.date}" if self.date else "", f"from {self.source}" if self.source else ""]
+        """`0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-07-20, from https://...`; a price may be undated."""
+        parts = [
+            self.of,
+            f"as of {self.date}" if self.date else "undated",
+            f"from {self.source}" if self.source else "",
+        ]
         machine, hour = ", ".join(filter(None, parts)), hourly(self.amount, self.currency)
         if self.unit_price is None:
             return f"{hour}: {machine}"

@@ -24,7 +24,7 @@ class StorageCost:
     """The requests of a training to the container `place`, and the bytes that lie there for it.
 
     `at_most`: there may be fewer, as some of its work, or some of its volumes, may be here already. `price` is None,
-    with the reason in `unknown`, where nobody knows what the store costs.
+    with the reason in `unknown`, where the store's prices are unknown.
     """
 
     place: str

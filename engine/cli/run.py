@@ -46,9 +46,9 @@ def command(
     itself; closing the terminal leaves it running. What is up to date is not run again.
 
     A run with a limit (--stop-after, --stop-at-cost, or stop_after and stop_at_cost of its profile) is cancelled when
-    it reaches it, also when nobody follows it: finished nodes stay done and a training keeps its state. `voxelflow runs
-    resume` goes on, with a higher limit: all attempts of a run count together, the time between them does not. Exit
-    status 130, as for every cancelled run.
+    it reaches it, even with no terminal or browser open: finished nodes stay done and a training keeps its state.
+    `voxelflow runs resume` goes on, with a higher limit: all attempts of a run count together, the time between them
+    does not. Exit status 130, as for every cancelled run.
 
     Relative paths, in the document and in --set, start at the current directory.
 

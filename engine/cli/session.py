@@ -118,7 +118,7 @@ class CheckData(Protocol):
 class ProbeStorage(Protocol):
     """Measure a place and keep the result in the workspace; gives it with its page.
 
-    `files` of `file_bytes` are those whose epoch is foretold; None where the place's own are, or an example.
+    `files` of `file_bytes` are those whose epoch is predicted; None where the place's own are, or an example.
     `report` gets each step.
     """
 

@@ -23,9 +23,9 @@ def step_of(node: str, parameters: Iterable[Parameter], params: Mapping[str, Any
 
     Parameters that change no volume (`Policy`, `Extendable`) and secrets are left out.
     """
-    told = [p for p in parameters if not (p.policy or p.extendable or p.secret)]
-    values = {p.name: params.get(p.name, None if p.required else p.default) for p in told}
-    chosen = [f"{p.name}={values[p.name]}" for p in told if p.required or _json(values[p.name]) != _json(p.default)]
+    shown = [p for p in parameters if not (p.policy or p.extendable or p.secret)]
+    values = {p.name: params.get(p.name, None if p.required else p.default) for p in shown}
+    chosen = [f"{p.name}={values[p.name]}" for p in shown if p.required or _json(values[p.name]) != _json(p.default)]
     return node_step(node, values, code, " ".join([node, *chosen]))
 
 

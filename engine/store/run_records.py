@@ -91,7 +91,7 @@ class Run:
     def cost(self) -> float | None:
         """What it has cost at the profile's price then, in that price's currency; None without a price.
 
-        The time between two attempts does not count: nobody knows whether the machine was on.
+        The time between two attempts does not count: it is unknown whether the machine was on.
         """
         return None if self.price is None or self.seconds is None else self.price * self.seconds / 3600
 

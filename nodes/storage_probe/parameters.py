@@ -1,4 +1,4 @@
-"""What to measure of a place, and whose epoch to foretell: all that the node's declaration needs."""
+"""What to measure of a place, and whose epoch to predict: all that the node's declaration needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProbeParameters:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The files whose epoch is to be foretold: so many, each of `file_bytes`."""
+    """The files whose epoch is to be predicted: so many, each of `file_bytes`."""
 
     files: int
     file_bytes: int

@@ -91,7 +91,7 @@ def plan_work(table: TableVersion, ledger: Ledger, wanted: Wanted) -> Work:
         if lost := sorted(work.gone & ledger.absorbed):
             raise StaleInput(
                 f"{lost[0].name} changed or vanished, but another program has rewritten the table {table.place},"
-                " so that nobody knows which rows came from it",
+                " so that it is unknown which rows came from it",
                 hint="Set existing to replace, which takes those rows out, or choose a new table. With deleted_rows"
                 " restore as well the table is filled again.",
                 parameter="existing",

@@ -18,7 +18,7 @@ token with `TOKEN.token`, which only one can put; of two that commit on top of o
 may hold new facts alone and name those that it goes on from: a compaction in many commits writes no fact twice.
 
 When someone else's program rewrote files, the shards that were in them are *absorbed*: their rows
-are in the table, nobody knows where, or were deleted. They are not added again, and cannot be taken out
+are in the table, it is unknown where, or were deleted. They are not added again, and cannot be taken out
 (`nodes.table.provenance` finds them by their ids where somebody asks for it).
 
 Shards whose files another program took out, whether it wrote their rows again or not, are *taken out* until
@@ -80,7 +80,7 @@ class Shard(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of one table file from one shard; `shard` None: nobody knows from where."""
+    """Consecutive rows of one table file from one shard; `shard` None: unknown."""
 
     shard: Shard | None
     rows: int

@@ -6,7 +6,7 @@ version. A file that is new, or changed since, comes. `deleted_rows="restore"` b
 compaction deletes nothing.
 
 Deleted are the rows of shards that the ledger calls taken out (`nodes.table.ledger`) and that are in no file it knows.
-Of absorbed shards nobody knows it row by row without reading ids: they count as present, and the number of rows that
+Of absorbed shards it is unknown row by row until their ids are read: they count as present, and the number of rows that
 the table lacks at least is reported.
 
 Tables that an earlier version filled in an object store have another scheme (see `_learn_older`). It is read, and from
@@ -173,7 +173,7 @@ def ids_in(place: Place, path: str, size: int) -> pa.Array:
 class Deleted:
     """The dataset's rows that others deleted, at least so many, and of how many of its files.
 
-    `moved` counts the files whose rows another program wrote again, nobody knows where and whether all of them.
+    `moved` counts the files whose rows another program wrote again: it is unknown where, and whether all of them.
     """
 
     rows: int = 0

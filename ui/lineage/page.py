@@ -101,7 +101,8 @@ def _page(was_complete: bool) -> None:
     lineage = lineage.newest(most)
     with counted:
         count_line(shown_text(len(lineage.items), fitting, len(whole.items)))
-    _warnings(whole, judged, fitting > most)
+    with st.container():  # always there: were the graph's place among its siblings another, its frame would begin anew
+        _warnings(whole, judged, fitting > most)
     if not lineage.items:
         st.html(notice("info", "Nothing of these kinds was made."))
         return

@@ -45,9 +45,9 @@ def unit(text: Any) -> dict[str, float | int | str]:
 
 def channels(names: Sequence[Any], count: int) -> dict[str, float | int | str]:
     """The column `source_channels`, a JSON list of the names of all channels; nothing where one has none."""
-    told = [name.strip() for name in names if isinstance(name, str) and name.strip()]
-    text = json.dumps(told, ensure_ascii=False)
-    return {"source_channels": text} if count and len(told) == len(names) == count and len(text) <= _LONGEST else {}
+    given = [name.strip() for name in names if isinstance(name, str) and name.strip()]
+    text = json.dumps(given, ensure_ascii=False)
+    return {"source_channels": text} if count and len(given) == len(names) == count and len(text) <= _LONGEST else {}
 
 
 @lru_cache(maxsize=64)

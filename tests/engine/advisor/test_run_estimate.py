@@ -213,6 +213,7 @@ def test_databricks_units_are_part_of_the_price_and_no_longer_missing(workspace:
 def test_an_own_price_says_that_it_is_one(workspace: Workspace) -> None:
     price, _ = price_of(DESK.model_copy(update={"price_per_hour": 2.0}), workspace)
     assert price == HourPrice(2.0, "", "price_per_hour of the profile desk")
+    assert price.line().endswith("an hour: price_per_hour of the profile desk, undated")
 
 
 def test_what_was_expected_stands_beside_what_it_was(store: RunStore) -> None:

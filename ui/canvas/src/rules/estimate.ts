@@ -9,7 +9,7 @@ import type { Step } from './scope';
 export interface Estimate {
   /** Seconds of the nodes whose time is known; null when it is of none. */
   readonly seconds: { readonly low: number; readonly high: number } | null;
-  /** Nodes that would work for nobody knows how long. */
+  /** Nodes that would work, for an unknown time. */
   readonly unknown: readonly string[];
 }
 

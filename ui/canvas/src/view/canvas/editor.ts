@@ -43,7 +43,7 @@ import { run, save } from '../../state/commands';
 import { focusCanvas, focusNode, rootOf } from './focus';
 import { annotationOf, itemOf, parted, type Card, type Wire } from './items';
 import { smooth } from './motion';
-import { cardSize, HEAD, portOffset, WIDTH } from './size';
+import { cardSize, cardSizes, HEAD, portOffset, WIDTH } from './size';
 import { announce, stage, type AddMenu, type Point } from './stage';
 
 export type Flow = ReactFlowInstance<Card, Wire>;
@@ -460,14 +460,13 @@ export class Editor {
     return { x: left + width / 2, y: top + height / 2 };
   }
 
+  /** How large the cards are: as measured, and of one that was not drawn yet as it will be. */
   sizes(): Map<string, Size> {
-    return new Map(
-      this.flow
-        .getNodes()
-        .flatMap(({ id, measured }): [string, Size][] =>
-          measured?.width && measured.height ? [[id, { width: measured.width, height: measured.height }]] : [],
-        ),
-    );
+    const out = cardSizes(this.app.state);
+    for (const { id, measured } of this.flow.getNodes()) {
+      if (measured?.width && measured.height) out.set(id, { width: measured.width, height: measured.height });
+    }
+    return out;
   }
 }
 

@@ -7,14 +7,12 @@ import { arranged, heaped } from '../../document/arrange';
 import type { Size } from '../../document/sizes';
 import { moveNodes } from '../../document/edits';
 import { own } from '../../document/own';
-import { readPorts, wiredPorts } from '../../document/wires';
 import type { Doc } from '../../protocol';
-import { shownPorts, typeOf } from '../../rules/ports';
 import { useApp, useCanvas } from '../../state/hooks';
 import type { State } from '../../state/state';
 import type { Flow } from './editor';
 import { smooth } from './motion';
-import { cardSize } from './size';
+import { cardSizes } from './size';
 import { hideTip } from './tips';
 
 /** What is in the middle of the frame, in the document's pixels. */
@@ -49,7 +47,7 @@ export function useView(flow: Flow, frame: HTMLElement) {
       framed.current = frame.getBoundingClientRect();
       // Written by hand, without positions: nobody could see what lies on one heap.
       if (heaped(state.doc)) {
-        app.edit('Arrange', moveNodes(state.doc, arranged(state.doc, sizes(state), undefined, framed.current)));
+        app.edit('Arrange', moveNodes(state.doc, arranged(state.doc, cardSizes(state), undefined, framed.current)));
       }
       const view = kept.get(state.document);
       void flow.setViewport(view ? viewportOf(view, framed.current) : whole(app.state, framed.current));
@@ -140,7 +138,7 @@ function viewportOf({ x, y, zoom }: View, { width, height }: Size): Viewport {
 
 /** The viewport that shows all of a document, before its cards are measured. */
 function whole(state: State, { width, height }: Size): Viewport {
-  const boxes = [...sizes(state)].flatMap(([id, size]) => {
+  const boxes = [...cardSizes(state)].flatMap(([id, size]) => {
     const position = own(state.doc.nodes, id)?.position;
     if (!position) return [];
     return [{ left: position.x, top: position.y, right: position.x + size.width, bottom: position.y + size.height }];
@@ -159,16 +157,6 @@ function whole(state: State, { width, height }: Size): Viewport {
     height: Math.max(...boxes.map((b) => b.bottom)) - y,
   };
   return getViewportForBounds(bounds, width, height, LEAST_ZOOM, NEAREST, EDGE);
-}
-
-/** How large the cards are, by node, before they are drawn. */
-export function sizes({ doc, types }: State): Map<string, Size> {
-  return new Map(
-    Object.keys(doc.nodes).map((id) => [
-      id,
-      cardSize(shownPorts(typeOf(doc, types, id), readPorts(wiredPorts(doc.edges, id)))),
-    ]),
-  );
 }
 
 function sameNodes(a: Doc, b: Doc): boolean {

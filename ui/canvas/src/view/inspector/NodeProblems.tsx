@@ -1,4 +1,4 @@
-/** What is wrong with the node and belongs to no field that is shown: ports, the type, parameters nobody knows. */
+/** What is wrong with the node and belongs to no field that is shown: ports, the type, unknown parameters. */
 
 import { own } from '../../document/own';
 import { setParameter } from '../../document/edits';

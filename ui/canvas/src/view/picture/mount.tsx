@@ -8,7 +8,7 @@ import type { Doc, Look, Picture as Pictured, Welcome } from '../../protocol';
 import { App } from '../../state/app';
 import { AppContext } from '../../state/hooks';
 import { reduce, still } from '../../state/state';
-import { sizes } from '../canvas/use_view';
+import { cardSizes } from '../canvas/size';
 import { LookButton } from './LookButton';
 import { Picture } from './Picture';
 
@@ -100,15 +100,15 @@ function show(found: Mounted, picture: Pictured, choose: (node: string) => void)
   }
   state = { ...state, run: picture.run, status: picture.status };
   app.store.setState(state, true);
-  // A timer of the page may still tell of the choice before a click.
+  // A timer of the page may still report the choice before a click.
   if (picture.chosen !== found.chosen) select(app, picture.chosen);
   found.chosen = picture.chosen;
 }
 
 /** Written by hand, without positions, all cards would lie on one heap. */
-function placed(doc: Doc, state: Parameters<typeof sizes>[0]): Doc {
+function placed(doc: Doc, state: Parameters<typeof cardSizes>[0]): Doc {
   if (!heaped(doc)) return doc;
-  const places = arranged(doc, sizes(state));
+  const places = arranged(doc, cardSizes(state));
   const nodes = Object.entries(doc.nodes).map(([id, node]) => [
     id,
     { ...node, position: places.get(id) ?? node.position },
