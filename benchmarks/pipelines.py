@@ -158,7 +158,7 @@ class Benchwork:
         """Remove all that runs have made, and forget the results, so that the next run makes everything anew."""
         import shutil
 
-        self.store.forget_results([result.fingerprint for result in self.store.results()])
+        self.store.results.forget([result.fingerprint for result in self.store.results.all()])
         shutil.rmtree(self.workspace.data, ignore_errors=True)
         self.workspace.data.mkdir(exist_ok=True)
 

@@ -25,7 +25,8 @@ from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report
 from engine.document.checks import Observation
 from engine.document.plan import Plan
-from engine.store.results import Result, ResultCache, Use
+from engine.store.results import Result, Use
+from engine.store.runs import RunStore
 
 FOLDER, FILE, REGISTERED = "Folder", "File", "RegisteredModel"
 """Kinds of items beside the kinds of datasets."""
@@ -266,20 +267,20 @@ def _reached(start: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -
 # --- reading it from the run store -----------------------------------------------------------------
 
 
-def read_lineage(store: ResultCache, pipeline: str = "", limit: int = RESULTS) -> Lineage:
+def read_lineage(store: RunStore, pipeline: str = "", limit: int = RESULTS) -> Lineage:
     """The lineage of the `limit` results that were used last (of one pipeline, or of all) and all behind them."""
-    results = {result.fingerprint: result for result in store.latest_results(limit, pipeline)}
+    results = {result.fingerprint: result for result in store.results.latest(limit, pipeline)}
     read = len(results)
     missing = {f for result in results.values() for f, _ in _inputs(result).values()} - results.keys()
     gone: set[str] = set()
     while missing and len(results) - read < _MOST_BEFORE:
-        found = {result.fingerprint: result for result in store.results_of(missing)}
+        found = {result.fingerprint: result for result in store.results.of(missing)}
         gone |= missing - found.keys()
         results |= found
         missing = {f for result in found.values() for f, _ in _inputs(result).values()} - results.keys() - gone
-    uses = store.last_uses([*results, *gone, *missing])
+    uses = store.results.last_uses([*results, *gone, *missing])
     items, links = build(results.values(), uses, store.paths.located)
-    return Lineage(items, links, read, store.count_results(pipeline))
+    return Lineage(items, links, read, store.results.count(pipeline))
 
 
 def build(

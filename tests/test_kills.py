@@ -62,7 +62,7 @@ def record(store: RunStore) -> dict[str, tuple]:
     """What the run store says of the results, without times and places."""
     return {
         r.fingerprint: (r.node_type, r.node, {k: v.details() | {"version": 0} for k, v in r.outputs.items()})
-        for r in store.results()
+        for r in store.results.all()
     }
 
 

@@ -24,7 +24,7 @@ from engine.prices import machine_table
 from engine.profiles import Profile
 from engine.storage import is_url
 from engine.storage.cache import RangeCache
-from engine.store.estimates import Estimated, RequestCost, Sample
+from engine.store.estimates import Estimated, RequestCost, Sample, samples
 from engine.store.runs import RunStore
 from engine.text import between, duration, hourly, money, number, plural, short_source
 from engine.wording import cost_expected, time_expected
@@ -162,14 +162,14 @@ def node_times(
     profile: Profile,
 ) -> dict[str, NodeTime]:
     """By node: how long all of its work takes under the profile."""
-    samples = store.samples(profile.name, here=profile.is_here)
+    earlier_runs = samples(store, profile.name, here=profile.is_here)
     found = {training.node: training for training in trainings(resolved, previews, observation)}
     known = _once(lambda: read_known(workspace))
     out: dict[str, NodeTime] = {}
     for item in resolved.typed():
         node, training = item.node.id, found.get(item.node.id)
         amount = _training_amount(training) if training is not None else _amount(resolved, previews, node)
-        own = _own(samples, resolved.pipeline.name, node, item.type.name)
+        own = _own(earlier_runs, resolved.pipeline.name, node, item.type.name)
         earlier = _as_before(node, amount, own)
         if training is not None and not (earlier.is_known and _is_like(amount, own)):
             predicted = _predicted(training, amount, known(), workspace, profile)

@@ -193,7 +193,7 @@ def list_sweeps(session: Session, limit: int, as_json: bool, root: Path | None) 
     from engine.text import moment
 
     _, store = session.workspace_with_runs(root)
-    found = store.sweeps(limit)
+    found = store.sweeps.newest(limit)
     if as_json:
         say_json([_as_json(store, each) for each in found])
     elif not found:
@@ -223,7 +223,7 @@ def show(session: Session, sweep: str, as_json: bool, root: Path | None) -> int:
     from engine.cli.screen import say_json
 
     workspace, store = session.workspace_with_runs(root)
-    found = store.sweep(sweep)
+    found = store.sweeps.find(sweep)
     if as_json:
         say_json(_as_json(store, found))
     else:
@@ -334,8 +334,8 @@ def _follow(
         shown: dict[int, str] = {}
         while True:
             # The sweep first: once it says that it has ended, its trials are as they stay.
-            now = store.sweep(sweep_id)
-            for trial in store.trials(sweep_id):
+            now = store.sweeps.find(sweep_id)
+            for trial in store.sweeps.trials(sweep_id):
                 before = shown.get(trial.number)
                 if before != trial.state:
                     shown[trial.number] = trial.state
@@ -360,7 +360,7 @@ def _follow(
         _wait_for_mlflow(workspace, store, now, interrupts.count)
     if as_json:
         say_json({"event": "sweep-ended", **_as_json(store, now)})
-    failed = any(trial.state == "failed" for trial in store.trials(sweep_id))
+    failed = any(trial.state == "failed" for trial in store.sweeps.trials(sweep_id))
     return _STATUS[now.state] or int(failed)
 
 
@@ -369,7 +369,7 @@ def _say_trial(store: RunStore, sweep: Sweep, trial: Trial, *, as_json: bool) ->
     from engine.sweep.space import settings_text
     from engine.text import duration
 
-    run_id = store.runs_of_trials(sweep.sweep_id).get(trial.number, "")
+    run_id = store.sweeps.runs_of_trials(sweep.sweep_id).get(trial.number, "")
     if as_json:
         say_json({"event": "trial", **_trial_as_json(trial, run_id)})
         return
@@ -406,7 +406,7 @@ def _ranked(store: RunStore, sweep: Sweep) -> tuple[list[Trial], Objective | Non
     from engine.sweep.score import best_first
 
     objective = _options(sweep).objective
-    return best_first(store.trials(sweep.sweep_id), objective), objective
+    return best_first(store.sweeps.trials(sweep.sweep_id), objective), objective
 
 
 def _score(trial: Trial) -> str:
@@ -419,7 +419,7 @@ def _report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
     from engine.sweep.space import value_text
 
     ranked, objective = _ranked(store, sweep)
-    runs = store.runs_of_trials(sweep.sweep_id)
+    runs = store.sweeps.runs_of_trials(sweep.sweep_id)
     names = _options(sweep).space.names
     figure = objective.figure if objective is not None else "score"
     rows = [
@@ -475,7 +475,7 @@ def _command_for(sweep: Sweep, values: Mapping[str, JsonValue]) -> str:
 
 def _as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
     ranked, objective = _ranked(store, sweep)
-    runs = store.runs_of_trials(sweep.sweep_id)
+    runs = store.sweeps.runs_of_trials(sweep.sweep_id)
     best = ranked[0] if ranked and ranked[0].score is not None and ranked[0].state == "done" else None
     return {
         "sweep_id": sweep.sweep_id,

@@ -47,7 +47,7 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
     from engine.cli.screen import say_json
 
     store = _store(session, root)
-    results = store.results() if store is not None else []
+    results = store.results.all() if store is not None else []
     items = _items(session, target, node, root, results)
     reports: list[dict[str, Any]] = []
     with _Progress() as progress:

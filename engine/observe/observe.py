@@ -102,17 +102,17 @@ def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, work
         node, identity = item.node.id, identities.get(item.node.id)
         if identity is None:
             continue
-        if result := store.result(identity.fingerprint):
+        if result := store.results.find(identity.fingerprint):
             found = check_result(item.type, result, workspace)
             cache[identity.fingerprint] = found
             if not found.problem:
                 usable.add(node)
-        if newest := store.newest_of_lineage(identity.lineage, seen.storage):
+        if newest := store.results.newest_of_lineage(identity.lineage, seen.storage):
             previous[identity.lineage] = newest
         is_usable = partial(_is_usable, item.type, workspace)
-        if best := result_to_extend(item.type, identity, store.results_of_base, is_usable):
+        if best := result_to_extend(item.type, identity, store.results.of_base, is_usable):
             shorter[identity.base] = best
-        if before := store.newest_of_node(resolved.pipeline.name, node):
+        if before := store.results.newest_of_node(resolved.pipeline.name, node):
             last[node] = before
             changes[node] = {
                 name: change

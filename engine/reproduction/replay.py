@@ -78,7 +78,7 @@ def replay(
         plan(resolved, profile, observation, Choice(fresh=True), fresh_suffix=suffix), catalog.problems
     )
     for result in results.values():
-        store.put_result(result)
+        store.results.put(result)
     tasks = [
         _pinned(task, results[task.node], recorded) if task.node in results else _repeated(task, suffix, recorded)
         for task in made.tasks
@@ -146,7 +146,7 @@ def _result(
     found = document.node(node)
     assert found is not None
     for task in store.tasks(recorded.run_id):
-        before = store.result(task.fingerprint) if task.node == node else None
+        before = store.results.find(task.fingerprint) if task.node == node else None
         if before is not None and all(before.outputs.get(port) == dataset for port, dataset in outputs.items()):
             return before
     parts = {"type": found.type, "pinned": {port: dataset.model_dump(mode="json") for port, dataset in outputs.items()}}

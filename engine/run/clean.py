@@ -162,7 +162,7 @@ class Freed:
 
 def survey(workspace: Workspace, store: RunStore, holds: Holds = always) -> list[Place]:
     """Every place with its size and owner, the largest first. `holds` says which runs keep what they need."""
-    results = store.results()
+    results = store.results.all()
     needed = Needed(workspace, store, holds).look(results)
     owners_of = _owners(results, workspace)
     seen: set[tuple[int, int]] = set()
@@ -231,7 +231,7 @@ def _move_aside(
     workspace: Workspace, store: RunStore, places: list[Place], needed: Needed, out: Freed
 ) -> dict[Path, Path]:
     """Forget the results of the places that can be freed and rename these; gives what to delete, by place."""
-    results = store.results()
+    results = store.results.all()
     runs, owners_of = needed.look(results), _owners(results, workspace)
     moved: dict[Path, Path] = {}
     for number, place in enumerate(places):
@@ -243,7 +243,7 @@ def _move_aside(
             if not locked:
                 out.skipped.append((place.path, "a run is using it"))
                 continue
-            store.forget_results(r.fingerprint for r in owners)
+            store.results.forget(r.fingerprint for r in owners)
             failpoint("clean:forgotten")
             trash = place.path.with_name(f".trash-{time.time_ns():x}-{number}")
             try:
@@ -378,9 +378,12 @@ def _sweep_trash(workspace: Workspace) -> None:
 
 def _sweep_listings(workspace: Workspace, store: RunStore) -> None:
     """Delete listings that neither a result nor the plan of any run refers to. To be called while no run starts."""
-    named = {str(d) for r in store.results() for d in r.identity.get("files", {}).values()}
+    named = {str(d) for r in store.results.all() for d in r.identity.get("files", {}).values()}
     named |= {
-        PurePosixPath(place).stem for r in store.results() for d in r.outputs.values() for place in protected_places(d)
+        PurePosixPath(place).stem
+        for r in store.results.all()
+        for d in r.outputs.values()
+        for place in protected_places(d)
     }
     old = time.time() - _LISTING_KEPT_S
     remove_partial(workspace.observations, before=old)

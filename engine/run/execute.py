@@ -172,7 +172,7 @@ class Execution:
         needed: set[str] = set()
         for task in reversed(self._plan.tasks):
             behind = [t.node for t in self._plan.tasks if any(s.node == task.node for s in t.inputs.values())]
-            result = self._store.result(task.identity.fingerprint)
+            result = self._store.results.find(task.identity.fingerprint)
             found = None if result is None else self._check(task, result)
             usable = found is not None and not found.problem
             finished = usable and result is not None and result.run_id == self._run_id
@@ -190,10 +190,10 @@ class Execution:
                 if before is None or before.state != "queued":
                     self._set(job, "queued", task.reason, outputs=None, failure=None, progress=None, ended=None)
                 continue
-            result = self._store.result(task.identity.fingerprint)
+            result = self._store.results.find(task.identity.fingerprint)
             job.outputs = dict(result.outputs) if result else {}
             if result:
-                self._store.touch_result(result.fingerprint)
+                self._store.results.touch(result.fingerprint)
             self._drop_scratch(job)
             if before is not None and before.state in ("done", "cached"):
                 job.state = before.state
@@ -294,7 +294,7 @@ class Execution:
         """The job's result, if another run has made it since this one was planned."""
         if job.task.forced or job.again:
             return None
-        result = self._store.result(job.task.identity.fingerprint)
+        result = self._store.results.find(job.task.identity.fingerprint)
         found = None if result is None else self._check(job.task, result)
         # One whose table has moved on is why the task was planned, unless others had the table while this run waited.
         if found is None or found.problem or (found.moved_on and not self._has_waited):
@@ -348,7 +348,7 @@ class Execution:
         places = {self._plan.data_root(self._workspace) / t.shared for t in self._plan.tasks}
         places |= {self._context.scratch(t) for t in self._plan.tasks}
         for task in self._plan.tasks:
-            result = self._store.result(task.identity.fingerprint)
+            result = self._store.results.find(task.identity.fingerprint)
             read = [*(result.outputs.values() if result else ()), *task.previous.values(), *task.extends.values()]
             for dataset in read:
                 if place := place_of(self._workspace, Path(dataset.uri)):
@@ -411,7 +411,7 @@ class Execution:
         now = time.time()
         if good:
             failpoint("supervisor:before-result")
-            self._store.put_result(job.result())
+            self._store.results.put(job.result())
             self._reserved.left(job.task, self._inputs(job))
             with self._heartbeat.long_step():
                 shutil.rmtree(self._context.scratch(job.task), ignore_errors=True)

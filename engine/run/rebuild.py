@@ -103,7 +103,7 @@ def _salvage(damaged: Path, store: RunStore) -> tuple[dict[str, int], bool]:
     """Take over every row that can be read; gives their number by table, and whether nothing was unreadable."""
     counts: dict[str, int] = {}
     whole = False
-    with suppress(sqlite3.Error), closing(sqlite3.connect(damaged)) as old, store.rows() as new:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(damaged)) as old, store.write(durable=True) as new:
         tables = [name for (name,) in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         with suppress(sqlite3.Error):
             whole = old.execute("PRAGMA quick_check").fetchone()[0] == "ok"
@@ -147,14 +147,14 @@ def _is_sound(table: str, columns: list[str], row: tuple[Any, ...]) -> bool:
 
 def _from_records(workspace: Workspace, store: RunStore) -> int:
     """Results whose row was lost, by the copy beside their files."""
-    known = {result.fingerprint for result in store.results()}
+    known = {result.fingerprint for result in store.results.all()}
     made = 0
     for storage in storages(workspace):
         for path in sorted(storage.data.glob(f"*/*/*/{RECORD}")):
             try:
                 row = json.loads(path.read_bytes())
                 if row["fingerprint"] not in known:
-                    store.put_row(row)
+                    store.results.put_row(row)
                     known.add(row["fingerprint"])
                     made += 1
             except (OSError, ValueError, KeyError, TypeError, sqlite3.Error):
@@ -186,7 +186,7 @@ def _add_run(store: RunStore, run_id: str, plan: Plan, document: str, place: Pat
     created = place.stat().st_mtime
     with suppress(ValueError, OverflowError):
         created = float(calendar.timegm(time.strptime(run_id[:15], "%Y%m%d-%H%M%S")))
-    results = {task.node: store.result(task.identity.fingerprint) for task in plan.tasks}
+    results = {task.node: store.results.find(task.identity.fingerprint) for task in plan.tasks}
     ending = read_ending(place)
     state: RunState = "failed"
     error = f"how it ended was lost with the run store; `voxelflow runs resume {run_id}` goes on"

@@ -84,18 +84,13 @@ class Database:
             self._local.connection = found
         return found
 
-    @contextmanager
-    def rows(self) -> Iterator[sqlite3.Connection]:
-        """A transaction for rows as they are stored, on the disk when the block ends."""
-        with self._write(durable=True) as db:
-            yield db
-
-    def _read(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+    def read(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """The rows a query gives. Raises `sqlite3.Error`."""
         with refuse_damaged(self.workspace):
             return self._connection().execute(sql, values).fetchall()
 
     @contextmanager
-    def _write(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+    def write(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """A transaction. Without `durable` a power cut may take it, together with all that came after it."""
         db = self._connection()
         with naming(self.workspace.database), refuse_damaged(self.workspace):
@@ -108,11 +103,12 @@ class Database:
                 if durable:
                     db.execute(_NORMAL)
 
-    def _datasets(self, text: str | None) -> dict[str, Dataset]:
+    def datasets(self, text: str | None) -> dict[str, Dataset]:
+        """Datasets by port, of the text that `datasets_json` makes; none of no text."""
         found = json.loads(text) if text else {}
-        return self._known({port: stored_dataset(value, self.paths) for port, value in found.items()})
+        return self.known({port: stored_dataset(value, self.paths) for port, value in found.items()})
 
-    def _known(self, datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
+    def known(self, datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
         """The same, read with the types that packages and the workspace bring where that helps."""
         if any(isinstance(each, UnknownDataset) for each in datasets.values()):
             learn_dataset_types(self.workspace)

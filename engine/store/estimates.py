@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.store.sweeps import SweepTables
+from engine.store.database import Database
 
 _NEWEST = 300
 """Tasks that are looked at."""
@@ -64,25 +64,22 @@ class Sample:
     amount: float | None
 
 
-class EstimateTables(SweepTables):
-    """Reads samples from the tables of runs and tasks."""
-
-    def samples(self, profile: str, *, here: bool) -> list[Sample]:
-        """How long nodes took under a profile, the newest first; those that were begun anew or did only the rest of
-        their work are left out, and with `here` what ran on another machine."""
-        rows = self._read(
-            "SELECT pipeline, node, node_type, tasks.ended - tasks.started AS seconds, options, host FROM tasks"
-            " JOIN runs USING (run_id) WHERE profile = ? AND tasks.state = 'done' AND tasks.attempt = 1"
-            " AND runs.attempt = 1 AND tasks.started IS NOT NULL AND tasks.ended >= tasks.started"
-            " ORDER BY runs.created DESC LIMIT ?",
-            profile, _NEWEST,
-        )  # fmt: skip
-        out = []
-        for row in rows:
-            estimated = Estimated.of(json.loads(row["options"]))
-            elsewhere = here and row["host"] != socket.gethostname()
-            if estimated is None or elsewhere or row["node"] not in estimated.amounts:
-                continue
-            amount = estimated.amounts[row["node"]]
-            out.append(Sample(row["pipeline"], row["node"], row["node_type"], row["seconds"], amount))
-        return out
+def samples(database: Database, profile: str, *, here: bool) -> list[Sample]:
+    """How long nodes took under a profile, the newest first; those that were begun anew or did only the rest of
+    their work are left out, and with `here` what ran on another machine."""
+    rows = database.read(
+        "SELECT pipeline, node, node_type, tasks.ended - tasks.started AS seconds, options, host FROM tasks"
+        " JOIN runs USING (run_id) WHERE profile = ? AND tasks.state = 'done' AND tasks.attempt = 1"
+        " AND runs.attempt = 1 AND tasks.started IS NOT NULL AND tasks.ended >= tasks.started"
+        " ORDER BY runs.created DESC LIMIT ?",
+        profile, _NEWEST,
+    )  # fmt: skip
+    out = []
+    for row in rows:
+        estimated = Estimated.of(json.loads(row["options"]))
+        elsewhere = here and row["host"] != socket.gethostname()
+        if estimated is None or elsewhere or row["node"] not in estimated.amounts:
+            continue
+        amount = estimated.amounts[row["node"]]
+        out.append(Sample(row["pipeline"], row["node"], row["node_type"], row["seconds"], amount))
+    return out

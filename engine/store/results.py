@@ -73,10 +73,13 @@ class Cached:
     damaged: bool = False
 
 
-class ResultCache(Database):
+class ResultCache:
     """The table of results."""
 
-    def put_result(self, result: Result) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, result: Result) -> None:
         """Keep the result, on the disk once this returns: what its task could go on from is then deleted."""
         values = (
             result.fingerprint,
@@ -84,9 +87,9 @@ class ResultCache(Database):
             result.base,
             result.node_type,
             json.dumps(dict(result.identity), sort_keys=True),
-            datasets_json(result.outputs, self.paths),
-            self.paths.stored(result.out),
-            self.paths.stored(result.shared),
+            datasets_json(result.outputs, self._database.paths),
+            self._database.paths.stored(result.out),
+            self._database.paths.stored(result.shared),
             result.pipeline,
             result.node,
             result.run_id,
@@ -95,7 +98,7 @@ class ResultCache(Database):
         )
         row = dict(zip(_COLUMNS, values, strict=True))
         self.put_row(row)
-        out = self.workspace.data / result.out
+        out = self._database.workspace.data / result.out
         # Not flushed: one that a power cut takes is missed only where the run store is lost too.
         if out.is_dir():
             with suppress(OSError):
@@ -103,29 +106,29 @@ class ResultCache(Database):
 
     def put_row(self, row: Mapping[str, Any]) -> None:
         """Keep a result by its row, as in its `RECORD`; on the disk once this returns. Raises `KeyError`."""
-        with self._write(durable=True) as db:
+        with self._database.write(durable=True) as db:
             places = ", ".join("?" * len(_COLUMNS))
             db.execute(f"INSERT OR REPLACE INTO results VALUES ({places})", [row[name] for name in _COLUMNS])
 
-    def results(self) -> list[Result]:
+    def all(self) -> list[Result]:
         """All results, the oldest first."""
         return list(self._select("ORDER BY created"))
 
-    def latest_results(self, limit: int, pipeline: str = "") -> list[Result]:
+    def latest(self, limit: int, pipeline: str = "") -> list[Result]:
         """At most `limit` results, those used last first; of one `pipeline`, or of all."""
         among, values = _used_by(pipeline)
         return list(self._select(f"{among} ORDER BY used DESC, created DESC LIMIT ?", *values, limit))
 
-    def count_results(self, pipeline: str = "") -> int:
+    def count(self, pipeline: str = "") -> int:
         """How many results there are; of one `pipeline`, or of all."""
         among, values = _used_by(pipeline)
-        return int(self._read(f"SELECT count(*) AS n FROM results {among}", *values)[0]["n"])
+        return int(self._database.read(f"SELECT count(*) AS n FROM results {among}", *values)[0]["n"])
 
     def state(self) -> tuple[object, ...]:
         """Another one whenever a result was added, used or forgotten. Cheap."""
-        return tuple(self._read("SELECT count(*), max(used), max(created) FROM results")[0])
+        return tuple(self._database.read("SELECT count(*), max(used), max(created) FROM results")[0])
 
-    def results_of(self, fingerprints: Iterable[str]) -> list[Result]:
+    def of(self, fingerprints: Iterable[str]) -> list[Result]:
         """Those of the results that are still known."""
         among = json.dumps(list(fingerprints))
         return list(self._select("WHERE fingerprint IN (SELECT value FROM json_each(?))", among))
@@ -135,16 +138,16 @@ class ResultCache(Database):
 
         A run's name for its pipeline counts. `outputs` is empty where the task had none yet.
         """
-        rows = self._read(
+        rows = self._database.read(
             "SELECT tasks.fingerprint, runs.pipeline, runs.run_id, max(runs.created) AS created, tasks.node,"
             " tasks.title, tasks.node_type, tasks.outputs FROM tasks JOIN runs USING (run_id)"
             " WHERE tasks.fingerprint IN (SELECT value FROM json_each(?)) AND tasks.state IN ('done', 'cached')"
             " GROUP BY tasks.fingerprint, runs.pipeline ORDER BY created DESC",
             json.dumps(list(fingerprints)),
         )
-        return [Use(**{**dict(row), "outputs": self._datasets(row["outputs"])}) for row in rows]
+        return [Use(**{**dict(row), "outputs": self._database.datasets(row["outputs"])}) for row in rows]
 
-    def result(self, fingerprint: str) -> Result | None:
+    def find(self, fingerprint: str) -> Result | None:
         """The result with this fingerprint."""
         return next(self._select("WHERE fingerprint = ?", fingerprint), None)
 
@@ -165,33 +168,28 @@ class ResultCache(Database):
         )  # fmt: skip
         return next(found, None)
 
-    def results_of_base(self, base: str) -> list[Result]:
+    def of_base(self, base: str) -> list[Result]:
         """Results that differ from one another only by extendable parameters, the oldest first."""
         return list(self._select("WHERE base = ? ORDER BY created", base))
 
-    def touch_result(self, fingerprint: str) -> None:
+    def touch(self, fingerprint: str) -> None:
         """Note that the result was used now."""
-        with self._write() as db:
+        with self._database.write() as db:
             db.execute("UPDATE results SET used = ? WHERE fingerprint = ?", (time.time(), fingerprint))
 
-    def forget_results(self, fingerprints: Iterable[str]) -> None:
+    def forget(self, fingerprints: Iterable[str]) -> None:
         """Remove these results from the cache; their files stay."""
-        with self._write() as db:
+        with self._database.write() as db:
             db.executemany("DELETE FROM results WHERE fingerprint = ?", [(f,) for f in fingerprints])
 
-    def latest_pipelines(self, limit: int) -> list[str]:
-        """Names of at most `limit` pipelines, those that ran last first."""
-        rows = self._read("SELECT pipeline FROM runs GROUP BY pipeline ORDER BY max(created) DESC LIMIT ?", limit)
-        return [row["pipeline"] for row in rows]
-
     def _select(self, clauses: str, *values: Any) -> Iterator[Result]:
-        return map(self._result, self._read(f"SELECT results.* FROM results {clauses}", *values))
+        return map(self._result, self._database.read(f"SELECT results.* FROM results {clauses}", *values))
 
     def _result(self, row: sqlite3.Row) -> Result:
         values = dict(row)
         values["identity"] = json.loads(values["identity"])
-        values["outputs"] = self._datasets(values["outputs"])
-        values |= {name: self.paths.loaded(values[name]) for name in ("out", "shared")}
+        values["outputs"] = self._database.datasets(values["outputs"])
+        values |= {name: self._database.paths.loaded(values[name]) for name in ("out", "shared")}
         return Result(**values)
 
 

@@ -30,10 +30,12 @@ from engine.storage.files import write_whole
 from engine.storage.io_errors import full_disk
 from engine.storage.process_lock import is_held
 from engine.store import ending as run_ending
-from engine.store.database import datasets_json, new_id
-from engine.store.estimates import EstimateTables
+from engine.store.database import Database, datasets_json, new_id
+from engine.store.results import ResultCache
 from engine.store.run_records import ACTIVE, Run, Task
 from engine.store.schema import BUSY_S
+from engine.store.sweeps import SweepStore
+from engine.workspace import Workspace
 
 __all__ = ["ACTIVE", "STOPPED", "STUCK_AFTER_S", "Run", "RunStore", "Task"]
 
@@ -50,11 +52,16 @@ STUCK_AFTER_S = BUSY_S + 5.0
 and after that wait it beats or fails."""
 
 
-class RunStore(EstimateTables):
+class RunStore(Database):
     """All reading and writing of `runs.db`. One object may be used by several threads.
 
     Reading raises `sqlite3.Error`, writing too, as when the disk is full, and `DamagedStore`.
     """
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self.results = ResultCache(self)
+        self.sweeps = SweepStore(self)
 
     # --- runs -------------------------------------------------------------------------------
 
@@ -76,7 +83,7 @@ class RunStore(EstimateTables):
             for name, text in (files or {}).items():
                 write_whole(folder / name, text, durable=True)
             run_ending.prepare(folder)
-            with self._write() as db:
+            with self.write() as db:
                 db.execute(
                     "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created)"
                     " VALUES (?, ?, ?, ?, ?, 'starting', ?)",
@@ -115,7 +122,7 @@ class RunStore(EstimateTables):
         ended: float,
     ) -> None:
         """Record a run that has ended, whose row was lost."""
-        with self._write(durable=True) as db:
+        with self.write(durable=True) as db:
             db.execute(
                 "INSERT INTO runs (run_id, pipeline, document, options, profile, state, error, created, started, ended,"
                 " attempt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
@@ -128,15 +135,15 @@ class RunStore(EstimateTables):
         Raises `UsageError` when there is none or there are several.
         """
         if run_id == "last":
-            rows = self._read("SELECT * FROM runs ORDER BY created DESC LIMIT 1")
+            rows = self.read("SELECT * FROM runs ORDER BY created DESC LIMIT 1")
         else:
             rows = (
-                self._read("SELECT * FROM runs WHERE run_id = ?", run_id)
-                or self._read(
+                self.read("SELECT * FROM runs WHERE run_id = ?", run_id)
+                or self.read(
                     "SELECT * FROM runs WHERE substr(run_id, 1, ?) = ? OR substr(run_id, -?) = ?",
                     len(run_id), run_id, len(run_id), run_id,
                 )
-                or self._read("SELECT * FROM runs WHERE instr(run_id, ?) > 0", run_id)
+                or self.read("SELECT * FROM runs WHERE instr(run_id, ?) > 0", run_id)
             )  # fmt: skip
         if len(rows) != 1:
             raise UsageError(
@@ -150,18 +157,23 @@ class RunStore(EstimateTables):
         where = "WHERE pipeline = ?" if pipeline else ""
         arguments = (pipeline, limit) if pipeline else (limit,)
         return [
-            self._run(r) for r in self._read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
+            self._run(r) for r in self.read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
         ]
+
+    def latest_pipelines(self, limit: int) -> list[str]:
+        """Names of at most `limit` pipelines, those that ran last first."""
+        rows = self.read("SELECT pipeline FROM runs GROUP BY pipeline ORDER BY max(created) DESC LIMIT ?", limit)
+        return [row["pipeline"] for row in rows]
 
     def unfinished(self) -> list[Run]:
         """Every run that is not done, whether it is at work or could be resumed; oldest first."""
-        runs = [self._run(r) for r in self._read("SELECT * FROM runs WHERE state != 'done' ORDER BY created")]
+        runs = [self._run(r) for r in self.read("SELECT * FROM runs WHERE state != 'done' ORDER BY created")]
         return [run for run in runs if run.state != "done"]
 
     def begin_attempt(self, run_id: str) -> int:
         """The supervisor has started: note who it is. Gives the attempt's number, from 1."""
         now = time.time()
-        with self._write() as db:
+        with self.write() as db:
             db.execute(
                 "UPDATE runs SET state = 'running', pid = ?, host = ?,"
                 " paused_s = paused_s + CASE WHEN started IS NULL THEN 0"
@@ -180,14 +192,14 @@ class RunStore(EstimateTables):
 
     def set_limit(self, run_id: str, limit: Limit) -> None:
         """Give the run another limit."""
-        with self._write() as db:
+        with self.write() as db:
             options = db.execute("SELECT options FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0]
             kept = {name: value for name, value in json.loads(options).items() if name != "limit"}
             db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (json.dumps(kept | limit.as_options()), run_id))
 
     def finish_run(self, run_id: str, state: RunState, error: str = "") -> None:
         """Record the run's final state, without an event."""
-        with self._write() as db:
+        with self.write() as db:
             self._finish_run(db, run_id, state, error)
 
     def record_end(
@@ -203,7 +215,7 @@ class RunStore(EstimateTables):
 
         `attempt` counts also when there was no space to record that it began.
         """
-        with self._write() as db:
+        with self.write() as db:
             attempts = dict(db.execute("SELECT node, attempt FROM tasks WHERE run_id = ?", (run_id,)).fetchall())
             for node, columns in (tasks or {}).items():
                 self._update_task(db, run_id, node, columns)
@@ -223,7 +235,7 @@ class RunStore(EstimateTables):
         ending = run_ending.read_ending(self.workspace.run_folder(run_id))
         if ending is None:
             return
-        with self._write() as db:
+        with self.write() as db:
             changed = db.execute(
                 "UPDATE runs SET state = ?, error = ?, ended = ?, attempt = ? WHERE run_id = ?"
                 f" AND (attempt < ? OR attempt = ? AND state IN ({', '.join('?' * len(ACTIVE))}))",
@@ -242,21 +254,21 @@ class RunStore(EstimateTables):
 
     def heartbeat(self, run_id: str) -> bool:
         """Say that the run is alive; True when someone asked to cancel it."""
-        with self._write() as db:
+        with self.write() as db:
             db.execute("UPDATE runs SET heartbeat = ? WHERE run_id = ?", (time.time(), run_id))
             self._beat(db, run_id)
-        return bool(self._read("SELECT cancel FROM runs WHERE run_id = ?", run_id)[0]["cancel"])
+        return bool(self.read("SELECT cancel FROM runs WHERE run_id = ?", run_id)[0]["cancel"])
 
     def request_cancel(self, run_id: str, why: str = "") -> None:
         """Ask the run's supervisor to stop; `heartbeat` reports that. `why` becomes the error of the cancelled run."""
-        with self._write() as db:
+        with self.write() as db:
             db.execute("UPDATE runs SET cancel = 1, error = ? WHERE run_id = ?", (why, run_id))
 
     # --- tasks ------------------------------------------------------------------------------
 
     def set_tasks(self, run_id: str, tasks: Iterable[tuple[str, str, str]]) -> None:
         """Record the run's tasks (node, node type, title) in order; those already recorded stay."""
-        with self._write() as db:
+        with self.write() as db:
             db.executemany(
                 "INSERT INTO tasks (run_id, node, position, node_type, title, state) VALUES (?, ?, ?, ?, ?, 'queued')"
                 " ON CONFLICT DO NOTHING",
@@ -265,19 +277,19 @@ class RunStore(EstimateTables):
 
     def update_task(self, run_id: str, node: str, **columns: Any) -> None:
         """Change columns of the task's row; `outputs` are datasets by port, or their JSON."""
-        with self._write() as db:
+        with self.write() as db:
             self._update_task(db, run_id, node, columns)
 
     def tasks(self, run_id: str) -> list[Task]:
         """The run's tasks in the order of the plan."""
-        return [self._task(r) for r in self._read("SELECT * FROM tasks WHERE run_id = ? ORDER BY position", run_id)]
+        return [self._task(r) for r in self.read("SELECT * FROM tasks WHERE run_id = ? ORDER BY position", run_id)]
 
     def last_state(self, pipeline: str, node: str) -> tuple[TaskState, str] | None:
         """The node's state in the run of `pipeline` that last began to work on it, and that run's id; None without one.
 
         In a run that was lost it may be "running" still.
         """
-        rows = self._read(
+        rows = self.read(
             "SELECT tasks.state, run_id FROM tasks JOIN runs USING (run_id)"
             f" WHERE pipeline = ? AND node = ? AND {_BEGAN} ORDER BY created DESC LIMIT 1",
             pipeline, node,
@@ -291,11 +303,11 @@ class RunStore(EstimateTables):
     def has_made(self, fingerprint: str) -> bool:
         """Whether a run has once made or reused the result with this fingerprint, kept or not."""
         found = "SELECT 1 FROM tasks WHERE fingerprint = ? AND state IN ('done', 'cached') LIMIT 1"
-        return bool(self._read(found, fingerprint))
+        return bool(self.read(found, fingerprint))
 
     def ran_in(self, node: str, node_type: str) -> str:
         """The pipeline whose run last worked on a node with this id and type; "" when there was none."""
-        rows = self._read(
+        rows = self.read(
             f"SELECT pipeline FROM tasks JOIN runs USING (run_id) WHERE node = ? AND node_type = ? AND {_BEGAN}"
             " ORDER BY created DESC LIMIT 1",
             node, node_type,
@@ -306,7 +318,7 @@ class RunStore(EstimateTables):
 
     def add_events(self, run_id: str, events: Iterable[Event]) -> None:
         """Keep events; progress is kept only as the task's newest."""
-        with self._write() as db:
+        with self.write() as db:
             for event in events:
                 self._add_event(db, run_id, event)
 
@@ -315,7 +327,7 @@ class RunStore(EstimateTables):
     ) -> list[tuple[int, Event]]:
         """Events with their sequence numbers, those after `after`, oldest first."""
         among = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        rows = self._read(
+        rows = self.read(
             f"SELECT seq, body FROM events WHERE run_id = ? AND seq > ? {among} ORDER BY seq LIMIT ?",
             run_id, after, *kinds, limit,
         )  # fmt: skip
@@ -323,7 +335,7 @@ class RunStore(EstimateTables):
 
     def add_sample(self, run_id: str, sample: SystemSample, idle_s: float = 0.0, measured_s: float = 0.0) -> None:
         """Keep a sample of the machine; count `measured_s` more seconds as measured, and `idle_s` of them as idle."""
-        with self._write() as db:
+        with self.write() as db:
             self._add_event(db, run_id, sample)
             if measured_s:
                 db.execute(
@@ -333,18 +345,18 @@ class RunStore(EstimateTables):
 
     def last_event(self, run_id: str) -> int:
         """The sequence number of the run's newest event; 0 when it has none."""
-        return int(self._read("SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"])
+        return int(self.read("SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"])
 
     def _event(self, body: str) -> Event:
         event = event_from_json(body, self.paths)
-        return event.model_copy(update={"outputs": self._known(event.outputs)}) if isinstance(event, Outputs) else event
+        return event.model_copy(update={"outputs": self.known(event.outputs)}) if isinstance(event, Outputs) else event
 
     def _task(self, row: sqlite3.Row) -> Task:
         values = dict(row)
         progress = event_from_json(values["progress"]) if values["progress"] else None
         assert progress is None or isinstance(progress, Progress)
         values["progress"] = progress
-        values["outputs"] = self._datasets(values["outputs"])
+        values["outputs"] = self.datasets(values["outputs"])
         values["failure"] = json.loads(values["failure"]) if values["failure"] else None
         assert values["state"] in get_args(TaskState)
         return Task(**values)
@@ -353,7 +365,7 @@ class RunStore(EstimateTables):
 
     def tracking(self, run_id: str) -> tuple[int, dict[str, Any], bool]:
         """How far the run's events were sent to MLflow: (cursor, the tracker's state, all sent)."""
-        rows = self._read("SELECT * FROM tracking WHERE run_id = ?", run_id)
+        rows = self.read("SELECT * FROM tracking WHERE run_id = ?", run_id)
         return (rows[0]["cursor"], self._state(rows[0]), bool(rows[0]["finished"])) if rows else (0, {}, False)
 
     def set_tracking(
@@ -363,7 +375,7 @@ class RunStore(EstimateTables):
         stored = dict(state)
         if isinstance(location := stored.get("location"), str):
             stored["location"] = self.paths.stored(location)
-        with self._write() as db:
+        with self.write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO tracking VALUES (?, ?, ?, ?, ?)",
                 (run_id, cursor, json.dumps(stored), int(finished), problem),
@@ -377,7 +389,7 @@ class RunStore(EstimateTables):
 
     def untracked(self) -> list[str]:
         """Runs that have ended and whose events were not all sent, oldest first."""
-        rows = self._read(
+        rows = self.read(
             "SELECT run_id FROM runs LEFT JOIN tracking USING (run_id)"
             " WHERE coalesce(finished, 0) = 0 AND runs.state IN ('done', 'failed', 'cancelled') ORDER BY created"
         )
@@ -385,7 +397,7 @@ class RunStore(EstimateTables):
 
     def tracked(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every run of which something was sent, with the tracker's state."""
-        for row in self._read("SELECT run_id, state FROM tracking"):
+        for row in self.read("SELECT run_id, state FROM tracking"):
             yield row["run_id"], self._state(row)
 
     # --- rows -------------------------------------------------------------------------------
@@ -397,7 +409,7 @@ class RunStore(EstimateTables):
         values["cancel"] = bool(values["cancel"])
         if values["state"] in ACTIVE and not self._supervised(row):
             # It may have ended between the reading of its row and the look at its lock.
-            again = self._read("SELECT * FROM runs WHERE run_id = ?", row["run_id"])[0]
+            again = self.read("SELECT * FROM runs WHERE run_id = ?", row["run_id"])[0]
             if tuple(again) != tuple(row):
                 return self._run(again)
             values["state"] = "lost"
@@ -431,7 +443,7 @@ class RunStore(EstimateTables):
         """Whether the run's process on this machine lives and has not beaten for long."""
         if row["host"] != socket.gethostname() or row["pid"] is None:
             return False  # its clock is not ours
-        pulse = self._read("SELECT at FROM pulses WHERE run_id = ?", row["run_id"])
+        pulse = self.read("SELECT at FROM pulses WHERE run_id = ?", row["run_id"])
         if not pulse or time.monotonic() - pulse[0]["at"] <= STUCK_AFTER_S:
             return False
         # A resumed run that has just taken its lock: the row is that of the process before.

@@ -15,8 +15,7 @@ from typing import Any, Literal, get_args
 from engine.errors import UsageError
 from engine.storage.process_lock import is_held
 from engine.storage.workspace_paths import each_text
-from engine.store.database import new_id
-from engine.store.results import ResultCache
+from engine.store.database import Database, new_id
 
 SweepState = Literal["starting", "running", "done", "failed", "cancelled", "lost"]
 TrialState = Literal["waiting", "running", "done", "failed", "pruned", "cancelled"]
@@ -68,10 +67,13 @@ class Trial:
         return self.state in ENDED
 
 
-class SweepTables(ResultCache):
-    """The part of the run store that holds sweeps and their trials."""
+class SweepStore:
+    """The tables of sweeps and of their trials."""
 
-    def create_sweep(
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
         self,
         pipeline: str,
         document: str,
@@ -80,29 +82,36 @@ class SweepTables(ResultCache):
         trials: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """Record a new sweep and its first trials, all or nothing. Gives its id. Raises `sqlite3.Error`."""
-        stored = each_text(dict(options), self.paths.stored)
-        with self._write(durable=True) as db:
+        stored = each_text(dict(options), self._database.paths.stored)
+        with self._database.write(durable=True) as db:
             sweep_id = new_id()
             while db.execute("SELECT 1 FROM sweeps WHERE sweep_id = ?", (sweep_id,)).fetchone():
                 sweep_id = new_id()
             db.execute(
                 "INSERT INTO sweeps (sweep_id, pipeline, document, options, profile, state, created)"
                 " VALUES (?, ?, ?, ?, ?, 'starting', ?)",
-                (sweep_id, pipeline, self.paths.stored_document(document), json.dumps(stored), profile, time.time()),
+                (
+                    sweep_id,
+                    pipeline,
+                    self._database.paths.stored_document(document),
+                    json.dumps(stored),
+                    profile,
+                    time.time(),
+                ),
             )
             for number, values in enumerate(trials):
                 self._add_trial(db, sweep_id, number, values)
         return sweep_id
 
-    def sweep(self, sweep_id: str) -> Sweep:
+    def find(self, sweep_id: str) -> Sweep:
         """The sweep with this id, or the only one whose id holds it; "last" is the newest one.
 
         Raises `UsageError` when there is none or there are several.
         """
         if sweep_id == "last":
-            rows = self._read("SELECT * FROM sweeps ORDER BY created DESC LIMIT 1")
+            rows = self._database.read("SELECT * FROM sweeps ORDER BY created DESC LIMIT 1")
         else:
-            rows = self._read("SELECT * FROM sweeps WHERE sweep_id = ?", sweep_id) or self._read(
+            rows = self._database.read("SELECT * FROM sweeps WHERE sweep_id = ?", sweep_id) or self._database.read(
                 "SELECT * FROM sweeps WHERE instr(sweep_id, ?) > 0", sweep_id
             )
         if len(rows) != 1:
@@ -112,51 +121,53 @@ class SweepTables(ResultCache):
             )
         return self._sweep(rows[0])
 
-    def sweeps(self, limit: int = 50) -> list[Sweep]:
+    def newest(self, limit: int = 50) -> list[Sweep]:
         """The newest sweeps first, at most `limit` of them; all with -1."""
-        return [self._sweep(row) for row in self._read("SELECT * FROM sweeps ORDER BY created DESC LIMIT ?", limit)]
+        return [
+            self._sweep(row) for row in self._database.read("SELECT * FROM sweeps ORDER BY created DESC LIMIT ?", limit)
+        ]
 
-    def begin_sweep(self, sweep_id: str) -> None:
+    def begin(self, sweep_id: str) -> None:
         """Its process has started. Who asked to cancel while it was starting meant this attempt."""
-        with self._write() as db:
+        with self._database.write() as db:
             db.execute(
                 "UPDATE sweeps SET state = 'running', error = '', ended = NULL, attempt = attempt + 1, tracked = 0,"
                 " cancel = CASE attempt WHEN 0 THEN cancel ELSE 0 END WHERE sweep_id = ?",
                 (sweep_id,),
             )
 
-    def change_sweep(self, sweep_id: str, options: Mapping[str, Any]) -> None:
+    def change(self, sweep_id: str, options: Mapping[str, Any]) -> None:
         """Change options of a sweep that goes on, such as how many trials run at a time."""
-        sweep = self.sweep(sweep_id)
-        stored = each_text({**sweep.options, **options}, self.paths.stored)
-        with self._write(durable=True) as db:
+        sweep = self.find(sweep_id)
+        stored = each_text({**sweep.options, **options}, self._database.paths.stored)
+        with self._database.write(durable=True) as db:
             db.execute("UPDATE sweeps SET options = ? WHERE sweep_id = ?", (json.dumps(stored), sweep_id))
 
-    def end_sweep(self, sweep_id: str, state: SweepState, error: str = "") -> None:
+    def end(self, sweep_id: str, state: SweepState, error: str = "") -> None:
         """Record how it ended."""
-        with self._write(durable=True) as db:
+        with self._database.write(durable=True) as db:
             db.execute(
                 "UPDATE sweeps SET state = ?, error = ?, ended = ? WHERE sweep_id = ?",
                 (state, error, time.time(), sweep_id),
             )
 
-    def request_sweep_cancel(self, sweep_id: str) -> None:
+    def request_cancel(self, sweep_id: str) -> None:
         """Ask the sweep's process to stop."""
-        with self._write() as db:
+        with self._database.write() as db:
             db.execute("UPDATE sweeps SET cancel = 1 WHERE sweep_id = ?", (sweep_id,))
 
     # --- trials -----------------------------------------------------------------------------
 
     def add_trial(self, sweep_id: str, number: int, values: Mapping[str, Any]) -> None:
         """Record a further trial; nothing if it is there."""
-        with self._write(durable=True) as db:
+        with self._database.write(durable=True) as db:
             self._add_trial(db, sweep_id, number, values)
 
     def set_trial(
         self, sweep_id: str, number: int, state: TrialState, *, score: float | None = None, error: str = ""
     ) -> None:
         """Change what is known of a trial."""
-        with self._write(durable=state in ENDED) as db:
+        with self._database.write(durable=state in ENDED) as db:
             db.execute(
                 "UPDATE trials SET state = ?, score = ?, error = ? WHERE sweep_id = ? AND number = ?",
                 (state, score, error, sweep_id, number),
@@ -164,12 +175,12 @@ class SweepTables(ResultCache):
 
     def trials(self, sweep_id: str) -> list[Trial]:
         """The sweep's trials in their order."""
-        rows = self._read("SELECT * FROM trials WHERE sweep_id = ? ORDER BY number", sweep_id)
+        rows = self._database.read("SELECT * FROM trials WHERE sweep_id = ? ORDER BY number", sweep_id)
         return [self._trial(row) for row in rows]
 
     def runs_of_trials(self, sweep_id: str) -> dict[int, str]:
         """By number of the trial, the id of its newest run."""
-        rows = self._read(
+        rows = self._database.read(
             "SELECT run_id, json_extract(options, '$.trial') AS trial FROM runs"
             " WHERE json_valid(options) AND json_extract(options, '$.sweep') = ? ORDER BY created",
             sweep_id,
@@ -178,20 +189,22 @@ class SweepTables(ResultCache):
 
     # --- MLflow -----------------------------------------------------------------------------
 
-    def untracked_sweeps(self) -> list[str]:
+    def untracked(self) -> list[str]:
         """Sweeps that have ended and whose end MLflow does not have, oldest first."""
-        rows = self._read("SELECT sweep_id FROM sweeps WHERE tracked = 0 AND ended IS NOT NULL ORDER BY created")
+        rows = self._database.read(
+            "SELECT sweep_id FROM sweeps WHERE tracked = 0 AND ended IS NOT NULL ORDER BY created"
+        )
         return [str(row["sweep_id"]) for row in rows]
 
-    def set_sweep_tracked(self, sweep_id: str) -> None:
+    def set_tracked(self, sweep_id: str) -> None:
         """MLflow has the sweep's end."""
-        with self._write() as db:
+        with self._database.write() as db:
             db.execute("UPDATE sweeps SET tracked = 1 WHERE sweep_id = ?", (sweep_id,))
 
     # --- rows -------------------------------------------------------------------------------
 
     def _add_trial(self, db: sqlite3.Connection, sweep_id: str, number: int, values: Mapping[str, Any]) -> None:
-        stored = json.dumps(each_text(dict(values), self.paths.stored))
+        stored = json.dumps(each_text(dict(values), self._database.paths.stored))
         db.execute(
             'INSERT OR IGNORE INTO trials (sweep_id, number, "values", state) VALUES (?, ?, ?, ?)',
             (sweep_id, number, stored, "waiting"),
@@ -200,14 +213,14 @@ class SweepTables(ResultCache):
     def _sweep(self, row: sqlite3.Row) -> Sweep:
         values = dict(row)
         del values["tracked"]
-        values["options"] = each_text(json.loads(values["options"]), self.paths.loaded)
-        values["document"] = self.paths.loaded_document(values["document"])
+        values["options"] = each_text(json.loads(values["options"]), self._database.paths.loaded)
+        values["document"] = self._database.paths.loaded_document(values["document"])
         values["cancel"] = bool(values["cancel"])
         fresh = values["state"] == "starting" and time.time() - values["created"] < _START_GRACE_S
-        held = is_held(self.workspace.sweep_folder(values["sweep_id"]) / "lock")
+        held = is_held(self._database.workspace.sweep_folder(values["sweep_id"]) / "lock")
         if values["state"] in ("starting", "running") and not fresh and not held:
             # It may have ended between the reading of its row and the look at its lock.
-            again = self._read("SELECT * FROM sweeps WHERE sweep_id = ?", values["sweep_id"])[0]
+            again = self._database.read("SELECT * FROM sweeps WHERE sweep_id = ?", values["sweep_id"])[0]
             if tuple(again) != tuple(row):
                 return self._sweep(again)
             values["state"] = "lost"
@@ -216,6 +229,6 @@ class SweepTables(ResultCache):
 
     def _trial(self, row: sqlite3.Row) -> Trial:
         values = dict(row)
-        values["values"] = each_text(json.loads(values["values"]), self.paths.loaded)
+        values["values"] = each_text(json.loads(values["values"]), self._database.paths.loaded)
         assert values["state"] in get_args(TrialState)
         return Trial(**values)

@@ -66,7 +66,7 @@ def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     store = RunStore(workspace)
-    store.begin_sweep(sweep_id)
+    store.sweeps.begin(sweep_id)
     state: SweepState
     try:
         driver = _Driver(workspace, store, catalog, sweep_id)
@@ -76,7 +76,7 @@ def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
         print(traceback.format_exc(), file=sys.stderr, flush=True)
         error = exc.line() if isinstance(exc, VoxelflowError) else f"{type(exc).__name__}: {exc}"
         state = "failed"
-    store.end_sweep(sweep_id, state, error)
+    store.sweeps.end(sweep_id, state, error)
     failpoint("sweep:ended")
     _close_in_mlflow(workspace, sweep_id)
     lock.release()
@@ -97,7 +97,7 @@ def _close_in_mlflow(workspace: Workspace, sweep_id: str) -> None:
 class _Driver:
     def __init__(self, workspace: Workspace, store: RunStore, catalog: Catalog, sweep_id: str) -> None:
         self._workspace, self._store, self._catalog, self._id = workspace, store, catalog, sweep_id
-        sweep = store.sweep(sweep_id)
+        sweep = store.sweeps.find(sweep_id)
         self._document = load(sweep.document, f"the document of sweep {sweep_id}")
         self._options = SweepOptions.from_json(sweep.options)
         self._profile_name, self._first = sweep.profile, sweep.attempt <= 1
@@ -118,7 +118,7 @@ class _Driver:
             self._search = open_search(self._workspace.sweep_folder(self._id), self._options)
         self._take_over()
         while True:
-            if not self._cancelled and (self._asked or self._store.sweep(self._id).cancel):
+            if not self._cancelled and (self._asked or self._store.sweeps.find(self._id).cancel):
                 self._cancel()
             for active in [*self._active.values()]:
                 self._look(active)
@@ -129,7 +129,7 @@ class _Driver:
             time.sleep(_TICK_S)
         if self._cancelled:
             return "cancelled", ""
-        trials = self._store.trials(self._id)
+        trials = self._store.sweeps.trials(self._id)
         failed = [t for t in trials if t.state == "failed"]
         if failed and not any(t.state in ("done", "pruned") for t in trials):
             return "failed", failed[0].error
@@ -138,8 +138,8 @@ class _Driver:
     def _take_over(self) -> None:
         """See how far an earlier process of this sweep came; what failed is tried again, but not in a search."""
         again = ("waiting", "running", "cancelled", *(() if self._search is not None else ("failed",)))
-        runs = self._store.runs_of_trials(self._id)
-        trials = self._store.trials(self._id)
+        runs = self._store.sweeps.runs_of_trials(self._id)
+        trials = self._store.sweeps.trials(self._id)
         if self._search is not None:
             self._search.forget_unrecorded({t.number for t in trials})
         for trial in trials:
@@ -189,7 +189,7 @@ class _Driver:
                 active.pruned = True
                 figure = self._objective.figure
                 why = f"given up at step {step}: {figure} was {value:.4g}, worse than in other trials by then"
-                self._store.set_trial(self._id, number, "pruned", score=value, error=why)
+                self._store.sweeps.set_trial(self._id, number, "pruned", score=value, error=why)
                 failpoint("sweep:pruned")
                 with suppress(UsageError):  # it has just ended
                     launch.cancel(self._store, active.run_id, why)
@@ -201,7 +201,7 @@ class _Driver:
             figures = figures_of_run(self._store, run.run_id)
             if self._objective is None:
                 self._objective = usual_objective(figures)
-                self._store.change_sweep(self._id, objective_as_json(self._objective))
+                self._store.sweeps.change(self._id, objective_as_json(self._objective))
             if self._objective is not None:
                 score = figures.get(self._objective.figure)
                 if score is None:
@@ -214,7 +214,7 @@ class _Driver:
             self._set(trial, "failed", None, error or "the run's process died without reporting a result")
 
     def _set(self, trial: Trial, state: TrialState, score: float | None, error: str) -> None:
-        self._store.set_trial(self._id, trial.number, state, score=score, error=error)
+        self._store.sweeps.set_trial(self._id, trial.number, state, score=score, error=error)
         failpoint("sweep:trial-ended")
         if self._search is not None and state != "cancelled":
             self._search.ended(trial.number, state, score)
@@ -238,12 +238,12 @@ class _Driver:
         for trial in self._waiting.values():
             if not busy or not busy & self._to_make(trial):
                 return trial
-        if self._search is None or self._waiting or len(self._store.trials(self._id)) >= self._options.count:
+        if self._search is None or self._waiting or len(self._store.sweeps.trials(self._id)) >= self._options.count:
             return None
         number, values = self._search.next()
-        self._store.add_trial(self._id, number, values)
+        self._store.sweeps.add_trial(self._id, number, values)
         failpoint("sweep:trial-recorded")
-        self._waiting[number] = next(t for t in self._store.trials(self._id) if t.number == number)
+        self._waiting[number] = next(t for t in self._store.sweeps.trials(self._id) if t.number == number)
         return self._next()
 
     def _being_made(self) -> set[str]:
@@ -272,7 +272,7 @@ class _Driver:
 
     def _begin(self, trial: Trial) -> None:
         """Give the trial its run: the one it has already, as far as that came, else a new one."""
-        before = self._store.runs_of_trials(self._id).get(trial.number)
+        before = self._store.sweeps.runs_of_trials(self._id).get(trial.number)
         run = self._store.run(before) if before is not None else None
         plan = read_plan(self._workspace, run.run_id) if run is not None else None
         if run is not None and run.state == "done":
@@ -297,7 +297,7 @@ class _Driver:
             if not run.active:
                 launch.resume(self._workspace, self._store, run_id)
                 launch.wait_started(self._workspace, self._store, run_id, run.attempt + 1)
-        self._store.set_trial(self._id, trial.number, "running")
+        self._store.sweeps.set_trial(self._id, trial.number, "running")
         self._active[trial.number] = _Active(trial, run_id, _work(plan))
 
 

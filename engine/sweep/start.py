@@ -54,14 +54,14 @@ def start_sweep(
     check_values(pipeline, catalog, options)
     prepare_trial(pipeline, catalog, workspace, store, options, profile, first_values(options))
     kept = options.as_json(pipeline, profile.name)
-    for earlier in store.sweeps():
+    for earlier in store.sweeps.newest():
         if earlier.options.get("key") == kept["key"] and earlier.state != "done":
             return earlier if earlier.active else resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs)
     trials = list(options.space.combinations()) if options.trials is None else []
-    sweep_id = store.create_sweep(pipeline.name, dump(pipeline), kept, profile.name, trials)
+    sweep_id = store.sweeps.create(pipeline.name, dump(pipeline), kept, profile.name, trials)
     failpoint("sweep:recorded")
     _spawn(workspace, sweep_id)
-    return store.sweep(sweep_id)
+    return store.sweeps.find(sweep_id)
 
 
 def first_values(options: SweepOptions) -> dict[str, JsonValue]:
@@ -115,12 +115,12 @@ def resume_sweep(workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: 
 
     Raises `UsageError` when it is at work, or has nothing left to do.
     """
-    sweep = store.sweep(sweep_id)
+    sweep = store.sweeps.find(sweep_id)
     if sweep.active:
         raise UsageError(
             f"sweep {sweep.sweep_id} is at work", hint=f"`voxelflow sweep cancel {sweep.sweep_id}` stops it."
         )
-    trials = store.trials(sweep.sweep_id)
+    trials = store.sweeps.trials(sweep.sweep_id)
     options = SweepOptions.from_json(sweep.options)
     left = len(trials) < options.count or any(t.state not in ("done", "pruned") for t in trials)
     if sweep.state == "done" and not left:
@@ -128,10 +128,10 @@ def resume_sweep(workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: 
     if options.trials is not None:
         require("a search", "optuna")
     if jobs is not None:
-        store.change_sweep(sweep.sweep_id, {"jobs": jobs})
+        store.sweeps.change(sweep.sweep_id, {"jobs": jobs})
     _spawn(workspace, sweep.sweep_id)
     wait_started(workspace, store, sweep)
-    return store.sweep(sweep.sweep_id)
+    return store.sweeps.find(sweep.sweep_id)
 
 
 def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:
@@ -139,11 +139,11 @@ def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:
 
     Raises `UsageError` when it is not at work.
     """
-    sweep = store.sweep(sweep_id)
+    sweep = store.sweeps.find(sweep_id)
     if not sweep.active:
         raise UsageError(f"sweep {sweep.sweep_id} is not at work; its state is {sweep.state}")
-    store.request_sweep_cancel(sweep.sweep_id)
-    return store.sweep(sweep.sweep_id)
+    store.sweeps.request_cancel(sweep.sweep_id)
+    return store.sweeps.find(sweep.sweep_id)
 
 
 def wait_started(workspace: Workspace, store: RunStore, before: Sweep, timeout_s: float = 60) -> None:
@@ -152,7 +152,7 @@ def wait_started(workspace: Workspace, store: RunStore, before: Sweep, timeout_s
     while time.monotonic() < until:
         child = _children.get(before.sweep_id)
         died = child is not None and child.poll() is not None
-        if store.sweep(before.sweep_id).attempt > before.attempt:
+        if store.sweeps.find(before.sweep_id).attempt > before.attempt:
             return
         if died:
             break

@@ -33,7 +33,7 @@ def sweep_parent(client: MlflowClient, store: RunStore, run: Run, experiment: st
     if not isinstance(sweep_id, str):
         return None
     try:
-        sweep = store.sweep(sweep_id)
+        sweep = store.sweeps.find(sweep_id)
     except UsageError:
         return None
     parent = _find_or_create(client, store.workspace, sweep, experiment)
@@ -50,12 +50,12 @@ def close_sweep(workspace: Workspace, sweep_id: str) -> bool:
     store = RunStore(workspace)
     target = destination(workspace)
     try:
-        sweep = store.sweep(sweep_id)
+        sweep = store.sweeps.find(sweep_id)
         client = connect(target, workspace)
         experiment = find_or_create_experiment(client, sweep.pipeline, target.artifacts)
         parent = _find_or_create(client, workspace, sweep, experiment)
         notes: list[str] = []
-        _send(MlflowRun(client, parent, notes.append), sweep, store.trials(sweep_id))
+        _send(MlflowRun(client, parent, notes.append), sweep, store.sweeps.trials(sweep_id))
         for note in notes:
             print(target.clean(note), flush=True)
     except RunDeleted:
@@ -66,14 +66,14 @@ def close_sweep(workspace: Workspace, sweep_id: str) -> bool:
     finally:
         store.close()
     store = RunStore(workspace)
-    store.set_sweep_tracked(sweep_id)
+    store.sweeps.set_tracked(sweep_id)
     store.close()
     return True
 
 
 def close_ended_sweeps(workspace: Workspace, store: RunStore) -> None:
     """Send the ends of sweeps that MLflow does not have; stops at the first that cannot be sent."""
-    for sweep_id in store.untracked_sweeps():
+    for sweep_id in store.sweeps.untracked():
         if not is_held(workspace.sweep_folder(sweep_id) / "lock") and not close_sweep(workspace, sweep_id):
             return
 

@@ -108,7 +108,7 @@ class _Reader:
 
     def _made(self, planned: PlannedTask) -> tuple[Result | None, Task | None]:
         """The result that the task made or reused, and the task that made it in its run."""
-        result = self._store.result(planned.identity.fingerprint)
+        result = self._store.results.find(planned.identity.fingerprint)
         if result is None:
             return None, None
         tasks = (task for task in self._store.tasks(result.run_id) if task.node == result.node)
@@ -120,7 +120,9 @@ class _Reader:
 
     def _input(self, planned: PlannedTask) -> Dataset | None:
         source = planned.inputs.get("data")
-        result = self._store.result(self._plan.task(source.node).identity.fingerprint) if source is not None else None
+        result = (
+            self._store.results.find(self._plan.task(source.node).identity.fingerprint) if source is not None else None
+        )
         return None if result is None or source is None else result.outputs.get(source.port)
 
     def _facts(self, made: Result) -> dict[str, Any]:

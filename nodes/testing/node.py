@@ -193,7 +193,7 @@ class NodeConformance:
         assert again.state == "done"
         assert {t.state for t in tasks.values()} == {"cached"}
         assert self.content(tasks["it"].outputs) == undisturbed
-        for result in runner.store.results():
+        for result in runner.store.results.all():
             assert check_result(runner.catalog.find(result.node_type), result, runner.workspace).problem == ""
         self.damage_is_noticed(runner, tasks["it"].outputs)
         killed: Run | None = None
@@ -223,7 +223,7 @@ class NodeConformance:
 
     def damage_is_noticed(self, runner: Runner, outputs: Mapping[str, Dataset]) -> None:
         """Each file of the result, when missing or of another size, is named as the reason why it cannot be used."""
-        (result,) = (r for r in runner.store.results() if dict(r.outputs) == dict(outputs))
+        (result,) = (r for r in runner.store.results.all() if dict(r.outputs) == dict(outputs))
         node_type = runner.catalog.find(self.node_type)
         paths = [*_files_of(outputs), *_visible(runner.workspace.data / result.out)]
         assert paths

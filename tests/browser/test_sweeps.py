@@ -35,9 +35,9 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     expect(canvas.told("A sweep of 9 trials is at work")).to_be_visible()
 
     store = RunStore(studio.workspace)
-    eventually(lambda: [s for s in store.sweeps() if s.state == "done"], "the sweep is not done")
-    (sweep,) = store.sweeps()
-    assert sorted(t.score or 0 for t in store.trials(sweep.sweep_id))[-1] == 0.675
+    eventually(lambda: [s for s in store.sweeps.newest() if s.state == "done"], "the sweep is not done")
+    (sweep,) = store.sweeps.newest()
+    assert sorted(t.score or 0 for t in store.sweeps.trials(sweep.sweep_id))[-1] == 0.675
     store.close()
     runs = RunsPage(page).history()
     name = sweep.sweep_id.rpartition("-")[2]

@@ -236,7 +236,7 @@ def test_of_thousands_of_results_the_newest_are_read_and_all_that_they_come_from
     store.update_task(run_id, "n19", fingerprint="f19", state="done")
     for i in range(20):
         before = [f"f{i - 1}.out"] if i else ["gone.out"]
-        store.put_result(made(f"f{i}", before, created=float(i), used=float(i), pipeline="q"))
+        store.results.put(made(f"f{i}", before, created=float(i), used=float(i), pipeline="q"))
     found = read_lineage(store, limit=2)
     assert (found.read, found.known, len(found.items)) == (2, 20, 21)
     of_p = read_lineage(store, "p", limit=5)
@@ -250,5 +250,5 @@ def test_sources_inside_the_workspace_are_shown_where_they_lie(workspace: Worksp
     for paths in (store.paths, WorkspacePaths(workspace.root, identified_at="/earlier")):
         assert paths.located(paths.identified(inside)) == inside
         assert paths.located("/elsewhere/raw") == "/elsewhere/raw"
-    store.put_result(made("f", source=store.paths.identified(inside)))
+    store.results.put(made("f", source=store.paths.identified(inside)))
     assert inside in {item.place for item in read_lineage(store).items.values()}

@@ -120,7 +120,7 @@ def record(store: RunStore, folder: Path, models: dict[str, Path]) -> str:
     store.set_tasks(run_id, [(node, "TrainResNet3D", node) for node in models])
     for number, (node, place) in enumerate(models.items()):
         fingerprint = f"{number}".ljust(32, "a")
-        store.put_result(
+        store.results.put(
             Result(
                 fingerprint=fingerprint, lineage="b" * 32, base="c" * 32, node_type="TrainResNet3D", identity={},
                 outputs={"out": TrainedModel(uri=str(place), spec=SPEC, parameters=7, bytes=7)}, out=str(folder),

@@ -25,7 +25,7 @@ def pretend(
         identity, out = task.identity, plan.data_root(workspace) / task.out
         out.mkdir(parents=True, exist_ok=True)
         if task.action == "run":
-            store.put_result(
+            store.results.put(
                 Result(
                     fingerprint=identity.fingerprint, lineage=identity.lineage, base=identity.base,
                     node_type=task.node_type, identity=identity.parts, outputs={"out": made(task, out)}, out=task.out,

@@ -42,8 +42,8 @@ class Swept:
 
     def finished(self, sweep: Sweep) -> tuple[Sweep, list[Trial]]:
         """The sweep and its trials once it is at work no more."""
-        wait_until(lambda: not self.store.sweep(sweep.sweep_id).active, "the sweep's end")
-        return self.store.sweep(sweep.sweep_id), self.store.trials(sweep.sweep_id)
+        wait_until(lambda: not self.store.sweeps.find(sweep.sweep_id).active, "the sweep's end")
+        return self.store.sweeps.find(sweep.sweep_id), self.store.sweeps.trials(sweep.sweep_id)
 
     def run(self, document: Pipeline, *settings: str, **more: Any) -> tuple[Sweep, list[Trial]]:
         return self.finished(self.start(document, *settings, **more))
@@ -53,7 +53,7 @@ class Swept:
 
     def states(self, sweep: Sweep) -> dict[int, dict[str, str]]:
         """By trial, the states of its run's tasks."""
-        runs = self.store.runs_of_trials(sweep.sweep_id)
+        runs = self.store.sweeps.runs_of_trials(sweep.sweep_id)
         return {number: {t.node: t.state for t in self.store.tasks(run)} for number, run in runs.items()}
 
     def runs(self, sweep: Sweep) -> list[str]:

@@ -243,7 +243,7 @@ class DocumentAnalysis:
         """With what nodes made last that have a problem now: the engine leaves these out."""
         last = dict(observation.last)
         for node in resolved.nodes.keys() - last.keys():
-            if before := self._studio.store.newest_of_node(resolved.pipeline.name, node):
+            if before := self._studio.store.results.newest_of_node(resolved.pipeline.name, node):
                 last[node] = before
         return replace(observation, last=last)
 

@@ -49,7 +49,7 @@ class Judging:
 
         Only this notices what a folder holds: a new file is not reported.
         """
-        seen = (self.studio.store.state(), self._files.state())
+        seen = (self.studio.store.results.state(), self._files.state())
         with self._lock:
             running = self._seen is not None and not self._judged.complete
             due = seen != self._seen or (anew and time.monotonic() - self._ended > _AGAIN_S)

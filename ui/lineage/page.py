@@ -134,7 +134,7 @@ def shown_text(drawn: int, fitting: int, known: int) -> str:
 def _read(pipeline: str) -> Lineage:
     """The lineage, read again when results have changed; this browser tab keeps the last one."""
     store = studio().store
-    state = (pipeline, store.state(), store.latest_pipelines(1))
+    state = (pipeline, store.results.state(), store.latest_pipelines(1))
     kept = st.session_state.get("lineage_kept")
     if kept is None or kept[0] != state:
         kept = st.session_state["lineage_kept"] = (state, read_lineage(store, pipeline))

@@ -186,7 +186,7 @@ def _list(was_active: bool) -> None:
 
 def _is_active(runs: Sequence[Run]) -> bool:
     """Whether something on the page changes by itself. A sweep has moments between two of its runs."""
-    return any(run.active for run in runs) or any(sweep.active for sweep in studio().store.sweeps(10))
+    return any(run.active for run in runs) or any(sweep.active for sweep in studio().store.sweeps.newest(10))
 
 
 def _empty() -> None:

@@ -31,12 +31,12 @@ _ALL = "sweeps_all"
 def show() -> None:
     """Draw the newest sweeps; nothing where there are none."""
     most = _MANY if st.session_state.get(_ALL) else _FEW
-    found = studio().store.sweeps(_MANY + 1)
+    found = studio().store.sweeps.newest(_MANY + 1)
     if not found:
         return
     with st.container(key="runs_sweeps"):
         for at, sweep in enumerate(found[:most]):
-            trials = studio().store.trials(sweep.sweep_id)
+            trials = studio().store.sweeps.trials(sweep.sweep_id)
             with st.expander(
                 title_of(sweep, trials), key=f"sweep-{sweep.sweep_id}", icon=":material/tune:", expanded=at == 0
             ):
@@ -68,7 +68,7 @@ def objectives_of(runs: Iterable[Run]) -> set[str]:
     """The names of the figures by which the sweeps of these runs judge them, without their nodes."""
     names = {str(run.options["sweep"]) for run in runs if run.options.get("sweep")}
     found = set()
-    for sweep in studio().store.sweeps(-1) if names else ():
+    for sweep in studio().store.sweeps.newest(-1) if names else ():
         objective = SweepOptions.from_json(sweep.options).objective
         if sweep.sweep_id in names and objective is not None:
             found.add(objective.figure.rpartition(".")[2])
@@ -92,7 +92,7 @@ def trial_rows(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -
 
 
 def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
-    options, runs = SweepOptions.from_json(sweep.options), studio().store.runs_of_trials(sweep.sweep_id)
+    options, runs = SweepOptions.from_json(sweep.options), studio().store.sweeps.runs_of_trials(sweep.sweep_id)
     figure = options.objective.figure if options.objective is not None else "score"
     names = options.space.names
     columns = ["trial", *(safe(name) for name in names), safe(figure), "state", "run", ""]

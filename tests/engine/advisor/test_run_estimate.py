@@ -57,7 +57,7 @@ def _ran(
     store.update_task(run_id, node, state="done", attempt=1, started=now - seconds, ended=now)
     store.finish_run(run_id, "done")
     if host:
-        with store._write() as db:
+        with store.write() as db:
             db.execute("UPDATE runs SET host = ? WHERE run_id = ?", (host, run_id))
     return run_id
 
@@ -95,7 +95,7 @@ def test_what_tells_nothing_of_this_machine_or_of_all_of_the_work_is_left_out(
     _ran(store, "a", "Make", 10, None, host="elsewhere")
     _ran(store, "a", "Make", 10, None, attempts=2)
     went_on = _ran(store, "a", "Make", 10, None)
-    with store._write() as db:
+    with store.write() as db:
         options = '{"estimate": {"low": 1, "high": 2, "unknown": [], "amounts": {}}}'
         db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (options, went_on))
     assert _estimate(_document(), probes, workspace, store).unknown == ("a", "b", "c")

@@ -34,7 +34,7 @@ def _ended(store: RunStore, state: str, worked_s: float, **options: object) -> s
     store.begin_attempt(run_id)
     store.finish_run(run_id, state)  # type: ignore[arg-type]
     ended = time.time()
-    with store._write() as db:
+    with store.write() as db:
         db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (ended - worked_s, ended, run_id))
     return run_id
 
@@ -64,7 +64,7 @@ def test_the_cost_is_named_when_it_is_the_cost_that_was_reached(store: RunStore)
 
 def test_what_lies_between_attempts_is_kept_apart(store: RunStore) -> None:
     run_id = _ended(store, "failed", 100)
-    with store._write() as db:
+    with store.write() as db:
         db.execute("UPDATE runs SET started = started - 1000, ended = ended - 1000 WHERE run_id = ?", (run_id,))
     store.begin_attempt(run_id)
     run = store.run(run_id)

@@ -35,7 +35,7 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
     assert searched.done().out.splitlines() == [
         "test: 7 trials, chosen one after the other from", "  text: p, q", "  a.steps: 1..9",
     ]  # fmt: skip
-    assert (store.runs(), store.sweeps()) == ([], [])
+    assert (store.runs(), store.sweeps.newest()) == ([], [])
     assert command("sweep", "list").out == "there are no sweeps yet; `voxelflow sweep --help` shows how to start one\n"
 
 
@@ -53,7 +53,7 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
 )
 def test_what_is_refused(arguments: list[str], text: str, command: Command, save: Save, store: RunStore) -> None:
     command("sweep", save(_document()), *arguments).fails(text)
-    assert store.sweeps() == []
+    assert store.sweeps.newest() == []
 
 
 def test_a_sweep_that_is_not_there(command: Command, save: Save) -> None:
@@ -103,12 +103,12 @@ def test_ctrl_c_cancels_the_sweep_and_its_runs(command: Command, save: Save, sto
     pressing.start()
     said = command("sweep", name, "--set", "a.text=x,y")
     pressing.join()
-    (sweep,) = store.sweeps()
+    (sweep,) = store.sweeps.newest()
     assert said.status == 130
     assert "cancelling the sweep and its runs" in said.err
     assert f"`voxelflow sweep resume {sweep.sweep_id}` goes on from what is done" in said.out
     assert [run.state for run in store.runs()] == ["cancelled"]
-    assert (store.sweep(sweep.sweep_id).state, [t.state for t in store.trials(sweep.sweep_id)]) == (
+    assert (store.sweeps.find(sweep.sweep_id).state, [t.state for t in store.sweeps.trials(sweep.sweep_id)]) == (
         "cancelled", ["cancelled", "waiting"],
     )  # fmt: skip
 
@@ -123,6 +123,6 @@ def test_a_sweep_is_left_to_itself_and_cancelled(command: Command, save: Save, s
     command("sweep", "resume", sweep_id).fails("is at work")
     wait_until(lambda: [run for run in store.runs() if run.state == "running"], "a trial")
     assert command("sweep", "cancel", sweep_id, "--json").json == {"sweep_id": sweep_id, "cancelling": True}
-    wait_until(lambda: not store.sweep(sweep_id).active, "its end")
+    wait_until(lambda: not store.sweeps.find(sweep_id).active, "its end")
     assert command("sweep", "show", sweep_id, "--json").json["state"] == "cancelled"
     command("sweep", "cancel", sweep_id).fails("its state is cancelled")

@@ -91,7 +91,7 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
     root = ("--workspace", str(workspace.root))
     shown = _voxelflow("runs", "show", run.run_id, *root)
     assert "4 traces" in shown or "traces 4" in shown
-    stored = [row["outputs"] for row in store._read("SELECT outputs FROM tasks WHERE node = 'pick'")]
+    stored = [row["outputs"] for row in store.read("SELECT outputs FROM tasks WHERE node = 'pick'")]
 
     # The package is removed: the history opens, and nothing of what it holds is lost.
     monkeypatch.delenv("PYTHONPATH")

@@ -92,7 +92,7 @@ def test_never_ran_before_is_said_only_of_what_never_ran(planner: Planner) -> No
     assert _why(planner.plan(other))["a"] == "has not run in this pipeline yet, only in p"
     planner.pretend(document)
     assert _why(planner.plan(other)) == {}
-    store.forget_results([result.fingerprint for result in store.results()])
+    store.results.forget([result.fingerprint for result in store.results.all()])
     removed = "its result was removed"
     assert _why(planner.plan(document)) == {"a": removed, "b": removed}
     assert _why(planner.plan(other)) == {"a": removed, "b": removed}
@@ -158,7 +158,7 @@ def test_a_damaged_result_runs_again_also_when_what_follows_stands(planner: Plan
     plan = planner.pretend(two())
     out = planner.workspace.data / plan.task("a").out
     (out / "report.html").write_text("a page")
-    (result,) = (r for r in planner.store.results() if r.node == "a")
+    (result,) = (r for r in planner.store.results.all() if r.node == "a")
     write_sizes(out, result.outputs)
     assert _why(planner.plan(two())) == {}
     (out / "report.html").write_text("")

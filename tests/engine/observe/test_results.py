@@ -90,4 +90,4 @@ def test_a_task_whose_output_is_not_there_fails(workspace: Workspace, store: Run
     assert run.state == "failed"
     assert tasks["a"].failure is not None
     assert "page.html is gone" in tasks["a"].failure["message"]
-    assert store.results() == []
+    assert store.results.all() == []

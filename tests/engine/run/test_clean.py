@@ -22,7 +22,7 @@ def places(workspace: Workspace, store: RunStore) -> dict[str, Path]:
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(b"x" * 10_000 * (i + 1))
         uri = out["table"] / "result" / "file" if name == "late" else folder / "file"
-        store.put_result(
+        store.results.put(
             stored_result(name, outputs={"out": Report(uri=str(uri))}, out=f"{place}/result", shared=place)
         )
         out[name] = folder.parent
@@ -52,7 +52,7 @@ def test_freeing_forgets_every_result_that_lies_there(workspace: Workspace, stor
     assert freed.freed == [places["table"]]
     assert freed.freed_bytes == found["bbbb"].bytes
     assert not places["table"].exists()
-    assert {r.fingerprint for r in store.results()} == {"made"}
+    assert {r.fingerprint for r in store.results.all()} == {"made"}
 
 
 def test_what_a_run_holds_is_never_freed(workspace: Workspace, store: RunStore, places) -> None:
@@ -63,7 +63,7 @@ def test_what_a_run_holds_is_never_freed(workspace: Workspace, store: RunStore, 
     freed = free(workspace, store, found.values())
     assert [path for path, _ in freed.skipped] == [places["made"]]
     assert (places["made"] / "result" / "file").exists()
-    assert {r.fingerprint for r in store.results()} == {"made"}
+    assert {r.fingerprint for r in store.results.all()} == {"made"}
     lock.release()
 
 

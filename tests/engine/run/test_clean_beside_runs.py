@@ -44,7 +44,7 @@ def _result(workspace: Workspace, store: RunStore, name: str, text: str = "x") -
     folder.mkdir(parents=True)
     for file in ("one", "two"):
         (folder / file).write_text(text)
-    store.put_result(stored_result(name, outputs={"out": Report(uri=str(folder / "one"))}))
+    store.results.put(stored_result(name, outputs={"out": Report(uri=str(folder / "one"))}))
     return folder.parent
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_was_lost_is_resumed_as_if_nothing_was_cleaned(
     monkeypatch.setenv("VOXELFLOW_KILL_ONCE", str(tmp_path / "once"))
     run_id = runner.start(counting)
     assert runner.finish(run_id).state == "lost"
-    made = {r.fingerprint for r in runner.store.results()}
+    made = {r.fingerprint for r in runner.store.results.all()}
     assert len(made) == 1
     for listing in runner.workspace.observations.glob("*.arrow"):
         os.utime(listing, (0, 0))
@@ -128,7 +128,7 @@ def test_a_run_that_was_lost_is_resumed_as_if_nothing_was_cleaned(
     found = survey(runner.workspace, runner.store)
     assert {p.kept_for for p in found} == {""}
     assert len(free(runner.workspace, runner.store, found).freed) == len(found)
-    assert runner.store.results() == []
+    assert runner.store.results.all() == []
 
 
 # --- which runs keep what ------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_choice_of_the_person_never_reaches_a_run_at_work(workspace: Workspace
 def test_a_place_that_was_used_after_it_was_chosen_stays(workspace: Workspace, store: RunStore) -> None:
     place = _result(workspace, store, "same")
     found = survey(workspace, store)
-    store.touch_result("same")
+    store.results.touch("same")
     assert free(workspace, store, found).skipped == [(place, "a run has used it meanwhile")]
 
 
@@ -223,13 +223,13 @@ def test_a_clean_that_is_killed_leaves_no_result_without_files_and_the_next_fini
     command = [*PROGRAM, "clean", "--all", "--apply", "--workspace", str(workspace.root)]
     env = {**os.environ, "VOXELFLOW_KILL_AT": point}
     assert subprocess.run(command, env=env, capture_output=True, check=False).returncode == -signal.SIGKILL
-    left = store.results()
+    left = store.results.all()
     assert all((workspace.data / r.shared / "result" / "two").exists() for r in left)
     assert len(left) == (0 if point == "clean:file-deleted" else 1)
     with start_lock.starting(workspace):  # nobody is kept from starting by the dead
         pass
     free(workspace, store, survey(workspace, store))
-    assert store.results() == []
+    assert store.results.all() == []
     assert [p for p in workspace.data.rglob("*") if p.is_file()] == []
 
 

@@ -43,7 +43,7 @@ def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runn
         node="a", time=tasks["a"].progress.time, done=3, total=3, unit="steps", rate=tasks["a"].progress.rate
     )
     # As a kill leaves them that strikes between recording a result and deleting the half-done work.
-    for result in runner.store.results():
+    for result in runner.store.results.all():
         (runner.workspace.scratch / result.fingerprint / "half").mkdir(parents=True)
     again, tasks = runner.run(document)
     assert again.state == "done"
@@ -183,7 +183,7 @@ def test_a_kill_around_the_record_of_a_result(runner: Runner, point: str, monkey
     run, tasks = runner.resume(run_id)
     assert run.state == "done"
     assert runner.text(tasks["b"]) == "made"
-    assert len(runner.store.results()) == 2
+    assert len(runner.store.results.all()) == 2
 
 
 @forked

@@ -25,7 +25,7 @@ def _fill(workspace: Workspace, runs: int = 3, results: int = 40) -> list[str]:
     for number in range(results):
         result = stored_result(f"f{number:03}", out=f"T/l/f{number:03}", shared="T/l", created=float(number))
         (workspace.data / result.out).mkdir(parents=True)
-        store.put_result(result)
+        store.results.put(result)
     store.checkpoint()
     store.close()
     return made
@@ -39,19 +39,19 @@ def _overwrite(path: Path, at: int, length: int) -> None:
 
 def test_a_whole_store_is_rebuilt_with_all_rows(workspace: Workspace) -> None:
     runs = _fill(workspace)
-    before = RunStore(workspace).results()
+    before = RunStore(workspace).results.all()
     made = rebuild(workspace)
     assert made.whole
     assert made.aside.exists()
     assert (made.read["runs"], made.read["results"], made.results, made.runs) == (3, 40, 0, 0)
     store = RunStore(workspace)
-    assert store.results() == before
+    assert store.results.all() == before
     assert {run.run_id for run in store.runs()} == set(runs)
 
 
 def test_results_come_back_from_beside_their_files(workspace: Workspace) -> None:
     _fill(workspace)
-    before = RunStore(workspace).results()
+    before = RunStore(workspace).results.all()
     workspace.database.write_bytes(b"no database" * 1000)
     for suffix in ("-wal", "-shm"):
         workspace.database.with_name(f"{workspace.database.name}{suffix}").unlink(missing_ok=True)
@@ -64,20 +64,20 @@ def test_results_come_back_from_beside_their_files(workspace: Workspace) -> None
     assert not made.whole
     assert made.aside.read_bytes() == damaged
     assert made.results == 39
-    assert RunStore(workspace).results() == [r for r in before if r.fingerprint != "f007"]
+    assert RunStore(workspace).results.all() == [r for r in before if r.fingerprint != "f007"]
 
 
 @pytest.mark.parametrize("page", range(1, 20, 3))
 def test_whatever_page_is_damaged_no_result_is_lost(workspace: Workspace, page: int) -> None:
     _fill(workspace)
-    before = {r.fingerprint for r in RunStore(workspace).results()}
+    before = {r.fingerprint for r in RunStore(workspace).results.all()}
     with sqlite3.connect(workspace.database) as db:
         size = db.execute("PRAGMA page_size").fetchone()[0]
     db.close()
     _overwrite(workspace.database, page * size, size)
     made = rebuild(workspace)
     assert made.aside.exists()
-    assert {r.fingerprint for r in RunStore(workspace).results()} == before
+    assert {r.fingerprint for r in RunStore(workspace).results.all()} == before
 
 
 def test_damage_met_on_the_way_is_no_other_error(workspace: Workspace) -> None:
@@ -111,4 +111,4 @@ def test_a_row_with_a_flipped_bit_in_its_text_is_left_out(workspace: Workspace) 
     db.close()
     made = rebuild(workspace)
     assert (made.read["results"], made.results) == (39, 1)
-    assert json.dumps(dict(RunStore(workspace).results()[3].identity))
+    assert json.dumps(dict(RunStore(workspace).results.all()[3].identity))

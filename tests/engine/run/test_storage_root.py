@@ -54,7 +54,7 @@ def test_results_lie_at_the_storage_root_and_clean_finds_them(
     freed = free(workspace, store, places)
     assert len(freed.freed) == 2
     assert not freed.skipped
-    assert store.results() == []
+    assert store.results.all() == []
     _, made = run(local)
     assert {t.state for t in made.values()} == {"done"}
     assert Path(made["b"].outputs["out"].uri).is_relative_to(workspace.data)

@@ -20,7 +20,7 @@ def test_a_result_is_flushed_and_events_are_not(store: RunStore) -> None:
     statements: list[str] = []
     connection = store._connection()
     connection.set_trace_callback(statements.append)
-    store.put_result(stored_result("a"))
+    store.results.put(stored_result("a"))
     store.add_events("r", [Message(level="info", text="x")])
     connection.set_trace_callback(None)
     pragmas = [s for s in statements if "synchronous" in s or s in ("COMMIT", "BEGIN IMMEDIATE")]
@@ -36,14 +36,14 @@ def test_a_result_that_is_refused_leaves_the_connection_as_it_was(store: RunStor
     broken = stored_result("a")
     object.__setattr__(broken, "fingerprint", object())
     with pytest.raises(sqlite3.Error):
-        store.put_result(broken)
+        store.results.put(broken)
     assert store._connection().execute("PRAGMA synchronous").fetchone()[0] == 1
-    store.put_result(stored_result("b"))
-    assert [r.fingerprint for r in store.results()] == ["b"]
+    store.results.put(stored_result("b"))
+    assert [r.fingerprint for r in store.results.all()] == ["b"]
 
 
 def test_a_checkpoint_moves_all_into_the_database(workspace: Workspace, store: RunStore) -> None:
-    store.put_result(stored_result("a"))
+    store.results.put(stored_result("a"))
     assert wal(workspace).stat().st_size > 0
     store.checkpoint()
     assert wal(workspace).stat().st_size == 0
@@ -56,11 +56,11 @@ def test_a_checkpoint_moves_all_into_the_database(workspace: Workspace, store: R
 
 
 def test_a_checkpoint_does_not_wait_for_a_reader(workspace: Workspace, store: RunStore) -> None:
-    store.put_result(stored_result("a"))
+    store.results.put(stored_result("a"))
     reader = sqlite3.connect(workspace.database, isolation_level=None)
     reader.execute("BEGIN")
     assert len(reader.execute("SELECT * FROM results").fetchall()) == 1
-    store.put_result(stored_result("b"))
+    store.results.put(stored_result("b"))
     began = time.monotonic()
     store.checkpoint()
     assert time.monotonic() - began < 20  # a lock is waited for half as long again

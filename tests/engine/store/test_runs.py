@@ -69,19 +69,19 @@ def test_events_keep_their_order_and_progress_only_its_newest(store: RunStore) -
 
 def test_results_are_found_by_every_key(store: RunStore) -> None:
     delta = VolumeDelta(uri="/t", count=1, bytes=1, version=3, data_version=1)
-    store.put_result(stored_result("f1", lineage="l", base="b", created=1.0))
-    store.put_result(stored_result("f2", lineage="l", base="b", outputs={"out": delta}, created=2.0))
-    assert store.result("f2").outputs == {"out": delta}
-    assert store.result("f3") is None
-    assert store.newest_of_lineage("l").fingerprint == "f2"
-    assert [r.fingerprint for r in store.results_of_base("b")] == ["f1", "f2"]
+    store.results.put(stored_result("f1", lineage="l", base="b", created=1.0))
+    store.results.put(stored_result("f2", lineage="l", base="b", outputs={"out": delta}, created=2.0))
+    assert store.results.find("f2").outputs == {"out": delta}
+    assert store.results.find("f3") is None
+    assert store.results.newest_of_lineage("l").fingerprint == "f2"
+    assert [r.fingerprint for r in store.results.of_base("b")] == ["f1", "f2"]
     run_id = store.create_run("pipe", "{}", {}, "local")
     store.set_tasks(run_id, [("n", "T", "N")])
     store.update_task(run_id, "n", fingerprint="f1", outputs=json.dumps({}))
-    assert store.newest_of_node("pipe", "n").fingerprint == "f1"
-    assert store.newest_of_node("other", "n") is None
-    store.forget_results(["f1"])
-    assert store.result("f1") is None
+    assert store.results.newest_of_node("pipe", "n").fingerprint == "f1"
+    assert store.results.newest_of_node("other", "n") is None
+    store.results.forget(["f1"])
+    assert store.results.find("f1") is None
 
 
 def test_readers_see_a_writer_in_another_thread(store: RunStore) -> None:

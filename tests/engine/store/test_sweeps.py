@@ -15,35 +15,35 @@ from engine.workspace import Workspace, open_workspace
 
 def _made(store: RunStore) -> str:
     inside = str(store.workspace.root / "files")
-    return store.create_sweep("p", '{"name": "p"}', {"base": inside, "key": "k"}, "local", [{"n": 1}, {"f": inside}])
+    return store.sweeps.create("p", '{"name": "p"}', {"base": inside, "key": "k"}, "local", [{"n": 1}, {"f": inside}])
 
 
 def test_a_sweep_and_its_trials_from_start_to_end(store: RunStore, workspace: Workspace) -> None:
     sweep_id = _made(store)
-    sweep = store.sweep(sweep_id)
+    sweep = store.sweeps.find(sweep_id)
     assert (sweep.state, sweep.active, sweep.attempt, sweep.cancel) == ("starting", True, 0, False)
-    assert store.sweep("last") == store.sweep(sweep_id[4:-2]) == sweep
+    assert store.sweeps.find("last") == store.sweeps.find(sweep_id[4:-2]) == sweep
     lock = ProcessLock(workspace.sweep_folder(sweep_id) / "lock")
     assert lock.acquire()
-    store.request_sweep_cancel(sweep_id)
-    store.begin_sweep(sweep_id)
-    assert (store.sweep(sweep_id).state, store.sweep(sweep_id).cancel) == ("running", True)
-    store.add_trial(sweep_id, 2, {"n": 3})
-    store.add_trial(sweep_id, 2, {"n": 4})
-    store.set_trial(sweep_id, 1, "done", score=0.5)
-    assert [(t.values, t.state, t.score) for t in store.trials(sweep_id)] == [
+    store.sweeps.request_cancel(sweep_id)
+    store.sweeps.begin(sweep_id)
+    assert (store.sweeps.find(sweep_id).state, store.sweeps.find(sweep_id).cancel) == ("running", True)
+    store.sweeps.add_trial(sweep_id, 2, {"n": 3})
+    store.sweeps.add_trial(sweep_id, 2, {"n": 4})
+    store.sweeps.set_trial(sweep_id, 1, "done", score=0.5)
+    assert [(t.values, t.state, t.score) for t in store.sweeps.trials(sweep_id)] == [
         ({"n": 1}, "waiting", None), ({"f": str(workspace.root / "files")}, "done", 0.5), ({"n": 3}, "waiting", None),
     ]  # fmt: skip
     lock.release()
-    assert store.sweep(sweep_id).state == "lost"
-    store.begin_sweep(sweep_id)
-    assert not store.sweep(sweep_id).cancel, "it meant the attempt before"
-    store.end_sweep(sweep_id, "done")
-    assert (store.sweep(sweep_id).state, store.untracked_sweeps()) == ("done", [sweep_id])
-    store.set_sweep_tracked(sweep_id)
-    assert store.untracked_sweeps() == []
+    assert store.sweeps.find(sweep_id).state == "lost"
+    store.sweeps.begin(sweep_id)
+    assert not store.sweeps.find(sweep_id).cancel, "it meant the attempt before"
+    store.sweeps.end(sweep_id, "done")
+    assert (store.sweeps.find(sweep_id).state, store.sweeps.untracked()) == ("done", [sweep_id])
+    store.sweeps.set_tracked(sweep_id)
+    assert store.sweeps.untracked() == []
     with pytest.raises(UsageError, match="there is no sweep x"):
-        store.sweep("x")
+        store.sweeps.find("x")
 
 
 def test_two_sweeps_never_share_an_id(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,19 +59,19 @@ def test_runs_name_their_trials(store: RunStore) -> None:
     store.create_run("p", "{}", {}, "local")
     again = store.create_run("p", "{}", {"sweep": sweep_id, "trial": 1}, "local")
     assert first != again
-    assert store.runs_of_trials(sweep_id) == {1: again}
+    assert store.sweeps.runs_of_trials(sweep_id) == {1: again}
 
 
 def test_they_move_with_their_workspace_and_come_through_a_rebuild(workspace: Workspace, tmp_path: Path) -> None:
     store = RunStore(workspace)
     sweep_id = _made(store)
-    store.end_sweep(sweep_id, "cancelled")
+    store.sweeps.end(sweep_id, "cancelled")
     store.close()
     rebuild(workspace)
     moved = workspace.root.rename(tmp_path / "moved")
     store = RunStore(open_workspace(moved))
-    assert store.sweep(sweep_id).options["base"] == str(moved / "files")
-    assert store.trials(sweep_id)[1].values == {"f": str(moved / "files")}
+    assert store.sweeps.find(sweep_id).options["base"] == str(moved / "files")
+    assert store.sweeps.trials(sweep_id)[1].values == {"f": str(moved / "files")}
     store.close()
 
 

@@ -40,7 +40,7 @@ def test_every_combination_runs_and_the_data_is_made_once(swept: Swept) -> None:
     states = swept.states(sweep)
     assert sorted(s["data"] for s in states.values()) == ["cached", "cached", "done"]
     assert sorted(s["words"] for s in states.values()) == ["cached", "cached", "done"]
-    run = swept.store.run(swept.store.runs_of_trials(sweep.sweep_id)[1])
+    run = swept.store.run(swept.store.sweeps.runs_of_trials(sweep.sweep_id)[1])
     assert '"auc": 0.9' in run.document
     assert (run.options["sweep"], run.options["trial"], run.options["given"]) == (sweep.sweep_id, 1, ["model.auc"])
     # The same once more is another sweep, and finds all there.
@@ -70,7 +70,7 @@ def test_a_sweep_that_is_killed_goes_on_and_repeats_nothing(
         assert ended.state == "lost"
         ended, _ = swept.finished(swept.start(document(), "model.auc=0.6,0.9"))
         assert ended.sweep_id == sweep.sweep_id, "the same command goes on"
-    assert (ended.state, [t.score for t in swept.store.trials(sweep.sweep_id)]) == ("done", [0.6, 0.9])
+    assert (ended.state, [t.score for t in swept.store.sweeps.trials(sweep.sweep_id)]) == ("done", [0.6, 0.9])
     assert len(swept.runs(sweep)) == 2
     made = [s["data"] for s in swept.states(sweep).values()]
     assert sorted(made) == ["cached", "done"]
@@ -97,7 +97,9 @@ def test_a_trial_that_fails_leaves_the_others_and_is_tried_again(swept: Swept) -
 def test_a_sweep_is_cancelled_with_its_runs_and_goes_on(swept: Swept) -> None:
     gate = Path("gate").absolute()
     sweep = swept.start(document(gate=str(gate)), "model.auc=0.6,0.9")
-    wait_until(lambda: [t for t in swept.store.trials(sweep.sweep_id) if t.state == "running"], "a trial at work")
+    wait_until(
+        lambda: [t for t in swept.store.sweeps.trials(sweep.sweep_id) if t.state == "running"], "a trial at work"
+    )
     with pytest.raises(UsageError, match="is at work"):
         swept.resume(sweep)
     assert swept.start(document(gate=str(gate)), "model.auc=0.6,0.9").sweep_id == sweep.sweep_id
@@ -124,7 +126,7 @@ def test_a_search_finds_prunes_and_goes_on_after_a_kill(
     ended, trials = swept.resume(sweep)
     assert (ended.state, [t.number for t in trials]) == ("done", list(range(6)))
     assert len({t.values["model.rate"] for t in trials}) == 6
-    runs = {number: swept.store.run(run) for number, run in swept.store.runs_of_trials(sweep.sweep_id).items()}
+    runs = {number: swept.store.run(run) for number, run in swept.store.sweeps.runs_of_trials(sweep.sweep_id).items()}
     pruned = {t.number for t in trials if t.state == "pruned"}
     assert pruned, [(t.values, t.score) for t in trials]
     assert {t.state for t in trials if t.number not in pruned} == {"done"}
@@ -171,4 +173,4 @@ def test_what_cannot_be_swept_is_refused_before_anything_starts(swept: Swept) ->
     assert [d.code for d in wrong.value.diagnostics] == ["VF207", "VF203", "VF203"]
     with pytest.raises(UsageError, match="needs a figure"):
         swept.start(document(), "model.auc=0.1..0.5", trials=3)
-    assert swept.store.sweeps() == []
+    assert swept.store.sweeps.newest() == []

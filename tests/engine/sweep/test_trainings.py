@@ -54,17 +54,17 @@ def test_trainings_share_their_tables_and_survive_a_kill_of_all(
     options = SweepOptions(space, Objective("val_loss", False), jobs=2, base=tmp_path)
     profile = Profile(name="local", cores=2, memory_bytes=1 << 30)
     sweep = start_sweep(document, catalog, workspace, store, options, profile)
-    wait_until(lambda: any(t.state == "done" for t in store.trials(sweep.sweep_id)), "a trial's end")
+    wait_until(lambda: any(t.state == "done" for t in store.sweeps.trials(sweep.sweep_id)), "a trial's end")
     forks.kill_all()
-    assert store.sweep(sweep.sweep_id).state == "lost"
-    finished = {t.number for t in store.trials(sweep.sweep_id) if t.state == "done"}
+    assert store.sweeps.find(sweep.sweep_id).state == "lost"
+    finished = {t.number for t in store.sweeps.trials(sweep.sweep_id) if t.state == "done"}
     resume_sweep(workspace, store, sweep.sweep_id)
-    wait_until(lambda: not store.sweep(sweep.sweep_id).active, "the sweep's end")
-    assert store.sweep(sweep.sweep_id).state == "done"
-    trials = store.trials(sweep.sweep_id)
+    wait_until(lambda: not store.sweeps.find(sweep.sweep_id).active, "the sweep's end")
+    assert store.sweeps.find(sweep.sweep_id).state == "done"
+    trials = store.sweeps.trials(sweep.sweep_id)
     assert [t.state for t in trials] == ["done"] * 4, [t.error for t in trials]
     assert len({t.score for t in trials}) == 4
-    runs = store.runs_of_trials(sweep.sweep_id)
+    runs = store.sweeps.runs_of_trials(sweep.sweep_id)
     assert len(store.runs(-1)) == 4
     assert all(store.run(runs[number]).attempt == 1 for number in finished), "what was done was not touched"
     made = [task.node for run in runs.values() for task in store.tasks(run) if task.state == "done"]

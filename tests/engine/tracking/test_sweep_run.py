@@ -30,7 +30,7 @@ def _trial(workspace: Workspace, sweep_id: str, number: int) -> FakeRun:
 def test_trials_are_children_of_their_sweep(local: Workspace, reader: Callable[[Workspace], Reader]) -> None:
     store = RunStore(local)
     values = [{"train.epochs": 2, "rate": 0.001}, {"train.epochs": 3, "rate": 0.002}]
-    sweep_id = store.create_sweep(DOCUMENT["name"], "{}", OPTIONS, "local", values)  # type: ignore[arg-type]
+    sweep_id = store.sweeps.create(DOCUMENT["name"], "{}", OPTIONS, "local", values)  # type: ignore[arg-type]
     trials = [_trial(local, sweep_id, number) for number in (0, 1)]
     for run in trials:
         assert track_run(local, run.id, patience=QUICK)
@@ -43,11 +43,11 @@ def test_trials_are_children_of_their_sweep(local: Workspace, reader: Callable[[
         assert sent[""].tags["voxelflow.trial"] == str(number)
         assert sent["train"].tags["mlflow.parentRunId"] == sent[""].id
     for number, score in enumerate((0.8, 0.9)):
-        store.set_trial(sweep_id, number, "done", score=score)
-    store.end_sweep(sweep_id, "done")
+        store.sweeps.set_trial(sweep_id, number, "done", score=score)
+    store.sweeps.end(sweep_id, "done")
     # What a sweep's process could not send goes with a later run.
     send_pending(local)
-    assert store.untracked_sweeps() == []
+    assert store.sweeps.untracked() == []
     # Sent again, as after a kill before it was noted, it is the same.
     assert close_sweep(local, sweep_id)
     ended = reader(local).runs(sweep_id)[""]

@@ -279,7 +279,7 @@ def test_a_run_puts_a_damaged_table_right(runner: Runner, tmp_path: Path) -> Non
     def is_right(run: Run) -> None:
         assert run.state == "done", run.error
         assert rows_by_pyarrow(large.uri) == rows
-        for result in runner.store.results():
+        for result in runner.store.results.all():
             if result.run_id == run.run_id:
                 node_type = runner.catalog.find(result.node_type)
                 assert check_result(node_type, result, runner.workspace).problem == ""

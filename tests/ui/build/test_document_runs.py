@@ -260,15 +260,15 @@ def test_a_sweep_is_started_as_typed_and_its_runs_are_shown(open_tab: OpenTab, s
     tab.wait(
         lambda: [m for m in tab.all(Message) if "b.steps: must be at least 0 steps, not -2" in m.text], "a refusal", 60
     )
-    assert store.sweeps() == []
+    assert store.sweeps.newest() == []
     sweep(**{"text": 'one,"two, three"', "b.steps": "1,2"})
     tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 4 trials is at work"], "the sweep", 60)
-    tab.wait(lambda: store.sweeps()[0].state == "done", "its end", 60)
-    (found,) = store.sweeps()
-    assert [t.values["text"] for t in store.trials(found.sweep_id)] == ["one", "one", "two, three", "two, three"]
+    tab.wait(lambda: store.sweeps.newest()[0].state == "done", "its end", 60)
+    (found,) = store.sweeps.newest()
+    assert [t.values["text"] for t in store.sweeps.trials(found.sweep_id)] == ["one", "one", "two, three", "two, three"]
     assert found.options["source"] == "swept"
     last = tab.wait(lambda: (run := _run(tab)) and run.state == "done" and run, "a run that is shown", 60)
-    assert last.run_id in store.runs_of_trials(found.sweep_id).values()
+    assert last.run_id in store.sweeps.runs_of_trials(found.sweep_id).values()
 
 
 @pytest.mark.slow

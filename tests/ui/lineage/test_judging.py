@@ -44,7 +44,7 @@ def test_a_saved_pipeline_decides_and_else_its_last_run(
     plan = prepare(document("one"), probes, workspace, store).plan
     pretend(plan, workspace, store)
     fingerprint = plan.tasks[0].identity.fingerprint
-    with store._write() as db:
+    with store.write() as db:
         db.execute("UPDATE runs SET document = ?", (dump(document("one")),))
     assert settled(judging).verdicts.current == {fingerprint}
     write_pipeline(document("two"), workspace.pipelines / "demo.json")
@@ -52,7 +52,7 @@ def test_a_saved_pipeline_decides_and_else_its_last_run(
     # It has no plan: what counts is how it ran.
     write_pipeline(pipeline(box("a", "NoSuchType"), name="demo"), workspace.pipelines / "demo.json")
     assert settled(judging).verdicts.current == {fingerprint}
-    with store._write() as db:
+    with store.write() as db:
         db.execute("UPDATE runs SET document = '{'")
     (workspace.pipelines / "demo.json").unlink()
     judged = settled(judging)

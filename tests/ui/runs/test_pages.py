@@ -73,7 +73,7 @@ def test_the_history_can_be_searched_and_filtered(app: Open, runs, done: str) ->
 
 
 def test_a_long_history_is_shown_in_parts(app: Open, store: RunStore) -> None:
-    with store._write() as db:
+    with store.write() as db:
         db.executemany(
             "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created)"
             " VALUES (?, 'p', '{}', '{}', 'local', 'done', ?)",
