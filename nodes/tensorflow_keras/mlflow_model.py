@@ -8,6 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,13 @@ def write_mlflow_model(model: Path, folder: Path, *, shape: Sequence[int], metad
 def _serve(folder: Path, signature: ModelSignature, described: Mapping[str, Any]) -> None:
     """Let `mlflow.pyfunc` load the model with what comes before and behind it, and `mlflow.tensorflow` at all."""
     (folder / "data" / served_model.DESCRIPTION).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
-    (folder / "code").mkdir()
-    for module, name in ((served_model, "voxelflow_model.py"), (steps, "voxelflow_transforms.py")):
-        # Not copied as a file: on a Spark executor the module lies in a zip.
-        (folder / "code" / name).write_text(inspect.getsource(module), encoding="utf-8")
+    code = folder / "code"
+    (code / served_model.TRANSFORMS).mkdir(parents=True)
+    # Read, not copied as files: on a Spark executor both lie in a zip.
+    (code / "voxelflow_model.py").write_text(inspect.getsource(served_model), encoding="utf-8")
+    for source in resources.files(steps).iterdir():
+        if source.name.endswith(".py"):
+            (code / served_model.TRANSFORMS / source.name).write_text(source.read_text("utf-8"), encoding="utf-8")
     saved = Model.load(str(folder))
     saved.signature = signature
     # Without them mlflow.tensorflow looks for a file in the HDF5 format of earlier versions.

@@ -1,8 +1,8 @@
 """What `mlflow.pyfunc.load_model` gives: raw volumes in, class names and probabilities out.
 
-A copy of this file and of `nodes.transforms.steps` lies in each model in MLflow's format, as `voxelflow_model` and
-`voxelflow_transforms`: so a model is served where Voxelflow is not installed. It may import neither the engine nor the
-nodes.
+A copy of this file and of the folder `nodes.transforms.steps` lies in each model in MLflow's format, as
+`voxelflow_model` and `voxelflow_transforms`: so a model is served where Voxelflow is not installed. It may import
+neither the engine nor the nodes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 DESCRIPTION = "voxelflow.json"
 TRUST = "VOXELFLOW_TRUST_TRANSFORMS"
 """Set to 1, the model may run the functions of their own that its makers changed the volumes with."""
-_TRANSFORMS = "voxelflow_transforms"
+TRANSFORMS = "voxelflow_transforms"
 _BATCH = 16
 """Volumes that the model computes at once."""
 
@@ -92,14 +93,15 @@ class ServedModel:
 
 
 def _transforms() -> Any:
-    """The module beside this one; another model's may be another version of it."""
-    place = Path(__file__).with_name(f"{_TRANSFORMS}.py")
-    spec = importlib.util.spec_from_file_location(_TRANSFORMS, place)
+    """The package beside this file. Its name is not used twice: another model's may be another version of it."""
+    place = Path(__file__).with_name(TRANSFORMS) / "__init__.py"
+    name = f"{TRANSFORMS}_{uuid4().hex}"
+    spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
         raise ImportError(f"{place} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    # Its dataclasses look their module up there.
-    sys.modules[_TRANSFORMS] = module
+    # Its own files, and its dataclasses, look their package up there.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -1,0 +1,52 @@
+"""The steps that change volumes. This folder needs NumPy alone: a copy of it travels with models in MLflow's format.
+
+step          what a step is
+geometry      order of axes, channels, resampling, cropping and padding
+intensity     clipping, normalising, dtypes
+own_code      a person's own function, a whole node
+chain         chains of steps: loaded, described, applied
+
+A step is a frozen dataclass with a name, a version and parameters that are JSON, so a chain of them is data:
+
+    chain = load_steps([{"name": "resample", "version": 1, "parameters": {"spacing": [1.0, 1.0, 1.0]}}])
+    volume, matrix = apply_steps(chain, volume, {"spacing_x": 2.0, "spacing_y": 2.0, "spacing_z": 2.0})
+
+A volume has the axes X, Y, Z, then channels; one of three axes has no channels. Raise a step's version whenever it
+would give other values than before, and keep what the version before did: chains are stored with tables and models.
+
+Imports between these files are relative, since the copy has another name.
+"""
+
+from __future__ import annotations
+
+from .chain import STEPS, apply_steps, describe, form_after, load_steps
+from .geometry import Axes, Channels, CropPad, Resample
+from .intensity import Cast, Clip, Normalise
+from .own_code import FUNCTION, Function, WholeNode
+from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
+
+__all__ = [
+    "FUNCTION",
+    "SPACING",
+    "STEPS",
+    "Axes",
+    "Cast",
+    "Channels",
+    "Clip",
+    "CropPad",
+    "Form",
+    "Function",
+    "Matrix",
+    "Normalise",
+    "Resample",
+    "Row",
+    "Step",
+    "Unfit",
+    "Volume",
+    "WholeNode",
+    "apply_steps",
+    "describe",
+    "form_after",
+    "load_steps",
+    "spacing_of",
+]

@@ -1,0 +1,82 @@
+"""Chains of steps: how they are loaded, described, and applied one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .geometry import Axes, Channels, CropPad, Resample
+from .intensity import Cast, Clip, Normalise
+from .own_code import Function, WholeNode
+from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
+
+STEPS: dict[str, type[Step]] = {
+    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Cast, Function, WholeNode)
+}
+
+
+def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+    """The steps of a stored chain. Raises `Unfit` for one that is not known here, or of a newer version."""
+    out: list[Step] = []
+    for each in chain:
+        kind = STEPS.get(str(each["name"]))
+        if kind is None or int(each["version"]) > kind.version:
+            raise Unfit(f"was made with the transform {each['name']} {each['version']}, which is not known here")
+        # JSON has lists for tuples.
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in each["parameters"].items()}
+        out.append(kind(**values))
+    return tuple(out)
+
+
+def describe(steps: Sequence[Step]) -> str:
+    """`resample 1 mm, crop 64x64x48, z-score`."""
+    return ", ".join(step.words() for step in steps)
+
+
+def form_after(
+    steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
+) -> Form | None:
+    """Shape and dtype behind all steps; None: a function of one's own decides. Raises `Unfit`."""
+    known: Row = dict(row or {})
+    for step in steps:
+        found = step.form(shape, dtype, known)
+        if found is None:
+            return None
+        _move(known, step.matrix(shape, known))
+        shape, dtype = found
+    return shape, dtype
+
+
+def apply_steps(
+    steps: Sequence[Step], volume: Volume, row: Mapping[str, Any] | None = None
+) -> tuple[Volume, Matrix | None]:
+    """The volume behind all steps, C order and little-endian, and the matrix from its voxels to those of before.
+
+    The matrix is 4x4; None: where the voxels came from cannot be said. Raises `Unfit`.
+    """
+    known: Row = dict(row or {})
+    total: Matrix | None = np.eye(4)
+    for step in steps:
+        before = volume.shape
+        volume = step.apply(volume, known)
+        matrix = step.matrix(before, known)
+        if isinstance(step, Function) and volume.shape[:3] != before[:3]:
+            matrix = None
+        _move(known, matrix)
+        total = total @ matrix if total is not None and matrix is not None else None
+    kind = volume.dtype.newbyteorder("<")
+    return np.ascontiguousarray(volume, kind), total
+
+
+def _move(row: Row, matrix: Matrix | None) -> None:
+    """Let the spacing follow a step."""
+    spacing = spacing_of(row)
+    if spacing is None:
+        return
+    if matrix is None:
+        row.update(dict.fromkeys(SPACING))
+        return
+    found = np.sqrt(((np.diag(spacing) @ matrix[:3, :3]) ** 2).sum(axis=0))
+    row.update(zip(SPACING, found.tolist(), strict=True))
