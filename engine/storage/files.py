@@ -107,6 +107,26 @@ def whole_file(path: Path, *, durable: bool, ending: str = PARTIAL) -> Iterator[
             temporary.unlink()
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """The same, durably, for a file that never takes the place of another.
+
+    Raises `FileExistsError` when one is there at the end of the block, another `OSError` when it cannot be written, or
+    on a file system without hard links.
+    """
+    temporary = temporary_beside(path)
+    try:
+        yield temporary
+        flush([temporary])
+        os.link(temporary, path)
+    except OSError as exc:
+        _name_file(exc, temporary, path)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    flush([path.parent])
+
+
 def temporary_beside(path: Path, ending: str = PARTIAL) -> Path:
     """A hidden name in the folder of `path` that no other call gives: not in this process, nor on another machine."""
     name = path.name if len(os.fsencode(path.name)) <= _LONGEST else ""

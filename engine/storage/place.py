@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from engine.errors import StaleInput, UsageError
-from engine.storage.files import GONE, flush, flush_many, other_size, size_problem, temporary_beside, whole_file
+from engine.storage.files import GONE, flush_many, new_file, other_size, size_problem, whole_file
 from engine.storage.objects import RemotePath
 from engine.storage.urls import is_url
 
@@ -226,18 +226,11 @@ class LocalPlace(Place):
     def put_if_absent(self, name: str, data: bytes) -> bool:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_beside(path)
         try:
-            temporary.write_bytes(data)
-            flush([temporary])
-            try:
-                # A link never replaces.
-                os.link(temporary, path)
-            except FileExistsError:
-                return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        flush([path.parent])
+            with new_file(path) as temporary:
+                temporary.write_bytes(data)
+        except FileExistsError:
+            return False
         return True
 
     def put_all(

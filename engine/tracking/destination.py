@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from engine.errors import TrackingError, UsageError
 from engine.extras import require
 from engine.storage import parse_url
-from engine.storage.files import flush, temporary_beside
+from engine.storage.files import new_file
 from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace
 
@@ -155,14 +155,9 @@ def _make_current(target: Destination) -> None:
         # Made aside and linked: a kill while the tables are made must not leave half a database.
         for left in path.parent.glob(f".{path.name}.*"):
             left.unlink()
-        temporary = temporary_beside(path)
-        stores.SqlAlchemyStore(f"sqlite:///{temporary}", target.artifacts).engine.dispose()
-        # When it is there now, someone started MLflow's own server on it meanwhile.
-        with contextlib.suppress(FileExistsError):
-            flush([temporary])
-            os.link(temporary, path)
-            flush([path.parent])
-        temporary.unlink()
+        # When it is there at the end, someone started MLflow's own server on it meanwhile.
+        with contextlib.suppress(FileExistsError), new_file(path) as temporary:
+            stores.SqlAlchemyStore(f"sqlite:///{temporary}", target.artifacts).engine.dispose()
         return
     engine = utils.create_sqlalchemy_engine(target.uri)
     try:

@@ -11,14 +11,13 @@ Protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Actions).
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.storage.files import flush, temporary_beside
+from engine.storage.files import new_file
 from engine.storage.place import LocalPlace, Place
 from nodes.table.log import LOG, actions, commit_file, commit_name
 from nodes.table.snapshot import TableFile
@@ -77,17 +76,9 @@ def write_commit(place: Place, version: int, lines: Iterable[bytes]) -> None:
         if not place.put_if_absent(f"{LOG}/{commit_name(version)}", b"".join(lines)):
             raise FileExistsError(f"{place.path(LOG)} has version {version}")
         return
-    target = commit_file(place.root, version)
-    temporary = temporary_beside(target)
-    try:
-        with temporary.open("wb") as sink:
-            sink.writelines(lines)
-        flush([temporary])
-        # A link never replaces: in this folder delta-rs and Spark too put a commit only where there is none.
-        os.link(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush([target.parent])
+    # In this folder delta-rs and Spark, too, put a commit only where there is none.
+    with new_file(commit_file(place.root, version)) as temporary, temporary.open("wb") as sink:
+        sink.writelines(lines)
 
 
 def lines_of(

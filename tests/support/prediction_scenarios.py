@@ -24,20 +24,14 @@ def run_prediction(place: Place, model: TrainedModel, data: Dataset, *, kill_at:
 
 def _child(root: str, model: str, data: str, kill_at: str, params: dict[str, Any]) -> None:
     os.environ["VOXELFLOW_KILL_AT"] = kill_at
-    from engine.declare.context import Resources, TaskContext
     from engine.errors import VoxelflowError
     from nodes.batch_predict import batch_predict
 
     place = Place(Path(root))
     with (place.root / "events.jsonl").open("a") as sink:
-        ctx = TaskContext(
-            run_id="run",
-            node_id="predict",
+        ctx = place.context(
+            "predict",
             fingerprint="1" * 64,
-            out=place.out,
-            shared=place.root / "shared",
-            scratch=place.scratch,
-            resources=Resources(cores=2),
             emit=lambda event: print(event.model_dump_json(), file=sink, flush=True),
         )
         given = dataset_from_json(model)

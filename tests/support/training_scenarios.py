@@ -121,6 +121,12 @@ class Place:
         pid: int = json.loads((folder / f"{rank}.seat.json").read_text())["pid"]
         return pid
 
+    def context(self, node: str = "train", **more: Any) -> TaskContext:
+        """For a task here with two cores; `more` are further fields of it."""
+        folders = {"out": self.out, "shared": self.root / "shared", "scratch": self.scratch}
+        given = {"run_id": "run", "node_id": node, "fingerprint": "0" * 64, "resources": Resources(cores=2), **folders}
+        return TaskContext(**{**given, **more})
+
     def events(self) -> list[dict[str, Any]]:
         path = self.root / "events.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -217,18 +223,8 @@ def _child(
                 return cancelled()
 
         current_reporter.set(Reporter())
-        ctx = TaskContext(
-            run_id="run",
-            node_id="train",
-            fingerprint="0" * 64,
-            out=place.out,
-            shared=place.root / "shared",
-            scratch=place.scratch,
-            resources=Resources(cores=2),
-            extends={"out": dataset_from_json(extends)} if extends else {},
-            emit=emit,
-            is_cancelled=cancelled,
-        )
+        extended = {"out": dataset_from_json(extends)} if extends else {}
+        ctx = place.context(extends=extended, emit=emit, is_cancelled=cancelled)
         from nodes.train_resnet3d import train_resnet3d
 
         datasets = [dataset_from_json(text) if text else None for text in inputs]

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import psutil
 import pytest
-from starlette.applications import Starlette
+from asgi_client import AsgiClient
 from waiting import wait_until
 
 from engine.store.runs import RunStore
 from engine.tracking.recorder import TrackState
 from engine.workspace import Workspace
 from ui.mlflow_ui import MlflowUi
-
-
-class Got(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    content: bytes
-
-
-class Client:
-    """Asks the routes as a server does that has read a request."""
-
-    def __init__(self, ui: MlflowUi) -> None:
-        self._app = Starlette(routes=ui.routes)
-
-    def ask(self, address: str, method: str = "GET", body: bytes = b"", **headers: str) -> Got:
-        return asyncio.run(self._ask(address, method, body, {"host": "127.0.0.1:8501", **headers}))
-
-    async def _ask(self, address: str, method: str, body: bytes, headers: dict[str, str]) -> Got:
-        path, _, query = address.partition("?")
-        sent: list[Any] = []
-        scope = {
-            "type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(), "scheme": "http",
-            "query_string": query.encode(), "server": ("127.0.0.1", 8501),
-            "headers": [(n.replace("_", "-").lower().encode(), v.encode()) for n, v in headers.items()],
-        }  # fmt: skip
-
-        asked = iter([{"type": "http.request", "body": body}])
-
-        async def receive() -> dict[str, Any]:
-            # There is one request, and nobody hangs up.
-            return next(asked, None) or await asyncio.Future()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self._app(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Got(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
 @pytest.fixture
@@ -68,8 +27,8 @@ def ui(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mlflow
 
 
 @pytest.fixture
-def client(ui: MlflowUi) -> Client:
-    return Client(ui)
+def client(ui: MlflowUi) -> AsgiClient:
+    return AsgiClient(ui.routes)
 
 
 def _sent(store: RunStore, location: str) -> str:
@@ -79,12 +38,12 @@ def _sent(store: RunStore, location: str) -> str:
     return run_id
 
 
-def test_a_run_on_a_server_is_opened_there(client: Client, store: RunStore) -> None:
+def test_a_run_on_a_server_is_opened_there(client: AsgiClient, store: RunStore) -> None:
     got = client.ask(f"/voxelflow/mlflow/run/{_sent(store, 'https://mlflow.example')}")
     assert (got.status, got.headers["location"]) == (303, "https://mlflow.example/#/experiments/7/runs/abc")
 
 
-def test_what_cannot_be_opened_is_said(client: Client, store: RunStore, ui: MlflowUi) -> None:
+def test_what_cannot_be_opened_is_said(client: AsgiClient, store: RunStore, ui: MlflowUi) -> None:
     nothing = client.ask(f"/voxelflow/mlflow/run/{store.create_run('p', '{}', {}, 'local')}")
     assert b"Nothing of this run is in MLflow yet." in nothing.content
     assert nothing.headers["refresh"] == "3"
@@ -101,7 +60,7 @@ def test_what_cannot_be_opened_is_said(client: Client, store: RunStore, ui: Mlfl
     [{"origin": "https://evil.example"}, {"sec_fetch_site": "cross-site"}, {"host": "evil.example"}],
 )
 def test_other_web_sites_neither_start_it_nor_ask_it(
-    client: Client, store: RunStore, ui: MlflowUi, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    client: AsgiClient, store: RunStore, ui: MlflowUi, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.views.route.is_host_allowed", lambda host: host == "127.0.0.1:8501")
     run_id = _sent(store, f"sqlite:///{ui._workspace.mlflow_database.absolute()}")
@@ -113,7 +72,7 @@ def test_other_web_sites_neither_start_it_nor_ask_it(
 
 @pytest.mark.slow
 def test_it_opens_the_run_opens_no_port_and_ends_with_the_app(
-    client: Client, store: RunStore, ui: MlflowUi, workspace: Workspace
+    client: AsgiClient, store: RunStore, ui: MlflowUi, workspace: Workspace
 ) -> None:
     run_id = _sent(store, f"sqlite:///{workspace.mlflow_database.absolute()}")
     address = f"/voxelflow/mlflow/run/{run_id}"

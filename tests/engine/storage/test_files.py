@@ -11,6 +11,7 @@ from engine.storage.files import (
     DOCUMENT_BYTES,
     flush,
     flush_many,
+    new_file,
     read_document,
     temporary_beside,
     whole_file,
@@ -123,6 +124,24 @@ def test_a_link_to_the_file_itself_leaves_no_second_link(tmp_path: Path) -> None
     path.write_text("x")
     with whole_file(path, durable=True) as temporary:
         os.link(path, temporary)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+    path = tmp_path / "a"
+    with new_file(path) as temporary:
+        temporary.write_text("mine")
+        assert not path.exists()
+    assert calls == [("flush", f"{temporary.name} 4"), ("flush", tmp_path.name)]
+
+    def again() -> None:
+        with new_file(path) as temporary:
+            temporary.write_text("another")
+
+    with pytest.raises(FileExistsError) as caught:
+        again()
+    assert str(caught.value).endswith(f"{str(path)!r}")
+    assert path.read_text() == "mine"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
+from asgi_client import AsgiClient
 from starlette.routing import Route
 from streamlit import config
 
@@ -66,50 +63,10 @@ def shown() -> ShownDatasets:
     return ShownDatasets()
 
 
-class Got(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    content: bytes
-
-
-class Client:
-    """Asks the route as a server does that has read a request."""
-
-    def __init__(self, route: ViewRoute) -> None:
-        routes = [Route("/view/{key}", route.respond), Route("/view/{key}/{panel}/{what}", route.respond)]
-        self._app = Starlette(routes=routes)
-
-    def get(self, address: str, method: str = "GET", **headers: str) -> Got:
-        return asyncio.run(self._get(address, method, {"host": "127.0.0.1:8501", **headers}))
-
-    async def _get(self, address: str, method: str, headers: dict[str, str]) -> Got:
-        path, _, query = address.partition("?")
-        sent: list[Any] = []
-        scope = {
-            "type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(), "scheme": "http",
-            "query_string": query.encode(), "server": ("127.0.0.1", 8501),
-            "headers": [(n.replace("_", "-").lower().encode(), v.encode()) for n, v in headers.items()],
-        }  # fmt: skip
-
-        received = iter([{"type": "http.request", "body": b""}])
-
-        async def receive() -> dict[str, Any]:
-            for message in received:
-                return message
-            await asyncio.Event().wait()  # it stays until it has all
-            raise AssertionError
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self._app(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Got(sent[0]["status"], found, b"".join(message["body"] for message in sent[1:]))
-
-
 @pytest.fixture
-def client(process: _Process, shown: ShownDatasets) -> Client:
-    return Client(ViewRoute(shown, process))  # type: ignore[arg-type]
+def client(process: _Process, shown: ShownDatasets) -> AsgiClient:
+    route = ViewRoute(shown, process)  # type: ignore[arg-type]
+    return AsgiClient([Route(f"/view/{{key}}{more}", route.respond) for more in ("", "/{panel}/{what}")])
 
 
 @pytest.fixture
@@ -117,9 +74,9 @@ def key(shown: ShownDatasets) -> str:
     return shown.key(Report(uri="/data/report.html"))
 
 
-def test_a_key_opens_the_dataset_that_it_was_made_for(client: Client, key: str, process: _Process) -> None:
-    assert client.get(f"/view/{key}").status == 200
-    assert client.get(f"/view/{key}/volumes/thumbnail?row=3&map=grey").status == 200
+def test_a_key_opens_the_dataset_that_it_was_made_for(client: AsgiClient, key: str, process: _Process) -> None:
+    assert client.ask(f"/view/{key}").status == 200
+    assert client.ask(f"/view/{key}/volumes/thumbnail?row=3&map=grey").status == 200
     assert process.asked == [
         ("/data/report.html", "", "info", {}),
         ("/data/report.html", "volumes", "thumbnail", {"row": "3", "map": "grey"}),
@@ -162,8 +119,8 @@ class TestKeys:
         "/view/{key}//etc/passwd", "/view/{key}/volumes/passwd",
     ],
 )  # fmt: skip
-def test_there_is_nothing_at_other_addresses(client: Client, key: str, path: str, process: _Process) -> None:
-    assert client.get(path.replace("{key}", key)).status == 404
+def test_there_is_nothing_at_other_addresses(client: AsgiClient, key: str, path: str, process: _Process) -> None:
+    assert client.ask(path.replace("{key}", key)).status == 404
     assert process.asked == []
 
 
@@ -177,11 +134,11 @@ def test_there_is_nothing_at_other_addresses(client: Client, key: str, path: str
         {"sec_fetch_site": "same-site"},
     ],
 )
-def test_no_other_web_site_may_ask(client: Client, key: str, headers: dict[str, str], process: _Process) -> None:
+def test_no_other_web_site_may_ask(client: AsgiClient, key: str, headers: dict[str, str], process: _Process) -> None:
     config.set_option("server.allowedHosts", ["localhost", "127.0.0.1"])
     try:
-        assert client.get(f"/view/{key}", **headers).status == 403
-        assert client.get(f"/view/{key}", origin="http://127.0.0.1:8501", sec_fetch_site="same-origin").status == 200
+        assert client.ask(f"/view/{key}", **headers).status == 403
+        assert client.ask(f"/view/{key}", origin="http://127.0.0.1:8501", sec_fetch_site="same-origin").status == 200
     finally:
         config.set_option("server.allowedHosts", [])
     assert len(process.asked) == 1
@@ -201,8 +158,10 @@ def test_no_other_web_site_may_ask(client: Client, key: str, headers: dict[str, 
         ("lines=0-1", 200, _BYTES),
     ],
 )
-def test_a_volume_in_ranges(client: Client, key: str, wanted: str, status: int, part: bytes, process: _Process) -> None:
-    found = client.get(f"/view/{key}/volumes/volume?row=1", range=wanted)
+def test_a_volume_in_ranges(
+    client: AsgiClient, key: str, wanted: str, status: int, part: bytes, process: _Process
+) -> None:
+    found = client.ask(f"/view/{key}/volumes/volume?row=1", range=wanted)
     assert (found.status, found.content) == (status, part)
 
 
@@ -217,9 +176,9 @@ def test_a_volume_in_ranges(client: Client, key: str, wanted: str, status: int, 
     ],
 )
 def test_a_large_volume_comes_part_by_part(
-    client: Client, key: str, process: _Process, wanted: str, status: int, start: int, stop: int | None
+    client: AsgiClient, key: str, process: _Process, wanted: str, status: int, start: int, stop: int | None
 ) -> None:
-    found = client.get(f"/view/{key}/volumes/voxels?row=2&limit=9", **({"range": wanted} if wanted else {}))
+    found = client.ask(f"/view/{key}/volumes/voxels?row=2&limit=9", **({"range": wanted} if wanted else {}))
     assert (found.status, found.content == _LARGE[start:stop]) == (status, True)
     assert int(found.headers["content-length"]) == len(found.content)
     assert found.headers["content-encoding"] == "identity"
@@ -227,64 +186,64 @@ def test_a_large_volume_comes_part_by_part(
     assert all(int(q["stop"]) - int(q["start"]) <= PART_BYTES and q["limit"] == "9" for q in queries)
 
 
-def test_whoever_wants_only_the_headers_gets_no_parts(client: Client, key: str, process: _Process) -> None:
-    found = client.get(f"/view/{key}/volumes/voxels?row=2", method="HEAD")
+def test_whoever_wants_only_the_headers_gets_no_parts(client: AsgiClient, key: str, process: _Process) -> None:
+    found = client.ask(f"/view/{key}/volumes/voxels?row=2", method="HEAD")
     assert (found.status, int(found.headers["content-length"]), len(process.asked)) == (200, len(_LARGE), 1)
 
 
 def test_a_large_volume_that_changes_on_its_way_is_not_sent_as_whole(
-    client: Client, key: str, process: _Process
+    client: AsgiClient, key: str, process: _Process
 ) -> None:
     process.breaks_at = {str(2 * PART_BYTES)}
     with pytest.raises(OSError, match="has changed"):
-        client.get(f"/view/{key}/volumes/voxels?row=2")
+        client.ask(f"/view/{key}/volumes/voxels?row=2")
 
 
-def test_a_large_volume_is_not_joined_to_what_was_got_before(client: Client, key: str) -> None:
-    found = client.get(f"/view/{key}/volumes/voxels?row=2", range="bytes=0-1", if_range='"some"')
+def test_a_large_volume_is_not_joined_to_what_was_got_before(client: AsgiClient, key: str) -> None:
+    found = client.ask(f"/view/{key}/volumes/voxels?row=2", range="bytes=0-1", if_range='"some"')
     assert (found.status, len(found.content)) == (200, len(_LARGE))
     assert "etag" not in found.headers
     assert found.headers["cache-control"] == "private, no-store"
 
 
-def test_nobody_sets_which_part_comes(client: Client, key: str, process: _Process) -> None:
-    assert client.get(f"/view/{key}/volumes/volume?row=1&start=5&stop=7").content == _BYTES
+def test_nobody_sets_which_part_comes(client: AsgiClient, key: str, process: _Process) -> None:
+    assert client.ask(f"/view/{key}/volumes/volume?row=1&start=5&stop=7").content == _BYTES
 
 
-def test_a_volume_is_not_compressed_on_its_way(client: Client, key: str) -> None:
-    assert client.get(f"/view/{key}/volumes/volume?row=1").headers["content-encoding"] == "identity"
-    assert "content-encoding" not in client.get(f"/view/{key}/volumes/thumbnail?row=1").headers
+def test_a_volume_is_not_compressed_on_its_way(client: AsgiClient, key: str) -> None:
+    assert client.ask(f"/view/{key}/volumes/volume?row=1").headers["content-encoding"] == "identity"
+    assert "content-encoding" not in client.ask(f"/view/{key}/volumes/thumbnail?row=1").headers
 
 
-def test_a_range_of_something_else_is_not_joined(client: Client, key: str) -> None:
+def test_a_range_of_something_else_is_not_joined(client: AsgiClient, key: str) -> None:
     address = f"/view/{key}/volumes/volume?row=1"
-    tag = client.get(address).headers["etag"]
+    tag = client.ask(address).headers["etag"]
     for given, status in ((tag, 206), ('"other"', 200)):
-        assert client.get(address, range="bytes=0-1", if_range=given).status == status
+        assert client.ask(address, range="bytes=0-1", if_range=given).status == status
 
 
-def test_what_has_not_changed_is_not_sent_again(client: Client, key: str) -> None:
-    first = client.get(f"/view/{key}/volumes/thumbnail?row=1")
-    again = client.get(f"/view/{key}/volumes/thumbnail?row=1", if_none_match=first.headers["etag"])
+def test_what_has_not_changed_is_not_sent_again(client: AsgiClient, key: str) -> None:
+    first = client.ask(f"/view/{key}/volumes/thumbnail?row=1")
+    again = client.ask(f"/view/{key}/volumes/thumbnail?row=1", if_none_match=first.headers["etag"])
     assert (again.status, again.content) == (304, b"")
 
 
-def test_a_row_that_opens_a_dataset_has_its_key(client: Client, key: str, shown: ShownDatasets) -> None:
-    rows = json.loads(client.get(f"/view/{key}/versions/content").content)["rows"]
+def test_a_row_that_opens_a_dataset_has_its_key(client: AsgiClient, key: str, shown: ShownDatasets) -> None:
+    rows = json.loads(client.ask(f"/view/{key}/versions/content").content)["rows"]
     found = shown.find(rows[0]["opens"])
     assert found is not None
     assert (found.dataset.uri, rows[1]["opens"]) == ("/other.html", None)
 
 
-def test_a_process_that_died_is_said(client: Client, key: str, process: _Process) -> None:
+def test_a_process_that_died_is_said(client: AsgiClient, key: str, process: _Process) -> None:
     process.fails = True
-    found = client.get(f"/view/{key}")
+    found = client.ask(f"/view/{key}")
     assert found.status == 503
     assert b"died" in found.content
 
 
-def test_pictures_are_for_this_site_alone(client: Client, key: str) -> None:
-    headers = client.get(f"/view/{key}").headers
+def test_pictures_are_for_this_site_alone(client: AsgiClient, key: str) -> None:
+    headers = client.ask(f"/view/{key}").headers
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"].startswith("private")

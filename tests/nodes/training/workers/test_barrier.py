@@ -19,7 +19,6 @@ from training_scenarios import Place, run_training, tiny_program, tiny_workers
 from volume_sets import labels_for, make_delta, some_volumes
 from waiting import WAIT_S
 
-from engine.declare.context import Resources, TaskContext
 from engine.declare.datasets import TrainedModel, VolumeDelta
 from engine.declare.events import Event
 from engine.errors import Cancelled, ExecutionError, UsageError
@@ -85,18 +84,7 @@ def run_on_spark(
                 steps += 1
                 on_step(steps)
 
-        ctx = TaskContext(
-            run_id="run",
-            node_id="train",
-            fingerprint="0" * 64,
-            out=place.out,
-            shared=place.root / "shared",
-            scratch=place.scratch,
-            resources=Resources(cores=2),
-            emit=emit,
-            is_cancelled=is_cancelled,
-            open_spark=lambda: spark,
-        )
+        ctx = place.context(emit=emit, is_cancelled=is_cancelled, open_spark=lambda: spark)
         trained = train_resnet3d.backends["spark"](data, None, ctx=ctx, **params)
     assert isinstance(trained, TrainedModel)
     return trained
@@ -163,16 +151,7 @@ def test_a_profile_is_measured_on_executors(
 ) -> None:
     monkeypatch.setattr(measurements, "PROGRAM", (*tiny_program(), "profile"))
     place = Place(tmp_path)
-    ctx = TaskContext(
-        run_id="run",
-        node_id="profile",
-        fingerprint="0" * 64,
-        out=place.out,
-        shared=place.root / "shared",
-        scratch=place.scratch,
-        resources=Resources(cores=2),
-        open_spark=lambda: spark_local,
-    )
+    ctx = place.context("profile", open_spark=lambda: spark_local)
     report = profile_training.backends["spark"](table, batch_sizes=(6,), workers=(1, 2, 3), steps=2, warmup=1, ctx=ctx)
     rows = json.loads((place.out / "profile.json").read_text())["rows"]
     assert [row["outcome"] for row in rows] == ["measured", "measured", "not possible"]
