@@ -5,7 +5,7 @@
 * `spark again`: the same with the Java that the run before has left;
 * `the usual way`: `binaryFile` and a Python UDF into a Delta table, then OPTIMIZE; Spark's own settings.
 
-The start of the session, until it takes jobs, is told apart from the work behind it. Every contender's table is read
+The start of the session, until it takes jobs, is timed apart from the work behind it. Every contender's table is read
 by delta-rs and must hold the same volumes. `--driver` reports instead what the driver's processes hold in memory for
 two numbers of tiny files, and so what 650,000 would take.
 """

@@ -47,9 +47,9 @@ def numpy_to_parquet(
 
     A volume's id is its path below the folder, with its ending, in Unicode NFC. The dataset's shape and
     dtype are those of most files in a spread sample; Fortran order and big-endian files are turned.
-    A file that cannot be a volume is listed with its reason in quarantine.csv, and converted +
-    quarantined is always the number of files found. When the folder grows only the new files are
-    converted; what a killed run had finished is not made again.
+    A file that is unreadable or of another shape is skipped and listed with its reason in
+    quarantine.csv; converted + quarantined is always the number of files found. When the folder
+    grows only the new files are converted; what a killed run had finished is not made again.
 
     Args:
         files: the volumes.

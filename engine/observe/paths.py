@@ -57,7 +57,7 @@ def allowed_places(workspace: Workspace, extra: Iterable[Path | str] = ()) -> Al
     named: list[Path | str] = [*data_roots(workspace), *filter(None, split)]
     folders = [Path.cwd(), *(s.root for s in storages(workspace))]
     folders += [Path(place).expanduser() for place in named if not is_url(place)]
-    # The check of parameters reports a control character; the system would refuse the path here, without a word of it.
+    # The check of parameters reports a control character; the system would refuse the path here without saying so.
     more = [place for place in extra if not control_character(str(place))]
     folders += [Path(place) for place in more if not is_url(place)]
     urls = []

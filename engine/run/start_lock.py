@@ -8,7 +8,6 @@ the lock is held without a gap until that has locked its places, and the kernel 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +19,6 @@ HANDED_ON = "VOXELFLOW_START_LOCK"
 """Environment variable of a run's process: the number of the open file that its starter handed on."""
 PATIENCE_S = 60.0
 """A start waits for the renaming of folders, `clean` for the listing of folders; neither for a stopped process."""
-_POLL_S = 0.02
 
 
 @contextmanager
@@ -51,9 +49,7 @@ def handed_on(workspace: Workspace) -> ProcessLock:
 def nobody_starts(workspace: Workspace) -> Iterator[bool]:
     """Whether no run is being planned or started, while the block runs; False when that was not so in time."""
     lock = _lock(workspace)
-    until = time.monotonic() + PATIENCE_S
-    while not (locked := lock.acquire()) and time.monotonic() < until:
-        time.sleep(_POLL_S)
+    locked = lock.acquire_within(PATIENCE_S)
     try:
         if locked:
             lock.note(str(os.getpid()))
@@ -67,11 +63,8 @@ def _lock(workspace: Workspace) -> ProcessLock:
 
 
 def _acquire(lock: ProcessLock) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not lock.acquire(shared=True):
-        if time.monotonic() > until:
-            raise WorkspaceError(
-                f"`voxelflow clean` has kept {lock.path} locked for {PATIENCE_S:.0f} s (process {lock.noted() or '?'})",
-                hint="End that process: nothing is lost, and the next clean finishes what it began.",
-            )
-        time.sleep(_POLL_S)
+    if not lock.acquire_within(PATIENCE_S, shared=True):
+        raise WorkspaceError(
+            f"`voxelflow clean` has kept {lock.path} locked for {PATIENCE_S:.0f} s (process {lock.noted() or '?'})",
+            hint="End that process: nothing is lost, and the next clean finishes what it began.",
+        )

@@ -57,11 +57,7 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     start = handed_on(workspace)
     lock = ProcessLock(folder / "lock")
     # A reader that asks whether the lock is held takes it for a moment; that is no second supervisor.
-    for _ in range(50):
-        if lock.acquire():
-            break
-        time.sleep(0.02)
-    else:
+    if not lock.acquire_within(1.0):
         raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from engine.errors import WorkspaceError
+
+_POLL_S = 0.02
 
 
 class ProcessLock:
@@ -40,6 +43,16 @@ class ProcessLock:
                 hint="The workspace and its tables must lie on a file system with locks.",
             ) from exc
         self._handle = handle
+        return True
+
+    def acquire_within(self, seconds: float, *, shared: bool = False) -> bool:
+        """Try for so many seconds; True when held. Raises `WorkspaceError` as `acquire` does."""
+        until = time.monotonic() + seconds
+        # flock can block or be tried, and has no time limit: so it is tried.
+        while not self.acquire(shared=shared):
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_S)
         return True
 
     def fileno(self) -> int:

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import sqlite3
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -133,11 +132,8 @@ def connect(target: Destination, workspace: Workspace) -> MlflowClient:
 @contextmanager
 def _locked(workspace: Workspace) -> Iterator[None]:
     lock = ProcessLock(workspace.locks / "mlflow")
-    until = time.monotonic() + _LOCK_PATIENCE_S
-    while not lock.acquire():
-        if time.monotonic() > until:
-            raise TrackingError(f"another process has held {lock.path} for {_LOCK_PATIENCE_S:g} s")
-        time.sleep(0.1)
+    if not lock.acquire_within(_LOCK_PATIENCE_S):
+        raise TrackingError(f"another process has held {lock.path} for {_LOCK_PATIENCE_S:g} s")
     try:
         yield
     finally:

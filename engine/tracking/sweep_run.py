@@ -133,9 +133,7 @@ def _find_or_create(client: MlflowClient, workspace: Workspace, sweep: Sweep, ex
 def _alone(workspace: Workspace) -> Iterator[None]:
     """Trackers of trials that run side by side look for the parent and make it: one at a time, else there are two."""
     lock = ProcessLock(workspace.locks / "mlflow-sweep")
-    until = time.monotonic() + _PATIENCE_S
-    while not lock.acquire() and time.monotonic() < until:
-        time.sleep(0.1)
+    lock.acquire_within(_PATIENCE_S)  # else without it: a parent too many is better than none
     try:
         yield
     finally:

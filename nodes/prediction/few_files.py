@@ -50,7 +50,7 @@ class Asked:
 def ask(folder: Path, files: Sequence[Path]) -> Asked:
     """What the model in `folder` says of each file, and of each volume in a folder, one batch after the other.
 
-    A file that cannot be a volume of the model has an error instead. Raises `DataError` when there is no model that
+    An unreadable file, or one of another shape, has an error instead. Raises `DataError` when there is no model that
     can be loaded, or its volumes went through a node that files did not go through, `MissingPackage` without
     TensorFlow, which is imported for good files only.
     """

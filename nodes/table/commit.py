@@ -1,7 +1,7 @@
 """Committing to a Delta table: fenced, all or nothing, durable.
 
 Rewrites by two processes from one version would both succeed in delta-rs and double the rows, and
-it removes files that are not there without a word. So every commit here is made against exactly the version it was
+it silently removes files that are not there. So every commit here is made against exactly the version it was
 planned for, with no retries: when anything else was committed meanwhile it is refused, and the caller plans again.
 
 Locally commits are made under the table's lock too. In an object store no two machines share a lock, and none is

@@ -153,7 +153,7 @@ def last_writer(root: Path | Place, version: int) -> tuple[int, int] | None:
 def refuse_torn(root: Path, cause: object = None) -> None:
     """Raise `DataError` naming a file of a local log that was cut short, as by a power cut, if there is one.
 
-    delta-rs takes a commit without content for one that changed nothing: rows would lack without a word. With
+    delta-rs takes a commit without content for one that changed nothing: rows would be missing silently. With
     `cause`, the error of a reader that could not read the log, checkpoints and the ends of commits are looked at too.
     """
     log = root / LOG

@@ -24,7 +24,7 @@ CONFUSION_CLASSES = 100
 """With more classes there is no confusion matrix, which nobody could read."""
 
 ROC_CLASSES = 10
-"""Of so many classes there is a ROC curve each; more cannot be told apart."""
+"""Of so many classes there is a ROC curve each; more curves cannot be distinguished."""
 ROC_FALSE_RATES = tuple(i / 100 for i in range(101))
 
 Confusion = tuple[tuple[int, ...], ...]

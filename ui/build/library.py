@@ -199,15 +199,12 @@ class Library:
     def _writing(self) -> Iterator[None]:
         """One writer at a time, also among several apps on one workspace."""
         lock = ProcessLock(self._workspace.locks / "pipelines")
-        until = time.monotonic() + _LOCK_TIMEOUT_S
         with self._lock:
             if self._held:
                 yield
                 return
-            while not lock.acquire():
-                if time.monotonic() > until:
-                    raise WorkspaceError("another program is writing pipelines in this workspace", hint="Try again.")
-                time.sleep(0.02)
+            if not lock.acquire_within(_LOCK_TIMEOUT_S):
+                raise WorkspaceError("another program is writing pipelines in this workspace", hint="Try again.")
             self._held = True
             try:
                 yield
