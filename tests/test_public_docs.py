@@ -169,6 +169,22 @@ def test_every_path_that_contributors_are_sent_to_exists() -> None:
     assert [name for name in sorted(named - in_a_workspace) if not (_ROOT / name).exists()] == []
 
 
+# --- the architecture --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("folder", "page"), [("engine", "engine"), ("nodes", "engine"), ("ui", "ui")])
+def test_every_folder_has_its_line_on_the_page_of_the_architecture(folder: str, page: str) -> None:
+    """Folders of Python, and the modules beside them; those beside the folders of `nodes` are the node types."""
+    here = _ROOT / folder
+    parts = {f"{path.parent.name}/" for path in here.glob("*/__init__.py")}
+    if folder != "nodes":
+        parts |= {path.stem for path in here.glob("*.py") if path.stem != "__init__"}
+    lines = re.findall(r"^\| (`.*?) \|", (_ROOT / page / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name.removesuffix(".py") for line in lines for name in re.findall(r"`([\w./]+)`", line)}
+    assert len(parts) > 5
+    assert sorted(parts - named) == []
+
+
 # --- examples ----------------------------------------------------------------------------------
 
 

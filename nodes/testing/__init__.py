@@ -1,4 +1,4 @@
-"""The testing kit: what a node, a loader, a learner, a place and a format promise, as pytest classes to subclass.
+"""The testing kit: what a node, a loader, a learner, a place, a table and a format promise, as pytest classes to subclass.
 
     from voxelflow import NodeConformance
 
@@ -17,4 +17,6 @@ require("Voxelflow's testing kit", "pytest")
 import pytest  # noqa: E402 - the line above says what to install
 
 # Before they are imported: a failing assert in them then shows its values, as one in a test's own file does.
-pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in ("node", "loader", "learner", "place", "format")))
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{module}" for module in ("node", "loader", "learner", "place", "table", "format"))
+)
