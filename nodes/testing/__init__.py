@@ -1,4 +1,4 @@
-"""The testing kit: what a node, a loader, a learner, a place, a table and a format promise, as pytest classes to subclass.
+"""The testing kit: pytest classes to subclass, with what a node, loader, learner, place, table and format promise.
 
     from voxelflow import NodeConformance
 
