@@ -172,7 +172,9 @@ def test_every_path_that_contributors_are_sent_to_exists() -> None:
 # --- the architecture --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "page"), [("engine", "engine"), ("nodes", "engine"), ("ui", "ui")])
+@pytest.mark.parametrize(
+    ("folder", "page"), [("engine", "engine"), ("nodes", "engine"), ("nodes", "nodes"), ("ui", "ui")]
+)
 def test_every_folder_has_its_line_on_the_page_of_the_architecture(folder: str, page: str) -> None:
     """Folders of Python, and the modules beside them; those beside the folders of `nodes` are the node types."""
     here = _ROOT / folder

@@ -35,11 +35,13 @@ class Scheme:
     """A container whose address names its account; "" when addresses never do."""
     hosts: tuple[str, ...] = ()
     """What may follow the account in such an address."""
+    container: str = "container"
+    """What its users call the first part of an address."""
 
     @property
     def example(self) -> str:
         """An address to show to people."""
-        return f"{self.name}://container/folder" if self.name != "gs" else "gs://bucket/folder"
+        return f"{self.name}://{self.container}/folder"
 
 
 SCHEMES: Mapping[str, Scheme] = {
@@ -76,6 +78,7 @@ SCHEMES: Mapping[str, Scheme] = {
             variables=("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY"),
             hint="Set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT to the path of a key file, or sign in.",
             endpoint=("GOOGLE_BASE_URL", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT"),
+            container="bucket",
         ),
     )
 }
