@@ -1,17 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import type { Doc, DocNode, JsonValue } from '../protocol';
+import type { Doc, JsonValue } from '../protocol';
+import { docNode } from '../testing';
 import { declared } from '../rules/declared';
 import { references } from '../document/references';
 import { doc as anyDoc } from './arbitraries';
 import { apply, EMPTY } from './ops';
 import { bindToNew, removeAndKeepValues, unbind } from './parameters';
 
-const node = (params: Record<string, JsonValue>): DocNode => ({
-  ...{ type: 'Train', version: 1, title: '', params, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order: 0 },
-});
+const node = (params: Record<string, JsonValue>) => docNode({ type: 'Train', params });
 const doc = (params: Record<string, JsonValue>, parameters: Doc['parameters'] = {}): Doc => ({
   ...EMPTY,
   parameters,

@@ -13,7 +13,7 @@ interface End {
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 4000;
-/** A socket so long without a word is dead, though the browser may not know: a laptop slept, a network changed. */
+/** A socket that was silent for so long is dead, though the browser may not know: a laptop slept, a network changed. */
 const SILENT_MS = 2500 * HEARTBEAT_S;
 
 export class Connection {

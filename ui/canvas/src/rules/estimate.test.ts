@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { EMPTY } from '../document/ops';
-import type { Doc, NodeForecast, ProfileInfo } from '../protocol';
+import type { Doc, ProfileInfo } from '../protocol';
+import { nodeForecast } from '../testing';
 import { costText, estimateOf, timeText } from './estimate';
 import type { Step } from './scope';
 
@@ -22,10 +23,7 @@ const PROFILE: ProfileInfo = {
   ...{ priced: '3.6 USD an hour: vm', stop_after: '', stop_at_cost: null },
 };
 
-const takes = (low: number | null, high: number | null): NodeForecast => ({
-  ...{ fresh: false, reason: '', backend: '', backend_reason: '', advice: '', basis: '', last: null },
-  ...{ low_s: low, high_s: high },
-});
+const takes = (low_s: number | null, high_s: number | null) => nodeForecast(false, { low_s, high_s });
 
 const working = (...nodes: string[]): Step[] => nodes.map((node) => ({ node, work: true, reason: '' }));
 const name = (node: string) => node.toUpperCase();

@@ -1,60 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import type { NodeStatus, NodeForecast, RunInfo } from '../protocol';
+import type { RunInfo } from '../protocol';
+import { nodeForecast as forecast, nodeStatus as status, runInfo } from '../testing';
 import { count, rate } from './figures';
 import { compared, light, lightState, reasonOf, recorded, whereItRuns } from './lights';
 
-function status(state: NodeStatus['state'], rest: Partial<NodeStatus> = {}): NodeStatus {
-  return {
-    state,
-    reason: '',
-    attempt: 1,
-    started: null,
-    ended: null,
-    progress: null,
-    made: '',
-    outputs: [],
-    curve: [],
-    failure: null,
-    ...rest,
-  };
-}
-
-function forecast(fresh: boolean, rest: Partial<NodeForecast> = {}): NodeForecast {
-  return {
-    fresh,
-    reason: fresh ? '' : 'never run',
-    backend: 'embedded',
-    backend_reason: '',
-    advice: '',
-    low_s: null,
-    high_s: null,
-    basis: '',
-    last: null,
-    ...rest,
-  };
-}
-
-function run(state: RunInfo['state']): RunInfo {
-  return {
-    run_id: 'r',
-    state,
-    profile: 'local',
-    error: '',
-    created: 0,
-    started: 0,
-    ended: null,
-    paused: 0,
-    cancelling: false,
-    changes: '',
-    given: '',
-    limit: '',
-    limited: false,
-    figures: [],
-    against: '',
-  };
-}
-
+const run = (state: RunInfo['state']): RunInfo => runInfo({ state });
 const last = (run_id: string) => ({ run_id, created: 0, made: '5 volumes', outputs: [] });
 
 describe('the state of a card', () => {
@@ -220,14 +171,9 @@ describe('figures', () => {
 });
 
 test('where a node runs is explained when there is something to explain', () => {
-  const forecast = {
-    ...{ fresh: false, reason: '', backend: 'embedded', backend_reason: '', advice: '', last: null },
-    ...{ low_s: null, high_s: null, basis: '' },
-  };
-  expect(whereItRuns(forecast)).toBe('on embedded');
-  expect(whereItRuns({ ...forecast, backend: 'spark', backend_reason: 'profile cluster' })).toBe(
-    'on spark (profile cluster)',
-  );
+  expect(whereItRuns(forecast(false))).toBe('on embedded');
+  const onSpark = forecast(false, { backend: 'spark', backend_reason: 'profile cluster' });
+  expect(whereItRuns(onSpark)).toBe('on spark (profile cluster)');
 });
 
 describe('a card in a picture', () => {

@@ -2,15 +2,13 @@ import { describe, expect, test } from 'vitest';
 
 import { EMPTY } from '../document/ops';
 import type { Doc, DocNode, FieldInfo, JsonValue, NodeTypeInfo } from '../protocol';
+import { docNode } from '../testing';
 import { declared } from './declared';
 import { choicesOf, limits } from './fields';
 import { reference, references, wholeReference } from '../document/references';
 import { fieldOf, usesOf, withoutValue } from './parameters';
 
-const node = (type: string, params: Record<string, JsonValue>, order = 0): DocNode => ({
-  ...{ type, version: 1, title: '', params, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order },
-});
+const node = (type: string, params: Record<string, JsonValue>, order = 0) => docNode({ type, params, order });
 const type = (name: string, fields: FieldInfo[]): NodeTypeInfo => ({
   ...{ type: name, version: 1, category: '', summary: '', description: '', origin: '', backends: [] },
   ...{ light: '#000000', dark: '#ffffff', icon: 'M3 12h18', keywords: [] },

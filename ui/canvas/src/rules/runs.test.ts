@@ -1,27 +1,9 @@
 import { expect, test } from 'vitest';
 
-import type { NodeStatus, RunInfo } from '../protocol';
+import { nodeStatus, runInfo } from '../testing';
 import { canResume, elapsed, figureText, runAddress, tally } from './runs';
 
-const RUN: RunInfo = {
-  ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-  ...{ created: 100, started: null, ended: null, paused: 0, cancelling: false, changes: '', given: '' },
-  ...{ limit: '', limited: false, figures: [], against: '' },
-};
-const status = (state: NodeStatus['state']): NodeStatus => ({
-  ...{
-    state,
-    reason: '',
-    attempt: 1,
-    started: null,
-    ended: null,
-    progress: null,
-    made: '',
-    outputs: [],
-    curve: [],
-    failure: null,
-  },
-});
+const RUN = runInfo({ created: 100, started: null });
 
 test.each([
   [0.90234567, '0.9023'],
@@ -35,7 +17,7 @@ test.each([
 
 test('tasks that have come to an end, of all', () => {
   const states = ['queued', 'waiting', 'running', 'done', 'cached', 'failed', 'cancelled', 'skipped'] as const;
-  const all = Object.fromEntries(states.map((state) => [state, status(state)]));
+  const all = Object.fromEntries(states.map((state) => [state, nodeStatus(state)]));
   expect(tally(all)).toEqual({ finished: 5, total: 8, failed: 1 });
   expect(tally({})).toEqual({ finished: 0, total: 0, failed: 0 });
 });

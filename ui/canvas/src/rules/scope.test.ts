@@ -3,13 +3,11 @@ import { describe, expect, test } from 'vitest';
 
 import { doc as anyDoc } from '../document/arbitraries';
 import { EMPTY } from '../document/ops';
-import type { Doc, DocNode, NodeForecast, Problem } from '../protocol';
+import type { Doc, Problem } from '../protocol';
+import { docNode, nodeForecast } from '../testing';
 import { blocking, EVERYTHING, forecast, wanted } from './scope';
 
-const node = (order: number): DocNode => ({
-  ...{ type: 'Pass', version: 1, title: '', params: {}, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order },
-});
+const node = (order: number) => docNode({ order });
 
 /** a -> b -> c, and x -> c, and y alone. */
 const DOC: Doc = {
@@ -53,29 +51,8 @@ test('a part holds all that its nodes need, and the node it was asked for', () =
 });
 
 describe('the forecast', () => {
-  const fresh = (reason = ''): NodeForecast => ({
-    fresh: true,
-    reason,
-    backend: 'embedded',
-    backend_reason: '',
-    advice: '',
-    low_s: null,
-    high_s: null,
-    basis: '',
-    last: null,
-  });
-  const stale = (reason: string): NodeForecast => ({
-    fresh: false,
-    reason,
-    backend: 'embedded',
-    backend_reason: '',
-    advice: '',
-    low_s: null,
-    high_s: null,
-    basis: '',
-    last: null,
-  });
-  const forecasts = { a: fresh(), b: fresh(), c: stale('epochs changed'), x: fresh() };
+  const fresh = nodeForecast(true);
+  const forecasts = { a: fresh, b: fresh, c: nodeForecast(false, { reason: 'epochs changed' }), x: fresh };
   const steps = (part: Parameters<typeof forecast>[2]) =>
     forecast(DOC, forecasts, part).map(({ node: id, work, reason }) => `${id}${work ? '!' : ''} ${reason}`.trim());
 

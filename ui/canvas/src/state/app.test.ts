@@ -7,6 +7,7 @@ import { apply, EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import { Clock, Counterpart, Handled } from '../link/counterpart';
 import type { Doc, DocNode, MakeEdit, Outbox } from '../protocol';
+import { docNode } from '../testing';
 import { App } from './app';
 import { NO_SHELF, type Shelf } from './browser_storage';
 
@@ -112,20 +113,7 @@ class Tab {
   }
 }
 
-function node(type: string, params: DocNode['params'] = {}): DocNode {
-  return {
-    type,
-    version: 1,
-    title: '',
-    params,
-    position: { x: 0, y: 0 },
-    retries: 0,
-    timeout_s: null,
-    mode: 'run' as const,
-    ui: {},
-    order: 0,
-  };
-}
+const node = (type: string, params: DocNode['params'] = {}) => docNode({ type, params });
 
 let shared: SharedDocument;
 let handled: Handled;

@@ -2,16 +2,13 @@ import { beforeEach, describe, expect, test } from 'vitest';
 
 import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
-import type { Doc, DocNode, FileState, Problem, RunInfo } from '../protocol';
+import type { Doc, FileState, Problem, RunInfo } from '../protocol';
+import { docNode, runInfo } from '../testing';
 import { App } from './app';
 import { chosenProfile, keepMine, run, save, takeTheirs, sendProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
-const NODE: DocNode = {
-  ...{ type: 'Source', version: 1, title: '', params: {}, position: { x: 0, y: 0 } },
-  ...{ retries: 0, timeout_s: null, mode: 'run' as const, ui: {}, order: 0 },
-};
-const DOC: Doc = { ...EMPTY, nodes: { a: NODE, b: NODE }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
+const DOC: Doc = { ...EMPTY, nodes: { a: docNode(), b: docNode() }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
 const NO_PRICE = { price: null, currency: '', priced: '', stop_after: '', stop_at_cost: null };
 const PROFILES = [
   { name: 'local', backend: 'embedded', description: '', ...NO_PRICE },
@@ -120,23 +117,7 @@ describe('run', () => {
   });
 
   test('is not started twice', () => {
-    const active: RunInfo = {
-      ...{ run_id: 'r', state: 'running', profile: 'local', error: '' },
-      ...{
-        created: 1,
-        started: 1,
-        ended: null,
-        paused: 0,
-        cancelling: false,
-        changes: '',
-        given: '',
-        limit: '',
-        limited: false,
-        figures: [],
-        against: '',
-      },
-    };
-    show(DOC, {}, [], active);
+    show(DOC, {}, [], runInfo());
     run(app);
     expect(said).toEqual([]);
     expect(app.state.toasts).toHaveLength(1);

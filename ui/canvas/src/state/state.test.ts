@@ -2,54 +2,13 @@ import { describe, expect, test } from 'vitest';
 
 import { EMPTY, set } from '../document/ops';
 import type { Notice } from '../link/channel';
-import type { Doc, DocNode, LogLine, NodeStatus, RunInfo } from '../protocol';
+import type { Doc, LogLine, RunInfo } from '../protocol';
+import { docNode, nodeForecast, nodeStatus, runInfo } from '../testing';
 import { INITIAL, reduce, still, type State } from './state';
 
-function node(type = 'Source'): DocNode {
-  return {
-    type,
-    version: 1,
-    title: '',
-    params: {},
-    position: { x: 0, y: 0 },
-    retries: 0,
-    timeout_s: null,
-    mode: 'run' as const,
-    ui: {},
-    order: 0,
-  };
-}
-
-const DOC: Doc = { ...EMPTY, name: 'one', nodes: { a: node(), b: node('Pass') } };
-const RUN: RunInfo = {
-  run_id: 'r1',
-  state: 'running',
-  profile: 'local',
-  error: '',
-  created: 1,
-  started: 1,
-  ended: null,
-  paused: 0,
-  cancelling: false,
-  changes: '',
-  given: '',
-  limit: '',
-  limited: false,
-  figures: [],
-  against: '',
-};
-const STATUS: NodeStatus = {
-  state: 'running',
-  reason: '',
-  attempt: 1,
-  started: 1,
-  ended: null,
-  progress: null,
-  made: '',
-  outputs: [],
-  curve: [],
-  failure: null,
-};
+const DOC: Doc = { ...EMPTY, name: 'one', nodes: { a: docNode({ type: 'Source' }), b: docNode() } };
+const RUN = runInfo({ run_id: 'r1' });
+const STATUS = nodeStatus('running', { started: 1 });
 
 function opened(document: string, doc: Doc = DOC, rev = 1): Notice {
   return { type: 'opened', document, rev, doc, edits: [] };
@@ -66,17 +25,7 @@ describe('notices of a document', () => {
     { type: 'edited', document: 'other', rev: 9, edit: 'x', ops: [set(['description'], 'theirs')] },
     { type: 'file', document: 'other', path: 'p', dirty: true, disk: 'changed' },
     { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' }, views: {}, does: {} },
-    {
-      type: 'forecast',
-      document: 'other',
-      rev: 9,
-      nodes: {
-        a: {
-          ...{ fresh: true, reason: '', backend: '', backend_reason: '', advice: '', last: null },
-          ...{ low_s: null, high_s: null, basis: '' },
-        },
-      },
-    },
+    { type: 'forecast', document: 'other', rev: 9, nodes: { a: nodeForecast(true) } },
     { type: 'run', document: 'other', run: RUN },
     { type: 'others', document: 'other', count: 3 },
   ];

@@ -96,6 +96,23 @@ export interface State {
   readonly stalled: boolean;
 }
 
+/** Of a document that was just opened the server has said nothing yet, but for its content. */
+const UNKNOWN = {
+  file: null,
+  problems: [],
+  previews: {},
+  views: {},
+  does: {},
+  forecasts: {},
+  run: null,
+  status: {},
+  log: null,
+  others: 0,
+  starting: false,
+  opening: null,
+  finished: null,
+} satisfies Partial<State>;
+
 export const INITIAL: State = {
   welcome: null,
   types: {},
@@ -107,23 +124,11 @@ export const INITIAL: State = {
   doc: EMPTY,
   history: NO_HISTORY,
   histories: {},
-  file: null,
-  problems: [],
-  previews: {},
-  views: {},
-  does: {},
-  forecasts: {},
-  run: null,
-  status: {},
-  log: null,
+  ...UNKNOWN,
   toasts: [],
-  others: 0,
   selection: NOTHING,
   destination: null,
   messages: 0,
-  starting: false,
-  opening: null,
-  finished: null,
   stalled: false,
 };
 
@@ -229,19 +234,7 @@ function opened(state: State, notice: Opened): State {
     doc: notice.doc,
     history: goesOn ? state.history : (histories[notice.document] ?? NO_HISTORY),
     histories,
-    file: null,
-    problems: [],
-    previews: {},
-    views: {},
-    does: {},
-    forecasts: {},
-    run: null,
-    status: {},
-    log: null,
-    others: 0,
-    starting: false,
-    opening: null,
-    finished: null,
+    ...UNKNOWN,
     selection: goesOn ? state.selection : NOTHING,
   };
 }
@@ -267,7 +260,7 @@ function edited(state: State, rev: number, edit: string, ops: readonly Op[]): St
   return gone.length === 0 ? { ...next, history } : withMessage({ ...next, history }, removedByOthers(state.doc, gone));
 }
 
-/** A node that one has chosen must not vanish without a word. */
+/** A selected node must not vanish without a message. */
 function removedByOthers(doc: Doc, gone: readonly string[]): Message {
   const names = gone.map((id) => own(doc.nodes, id)?.title || id).join(', ');
   return {

@@ -9,7 +9,7 @@ export const LOST = -60_000;
 /** The other values are kept between minus and plus this, where the ends of the usual window are -1 and 1. */
 export const MOST = 60;
 
-/** How values are told to the card: as their distance to a middle, in halves of the usual window. */
+/** How values are sent to the card: as their distance to a middle, in halves of the usual window. */
 export interface Scale {
   readonly middle: number;
   readonly half: number;

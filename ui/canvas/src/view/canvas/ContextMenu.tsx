@@ -170,20 +170,7 @@ function ofNode(editor: Editor, id: string, selected: number): Item[] {
         stage.setState({ renaming: id });
       },
     },
-    {
-      label: 'Duplicate',
-      keys: 'Ctrl+D',
-      act: () => {
-        duplicate(editor);
-      },
-    },
-    {
-      label: 'Copy',
-      keys: 'Ctrl+C',
-      act: () => {
-        copyByMenu(editor);
-      },
-    },
+    ...copies(editor),
     {
       label: 'Cut',
       keys: 'Ctrl+X',
@@ -204,6 +191,26 @@ function ofNode(editor: Editor, id: string, selected: number): Item[] {
       keys: 'Delete',
       act: () => {
         editor.remove();
+      },
+    },
+  ];
+}
+
+/** What makes another of whatever is selected. */
+function copies(editor: Editor): Item[] {
+  return [
+    {
+      label: 'Duplicate',
+      keys: 'Ctrl+D',
+      act: () => {
+        duplicate(editor);
+      },
+    },
+    {
+      label: 'Copy',
+      keys: 'Ctrl+C',
+      act: () => {
+        copyByMenu(editor);
       },
     },
   ];
@@ -244,20 +251,7 @@ function ofAnnotation(editor: Editor, id: string): Item[] {
         editor.colour(editor.app.state.selection.annotations ?? [id], colour);
       },
     })),
-    {
-      label: 'Duplicate',
-      keys: 'Ctrl+D',
-      act: () => {
-        duplicate(editor);
-      },
-    },
-    {
-      label: 'Copy',
-      keys: 'Ctrl+C',
-      act: () => {
-        copyByMenu(editor);
-      },
-    },
+    ...copies(editor),
     {
       label: 'Delete',
       keys: 'Delete',

@@ -9,6 +9,7 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import { useEditor } from '../canvas/editor';
 import { useTyped } from './fields/typed';
+import { TypedArea } from './fields/TypedArea';
 import { FoldButton } from './FoldButton';
 
 export function AnnotationInspector({ id }: { id: string }) {
@@ -37,20 +38,7 @@ export function AnnotationInspector({ id }: { id: string }) {
         <div className="form">
           <div className="field">
             <label htmlFor={field}>{frame ? 'Title' : 'Text'}</label>
-            <textarea
-              id={field}
-              className="input"
-              rows={frame ? 2 : 8}
-              dir="auto"
-              value={typed.text}
-              onChange={(event) => {
-                typed.type(event.currentTarget.value);
-              }}
-              onBlur={() => {
-                typed.end();
-                app.seal();
-              }}
-            />
+            <TypedArea typed={typed} id={field} className="input" rows={frame ? 2 : 8} />
           </div>
           <div className="field">
             <span id={`${field}-colour`}>Colour</span>

@@ -23,7 +23,7 @@ export function NodeInspector({ id }: { id: string }) {
   const type = useCanvas((s) => own(s.types, own(s.doc.nodes, id)?.type ?? ''));
   const node = useCanvas((s) => own(s.doc.nodes, id));
   const tab = usePanels((p) => p.inspectorTab);
-  // Typing may end by choosing another node, which leaves the field without a word.
+  // Typing may end by choosing another node, which removes the field without a blur event.
   useEffect(
     () => () => {
       app.seal();

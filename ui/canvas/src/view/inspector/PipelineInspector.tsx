@@ -8,6 +8,7 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import { panels } from '../../state/panels';
 import { useTyped } from './fields/typed';
+import { TypedArea } from './fields/TypedArea';
 import { FoldButton } from './FoldButton';
 import { PipelineParameters } from './PipelineParameters';
 
@@ -71,20 +72,12 @@ function Description() {
       <div className="field-head">
         <label htmlFor={id}>Description</label>
       </div>
-      <textarea
+      <TypedArea
+        typed={typed}
         id={id}
         className="input textarea"
         rows={3}
-        dir="auto"
         placeholder="What is this pipeline for?"
-        value={typed.text}
-        onChange={(event) => {
-          typed.type(event.currentTarget.value);
-        }}
-        onBlur={() => {
-          typed.end();
-          app.seal();
-        }}
       />
     </div>
   );

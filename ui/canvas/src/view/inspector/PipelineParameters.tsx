@@ -19,6 +19,7 @@ import { Menu } from '../toolbar/Menu';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';
 import { useTyped } from './fields/typed';
+import { TypedArea } from './fields/TypedArea';
 
 export function PipelineParameters() {
   const parameters = useCanvas((s) => s.doc.parameters);
@@ -165,20 +166,12 @@ function Help({ name, parameter }: { name: string; parameter: DocParameter }) {
     app.edit(`Set help of ${name}`, ops, `parameter ${name} help`);
   });
   return (
-    <textarea
+    <TypedArea
+      typed={typed}
       className="input input-quiet input-grows"
       rows={1}
       aria-label={`Help of parameter ${name}`}
       placeholder="What is it?"
-      dir="auto"
-      value={typed.text}
-      onChange={(event) => {
-        typed.type(event.currentTarget.value);
-      }}
-      onBlur={() => {
-        typed.end();
-        app.seal();
-      }}
     />
   );
 }

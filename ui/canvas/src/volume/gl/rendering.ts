@@ -63,7 +63,7 @@ export class Rendering {
     gl.texStorage3D(gl.TEXTURE_3D, 1, gl.R16F, fast, second, slow);
     if (gl.getError() === gl.OUT_OF_MEMORY) {
       out.close();
-      throw new NotDrawn('The graphics card has no room for this volume in 3-D.');
+      throw new NotDrawn('The graphics card has too little memory for this volume in 3-D.');
     }
     for (const name of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_3D, name, gl.LINEAR);
     for (const name of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T, gl.TEXTURE_WRAP_R])
@@ -117,7 +117,7 @@ export class Rendering {
     gl.uniform3f(at('voxel'), box[0] / size[0], box[1] / size[1], box[2] / size[2]);
     gl.uniform2f(at('shape'), width / less, height / less);
     gl.uniform1f(at('reach'), reach(box, camera));
-    gl.uniform2f(at('range'), this.told(window.low), this.told(window.high));
+    gl.uniform2f(at('range'), this.stored(window.low), this.stored(window.high));
     gl.uniform1f(at('density'), opacity.density);
     gl.uniform1f(at('stride'), 1 / Math.min(1536, Math.max(96, fine * longest)));
     gl.uniform1f(at('light'), light && !opacity.signed ? 1 : 0);
@@ -140,8 +140,8 @@ export class Rendering {
     this.texture = this.palette = null;
   }
 
-  /** A value as the texture tells it. */
-  private told(value: number): number {
+  /** A value as the texture has it. */
+  private stored(value: number): number {
     return (value - this.scale.middle) / this.scale.half;
   }
 
