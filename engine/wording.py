@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import with_hint
@@ -12,6 +12,7 @@ from engine.text import between, duration, hourly, money, money_between, number,
 if TYPE_CHECKING:
     from engine.declare.datasets import Dataset
     from engine.declare.events import Progress
+    from engine.store.costs import CostSum
     from engine.store.estimates import Estimated, RequestCost
     from engine.store.runs import Run, Task
 
@@ -22,6 +23,8 @@ SPLITS = {"val_": "Validation", "validation_": "Validation", "test_": "Test", "t
 _SHORT = {"auc": "AUC", "f1": "F1", "mae": "MAE", "mse": "MSE", "rmse": "RMSE", "roc_auc": "ROC AUC"}
 
 
+COST_COLUMNS = ("month", "pipeline", "runs", "time", "cost", "of it idle", "expected")
+"""Of `cost_rows`; all but the first two are numbers."""
 MOST_FIGURES = 7
 """What the command line says of a result on a line; `voxelflow runs show --all` has the rest."""
 _LONGEST_WORD = 40
@@ -199,6 +202,18 @@ def cost_text(run: Run) -> str:
 
 _NAMED = 4
 """Nodes that a sentence names; more are counted."""
+
+
+def cost_rows(sums: Iterable[CostSum]) -> list[tuple[str, ...]]:
+    """Costs by month and pipeline, each in the words of `COST_COLUMNS`."""
+    return [
+        (
+            each.month, each.pipeline, f"{each.runs:,}", duration(each.seconds), money(each.cost, each.currency),
+            "" if each.idle_cost is None else money(each.idle_cost, each.currency),
+            "unknown" if each.expected is None else money_between(*each.expected, each.currency),
+        )
+        for each in sums
+    ]  # fmt: skip
 
 
 def expected_text(run: Run) -> str:

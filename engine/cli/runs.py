@@ -68,7 +68,7 @@ def list_costs(session: Session, as_json: bool, root: Path | None) -> int:
 
     from engine.cli.screen import say, say_json, table
     from engine.store.costs import costs_by_month
-    from engine.text import duration, money, money_between
+    from engine.wording import COST_COLUMNS, cost_rows
 
     _, store = session.workspace_with_runs(root)
     sums = costs_by_month(store.runs(-1))
@@ -77,16 +77,7 @@ def list_costs(session: Session, as_json: bool, root: Path | None) -> int:
     elif not sums:
         say("no run has a price; name a machine in the profile, as `voxelflow prices --help` says")
     else:
-        rows = [
-            (
-                each.month, each.pipeline, f"{each.runs:,}", duration(each.seconds), money(each.cost, each.currency),
-                "" if each.idle_cost is None else money(each.idle_cost, each.currency),
-                "unknown" if each.expected is None else money_between(*each.expected, each.currency),
-            )
-            for each in sums
-        ]  # fmt: skip
-        columns = ("month", "pipeline", "runs", "time", "cost", "of it idle", "expected")
-        table(columns, rows, right=("runs", "time", "cost", "of it idle", "expected"))
+        table(COST_COLUMNS, cost_rows(sums), right=COST_COLUMNS[2:])
     return 0
 
 

@@ -21,7 +21,7 @@ from engine.storage.files import whole_file
 from nodes.loaders.interface import Batch
 from nodes.loaders.into_tensorflow import tensor_of
 from nodes.tensorflow_keras.models import LOGITS
-from nodes.tensorflow_keras.runtime import keras, tf
+from nodes.tensorflow_keras.runtime import enough_memory, keras, tf
 from nodes.training.labels import Target
 from nodes.training.learner import WEIGHT, Arrays, Evaluated, Learner, Sums
 from nodes.training.trained_model import MLFLOW_MODEL
@@ -63,13 +63,8 @@ class KerasLearner(Learner):
         self.optimizer.learning_rate = learning_rate
         share = tf.constant(1 / global_rows, tf.float32)
         try:
-            loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
-        except tf.errors.ResourceExhaustedError as exc:
-            raise UsageError(
-                f"the device has too little memory for a batch of {len(batch.rows)} volumes",
-                hint="Choose a smaller batch size or depth.",
-                parameter="batch_size",
-            ) from exc
+            with enough_memory(len(batch.rows), "batch size or depth"):
+                loss, right = self._train(self._spread(batch.volumes), self._spread(batch.labels), share)
         except tf.errors.UnimplementedError as exc:
             raise UsageError(
                 f"the device cannot do an operation as it is wanted: {str(exc).splitlines()[0]}",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DataError, UsageError
+from engine.errors import DataError
 from nodes.loaders.into_tensorflow import tensor_of
-from nodes.tensorflow_keras.runtime import keras, tf
+from nodes.tensorflow_keras.runtime import enough_memory, keras, tf
 from nodes.training.learner import Predictor
 
 
@@ -50,14 +50,8 @@ class KerasPredictor(Predictor):
             full = np.zeros((self._batch_size, *self._shape), np.float32)
             full[:count] = volumes
             volumes = full
-        try:
+        with enough_memory(self._batch_size, "batch size"):
             out: NDArray[np.float32] = self._graph(tensor_of(volumes)).numpy()[:count]
-        except tf.errors.ResourceExhaustedError as exc:
-            raise UsageError(
-                f"the device has too little memory for a batch of {self._batch_size} volumes",
-                hint="Choose a smaller batch size.",
-                parameter="batch_size",
-            ) from exc
         if self._scores == 2 and out.shape[1] == 1:
             # One sigmoid is the probability of class 1.
             return np.concatenate([1 - out, out], axis=1)

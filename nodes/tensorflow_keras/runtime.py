@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from nodes.tensorflow_keras.quiet_start import quiet_start
 
@@ -29,9 +30,25 @@ from engine.errors import UsageError
 from nodes.tensorflow_keras.loopback import is_loopback, only_from_this_machine
 from nodes.training.learner import ALONE, Team
 
-__all__ = ["configure", "keras", "tf"]
+__all__ = ["configure", "enough_memory", "keras", "tf"]
 BFLOAT16_SINCE = (8, 0)
 """NVIDIA's compute capability with units for bfloat16 (Ampere)."""
+
+
+@contextmanager
+def enough_memory(volumes: int, instead: str) -> Iterator[None]:
+    """Work on a batch of so many volumes: raises `UsageError` where the device has too little memory for it.
+
+    `instead` is what to choose a smaller one of.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as exc:
+        raise UsageError(
+            f"the device has too little memory for a batch of {volumes} volumes",
+            hint=f"Choose a smaller {instead}.",
+            parameter="batch_size",
+        ) from exc
 
 
 def configure(*, cores: int, deterministic: bool, seed: int, team: Team = ALONE) -> list[str]:

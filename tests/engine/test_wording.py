@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.declare.datasets import Report, Selection, VolumeDelta, VolumeParquet
-from engine.wording import details_text, made
+from engine.store.costs import CostSum
+from engine.wording import COST_COLUMNS, cost_rows, details_text, made
 
 
 def test_a_dataset_is_told_by_its_counts() -> None:
@@ -18,3 +19,19 @@ def test_a_dataset_is_told_by_its_counts() -> None:
     report = Report(uri="/r", figures={"note": "a\x1bb", "nothing": "", "score": 0.5})
     assert made({"train": delta, "report": report}).endswith("; report: note a\\x1bb, score 0.5")
     assert made({}) == ""
+
+
+def test_costs_by_month_in_words() -> None:
+    idle = CostSum("2026-06", "p", "USD", 1_200, 7_260.0, 12.4, 3.1, (10.0, 20.0))
+    unknown = CostSum("2026-05", "q", "USD", 1, 60.0, 2.0, None, None)
+    rows = [dict(zip(COST_COLUMNS, row, strict=True)) for row in cost_rows([idle, unknown])]
+    assert rows == [
+        {
+            "month": "2026-06", "pipeline": "p", "runs": "1,200", "time": "2 h 01 min", "cost": "12.40 USD",
+            "of it idle": "3.10 USD", "expected": "10.00 to 20.00 USD",
+        },
+        {
+            "month": "2026-05", "pipeline": "q", "runs": "1", "time": "1 min 00 s", "cost": "2.00 USD",
+            "of it idle": "", "expected": "unknown",
+        },
+    ]  # fmt: skip

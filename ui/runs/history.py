@@ -13,8 +13,8 @@ from engine.declare.datasets import Dataset
 from engine.history.details import document_of, named, short_id
 from engine.store.costs import costs_by_month
 from engine.store.runs import Run, Task
-from engine.text import duration, moment, money, money_between, number, plural, safe
-from engine.wording import failure_line, figure_name, made
+from engine.text import duration, moment, money, number, plural, safe
+from engine.wording import COST_COLUMNS, cost_rows, failure_line, figure_name, made
 from ui.runs import sweeps
 from ui.shell import navigation
 from ui.shell.blocks import count_line, notice, search_box, shortened, table
@@ -278,17 +278,9 @@ def _costs(runs: Sequence[Run]) -> None:
     sums = costs_by_month(runs)
     if not sums:
         return
-    rows = [
-        (
-            each.month, each.pipeline, f"{each.runs:,}", duration(each.seconds), money(each.cost, each.currency),
-            "" if each.idle_cost is None else money(each.idle_cost, each.currency),
-            "unknown" if each.expected is None else money_between(*each.expected, each.currency),
-        )
-        for each in sums
-    ]  # fmt: skip
     with st.expander("Cost by month and pipeline", key="runs_costs", icon=":material/payments:"):
-        columns = ("month", "pipeline", "runs", "time", "cost", "of it idle", "expected")
-        st.html(table(columns, rows, "Cost by month and pipeline", numeric=range(2, 7)))
+        numeric = range(2, len(COST_COLUMNS))
+        st.html(table(COST_COLUMNS, cost_rows(sums), "Cost by month and pipeline", numeric=numeric))
         count_line(
             "Idle is the time in which the machine's GPUs, or without any its cores, had nothing to do."
             " Runs without a price are left out."
