@@ -8,7 +8,11 @@ import { App } from './app';
 import { chosenProfile, keepMine, run, save, takeTheirs, sendProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
-const DOC: Doc = { ...EMPTY, nodes: { a: docNode(), b: docNode() }, edges: { w: { source: 'a.out', target: 'b.in', order: 0 } } };
+const DOC: Doc = {
+  ...EMPTY,
+  nodes: { a: docNode(), b: docNode() },
+  edges: { w: { source: 'a.out', target: 'b.in', order: 0 } },
+};
 const NO_PRICE = { price: null, currency: '', priced: '', stop_after: '', stop_at_cost: null };
 const PROFILES = [
   { name: 'local', backend: 'embedded', description: '', ...NO_PRICE },

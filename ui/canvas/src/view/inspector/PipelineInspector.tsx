@@ -72,13 +72,7 @@ function Description() {
       <div className="field-head">
         <label htmlFor={id}>Description</label>
       </div>
-      <TypedArea
-        typed={typed}
-        id={id}
-        className="input textarea"
-        rows={3}
-        placeholder="What is this pipeline for?"
-      />
+      <TypedArea typed={typed} id={id} className="input textarea" rows={3} placeholder="What is this pipeline for?" />
     </div>
   );
 }
