@@ -74,6 +74,14 @@ def made(outputs: Mapping[str, Dataset], most: int | None = None) -> str:
     return "; ".join(f"{port}: {text}" for port, text in texts.items() if text)
 
 
+def counted(kind: str, count: int) -> str:
+    """`2,000 volumes`: in what datasets of the kind count; rows where the kind is not known."""
+    from engine.declare.dataset_type import dataset_type
+
+    known = dataset_type(kind)
+    return plural(count, known.counted if known is not None else "rows")
+
+
 def figure_name(name: str) -> str:
     """`Validation AUC` of `val_auc`, `Loss of a step` of `step_loss`, `Seconds of an epoch: data` of
     `epoch_seconds_data`."""

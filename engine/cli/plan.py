@@ -130,8 +130,8 @@ def backend_lines(made: Plan) -> Iterator[str]:
 
 def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, str], Preview]) -> Iterator[str]:
     """Volumes and bytes that the task will make, or has made."""
-    from engine.text import plural, size
-    from engine.wording import made
+    from engine.text import size
+    from engine.wording import counted, made
 
     cached = ready.observation.cache.get(task.identity.fingerprint)
     if task.action == "cached" and cached is not None and not cached.problem:
@@ -142,7 +142,7 @@ def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, 
         if node != task.node:
             continue
         if preview.count is not None:
-            yield f"about {plural(preview.count, 'volumes')}"
+            yield f"about {counted(preview.kind, preview.count)}"
         if preview.bytes is not None:
             yield size(preview.bytes)
         if preview.spec is not None and preview.count is not None:

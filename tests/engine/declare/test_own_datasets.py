@@ -32,6 +32,7 @@ from engine.errors import DeclarationError
 from engine.observe.results import problem_with
 from engine.store.runs import RunStore
 from engine.tracking.destination import without_userinfo
+from engine.wording import counted
 from engine.workspace import Workspace, trust
 from ui.build.catalogue import Catalogue
 from ui.build.status import outputs_in_words
@@ -66,6 +67,7 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
     horizon = next(d for d in welcome.datasets if d.kind == "Horizon")
     assert (horizon.title, horizon.light, horizon.dark) == ("Seismic horizon", "#a4512c", "#f0a27e")
     assert horizon.summary == "A picked surface: one depth for each trace of a survey."
+    assert [counted(kind, 1_200) for kind in ("Horizon", "Unknown")] == ["1,200 traces", "1,200 rows"]
 
     runner = Runner(catalog, workspace, store)
     run, tasks = runner.run(DOCUMENT)

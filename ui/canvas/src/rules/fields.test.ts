@@ -147,6 +147,9 @@ describe('what typed text means', () => {
     ['no choice', declared({ choices: [18, 34], default: 18 }), '20', '20'],
     ['yes', declared({ type: 'bool', default: false }), 'true', true],
     ['JSON, where anything goes', declared({ type: 'any', default: null }), '[1, "a"]', [1, 'a']],
+    ['JSON with a reference', declared({ type: 'any', default: null }), '["${p}", 1]', ['${p}', 1]],
+    ['JSON with a key like one', declared({ type: 'any', default: null }), '{"${": null}', { '${': null }],
+    ['a reference, where anything goes', declared({ type: 'any', default: null }), '${p}', '${p}'],
     ['no JSON, where anything goes', declared({ type: 'any', default: null }), '/data/x', '/data/x'],
   ])('%s', (_, field, text, meant) => {
     expect(valueOf(field, text)).toEqual(meant);

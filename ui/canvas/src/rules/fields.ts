@@ -59,7 +59,8 @@ export function valueOf(field: FieldInfo, text: string): JsonValue | undefined {
 function read(field: FieldInfo, text: string): JsonValue | undefined {
   const trimmed = text.trim();
   if (trimmed === '') return blank(field, text);
-  if (refers(text)) return text;
+  // Where anything goes, references may stand inside of a list or an object.
+  if (refers(text) && (field.type !== 'any' || field.many)) return text;
   if (field.many) return partsOf(text).map((part) => readOne(field, part, part));
   const choice = choicesOf(field).find((each) => shown(each) === text);
   return choice ?? (ruleOf(field, 'one_of') ? text : readOne(field, trimmed, text));
