@@ -27,6 +27,7 @@ function forecast(fresh: boolean, rest: Partial<NodeForecast> = {}): NodeForecas
     backend: 'embedded',
     backend_reason: '',
     advice: '',
+    requests: null,
     low_s: null,
     high_s: null,
     basis: '',
@@ -222,7 +223,7 @@ describe('figures', () => {
 test('where a node runs is explained when there is something to explain', () => {
   const forecast = {
     ...{ fresh: false, reason: '', backend: 'embedded', backend_reason: '', advice: '', last: null },
-    ...{ low_s: null, high_s: null, basis: '' },
+    ...{ low_s: null, high_s: null, basis: '', requests: null },
   };
   expect(whereItRuns(forecast)).toBe('on embedded');
   expect(whereItRuns({ ...forecast, backend: 'spark', backend_reason: 'profile cluster' })).toBe(

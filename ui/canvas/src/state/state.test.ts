@@ -73,7 +73,7 @@ describe('notices of a document', () => {
       nodes: {
         a: {
           ...{ fresh: true, reason: '', backend: '', backend_reason: '', advice: '', last: null },
-          ...{ low_s: null, high_s: null, basis: '' },
+          ...{ low_s: null, high_s: null, basis: '', requests: null },
         },
       },
     },
