@@ -1,4 +1,4 @@
-"""The limit of a run: the time and the cost at which it is stopped."""
+"""The limit of a run, or of a whole sweep: the time and the cost at which it is stopped."""
 
 from __future__ import annotations
 
@@ -72,10 +72,22 @@ class Limit:
             left = min(left, self.cost / price * 3600 - worked_s)
         return left
 
-    def more(self, worked_s: float, price: float | None) -> Limit:
-        """A limit that lets a run which has used this one go on for as much again, in whole minutes and cents."""
+    def is_used(self, worked_s: float, cost: float | None) -> bool:
+        """Whether nothing is left of it for what was at work for `worked_s` seconds and has cost so much; a cost that
+        is not known reaches no limit."""
+        at_time = self.seconds is not None and worked_s >= self.seconds
+        return at_time or (self.cost is not None and cost is not None and cost >= self.cost)
+
+    def reached(self, worked_s: float) -> Limit:
+        """The one of both that stopped what was at work for `worked_s` seconds."""
+        at_time = self.cost is None or (self.seconds is not None and worked_s >= self.seconds)
+        return Limit(seconds=self.seconds) if at_time else Limit(cost=self.cost)
+
+    def more(self, worked_s: float, spent: float | None) -> Limit:
+        """A limit that lets what has used this one, with so much time and cost, go on for as much again, in whole
+        minutes and cents."""
         seconds = None if self.seconds is None else self.seconds + worked_s
-        cost = None if self.cost is None else self.cost + worked_s / 3600 * (price or 0.0)
+        cost = None if self.cost is None else self.cost + (spent or 0.0)
         unit = 60 if seconds is not None and seconds > 60 else 1
         return Limit(
             None if seconds is None else float(math.ceil(seconds / unit) * unit),
@@ -112,8 +124,8 @@ def changed_limit(
     return out if cost is None else replace(out, cost=cost)
 
 
-def require_price(limit: Limit, price: float | None, profile: str) -> None:
-    """Raise `UsageError` when the cost of a run is limited and its price is unknown.
+def require_price(limit: Limit, price: float | None, profile: str, what: str = "run") -> None:
+    """Raise `UsageError` when the cost of a run, or of `what` else, is limited and its price is unknown.
 
     A price of 0 would never reach the limit.
     """
@@ -121,7 +133,7 @@ def require_price(limit: Limit, price: float | None, profile: str) -> None:
         return
     known = "its price is 0 an hour" if price is not None else "what an hour of it costs is not known"
     raise UsageError(
-        f"the run cannot be stopped at a cost on the profile {profile}: {known}",
+        f"the {what} cannot be stopped at a cost on the profile {profile}: {known}",
         hint="Give the profile a machine of `voxelflow prices` (machine = ...) or a price of your own"
         " (price_per_hour = ...), or limit the time: --stop-after 3h.",
     )

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import with_hint
-from engine.limit import Limit
 from engine.text import between, duration, hourly, money, money_between, number, plural, safe, size
 
 if TYPE_CHECKING:
     from engine.declare.datasets import Dataset
     from engine.declare.events import Progress
     from engine.store.costs import CostSum
-    from engine.store.estimates import Estimated, RequestCost
+    from engine.store.estimates import Estimated
     from engine.store.runs import Run, Task
 
 PER_STEP, SECONDS = "step_", "epoch_seconds_"
@@ -162,19 +161,21 @@ def stuck_line(run: Run) -> str:
 
 def limit_line(run: Run) -> str:
     """Which limit stopped a run, and how it goes on: with a higher one."""
-    left = Limit(seconds=run.limit.seconds).seconds_left(run.worked_s, run.price)
-    at_time = left <= 0 or run.limit.cost is None
-    reached = Limit(seconds=run.limit.seconds) if at_time else Limit(cost=run.limit.cost)
+    return limit_text(run.limit.reached(run.worked_s).text(run.currency), resume_command(run, limited=True))
+
+
+def limit_text(reached: str, command: str) -> str:
+    """What is said of a run or a sweep that a limit has stopped, with the command that goes on."""
     return (
-        f"stopped at its limit of {reached.text(run.currency)}; what is done is kept, and"
-        f" {resume_command(run, limited=True)} goes on with a higher limit, --no-limit without one"
+        f"stopped at its limit of {reached}; what is done is kept, and {command} goes on with a higher limit,"
+        " --no-limit without one"
     )
 
 
 def resume_command(run: Run, *, limited: bool | None = None) -> str:
     """The command that goes on with a run that has ended; one that its limit has stopped (`limited`) needs another."""
     limited = run.stopped_at_limit if limited is None else limited
-    more = f" {run.limit.more(run.worked_s, run.price).options()}" if limited else ""
+    more = f" {run.limit.more(run.worked_s, run.cost).options()}" if limited else ""
     return f"`voxelflow runs resume {run.run_id}{more}`"
 
 
@@ -241,22 +242,19 @@ def time_expected(kept: Estimated) -> str:
 
 
 def cost_expected(kept: Estimated, price: float | None, currency: str, unpriced: str = "") -> str:
-    """The same of the cost at a price an hour, and of the requests that are paid for besides; `unpriced` says why there
-    is no price."""
-    if price is None:
-        text = f"unknown, as {unpriced}" if unpriced else "unknown, without a price an hour"
-    elif kept.low is None or kept.high is None:
-        text = "unknown, as the time is"
-    else:
-        text = money_between(price * kept.low / 3600, price * kept.high / 3600, currency)
+    """The same of the cost at a price an hour, with the requests to storage in the sum where they are in the same
+    currency; `unpriced` says why there is no price."""
+    found = kept.cost(price, currency)
+    asked = kept.in_sum(currency) if found is not None else ()
+    if found is not None:
+        text = money_between(*found, currency)
+        text += f", of which {' and '.join(each.words for each in asked)}" if asked else ""
         text += f", and the unknown cost of {_named(kept.unknown)}" if kept.unknown else ""
-    return text + "".join(f", and {_of_requests(each)}" for each in kept.requests)
-
-
-def _of_requests(cost: RequestCost) -> str:
-    if cost.amount is None:
-        return safe(f"the unknown cost of requests to {cost.place}")
-    return safe(f"{'up to ' if cost.at_most else ''}{money(cost.amount, cost.currency)} for requests to {cost.place}")
+    elif price is None:
+        text = f"unknown, as {unpriced}" if unpriced else "unknown, without a price an hour"
+    else:
+        text = "unknown, as the time is"
+    return text + "".join(f", and {each.words}" for each in kept.requests if each not in asked)
 
 
 def against_estimate(run: Run) -> str:
@@ -269,6 +267,8 @@ def against_estimate(run: Run) -> str:
     if run.price is not None:
         least, most = (run.price * end / 3600 for end in (kept.low, kept.high))
         expected += f", {money_between(least, most, run.currency)}"
+        # What its requests have cost is not known afterwards either.
+        expected += " without requests" if kept.requests else ""
         was += f", {money(run.price * run.worked_s / 3600, run.currency)}"
     left_out = f" without {_named(kept.unknown)}, which was unknown" if kept.unknown else ""
     return f"expected: {expected}{left_out}; it took {was}"

@@ -12,6 +12,7 @@ from engine.advisor.reading import InputModel, Way
 from engine.advisor.storage_cost import StorageCost, storage_cost
 from engine.bench.compare import WAITING, Bound, efficient
 from engine.declare.workload import TrainingWork
+from engine.prices import StorageTable
 from engine.text import duration
 
 _START_S, _START_S_PER_LAYER, _START_SPREAD = 6.0, 0.11, 0.4
@@ -103,6 +104,8 @@ class Knowledge:
     write_mb_s: float | None = None
     fresh: bool = False
     """The data is yet to be made, on the same machine: what fits into memory is there when the training begins."""
+    storage_prices: StorageTable | None = None
+    """Those of the workspace; None: the shipped ones."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +278,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     """
     assumed = way not in known.cold
     found = {c.name: computing for c in known.candidates if (computing := _computing(c, work, known)) is not None}
-    storage = storage_cost(work, way, known.cache_bytes)
+    storage = storage_cost(work, way, known.cache_bytes, known.storage_prices)
     if not found:
         return Advice(work, way, assumed_input=assumed, storage=storage)
 

@@ -20,11 +20,11 @@ from engine.document.checks import Observation, preview_outputs
 from engine.document.plan import Plan
 from engine.document.resolve import Resolved
 from engine.errors import UsageError
-from engine.prices import machine_table
+from engine.prices import machine_table, storage_table
 from engine.profiles import Profile
 from engine.storage import is_url
 from engine.storage.cache import RangeCache
-from engine.store.estimates import Estimated, RequestCost, Sample, samples
+from engine.store.estimates import Estimated, Sample, samples
 from engine.store.runs import RunStore
 from engine.text import between, duration, hourly, money, number, plural, short_source
 from engine.wording import cost_expected, time_expected
@@ -36,6 +36,8 @@ train`: single rounds of 0.71 to 1.25)."""
 _LIKE = 2.0
 """Work up to so many times as much, or as little, is near enough to trust an earlier run more than a prediction."""
 _NEVER = "it has not run here before"
+_LEAST_REQUESTS = 0.0001
+"""Of requests that cost less nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -93,26 +95,41 @@ class HourPrice:
 
     @property
     def scope(self) -> str:
-        """What is in it and what is not."""
-        return self.scope_beside(())
+        """What is in the cost of a run and what is not, whatever the run."""
+        included = f"{self._paid_by_hour}, and known requests of trainings to object storage"
+        return f"included: {included}; not included: {', '.join(self._left_out('other '))}"
 
     def scope_beside(self, storage: Sequence[StorageCost]) -> str:
-        """The same of a run whose trainings pay so much for their storage, which is said by itself."""
-        included = "the machine" if self.unit_price is None else f"the machine and {_UNITS}"
-        return f"included: {included}; not included: {', '.join(self.not_included(storage))}"
+        """The same of a run whose trainings pay so much for requests to their storage."""
+        asked = dict.fromkeys(cost.place for cost in storage if self.has_in_sum(cost))
+        included = [self._paid_by_hour, *(f"requests of trainings to {place}" for place in asked)]
+        return f"included: {', '.join(included)}; not included: {', '.join(self.not_included(storage))}"
+
+    def has_in_sum(self, cost: StorageCost) -> bool:
+        """Whether what the requests cost is known, in the currency of the machine's price."""
+        return cost.of_requests is not None and cost.currency == self.currency
 
     def not_included(self, storage: Sequence[StorageCost] = ()) -> tuple[str, ...]:
         """What is paid for besides."""
-        # Nodes that do not train may ask the storage, too.
-        listed = not_included("other requests to the storage and traffic" if storage else "")
-        return tuple(each for each in listed if self.unit_price is None or each != _UNITS)
+        missing = dict.fromkeys(f"requests to {cost.place}" for cost in storage if not self.has_in_sum(cost))
+        # Keeping data costs by the month, and without a run, too. Nodes that do not train may ask the storage.
+        kept = ("keeping data there",) if storage else ()
+        return (*missing, *kept, *self._left_out("other " if storage else ""))
+
+    @property
+    def _paid_by_hour(self) -> str:
+        return "the machine" if self.unit_price is None else f"the machine and {_UNITS}"
+
+    def _left_out(self, other: str) -> Iterator[str]:
+        listed = not_included(f"{other}requests to the storage and traffic")
+        return (each for each in listed if self.unit_price is None or each != _UNITS)
 
 
 @dataclass(frozen=True)
 class RunEstimate:
     """The estimate of a run: its nodes that would run, `after` which others each begins, and the price of an hour.
 
-    `unpriced` says why there is no price. `storage` is what its trainings pay for object storage besides.
+    `unpriced` says why there is no price. `storage` is what its trainings pay for object storage.
     """
 
     nodes: tuple[NodeTime, ...]
@@ -141,12 +158,17 @@ class RunEstimate:
             ends[each.node] = begins + (each.low or 0.0)
         return max(ends.values()), sum(n.high or 0.0 for n in known.values())
 
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """The range of what is known of the cost: the machine's time, and the requests in its currency."""
+        return None if self.price is None else self.kept().cost(self.price.amount, self.price.currency)
+
     def kept(self, again: Iterable[str] = ()) -> Estimated:
         """What the run store keeps of it; the time of the nodes in `again` will say nothing of later runs."""
         low, high = self.seconds or (None, None)
         left_out = set(again)
         amounts = {n.node: n.amount for n in self.nodes if n.node not in left_out}
-        requests = tuple(RequestCost(s.place, s.of_requests, s.currency, s.at_most) for s in self.storage)
+        requests = tuple(cost.kept() for cost in self.storage)
         return Estimated(low, high, self.unknown, amounts, requests)
 
 
@@ -293,7 +315,7 @@ def estimate_run(
     times = node_times(resolved, previews, observation, workspace, store, made.profile) if to_run else {}
     price, unpriced = price_of(made.profile, workspace)
     nodes = [times.get(node, NodeTime(node)) for node in to_run]
-    costs = storage_costs(trainings(resolved, previews, observation)) if to_run else {}
+    costs = storage_costs(trainings(resolved, previews, observation), workspace) if to_run else {}
     return RunEstimate(
         tuple(n.continued() if to_run[n.node].goes_on else n for n in nodes),
         {node: [source.node for source in task.inputs.values()] for node, task in to_run.items()},
@@ -303,7 +325,7 @@ def estimate_run(
     )
 
 
-def storage_costs(found: Iterable[Training]) -> dict[str, StorageCost]:
+def storage_costs(found: Iterable[Training], workspace: Workspace) -> dict[str, StorageCost]:
     """By node: what each training whose volumes lie in an object store pays for that."""
     out = {}
     for training in found:
@@ -311,7 +333,7 @@ def storage_costs(found: Iterable[Training]) -> dict[str, StorageCost]:
         if work is None or not is_url(work.uri):
             continue
         cache = RangeCache.from_environment()
-        cost = storage_cost(work, way_of(work), cache.limit if cache is not None else 0)
+        cost = storage_cost(work, way_of(work), cache.limit if cache is not None else 0, storage_table(workspace))
         if cost is not None:
             out[training.node] = cost
     return out
@@ -333,15 +355,16 @@ def node_rows(estimate: RunEstimate) -> list[tuple[str, str, str]]:
 
 
 def arithmetic(estimate: RunEstimate) -> Iterator[str]:
-    """How the cost comes about: the price with its source, the sum, what the storage costs besides, and what is not in
-    it; what would tell more."""
+    """How the cost comes about: the price with its source, the sum, what the storage costs, and what is not in it; what
+    would tell more."""
     price, seconds = estimate.price, estimate.seconds
     if price is not None:
         yield f"price: {price.line()}"
-        for word, end in zip(("least", "most"), seconds or (), strict=False):
-            if end > 0:
-                rate, cost = hourly(price.amount, price.currency, " an hour"), price.amount * end / 3600
-                yield f"{word}: {rate} x {duration(end)} = {money(cost, price.currency)}"
+        for word, end, cost in zip(("least", "most"), seconds or (), estimate.cost or (), strict=False):
+            if cost > 0:
+                rate, asked = hourly(price.amount, price.currency), cost - price.amount * end / 3600
+                requests = f" + {money(asked, price.currency)} for requests" if asked >= _LEAST_REQUESTS else ""
+                yield f"{word}: {rate} x {duration(end)}{requests} = {money(cost, price.currency)}"
     yield from (f"storage: {cost.line()}" for cost in estimate.storage)
     if price is not None and seconds is not None:
         yield price.scope_beside(estimate.storage)
@@ -359,13 +382,12 @@ def not_included(of_storage: str = "") -> tuple[str, ...]:
 def as_json(estimate: RunEstimate) -> dict[str, Any]:
     """The estimate as plain values; what is not known is null."""
     low, high = estimate.seconds or (None, None)
-    price = estimate.price
-    rate = None if price is None else price.amount / 3600
+    price, (least, most) = estimate.price, estimate.cost or (None, None)
     return {
         "low_s": low,
         "high_s": high,
-        "cost_low": None if low is None or rate is None else low * rate,
-        "cost_high": None if high is None or rate is None else high * rate,
+        "cost_low": least,
+        "cost_high": most,
         "price": None if price is None else vars(price),
         "unpriced": estimate.unpriced,
         "not_included": [] if price is None else [*price.not_included(estimate.storage)],

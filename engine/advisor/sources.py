@@ -19,7 +19,7 @@ from engine.declare.workload import Network, TrainingWork
 from engine.document.checks import Observation
 from engine.document.identity import identify
 from engine.document.resolve import Resolved
-from engine.prices import machine_table
+from engine.prices import machine_table, storage_table
 from engine.probes import StorageProbe, probes
 from engine.profiles import Profile
 from engine.storage import is_url
@@ -131,6 +131,7 @@ def advise_training(
         cache_bytes=cache.limit if cache is not None else 0,
         write_mb_s=probe.large_writes.mb_s if probe is not None else None,
         fresh=not work.uri,
+        storage_prices=storage_table(workspace),
     )
     return advise(work, way, knowledge, within_s=within_s)
 

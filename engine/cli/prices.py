@@ -117,53 +117,104 @@ def import_file(session: Session, file: Path, anyway: bool, as_json: bool, root:
     """Take the rows of FILE.csv into machines.csv of the workspace; a row of the same name and region is replaced.
 
     The first line names the columns, in any order: name is needed; provider, region, cores, memory_gib, gpus, gpu,
-    disk_mb_s, network_mb_s, price_per_hour, currency, date (2026-06-18), source and specs_source may be there. An empty
-    price means that none is known.
+    disk_mb_s, network_mb_s, price_per_hour, spot_per_hour, currency, date (2026-06-18), source and specs_source may be
+    there. An empty price means that none is known; costs are counted by price_per_hour, which is the one on demand.
 
     Nothing is taken when a price looks wrong: one that does not fit those of the other sizes of its family, that is the
-    price of the machine's Databricks units, or that is older than the known one and very different.
+    price of the machine's Databricks units, that is older than the known one and very different, or on the spot market
+    higher than on demand.
     """
-    from engine.cli.screen import say, say_json
-    from engine.errors import UsageError
     from engine.prices import add_machines, machine_table, machines_file, read_machines
     from engine.prices.doubts import doubts
-    from engine.text import plural
 
     workspace = session.workspace(root)
     new = read_machines(file)
-    found = doubts(new, machine_table(workspace).machines)
-    if found and not anyway:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise UsageError(
-            f"{file}: {found[0]}{more}",
-            hint="Look the price up and correct the row; --anyway takes all of them as they are.",
-        )
+    _refuse(file, doubts(new, machine_table(workspace).machines), anyway)
     added, replaced = add_machines(new, workspace)
-    if as_json:
-        say_json({"file": str(machines_file(workspace)), "added": added, "replaced": replaced})
-    else:
-        say(f"{plural(added, 'machines')} added, {replaced:,} replaced in {machines_file(workspace)}")
+    _say_imported("machines", added, replaced, machines_file(workspace), as_json)
     return 0
 
 
-@command.command("storage", short_help="List what object storage costs.")
+@command.group("storage", short_help="What object storage costs: list, import.", invoke_without_command=True)
 @json_option
-@click.pass_obj
-def storage(session: Session, as_json: bool) -> int:
+@workspace_option
+@click.pass_context
+def storage(ctx: click.Context, as_json: bool, root: Path | None) -> None:
     """List what requests to object storage cost, and keeping data there for a month; empty is what is not known.
 
-    Without discounts, taxes and traffic. Predictions use the first class of each store, wherever its data lies.
+    Without discounts, taxes and traffic. Predictions use the first class of each store, wherever its data lies. The
+    workspace's file storage.csv adds rows, which go before the shipped ones, and replaces those of the same store,
+    class and region.
     """
-    from engine.cli.screen import say_json, table
-    from engine.prices import storage_table
+    from engine.cli.screen import COLOURS, say, say_json, table
+    from engine.prices import storage_file, storage_table
+    from engine.prices.doubts import own_storage_doubts
 
-    found = storage_table()
+    if ctx.invoked_subcommand is not None:
+        return
+    workspace = ctx.ensure_object(Session).workspace_to_look_at(root)
+    found, doubtful = storage_table(workspace), own_storage_doubts(workspace)
+    problem = found.problem.line() if found.problem is not None else ""
     if as_json:
-        say_json({"storage": [asdict(price) for price in found]})
-        return 0
+        prices = [asdict(price) for price in found.prices]
+        say_json({"file": str(storage_file(workspace)), "problem": problem, "doubts": doubtful, "storage": prices})
+        return
     columns = ("store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from")
-    table(columns, [_storage_row(price) for price in found], right=columns[3:6])
+    table(columns, [_storage_row(price) for price in found.prices], right=columns[3:6])
+    for text in doubtful:
+        say(f"warning: storage.csv: {text}", style=COLOURS["warning"], error=True)
+    if problem:
+        say(f"error: {problem}", style=COLOURS["error"], error=True)
+
+
+@storage.command("import", short_help="Take the rows of a CSV file into the workspace's own prices of storage.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE.csv")
+@click.option("--anyway", is_flag=True, help="Take prices that look wrong, too.")
+@json_option
+@workspace_option
+@click.pass_obj
+def import_storage(session: Session, file: Path, anyway: bool, as_json: bool, root: Path | None) -> int:
+    """Take the rows of FILE.csv into storage.csv of the workspace, before those that it has; a row of the same store,
+    class and region is replaced.
+
+    The first line names the columns, in any order: provider (az, s3 or gs), class and region are needed;
+    per_10000_reads, per_10000_writes, per_month, unit (GB or GiB), currency, date (2026-06-18) and source may be there.
+    An empty price means that none is known.
+
+    Nothing is taken when a price looks wrong: reading that costs more than writing, a price far from those of the same
+    class, as one for 1,000 requests is, or one that is older than the known one and very different.
+    """
+    from engine.prices import add_storage, read_storage, storage_file, storage_table
+    from engine.prices.doubts import storage_doubts
+
+    workspace = session.workspace(root)
+    new = read_storage(file)
+    _refuse(file, storage_doubts(new, storage_table(workspace).prices), anyway)
+    added, replaced = add_storage(new, workspace)
+    _say_imported("prices", added, replaced, storage_file(workspace), as_json)
     return 0
+
+
+def _refuse(file: Path, doubtful: list[str], anyway: bool) -> None:
+    """Raise `UsageError` with the first price that looks wrong, unless all are to be taken anyway."""
+    from engine.errors import UsageError
+
+    if doubtful and not anyway:
+        more = f" (and {len(doubtful) - 1} more)" if len(doubtful) > 1 else ""
+        raise UsageError(
+            f"{file}: {doubtful[0]}{more}",
+            hint="Look the price up and correct the row; --anyway takes all of them as they are.",
+        )
+
+
+def _say_imported(what: str, added: int, replaced: int, into: Path, as_json: bool) -> None:
+    from engine.cli.screen import say, say_json
+    from engine.text import plural
+
+    if as_json:
+        say_json({"file": str(into), "added": added, "replaced": replaced})
+    else:
+        say(f"{plural(added, what)} added, {replaced:,} replaced in {into}")
 
 
 def _storage_row(price: StoragePrice) -> tuple[str, ...]:
@@ -180,7 +231,7 @@ def _storage_row(price: StoragePrice) -> tuple[str, ...]:
         amount(price.per_10000_writes),
         amount(price.per_month, f" a {price.unit}"),
         price.date,
-        short_source(price.source),
+        ", ".join(filter(None, (short_source(price.source), "" if price.origin == "shipped" else price.origin))),
     )
 
 
@@ -262,6 +313,8 @@ def _fields(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "disk, MB/s at most", _figure(machine.disk_mb_s)
     yield "network, MB/s at most", _figure(machine.network_mb_s)
     yield "price an hour", "not known" if price is None else hourly(price, machine.currency, an_hour="")
+    if machine.spot_per_hour is not None:
+        yield "spot price an hour", hourly(machine.spot_per_hour, machine.currency, an_hour="")
     yield "price as of", machine.date
     yield "price from", machine.source
     for source in machine.specs_source.split():

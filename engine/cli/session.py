@@ -260,20 +260,31 @@ def pipeline_options(function: F) -> F:
 
 def limit_options(function: F) -> F:
     """--stop-after, --stop-at-cost, --no-limit; `limit_of` makes a limit of them."""
-    for option in (
-        click.option("--no-limit", is_flag=True, help="Without a limit, also where the profile has one."),
-        click.option(
-            "--stop-at-cost",
-            type=click.FloatRange(0, min_open=True),
-            metavar="AMOUNT",
-            help="Stop the run when it has cost so much, by the profile's price an hour and in its currency.",
-        ),
-        click.option(
-            "--stop-after", metavar="TIME", help="Stop the run when it was at work for so long: 3h, 90min, 1h30min."
-        ),
-    ):
-        function = option(function)
-    return function
+    no_limit = click.option("--no-limit", is_flag=True, help="Without a limit, also where the profile has one.")
+    return stop_options("run")(no_limit(function))
+
+
+def stop_options(what: str) -> Callable[[F], F]:
+    """--stop-after and --stop-at-cost alone: `what`, such as a sweep, is stopped there."""
+
+    def decorate(function: F) -> F:
+        for option in (
+            click.option(
+                "--stop-at-cost",
+                type=click.FloatRange(0, min_open=True),
+                metavar="AMOUNT",
+                help=f"Stop the {what} when it has cost so much, by the profile's price an hour and in its currency.",
+            ),
+            click.option(
+                "--stop-after",
+                metavar="TIME",
+                help=f"Stop the {what} when it was at work for so long: 3h, 90min, 1h30min.",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def limit_of(before: Limit, stop_after: str | None, stop_at_cost: float | None, *, no_limit: bool) -> Limit:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.session import Session, json_option, profile_option, workspace_option
+from engine.cli.session import (
+    Session,
+    json_option,
+    limit_of,
+    profile_option,
+    stop_options,
+    workspace_option,
+)
+from engine.cli.sweep_report import (
+    dry_run_of,
+    options_of,
+    outlook,
+    ranked_trials,
+    report,
+    resources,
+    score_text,
+    sweep_as_json,
+    trial_as_json,
+)
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from engine.catalog import Catalog
-    from engine.document.pipeline import Pipeline
     from engine.profiles import Profile
     from engine.store.runs import RunStore
     from engine.store.sweeps import Sweep, Trial
-    from engine.sweep.options import SweepOptions
-    from engine.sweep.score import Objective
     from engine.workspace import Workspace
 
 _POLL_S = 0.1
@@ -65,6 +76,7 @@ def command() -> None:
 @click.option("--no-prune", is_flag=True, help="In a search, run every trial to its end.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="The search's own seed.")
 @click.option("--to", "end", metavar="NODE", help="Run only this node and what it needs.")
+@stop_options("sweep")
 @click.option("--dry-run", is_flag=True, help="Show the trials, what each would run and what it takes; start nothing.")
 @click.option("--detach", is_flag=True, help="Start the sweep, print its id and return.")
 @profile_option
@@ -82,6 +94,8 @@ def start(
     no_prune: bool,
     seed: int,
     end: str | None,
+    stop_after: str | None,
+    stop_at_cost: float | None,
     dry_run: bool,
     detach: bool,
     profile: str | None,
@@ -97,6 +111,15 @@ def start(
     Each trial is a run. What is up to date is not run again, so the data is prepared once: a trial waits while another
     makes what it needs too. With --jobs each trial gets its part of the profile's cores and memory.
 
+    Before it starts it says how long it is expected to take and what it will cost, as a range: what trials share is
+    counted once, what is not known is called unknown. --dry-run says it of each trial and starts nothing.
+
+    With --stop-after or --stop-at-cost the whole sweep is stopped there: its runs are cancelled, what is done is kept,
+    and `voxelflow sweep resume` goes on with a higher limit. The time is that of the clock while the sweep is at work,
+    however many trials run at a time; the cost is the sum of its runs' costs, each by its own time, also where several
+    share a machine. All attempts count together, the time between them does not. A limit of the profile is that of
+    each trial. A sweep whose process was killed stops nothing: its runs go on to their ends.
+
     The sweep is a process of its own. The first Ctrl-C cancels it and waits, the second leaves it to itself; closing
     the terminal leaves it at work. After a kill or a cancel the same command goes on, or `voxelflow sweep resume ID`:
     trials that are done are not repeated.
@@ -108,12 +131,14 @@ def start(
     \b
     voxelflow sweep list            the sweeps of the workspace
     voxelflow sweep show ID         the trials, best first
-    voxelflow sweep resume ID       go on; also with trials that failed
+    voxelflow sweep resume ID       go on; also with trials that failed, or with a higher limit
     voxelflow sweep cancel ID       stop it and its runs
 
-    Exit status: 0 when all trials ended well, 1 when some failed, 130 when it was cancelled.
+    Exit status: 0 when all trials ended well, 1 when some failed, 130 when it was cancelled or
+    stopped at its limit.
     """
     from engine.errors import UsageError
+    from engine.limit import Limit
     from engine.profiles import find_profile
     from engine.store.runs import RunStore
     from engine.sweep.options import SweepOptions
@@ -136,11 +161,12 @@ def start(
         base=Path.cwd(),
         end=end,
         source=pipeline,
+        limit=limit_of(Limit(), stop_after, stop_at_cost, no_limit=False),
     )
     where = find_profile(profile, workspace)
     store = RunStore(workspace)
     if dry_run:
-        return _dry_run(document, catalog, workspace, store, options, where, as_json=as_json)
+        return dry_run_of(document, catalog, workspace, store, options, where, as_json=as_json)
     began = start_sweep(document, catalog, workspace, store, options, where)
     return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
 
@@ -148,17 +174,33 @@ def start(
 @command.command("resume", short_help="Go on with a sweep that was lost, was cancelled, or has failed trials.")
 @click.argument("sweep", default="last")
 @click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Trials at a time. Default: as before.")
+@stop_options("sweep")
+@click.option("--no-limit", is_flag=True, help="Go on without a limit for the whole sweep.")
 @click.option("--detach", is_flag=True, help="Start it and return.")
 @json_option
 @workspace_option
 @click.pass_obj
-def resume(session: Session, sweep: str, jobs: int | None, detach: bool, as_json: bool, root: Path | None) -> int:
-    """Go on with SWEEP: trials that are done stay, those that were at work go on from what is done."""
+def resume(
+    session: Session,
+    sweep: str,
+    jobs: int | None,
+    stop_after: str | None,
+    stop_at_cost: float | None,
+    no_limit: bool,
+    detach: bool,
+    as_json: bool,
+    root: Path | None,
+) -> int:
+    """Go on with SWEEP: trials that are done stay, those that were at work go on from what is done.
+
+    One that its limit has stopped needs a higher one, in which what it has spent before counts, or --no-limit.
+    """
     from engine.profiles import find_profile
     from engine.sweep.start import resume_sweep
 
     workspace, store = session.workspace_with_runs(root)
-    went_on = resume_sweep(workspace, store, sweep, jobs=jobs)
+    limit = limit_of(store.sweeps.find(sweep).limit, stop_after, stop_at_cost, no_limit=no_limit)
+    went_on = resume_sweep(workspace, store, sweep, jobs=jobs, limit=limit)
     where = find_profile(went_on.profile, workspace)
     return _follow(workspace, store, went_on, where, detach=detach, as_json=as_json)
 
@@ -195,18 +237,18 @@ def list_sweeps(session: Session, limit: int, as_json: bool, root: Path | None) 
     _, store = session.workspace_with_runs(root)
     found = store.sweeps.newest(limit)
     if as_json:
-        say_json([_as_json(store, each) for each in found])
+        say_json([sweep_as_json(store, each) for each in found])
     elif not found:
         say("there are no sweeps yet; `voxelflow sweep --help` shows how to start one")
     else:
         rows = []
         for each in found:
-            ranked, objective = _ranked(store, each)
+            ranked, objective = ranked_trials(store, each)
             done = sum(t.ended for t in ranked)
             rows.append(
                 (
-                    each.sweep_id, each.state, each.pipeline, moment(each.created), f"{done}/{_options(each).count}",
-                    ", ".join(_options(each).space.names), _score(ranked[0]) if ranked and objective else "",
+                    each.sweep_id, each.state, each.pipeline, moment(each.created), f"{done}/{options_of(each).count}",
+                    ", ".join(options_of(each).space.names), score_text(ranked[0]) if ranked and objective else "",
                 )
             )  # fmt: skip
         table(("sweep", "state", "pipeline", "started", "trials", "varies", "best"), rows, right=("trials", "best"))
@@ -225,84 +267,10 @@ def show(session: Session, sweep: str, as_json: bool, root: Path | None) -> int:
     workspace, store = session.workspace_with_runs(root)
     found = store.sweeps.find(sweep)
     if as_json:
-        say_json(_as_json(store, found))
+        say_json(sweep_as_json(store, found))
     else:
-        _report(workspace, store, found)
+        report(workspace, store, found)
     return 0
-
-
-# --- what would be done ------------------------------------------------------------------------------
-
-
-def _dry_run(
-    document: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-    *,
-    as_json: bool,
-) -> int:
-    from engine.cli.screen import say, say_json, table
-    from engine.sweep.forecast import forecast
-    from engine.sweep.space import value_text
-    from engine.sweep.start import check_values
-    from engine.text import duration, money, plural
-
-    check_values(document, catalog, options)
-    found = forecast(document, catalog, workspace, store, options, profile)
-    if as_json:
-        say_json(
-            {
-                "pipeline": document.name,
-                "trials": [
-                    {"values": t.values, "runs": list(t.runs), "seconds": t.seconds, "cost": t.cost}
-                    for t in found.trials
-                ],
-                "count": options.count,
-                "seconds": found.seconds,
-                "cost": found.cost,
-                "currency": found.currency,
-            }
-        )  # fmt: skip
-        return 0
-    names = options.space.names
-    if options.trials is not None:
-        say(f"{document.name}: {plural(options.trials, 'trials')}, chosen one after the other from")
-        for name, values in options.space.lists.items():
-            say(f"  {name}: {', '.join(value_text(value) for value in values)}")
-        for name, within in options.space.ranges.items():
-            say(f"  {name}: {within}")
-        return 0
-    rows = [
-        (
-            str(number), *(value_text(t.values[name]) for name in names), ", ".join(t.runs) or "up to date",
-            "" if t.seconds is None else duration(t.seconds), "" if t.cost is None else money(t.cost, found.currency),
-        )
-        for number, t in enumerate(found.trials)
-    ]  # fmt: skip
-    columns = ("trial", *names, "runs", "time", "cost")
-    width = len(columns) - (found.cost is None) - (found.seconds is None)
-    table(columns[:width], [row[:width] for row in rows], right=("trial", "time", "cost"))
-    total = [plural(options.count, "trials")]
-    if found.seconds is not None:
-        total.append(f"about {duration(found.seconds)} of training")
-    if found.cost is not None:
-        total.append(money(found.cost, found.currency))
-    say(f"{', '.join(total)}; {_resources(profile, options.jobs)}")
-    if found.unknown:
-        say(f"time and cost are not known: {found.unknown}")
-    return 0
-
-
-def _resources(profile: Profile, jobs: int) -> str:
-    from engine.sweep.options import share_of
-    from engine.text import plural, size
-
-    own = share_of(profile, jobs)
-    at_a_time = "one at a time" if jobs == 1 else f"{jobs} at a time"
-    return f"{at_a_time}, each with {plural(own.cores, 'cores')} and {size(own.memory_bytes)} of memory"
 
 
 # --- following ------------------------------------------------------------------------------------------
@@ -317,7 +285,7 @@ def _follow(
     from engine.errors import UsageError
     from engine.sweep.start import cancel_sweep, wait_started
 
-    sweep_id, options = sweep.sweep_id, _options(sweep)
+    sweep_id, options = sweep.sweep_id, options_of(sweep)
     with Interrupts() as interrupts:
         if sweep.attempt == 0:
             wait_started(workspace, store, sweep)
@@ -325,7 +293,9 @@ def _follow(
             say_json({"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline})
         else:
             kind = "trials of a search" if options.trials is not None else "trials"
-            say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {_resources(profile, options.jobs)}")
+            say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {resources(profile, options.jobs)}")
+            for line in outlook(sweep):
+                say(line)
         if detach:
             if not as_json:
                 say(f"`voxelflow sweep show {sweep_id}` shows how far it is")
@@ -356,10 +326,10 @@ def _follow(
             time.sleep(_POLL_S)
         if not as_json:
             say("")
-            _report(workspace, store, now)
+            report(workspace, store, now)
         _wait_for_mlflow(workspace, store, now, interrupts.count)
     if as_json:
-        say_json({"event": "sweep-ended", **_as_json(store, now)})
+        say_json({"event": "sweep-ended", **sweep_as_json(store, now)})
     failed = any(trial.state == "failed" for trial in store.sweeps.trials(sweep_id))
     return _STATUS[now.state] or int(failed)
 
@@ -371,12 +341,12 @@ def _say_trial(store: RunStore, sweep: Sweep, trial: Trial, *, as_json: bool) ->
 
     run_id = store.sweeps.runs_of_trials(sweep.sweep_id).get(trial.number, "")
     if as_json:
-        say_json({"event": "trial", **_trial_as_json(trial, run_id)})
+        say_json({"event": "trial", **trial_as_json(trial, run_id)})
         return
     run = store.run(run_id) if run_id else None
     took = f" in {duration(run.seconds)}" if run is not None and trial.ended and run.seconds is not None else ""
-    objective = _options(sweep).objective
-    came_to = f"{objective.figure} {_score(trial)}" if objective is not None and trial.score is not None else ""
+    objective = options_of(sweep).objective
+    came_to = f"{objective.figure} {score_text(trial)}" if objective is not None and trial.score is not None else ""
     what = f": {came_to}" if came_to and trial.state == "done" else f": {trial.error}" if trial.error else ""
     about = f" (run {run_id})" if run_id and trial.state == "running" else ""
     head = f"trial {trial.number}  {settings_text(trial.values)}"
@@ -391,110 +361,3 @@ def _wait_for_mlflow(workspace: Workspace, store: RunStore, sweep: Sweep, presse
     until = time.monotonic() + _TRACKING_PATIENCE_S
     while is_tracked() and time.monotonic() < until and is_held(workspace.sweep_folder(sweep.sweep_id) / "lock"):
         time.sleep(_POLL_S)
-
-
-# --- what came of it -----------------------------------------------------------------------------------
-
-
-def _options(sweep: Sweep) -> SweepOptions:
-    from engine.sweep.options import SweepOptions
-
-    return SweepOptions.from_json(sweep.options)
-
-
-def _ranked(store: RunStore, sweep: Sweep) -> tuple[list[Trial], Objective | None]:
-    from engine.sweep.score import best_first
-
-    objective = _options(sweep).objective
-    return best_first(store.sweeps.trials(sweep.sweep_id), objective), objective
-
-
-def _score(trial: Trial) -> str:
-    return "" if trial.score is None else f"{trial.score:.4g}"
-
-
-def _report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
-    """The trials as a table, best first, and the commands that come next."""
-    from engine.cli.screen import COLOURS, say, table
-    from engine.sweep.space import value_text
-
-    ranked, objective = _ranked(store, sweep)
-    runs = store.sweeps.runs_of_trials(sweep.sweep_id)
-    names = _options(sweep).space.names
-    figure = objective.figure if objective is not None else "score"
-    rows = [
-        (
-            str(t.number), *(value_text(t.values[name]) if name in t.values else "" for name in names), _score(t),
-            t.state, runs.get(t.number, ""),
-        )
-        for t in ranked
-    ]  # fmt: skip
-    table(("trial", *names, figure, "state", "run"), rows, right=("trial", figure))
-    for trial in ranked:
-        if trial.error and trial.state != "pruned":
-            say(f"trial {trial.number}: {trial.error}", style=COLOURS["error"])
-    say(f"sweep {sweep.sweep_id}: {', '.join(_counts(ranked, sweep))}", style=COLOURS.get(sweep.state, ""))
-    if sweep.error:
-        say(f"error: {sweep.error}", style=COLOURS["error"])
-    best = ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
-    if best is not None and objective is not None:
-        say(f"{objective.words}: {_score(best)}, trial {best.number}; to run it:")
-        say(f"  {_command_for(sweep, best.values)}")
-    if len(runs) > 1:
-        say(f"`voxelflow runs compare {' '.join(_short(runs[t.number]) for t in ranked[:4] if t.number in runs)}`")
-    if not sweep.active and sweep.state != "done":
-        say(f"`voxelflow sweep resume {sweep.sweep_id}` goes on from what is done")
-
-
-def _short(run_id: str) -> str:
-    return run_id.rpartition("-")[2]
-
-
-def _counts(trials: Sequence[Trial], sweep: Sweep) -> Iterator[str]:
-    yield sweep.state
-    for state in ("done", "running", "failed", "pruned", "cancelled", "waiting"):
-        if count := sum(t.state == state for t in trials):
-            yield f"{count} {state}"
-
-
-def _command_for(sweep: Sweep, values: Mapping[str, JsonValue]) -> str:
-    """The command that runs the pipeline with these values."""
-    import shlex
-
-    from engine.sweep.space import value_text
-
-    options = _options(sweep)
-    given = {**options.space.fixed, **values}
-    parts = ["voxelflow", "run", options.source or sweep.pipeline]
-    for name, value in given.items():
-        parts += ["--set", f"{name}={value_text(value)}"]
-    if options.end is not None:
-        parts += ["--to", options.end]
-    return shlex.join(parts)
-
-
-def _as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
-    ranked, objective = _ranked(store, sweep)
-    runs = store.sweeps.runs_of_trials(sweep.sweep_id)
-    best = ranked[0] if ranked and ranked[0].score is not None and ranked[0].state == "done" else None
-    return {
-        "sweep_id": sweep.sweep_id,
-        "pipeline": sweep.pipeline,
-        "state": sweep.state,
-        "error": sweep.error,
-        "objective": None if objective is None else {"figure": objective.figure, "maximise": objective.maximise},
-        "trials": [_trial_as_json(t, runs.get(t.number, "")) for t in ranked],
-        "best": None if best is None else best.number,
-        "command": None if best is None else _command_for(sweep, best.values),
-    }
-
-
-def _trial_as_json(trial: Trial, run_id: str) -> dict[str, Any]:
-    return {
-        "trial": trial.number,
-        "values": dict(trial.values),
-        "state": trial.state,
-        "score": trial.score,
-        "run_id": run_id,
-        "error": trial.error,
-    }

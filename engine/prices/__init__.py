@@ -1,5 +1,5 @@
 """Machine types and what an hour of them costs: the table that is shipped, a workspace's own over it, importing CSV;
-what object storage costs."""
+what object storage costs, in the same way."""
 
 from engine.prices.machines import (
     COLUMNS,
@@ -11,9 +11,10 @@ from engine.prices.machines import (
     machines_file,
     read_machines,
 )
-from engine.prices.storage import StoragePrice, storage_table
+from engine.prices.storage import StoragePrice, StorageTable, add_storage, read_storage, storage_file, storage_table
 
 __all__ = [
-    "COLUMNS", "Machine", "MachineTable", "StoragePrice", "add_machines", "import_machines", "machine_table",
-    "machines_file", "read_machines", "storage_table",
+    "COLUMNS", "Machine", "MachineTable", "StoragePrice", "StorageTable", "add_machines", "add_storage",
+    "import_machines", "machine_table", "machines_file", "read_machines", "read_storage", "storage_file",
+    "storage_table",
 ]  # fmt: skip

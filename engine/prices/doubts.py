@@ -1,7 +1,8 @@
 """What looks wrong in prices that somebody brings along, before anything is computed from them.
 
 Each was found wrong in a published table: a size twice as large at nearly four times the price of the smaller one, the
-price of Databricks units in the column of the machine's, a price of years ago.
+price of Databricks units in the column of the machine's, a price of years ago. A price on the spot market above the one
+on demand is most likely in the wrong column.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from engine.prices.dbu import dbu_table
 from engine.prices.machines import Machine, machine_table
+from engine.prices.storage import StoragePrice, storage_table
 from engine.text import hourly, number
 from engine.workspace import Workspace
 
@@ -24,16 +26,30 @@ _USUAL_DBU = 0.55
 
 def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
     """What looks wrong in the prices of `new` machines, a sentence for each; `known` are those to compare them with."""
-    added = [m for m in new if m.price_per_hour is not None]
+    machines = list(new)
+    added = [m for m in machines if m.price_per_hour is not None]
     others = {m.key.casefold(): m for m in known if m.price_per_hour is not None}
-    beside = list((others | {m.key.casefold(): m for m in added}).values())
-    return [text for machine in added for text in _doubts(machine, others, beside)]
+    now = others | {m.key.casefold(): m for m in added}
+    out = [text for machine in machines for text in _spot_doubts(machine, now.get(machine.key.casefold()))]
+    return out + [text for machine in added for text in _doubts(machine, others, list(now.values()))]
 
 
 def own_doubts(workspace: Workspace) -> list[str]:
     """What looks wrong in the prices that a workspace has of its own, as somebody may have edited them."""
     own = [machine for machine in machine_table(workspace).machines if machine.origin != "shipped"]
     return doubts(own, machine_table().machines)
+
+
+def _spot_doubts(machine: Machine, on_demand: Machine | None) -> Iterator[str]:
+    """A machine that may be taken back costs no more than one that may not."""
+    if machine.spot_per_hour is None or on_demand is None or machine.currency != on_demand.currency:
+        return
+    price = on_demand.price_per_hour or 0.0
+    if machine.spot_per_hour > price:
+        yield (
+            f"{machine.key} at {hourly(machine.spot_per_hour, machine.currency)} on the spot market costs more than on"
+            f" demand ({hourly(price, on_demand.currency)})"
+        )
 
 
 def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine]) -> Iterator[str]:
@@ -76,3 +92,47 @@ def _family(machine: Machine) -> tuple[str, float] | None:
         return None
     name = machine.name[: found.start("size")] + "*" + machine.name[found.end("size") :]
     return name.casefold(), float(found["size"] or 1)
+
+
+# --- storage -----------------------------------------------------------------------------------------
+
+_UNLIKE_STORAGE = 5.0
+"""Regions differ by less in what a class costs; a price for 1,000 requests instead of 10,000 differs by ten times."""
+
+
+def storage_doubts(new: Iterable[StoragePrice], known: Iterable[StoragePrice]) -> list[str]:
+    """What looks wrong in prices of object storage, a sentence for each; `known` are those to compare them with."""
+    beside = list(known)
+    return [text for price in new for text in _storage_doubts(price, beside)]
+
+
+def own_storage_doubts(workspace: Workspace) -> list[str]:
+    """What looks wrong in the prices of storage that a workspace has of its own."""
+    own = [price for price in storage_table(workspace).prices if price.origin != "shipped"]
+    return storage_doubts(own, storage_table().prices)
+
+
+def _storage_doubts(price: StoragePrice, known: list[StoragePrice]) -> Iterator[str]:
+    reads, writes = price.per_10000_reads, price.per_10000_writes
+    if reads is not None and writes is not None and reads > writes:
+        dearer = f"more than 10,000 writes ({_amount(writes, price)})"
+        yield f"{price.name}: 10,000 reads cost {_amount(reads, price)}, {dearer}"
+    # Of another class, such as an archive, all may differ by far more.
+    alike = [each for each in known if (*each.key[:2], each.currency) == (*price.key[:2], price.currency)]
+    same = next((each for each in alike if each.key == price.key), None)
+    before = same.per_10000_reads if same is not None and price.date < same.date else None
+    if same is not None and reads and before and not 1 / _UNLIKE < reads / before < _UNLIKE:
+        yield f"{price.name} is older than what is known: {_amount(before, same)} for 10,000 reads, as of {same.date}"
+    for column, of in (
+        ("per_10000_reads", "for 10,000 reads"),
+        ("per_10000_writes", "for 10,000 writes"),
+        ("per_month", f"a month for a {price.unit}"),
+    ):
+        own, others = getattr(price, column), [found for each in alike if (found := getattr(each, column))]
+        if own and others and not min(others) / _UNLIKE_STORAGE <= own <= max(others) * _UNLIKE_STORAGE:
+            usual = " to ".join(dict.fromkeys(_amount(end, price) for end in (min(others), max(others))))
+            yield f"{price.name}: {_amount(own, price)} {of} is far from what is known of that class ({usual})"
+
+
+def _amount(value: float, price: StoragePrice) -> str:
+    return hourly(value, price.currency, "")

@@ -10,19 +10,14 @@ was read from and that document's date, where it says one. A part of a GPU stand
 
 from __future__ import annotations
 
-import csv
-import datetime
 import difflib
-import io
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from engine.declare.field_rules import control_character
 from engine.errors import UsageError
-from engine.storage.files import read_document, write_whole
+from engine.prices.csv_rows import Layout, read_rows, write_rows
 from engine.workspace import Workspace
 
 FILE = "machines.csv"
@@ -36,8 +31,10 @@ class Machine:
     """A machine type in one region. What is not known is "" or None.
 
     `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks and
-    its network carry at most, in MB (10**6 bytes) a second. `date` (ISO 8601) and `source` are those of the price,
-    `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's file.
+    its network carry at most, in MB (10**6 bytes) a second. `price_per_hour` is the price on demand, by which all costs
+    are counted; `spot_per_hour` that of a machine which the provider may take back. `date` (ISO 8601) and `source` are
+    those of the prices, `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's
+    file.
     """
 
     name: str
@@ -50,6 +47,7 @@ class Machine:
     disk_mb_s: float | None = None
     network_mb_s: float | None = None
     price_per_hour: float | None = None
+    spot_per_hour: float | None = None
     currency: str = ""
     date: str = ""
     source: str = ""
@@ -63,8 +61,13 @@ class Machine:
 
 
 COLUMNS = tuple(field.name for field in fields(Machine) if field.name != "origin")
-_WHOLE = ("cores", "gpus")
-_NUMBERS = ("memory_gib", "disk_mb_s", "network_mb_s", "price_per_hour")
+_LAYOUT = Layout(
+    COLUMNS,
+    needed=("name",),
+    numbers=("memory_gib", "disk_mb_s", "network_mb_s", "price_per_hour", "spot_per_hour"),
+    whole=("cores", "gpus"),
+    rows="machine",
+)
 
 
 @dataclass(frozen=True)
@@ -149,14 +152,7 @@ def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int
         kept = {}
     replaced = sum(machine.key.casefold() in kept for machine in new)
     kept |= {machine.key.casefold(): machine for machine in new}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_cell(getattr(machine, column)) for column in COLUMNS] for machine in kept.values())
-    try:
-        write_whole(path, text.getvalue(), durable=True)
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    write_rows(path, COLUMNS, ([getattr(machine, column) for column in COLUMNS] for machine in kept.values()))
     return len(new) - replaced, replaced
 
 
@@ -167,78 +163,13 @@ def _shipped() -> tuple[Machine, ...]:
 
 def _read(path: Path, *, origin: str) -> list[Machine]:
     """The rows of a file. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
-    try:
-        # Spreadsheets begin a CSV file with a byte order mark.
-        text = read_document(path).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
-    reader = csv.DictReader(io.StringIO(text), strict=True)
     out: dict[str, Machine] = {}
-    try:
-        header = [name.strip() for name in reader.fieldnames or ()]
-        reader.fieldnames = header
-        _check_header(path, header)
-        for row in reader:
-            machine = _machine(path, reader.line_num, row, origin)
-            if machine.key.casefold() in out:
-                raise UsageError(f"{path}, line {reader.line_num}: {machine.key} stands there twice")
-            out[machine.key.casefold()] = machine
-    except csv.Error as exc:
-        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+    for where, cells in read_rows(path, _LAYOUT):
+        machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
+        if machine.key.casefold() in out:
+            raise UsageError(f"{where}: {machine.key} stands there twice")
+        out[machine.key.casefold()] = machine
     return list(out.values())
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    hint = f"It may have: {', '.join(COLUMNS)}."
-    if "name" not in header:
-        raise UsageError(f"{path} has no column name", hint=hint)
-    for name in header:
-        if name not in COLUMNS:
-            raise UsageError(f"{path} has a column {name!r}, which a table of machines has not", hint=hint)
-    if len(set(header)) < len(header):
-        raise UsageError(f"{path} has a column twice", hint="Each column once.")
-
-
-def _machine(path: Path, line: int, row: Mapping[str | None, str | list[str] | None], origin: str) -> Machine:
-    where = f"{path}, line {line}"
-    if None in row:
-        raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
-    values: dict[str, str | int | float] = {}
-    for column, cell in row.items():
-        assert column is not None
-        text = cell.strip() if isinstance(cell, str) else ""
-        if bad := control_character(text):
-            raise UsageError(f"{where}, {column}: holds the control character {bad!r}", hint="Remove it.")
-        if not text:
-            continue
-        values[column] = _number(where, column, text) if column in (*_WHOLE, *_NUMBERS) else text
-    if "name" not in values:
-        raise UsageError(f"{where} has no name", hint="Each machine has a name.")
-    if "date" in values:
-        try:
-            datetime.date.fromisoformat(str(values["date"]))
-        except ValueError:
-            raise UsageError(f"{where}, date: {values['date']} is no date", hint="For example 2026-06-18.") from None
-    return Machine(**values, origin=origin)  # type: ignore[arg-type]
-
-
-def _number(where: str, column: str, text: str) -> int | float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf or (column in _WHOLE and value != int(value)):
-        kind = "a whole number" if column in _WHOLE else "a number"
-        raise UsageError(f"{where}, {column}: must be {kind} of at least 0, not {text!r}", hint="Write it as 0.384.")
-    return int(value) if column in _WHOLE else value
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.store.database import Database
+from engine.text import money, safe
 
 _NEWEST = 300
 """Tasks that are looked at."""
@@ -23,13 +24,21 @@ class RequestCost:
     currency: str = ""
     at_most: bool = False
 
+    @property
+    def words(self) -> str:
+        """`1.43 USD for requests to az://data`."""
+        if self.amount is None:
+            return safe(f"the unknown cost of requests to {self.place}")
+        up_to = "up to " if self.at_most else ""
+        return safe(f"{up_to}{money(self.amount, self.currency)} for requests to {self.place}")
+
 
 @dataclass(frozen=True)
 class Estimated:
     """The time that was expected of a run, from `low` to `high` seconds; None where nothing was known.
 
     The nodes in `unknown` are not in it. `amounts` is how much work each node had that was to do all of it, in a unit
-    of its node type; None where that was not known. `requests` are paid for beside the time.
+    of its node type; None where that was not known. `requests` are paid for besides the machine's time.
     """
 
     low: float | None = None
@@ -37,6 +46,19 @@ class Estimated:
     unknown: tuple[str, ...] = ()
     amounts: Mapping[str, float | None] = field(default_factory=dict)
     requests: tuple[RequestCost, ...] = ()
+
+    def in_sum(self, currency: str) -> tuple[RequestCost, ...]:
+        """The requests that can be added to amounts in that currency."""
+        return tuple(each for each in self.requests if each.amount is not None and each.currency == currency)
+
+    def cost(self, price: float | None, currency: str) -> tuple[float, float] | None:
+        """The least and the most that it costs at a price an hour, with the requests `in_sum`; None: not known."""
+        if price is None or self.low is None or self.high is None:
+            return None
+        asked = self.in_sum(currency)
+        least = sum(each.amount or 0.0 for each in asked if not each.at_most)
+        most = sum(each.amount or 0.0 for each in asked)
+        return price * self.low / 3600 + least, price * self.high / 3600 + most
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Estimated | None:

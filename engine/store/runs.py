@@ -160,6 +160,14 @@ class RunStore(Database):
             self._run(r) for r in self.read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
         ]
 
+    def runs_of_sweep(self, sweep_id: str) -> list[Run]:
+        """All runs that were begun for the sweep's trials, oldest first."""
+        rows = self.read(
+            "SELECT * FROM runs WHERE json_valid(options) AND json_extract(options, '$.sweep') = ? ORDER BY created",
+            sweep_id,
+        )
+        return [self._run(row) for row in rows]
+
     def latest_pipelines(self, limit: int) -> list[str]:
         """Names of at most `limit` pipelines, those that ran last first."""
         rows = self.read("SELECT pipeline FROM runs GROUP BY pipeline ORDER BY max(created) DESC LIMIT ?", limit)

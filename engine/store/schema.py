@@ -268,8 +268,14 @@ def _pauses(db: sqlite3.Connection, workspace: Workspace) -> None:
     db.execute("ALTER TABLE runs ADD COLUMN paused_s REAL NOT NULL DEFAULT 0")
 
 
+def _sweep_time(db: sqlite3.Connection, workspace: Workspace) -> None:
+    # What older sweeps took is not known.
+    db.execute("ALTER TABLE sweeps ADD COLUMN worked_s REAL NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE sweeps ADD COLUMN heartbeat REAL")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection, Workspace], None], ...] = (
-    _first_tables, _pulses, _relative_paths, _idle_time, _sweeps, _pauses,
+    _first_tables, _pulses, _relative_paths, _idle_time, _sweeps, _pauses, _sweep_time,
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from engine.errors import UsageError
+from engine.limit import Limit
 from engine.storage.process_lock import is_held
 from engine.storage.workspace_paths import each_text
 from engine.store.database import Database, new_id
@@ -29,7 +30,8 @@ class Sweep:
     """One sweep. `state` is "lost" when its process died before it could report an end; its runs may go on.
 
     `options` are what was asked for, as `engine.sweep.options.SweepOptions` writes it. Times are seconds since the
-    epoch. `cancel` is True once a cancel was requested.
+    epoch. `cancel` is True once a cancel was requested. All attempts together were at work for `worked_s` seconds,
+    which its process counts; `heartbeat` is when it last did, None once it has ended.
     """
 
     sweep_id: str
@@ -43,6 +45,13 @@ class Sweep:
     ended: float | None
     attempt: int
     cancel: bool
+    worked_s: float = 0.0
+    heartbeat: float | None = None
+
+    @property
+    def limit(self) -> Limit:
+        """The time and the cost at which all of it is stopped."""
+        return Limit.of(self.options)
 
     @property
     def active(self) -> bool:
@@ -147,8 +156,15 @@ class SweepStore:
         """Record how it ended."""
         with self._database.write(durable=True) as db:
             db.execute(
-                "UPDATE sweeps SET state = ?, error = ?, ended = ? WHERE sweep_id = ?",
+                "UPDATE sweeps SET state = ?, error = ?, ended = ?, heartbeat = NULL WHERE sweep_id = ?",
                 (state, error, time.time(), sweep_id),
+            )
+
+    def beat(self, sweep_id: str, worked_s: float) -> None:
+        """Say that its process is alive, and how long the sweep has been at work."""
+        with self._database.write() as db:
+            db.execute(
+                "UPDATE sweeps SET worked_s = ?, heartbeat = ? WHERE sweep_id = ?", (worked_s, time.time(), sweep_id)
             )
 
     def request_cancel(self, sweep_id: str) -> None:

@@ -3,11 +3,15 @@
 A kill at any moment loses nothing: trials are recorded before their runs start, each run names its trial from its first
 moment, and runs live on without this process. The next one takes over the runs that are at work, resumes those that
 died, and starts what is left.
+
+It adds up the time that the sweep is at work and the cost of its runs, and cancels them at the sweep's limit.
 """
 
 from __future__ import annotations
 
+import math
 import signal
+import sqlite3
 import sys
 import time
 import traceback
@@ -26,14 +30,16 @@ from engine.profiles import find_profile
 from engine.run import launch
 from engine.storage.process_lock import ProcessLock
 from engine.store.runs import Run, RunStore
-from engine.store.sweeps import SweepState, Trial, TrialState
+from engine.store.sweeps import Sweep, SweepState, Trial, TrialState
 from engine.sweep.options import SweepOptions, objective_as_json, share_of
 from engine.sweep.score import figures_of_run, steps_of_run, usual_objective
 from engine.sweep.search import Search, open_search
-from engine.sweep.start import prepare_trial
+from engine.sweep.spent import limit_line, spent, worked_alone
+from engine.sweep.trials import prepare_trial
 from engine.workspace import Workspace
 
 _TICK_S = 0.1
+_BEAT_S = 1.0
 _MOST_ATTEMPTS = 3
 """How often a trial whose run died without a word is resumed by itself."""
 
@@ -94,6 +100,48 @@ def _close_in_mlflow(workspace: Workspace, sweep_id: str) -> None:
     close_sweep(workspace, sweep_id)
 
 
+class _Spent:
+    """What the sweep has spent, added up while it is at work."""
+
+    def __init__(self, store: RunStore, sweep: Sweep) -> None:
+        self._store, self._sweep = store, sweep
+        runs = store.runs_of_sweep(sweep.sweep_id)
+        self._costs: dict[str, float] = {}
+        for run in runs:
+            self.note(run)
+        self._worked_s = sweep.worked_s + worked_alone(sweep, runs)
+        self._counted_at, self._kept_at = time.monotonic(), -math.inf
+
+    def note(self, run: Run) -> None:
+        """Take what a run has cost by now; nothing of one without a price."""
+        if run.cost is not None:
+            self._costs[run.run_id] = run.cost
+
+    def count(self) -> None:
+        """Add the time since the last call, and keep it from time to time."""
+        now = time.monotonic()
+        self._worked_s += now - self._counted_at
+        self._counted_at = now
+        if now - self._kept_at >= _BEAT_S:
+            self._kept_at = now
+            self.keep()
+
+    def keep(self) -> None:
+        """Note in the run store how long the sweep has been at work."""
+        with suppress(sqlite3.Error):  # no space: the next time
+            self._store.sweeps.beat(self._sweep.sweep_id, self._worked_s)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left of the sweep's limit."""
+        return self._sweep.limit.is_used(self._worked_s, sum(self._costs.values()) if self._costs else None)
+
+    def limit_line(self) -> str:
+        """Which limit was reached, and how the sweep goes on."""
+        now = self._store.sweeps.find(self._sweep.sweep_id)
+        return limit_line(now, spent(self._store, now))
+
+
 class _Driver:
     def __init__(self, workspace: Workspace, store: RunStore, catalog: Catalog, sweep_id: str) -> None:
         self._workspace, self._store, self._catalog, self._id = workspace, store, catalog, sweep_id
@@ -106,7 +154,8 @@ class _Driver:
         self._waiting: dict[int, Trial] = {}
         self._planned: dict[int, frozenset[str]] = {}
         self._search: Search | None = None
-        self._cancelled = self._asked = False
+        self._cancelled = self._asked = self._at_limit = False
+        self._spent = _Spent(store, sweep)
 
     def cancel(self) -> None:
         """Stop soon. Called in a signal handler: nothing is done here."""
@@ -122,13 +171,19 @@ class _Driver:
                 self._cancel()
             for active in [*self._active.values()]:
                 self._look(active)
+            self._spent.count()
+            if not self._cancelled and self._spent.is_all and self._is_more():
+                self._at_limit = True
+                self._cancel("the sweep has reached its limit")
             if not self._cancelled:
                 self._start_more()
             if not self._active and (self._cancelled or not self._waiting):
                 break
             time.sleep(_TICK_S)
-        if self._cancelled:
-            return "cancelled", ""
+        self._spent.keep()
+        # What was at work at the limit may have ended well before it was cancelled.
+        if self._cancelled and not (self._at_limit and self._is_all_done()):
+            return "cancelled", self._spent.limit_line() if self._at_limit else ""
         trials = self._store.sweeps.trials(self._id)
         failed = [t for t in trials if t.state == "failed"]
         if failed and not any(t.state in ("done", "pruned") for t in trials):
@@ -152,16 +207,27 @@ class _Driver:
                 # A kill may have come between the store and the search.
                 self._search.ended(trial.number, trial.state, trial.score)
 
-    def _cancel(self) -> None:
+    def _cancel(self, why: str = "") -> None:
         self._cancelled = True
         for active in self._active.values():
             with suppress(UsageError, ExecutionError):  # it has just ended
-                launch.cancel(self._store, active.run_id)
+                launch.cancel(self._store, active.run_id, why)
+
+    def _is_more(self) -> bool:
+        """Whether a trial is at work, waits, or is still to be chosen."""
+        if self._active or self._waiting:
+            return True
+        return self._search is not None and len(self._store.sweeps.trials(self._id)) < self._options.count
+
+    def _is_all_done(self) -> bool:
+        trials = self._store.sweeps.trials(self._id)
+        return len(trials) >= self._options.count and all(t.state in ("done", "pruned") for t in trials)
 
     # --- what is at work ------------------------------------------------------------------------
 
     def _look(self, active: _Active) -> None:
         run = self._store.run(active.run_id)
+        self._spent.note(run)
         if run.active:
             if self._search is not None and not active.pruned and not self._cancelled:
                 self._maybe_prune(active, self._search)

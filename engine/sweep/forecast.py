@@ -1,87 +1,259 @@
-"""What a sweep would do: the nodes that each trial would run and, where trainings can be predicted, time and cost."""
+"""What a sweep would do: the nodes that each trial would run, and the time and cost that are expected of all.
+
+What several trials need is counted once, in the first of them: the others find it done. All else is counted in each. Of
+a search nobody can say which values it will try: its trials are taken to lie between those with the ends of its ranges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from engine.advisor.sources import Training, advise_training, read_known, trainings
+from engine.advisor.run_estimate import HourPrice, RunEstimate, estimate_run, price_of
 from engine.catalog import Catalog
-from engine.document.checks import preview_outputs
 from engine.document.pipeline import Pipeline
 from engine.profiles import Profile
 from engine.run.launch import Prepared
+from engine.store.estimates import Estimated, RequestCost
 from engine.store.runs import RunStore
+from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions, share_of
-from engine.sweep.start import prepare_trial
+from engine.sweep.search import NEVER_GIVEN_UP
+from engine.sweep.space import Space
+from engine.sweep.trials import prepare_trial, samples
 from engine.workspace import Workspace
 
-_MOST = 500
-"""Trials that are planned one by one; of a larger sweep the first."""
+MOST_SHOWN = 500
+"""Trials that a dry run plans one by one; of a larger sweep the first."""
+_MOST = 60
+"""Trials that are planned before a sweep starts; the others are expected to lie between these."""
+_MOST_CORNERS = 32
 
 
 @dataclass(frozen=True)
 class TrialForecast:
-    """`runs` are the nodes that run, without those that a trial before makes already. `seconds` and `cost` of its
-    trainings; None: not known."""
+    """`runs` are the nodes that run, without those that a trial before makes already; `estimate` is theirs. `makes` are
+    the fingerprints of all that it needs and that is not there yet."""
 
     values: Mapping[str, JsonValue]
     runs: tuple[str, ...]
-    seconds: float | None
-    cost: float | None
+    estimate: RunEstimate
+    makes: frozenset[str] = frozenset()
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The range of what is known of its run; 0 where nothing is."""
+        return self.estimate.seconds or (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The trials, and their trainings' time and cost together; `unknown` says why these are None."""
+    """The trials that were planned, none of a search, and what is expected of all. `notes` say where the price comes
+    from, what is in the cost, and what would make more known."""
 
     trials: Sequence[TrialForecast]
-    seconds: float | None
-    cost: float | None
-    currency: str
-    unknown: str
+    expected: SweepEstimate
+    notes: tuple[str, ...] = ()
 
 
 def forecast(
-    pipeline: Pipeline, catalog: Catalog, workspace: Workspace, store: RunStore, options: SweepOptions, profile: Profile
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    options: SweepOptions,
+    profile: Profile,
+    most: int = MOST_SHOWN,
 ) -> Forecast:
-    """Plan every combination as its run would be planned. Raises `CheckFailed` with the first one's problems."""
-    known = read_known(workspace)
-    where = share_of(profile, options.jobs)
-    made: set[str] = set()
-    trials: list[TrialForecast] = []
-    currency = unknown = ""
-    for number, values in enumerate(options.space.combinations()):
-        if number == _MOST or options.trials is not None:
-            break
-        ready = prepare_trial(pipeline, catalog, workspace, store, options, profile, values)
-        runs = [task.node for task in ready.plan.to_run if task.identity.fingerprint not in made]
-        made |= {task.identity.fingerprint for task in ready.plan.to_run}
-        seconds: float | None = 0.0
-        cost: float | None = 0.0
-        for training in _trainings(ready, runs):
-            advice = advise_training(training, known, workspace, where)
-            own = advice.own if advice is not None else None
-            seconds = None if own is None or seconds is None else seconds + own.seconds
-            cost = None if own is None or own.cost is None or cost is None else cost + own.cost
-            if own is not None:
-                currency = currency or own.machine.currency
-            elif not unknown:
-                unknown = training.unknown or "this machine was never benchmarked; `voxelflow bench` does it"
-        trials.append(TrialForecast(values, tuple(runs), seconds or None, cost or None))
-    complete = bool(trials) and all(t.seconds is not None for t in trials if t.runs) and not unknown
-    known_costs = [t.cost for t in trials if t.cost is not None]
-    return Forecast(
-        trials,
-        sum(t.seconds or 0.0 for t in trials) if complete else None,
-        sum(known_costs) if complete and known_costs else None,
-        currency,
-        unknown,
+    """Plan at most so many combinations as their runs would be planned. Raises `CheckFailed` with the first one's
+    problems."""
+    planner = _Planner(pipeline, catalog, workspace, store, options, share_of(profile, options.jobs))
+    if options.trials is None:
+        trials = [planner.plan(values) for values in itertools.islice(options.space.combinations(), most)]
+        others = _Others(trials[1:] or trials, options.count - len(trials), options.count - len(trials))
+        known = trials
+    else:
+        trials, ends = [], [*_ends(options)]
+        known = [planner.shared(ends)]
+        full = min(options.trials, NEVER_GIVEN_UP) if options.prune else options.trials
+        full = full if options.space.ranges else min(full, options.space.count)
+        others = _Others([planner.plan(values, keep=False) for values in ends], full, options.trials)
+    price, unpriced = price_of(profile, workspace)
+    time, work = _together(known, others, options.jobs)
+    amount, currency = (None, "") if price is None else (price.amount, price.currency)
+    expected = SweepEstimate(time, work, amount, currency, unpriced)
+    return Forecast(trials, expected, tuple(_notes(price, expected, [*known, *others.like])))
+
+
+def _notes(price: HourPrice | None, expected: SweepEstimate, trials: Sequence[TrialForecast]) -> Iterator[str]:
+    if price is not None and expected.cost is not None:
+        yield f"price: {price.line()}"
+        yield price.scope_beside([cost for trial in trials for cost in trial.estimate.storage])
+    yield from dict.fromkeys(node.hint for trial in trials for node in trial.estimate.nodes if node.hint)
+
+
+def expect(
+    pipeline: Pipeline, catalog: Catalog, workspace: Workspace, store: RunStore, options: SweepOptions, profile: Profile
+) -> SweepEstimate | None:
+    """What is expected of a sweep that is about to start; None, with a warning, where that fails."""
+    try:
+        return forecast(pipeline, catalog, workspace, store, options, profile, _MOST).expected
+    except Exception as exc:  # a sweep does not fail for want of a figure
+        warnings.warn(f"the sweep's time could not be estimated: {type(exc).__name__}: {exc}", stacklevel=2)
+        return None
+
+
+def _ends(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
+    """Sets of values that a search may try: with all ends of its ranges, or, of many, each end in one of them."""
+    space, ends = options.space, {}
+    for name, within in options.space.ranges.items():
+        both = (int(within.low), int(within.high)) if within.whole else (within.low, within.high)
+        ends[name] = tuple(dict.fromkeys(both))
+    every = Space(space.fixed, {**space.lists, **ends}, {})
+    yield from (
+        every.combinations() if every.count <= _MOST_CORNERS else itertools.islice(samples(options), _MOST_CORNERS)
     )
 
 
-def _trainings(ready: Prepared, runs: Sequence[str]) -> list[Training]:
-    previews, _ = preview_outputs(ready.resolved, ready.observation)
-    return [each for each in trainings(ready.resolved, previews, ready.observation) if each.node in runs]
+class _Planner:
+    """Plans trials, and remembers what those before make."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        catalog: Catalog,
+        workspace: Workspace,
+        store: RunStore,
+        options: SweepOptions,
+        profile: Profile,
+    ) -> None:
+        self._pipeline, self._catalog, self._workspace, self._store = pipeline, catalog, workspace, store
+        self._options, self._profile = options, profile
+        self._made: set[str] = set()
+
+    def plan(self, values: Mapping[str, JsonValue], *, keep: bool = True) -> TrialForecast:
+        """A trial without what is made already, and with `keep` what it makes then is, too."""
+        ready = self._prepared(values)
+        makes = _makes(ready)
+        found = self._without(ready, values, self._made)
+        if keep:
+            self._made |= makes
+        return found
+
+    def shared(self, all_values: Sequence[Mapping[str, JsonValue]]) -> TrialForecast:
+        """What each trial with one of these sets of values needs; it is made from now on."""
+        prepared = [self._prepared(values) for values in all_values]
+        common = frozenset.intersection(*(_makes(ready) for ready in prepared))
+        first = prepared[0]
+        self._made |= common
+        return self._without(first, {}, _makes(first) - common)
+
+    def _prepared(self, values: Mapping[str, JsonValue]) -> Prepared:
+        return prepare_trial(
+            self._pipeline, self._catalog, self._workspace, self._store, self._options, self._profile, values
+        )
+
+    def _without(self, ready: Prepared, values: Mapping[str, JsonValue], made: Iterable[str]) -> TrialForecast:
+        """The trial's estimate where what is `made` counts as done."""
+        left_out = set(made)
+        tasks = tuple(
+            task.model_copy(update={"action": "cached"}) if task.identity.fingerprint in left_out else task
+            for task in ready.plan.tasks
+        )
+        plan = ready.plan.model_copy(update={"tasks": tasks})
+        estimate = estimate_run(plan, ready.resolved, ready.observation, self._workspace, self._store)
+        return TrialForecast(values, tuple(task.node for task in plan.to_run), estimate, _makes(ready))
+
+
+def _makes(ready: Prepared) -> frozenset[str]:
+    return frozenset(task.identity.fingerprint for task in ready.plan.to_run)
+
+
+# --- all trials together -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Trials that were not planned, from `least` to `most` of them, each like one of those in `like`."""
+
+    like: Sequence[TrialForecast]
+    least: int
+    most: int
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The range of one of them."""
+        if not self.most:
+            return 0.0, 0.0
+        return min(t.seconds[0] for t in self.like), max(t.seconds[1] for t in self.like)
+
+
+def _together(known: Sequence[TrialForecast], others: _Others, jobs: int) -> tuple[Estimated, Estimated]:
+    """The time of the clock and that of all runs.
+
+    With several trials at a time each has its part of the machine, and may take as many times as long as alone; that
+    much is then between the least and the most.
+    """
+    beside = others.like if others.most else ()
+    unknown = tuple(dict.fromkeys(node for trial in [*known, *beside] for node in trial.estimate.unknown))
+    if not any(trial.estimate.seconds for trial in [*known, *beside]):
+        nothing = Estimated(unknown=unknown, requests=_requests(known, others))
+        return nothing, nothing
+    low, high = others.seconds
+    high *= jobs
+    lows = [trial.seconds[0] for trial in known]
+    highs = [trial.seconds[1] * jobs for trial in known]
+    least, most = sum(lows) + others.least * low, sum(highs) + others.most * high
+    longest = max([*lows, low if others.least else 0.0])
+    clock = max(longest, least / jobs), _side_by_side(known, highs, jobs) + math.ceil(others.most / jobs) * high
+    time = Estimated(*clock, unknown=unknown)
+    return time, Estimated(least, most, unknown, requests=_requests(known, others))
+
+
+def _side_by_side(trials: Sequence[TrialForecast], seconds: Sequence[float], jobs: int) -> float:
+    """When the last trial has ended, if so many are at work at a time and none begins that needs what another makes
+    just now: as the sweep's process starts them."""
+    now, made = 0.0, set[str]()
+    waiting, active = [*range(len(trials))], list[tuple[float, int]]()
+    while waiting or active:
+        busy = frozenset[str]().union(*(trials[at].makes for _, at in active)) - made
+        ready = next((at for at in waiting if not busy & trials[at].makes), None)
+        if ready is not None and len(active) < jobs:
+            waiting.remove(ready)
+            active.append((now + seconds[ready], ready))
+        else:
+            now, ended = min(active)
+            active.remove((now, ended))
+            made |= trials[ended].makes
+    return now
+
+
+def _requests(known: Sequence[TrialForecast], others: _Others) -> tuple[RequestCost, ...]:
+    """By place, what the requests of all trials cost."""
+    sums: dict[tuple[str, str], RequestCost] = {}
+
+    def add(cost: RequestCost, times: int, *, at_most: bool) -> None:
+        key = cost.place, cost.currency
+        before = sums.get(key, replace(cost, amount=0.0))
+        both = None if before.amount is None or cost.amount is None else before.amount + times * cost.amount
+        sums[key] = replace(before, amount=both, at_most=before.at_most or cost.at_most or at_most)
+
+    for trial in known:
+        for cost in trial.estimate.kept().requests:
+            add(cost, 1, at_most=False)
+    if others.most:
+        found = [cost for trial in others.like for cost in trial.estimate.kept().requests]
+        dearest = {(cost.place, cost.currency): cost for cost in sorted(found, key=_amount)}
+        for cost in dearest.values():
+            add(cost, others.most, at_most=True)
+    return tuple(sums.values())
+
+
+def _amount(cost: RequestCost) -> float:
+    """An unknown amount is the largest."""
+    return math.inf if cost.amount is None else cost.amount

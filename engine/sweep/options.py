@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.document.pipeline import Pipeline, dump
+from engine.limit import Limit
 from engine.profiles import Profile
 from engine.sweep.score import Objective
 from engine.sweep.space import Space
@@ -22,7 +23,7 @@ class SweepOptions:
     """A sweep of `space`. With `trials` that many are searched for by `seed`; None tries every combination.
 
     `jobs` trials run at a time. With `prune` a search gives up trials that do badly. Relative paths in the document
-    start at `base`. `end` is the node to stop at; None runs all.
+    start at `base`. `end` is the node to stop at; None runs all. `limit` is that of all trials together.
     """
 
     space: Space
@@ -35,6 +36,7 @@ class SweepOptions:
     end: str | None = None
     source: str = ""
     """How the person called the pipeline: a name or a file."""
+    limit: Limit = field(default_factory=Limit)
 
     @property
     def count(self) -> int:
@@ -54,6 +56,7 @@ class SweepOptions:
             "end": self.end,
             "source": self.source,
             "key": self.key(pipeline, profile),
+            **self.limit.as_options(),
         }
 
     @classmethod
@@ -70,10 +73,11 @@ class SweepOptions:
             Path(kept["base"]),
             kept["end"],
             kept.get("source", ""),
+            Limit.of(kept),
         )
 
     def key(self, pipeline: Pipeline, profile: str) -> str:
-        """The same for the same work, however many trials run at a time."""
+        """The same for the same work, however many trials run at a time and wherever it is stopped."""
         objective = None if self.objective is None else (self.objective.figure, self.objective.maximise)
         what = [dump(pipeline), self.space.as_json(), objective, self.trials, self.prune, self.seed, self.end, profile]
         return hashlib.blake2b(json.dumps(what).encode(), digest_size=16).hexdigest()

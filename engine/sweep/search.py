@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 JOURNAL = "optuna.log"
 _STUDY = "sweep"
+NEVER_GIVEN_UP = 4
+"""So many trials run to their end before one is judged by them."""
 
 
 class Search(Protocol):
@@ -72,7 +74,7 @@ class _OptunaSearch:
                 load_if_exists=True,
                 direction="maximize" if options.objective.maximise else "minimize",
                 # The first trials show what is usual, and no trial is judged by its first epoch, which is step 1.
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=NEVER_GIVEN_UP, n_warmup_steps=2)
                 if options.prune
                 else optuna.pruners.NopPruner(),
             )

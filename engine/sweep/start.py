@@ -5,29 +5,24 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
-
-from pydantic import JsonValue
 
 from engine.catalog import Catalog
-from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.document.pipeline import Pipeline, dump
-from engine.document.plan import Choice
-from engine.document.resolve import resolve
 from engine.errors import ExecutionError, UsageError
 from engine.extras import require
 from engine.failpoints import failpoint
-from engine.profiles import Profile
-from engine.run.launch import Prepared, prepare
+from engine.limit import Limit, require_price
+from engine.profiles import Profile, find_profile
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep
+from engine.sweep.forecast import expect
 from engine.sweep.options import SweepOptions
+from engine.sweep.spent import resume_command, spent
+from engine.sweep.trials import check_values, first_values, prepare_trial
 from engine.workspace import Workspace
 
 _LOG = "sweep.log"
-_MOST_CHECKED = 1_000
-"""Combinations whose values are checked before the first run; of more, each is checked when its turn comes."""
 
 
 def start_sweep(
@@ -40,9 +35,11 @@ def start_sweep(
 ) -> Sweep:
     """Record a sweep and start its process, or go on with an unfinished one that was asked for in the same words.
 
-    Raises `CheckFailed` with the problems of the pipeline and of every listed value, `UsageError` when nothing varies,
-    and `MissingPackage` when a search lacks Optuna; then nothing was recorded.
+    Raises `CheckFailed` with the problems of the pipeline and of every listed value, `UsageError` when nothing varies
+    or a cost is limited that cannot be counted, and `MissingPackage` when a search lacks Optuna; then nothing was
+    recorded.
     """
+    require_price(options.limit, profile.hourly_price, profile.name, "sweep")
     if options.trials is not None:
         require("a search", "optuna")
         if options.objective is None:
@@ -56,64 +53,27 @@ def start_sweep(
     kept = options.as_json(pipeline, profile.name)
     for earlier in store.sweeps.newest():
         if earlier.options.get("key") == kept["key"] and earlier.state != "done":
-            return earlier if earlier.active else resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs)
+            if earlier.active:
+                return earlier
+            limit = options.limit or None
+            return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
     trials = list(options.space.combinations()) if options.trials is None else []
+    expected = expect(pipeline, catalog, workspace, store, options, profile)
+    if expected is not None:
+        kept |= expected.as_options()
     sweep_id = store.sweeps.create(pipeline.name, dump(pipeline), kept, profile.name, trials)
     failpoint("sweep:recorded")
     _spawn(workspace, sweep_id)
     return store.sweeps.find(sweep_id)
 
 
-def first_values(options: SweepOptions) -> dict[str, JsonValue]:
-    """The values of one trial: the first of each list, the lower end of each range."""
-    out: dict[str, JsonValue] = {name: values[0] for name, values in options.space.lists.items()}
-    for name, within in options.space.ranges.items():
-        out[name] = int(within.low) if within.whole else within.low
-    return out
-
-
-def check_values(pipeline: Pipeline, catalog: Catalog, options: SweepOptions) -> None:
-    """Raise `CheckFailed` with what is wrong with the values themselves, each problem once."""
-    found: dict[str, Diagnostic] = {}
-    for number, values in enumerate(_samples(options)):
-        if number == _MOST_CHECKED:
-            break
-        resolved = resolve(pipeline, catalog, {**options.space.fixed, **values}, base=options.base)
-        found |= {problem.line(): problem for problem in resolved.problems}
-    if any(problem.severity == "error" for problem in found.values()):
-        raise CheckFailed(list(found.values()))
-
-
-def _samples(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
-    """Sets of values that together contain each listed value and both ends of each range."""
-    first = first_values(options)
-    yield first
-    for name, values in options.space.lists.items():
-        yield from ({**first, name: value} for value in values[1:])
-    for name, within in options.space.ranges.items():
-        yield {**first, name: int(within.high) if within.whole else within.high}
-
-
-def prepare_trial(
-    pipeline: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-    values: Mapping[str, JsonValue],
-) -> Prepared:
-    """Look and plan as a run with these values does. Raises `CheckFailed`."""
-    return prepare(
-        pipeline, catalog, workspace, store,
-        values={**options.space.fixed, **values}, profile=profile, choice=Choice(end=options.end), base=options.base,
-    )  # fmt: skip
-
-
-def resume_sweep(workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: int | None = None) -> Sweep:
+def resume_sweep(
+    workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: int | None = None, limit: Limit | None = None
+) -> Sweep:
     """Go on with a sweep that was lost, failed or was cancelled, or in which a trial failed; done trials stay.
 
-    Raises `UsageError` when it is at work, or has nothing left to do.
+    `limit` is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises
+    `UsageError` when it is at work, has nothing left to do or has used its limit.
     """
     sweep = store.sweeps.find(sweep_id)
     if sweep.active:
@@ -127,11 +87,26 @@ def resume_sweep(workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: 
         raise UsageError(f"sweep {sweep.sweep_id} is done", hint=f"`voxelflow sweep show {sweep.sweep_id}` shows it.")
     if options.trials is not None:
         require("a search", "optuna")
+    _require_something_left(workspace, store, sweep, sweep.limit if limit is None else limit)
+    if limit is not None:
+        store.sweeps.change(sweep.sweep_id, limit.as_options() or {"limit": None})
     if jobs is not None:
         store.sweeps.change(sweep.sweep_id, {"jobs": jobs})
     _spawn(workspace, sweep.sweep_id)
     wait_started(workspace, store, sweep)
     return store.sweeps.find(sweep.sweep_id)
+
+
+def _require_something_left(workspace: Workspace, store: RunStore, sweep: Sweep, limit: Limit) -> None:
+    if not limit:
+        return
+    require_price(limit, find_profile(sweep.profile, workspace).hourly_price, sweep.profile, "sweep")
+    used = spent(store, sweep)
+    if limit.is_used(used.worked_s, used.cost):
+        raise UsageError(
+            f"sweep {sweep.sweep_id} has used its limit of {limit.text(used.currency)}: it has spent {used.text()}",
+            hint=f"{resume_command(sweep, used, limit)} goes on with a higher limit; --no-limit goes on without one.",
+        )
 
 
 def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from browser import settled
 from building import box, pipeline
 from canvas_page import eventually, seed
@@ -12,6 +14,7 @@ from runs_page import RunsPage
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
+from engine.limit import Limit
 from engine.store.runs import RunStore
 
 
@@ -30,6 +33,11 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     canvas.dialog.get_by_role("combobox", name="Parameter 2").select_option("words")
     canvas.dialog.get_by_role("textbox", name="Values 2").fill("a,b,c")
     canvas.dialog.get_by_label("Trials at a time").fill("2")
+    limit = canvas.dialog.get_by_role("region", name="Limit of this sweep")
+    limit.get_by_label("Stop after").fill("soon")
+    expect(start).to_be_disabled()
+    limit.get_by_label("Stop after").fill("3h")
+    expect(start).to_be_enabled()
     assert findings(page) == []
     start.click()
     expect(canvas.told("A sweep of 9 trials is at work")).to_be_visible()
@@ -37,11 +45,13 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     store = RunStore(studio.workspace)
     eventually(lambda: [s for s in store.sweeps.newest() if s.state == "done"], "the sweep is not done")
     (sweep,) = store.sweeps.newest()
+    assert sweep.limit == Limit(seconds=10_800)
     assert sorted(t.score or 0 for t in store.sweeps.trials(sweep.sweep_id))[-1] == 0.675
     store.close()
     runs = RunsPage(page).history()
     name = sweep.sweep_id.rpartition("-")[2]
     expect(page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, accuracy 0.675")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^at work for [\d.]+ s; limit 3 h 00 min for all trials"))).to_be_visible()
     trials = page.get_by_role("table", name=f"Trials of sweep {name}")
     expect(trials.get_by_role("row")).to_have_count(10)
     expect(trials.get_by_role("row").nth(1)).to_contain_text("0.9")

@@ -36,7 +36,9 @@ def test_a_limit_with_as_much_again_lets_a_run_go_on(
     seconds: float, cost: float, worked_s: float, price: float
 ) -> None:
     limit = Limit(seconds, cost)
-    assert limit.more(worked_s, price).seconds_left(worked_s, price) >= limit.seconds_left(0, price) * (1 - 1e-9) - 1e-6
+    spent = worked_s / 3600 * price
+    assert limit.more(worked_s, spent).seconds_left(worked_s, price) >= limit.seconds_left(0, price) * (1 - 1e-9) - 1e-6
+    assert not limit.more(worked_s, spent).is_used(worked_s, spent)
 
 
 def test_a_limit_survives_in_the_options_of_a_run_and_is_said() -> None:

@@ -10,6 +10,7 @@ from waiting import wait_until
 
 from engine.catalog import Catalog, build_catalog
 from engine.document.pipeline import Pipeline
+from engine.limit import Limit
 from engine.profiles import Profile
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep, Trial
@@ -19,6 +20,7 @@ from engine.sweep.start import resume_sweep, start_sweep
 from engine.workspace import Workspace, trust
 
 _HERE = Path(__file__).parent
+LOCAL = Profile(name="local", cores=2, memory_bytes=1 << 30)
 
 
 class Swept:
@@ -35,8 +37,7 @@ class Swept:
         space = read_space(settings, document, self.catalog, searched=more.get("trials") is not None)
         return SweepOptions(space, base=self.workspace.root, **more)
 
-    def start(self, document: Pipeline, *settings: str, **more: Any) -> Sweep:
-        profile = Profile(name="local", cores=2, memory_bytes=1 << 30)
+    def start(self, document: Pipeline, *settings: str, profile: Profile = LOCAL, **more: Any) -> Sweep:
         options = self.options(document, *settings, **more)
         return start_sweep(document, self.catalog, self.workspace, self.store, options, profile)
 
@@ -48,8 +49,8 @@ class Swept:
     def run(self, document: Pipeline, *settings: str, **more: Any) -> tuple[Sweep, list[Trial]]:
         return self.finished(self.start(document, *settings, **more))
 
-    def resume(self, sweep: Sweep) -> tuple[Sweep, list[Trial]]:
-        return self.finished(resume_sweep(self.workspace, self.store, sweep.sweep_id))
+    def resume(self, sweep: Sweep, limit: Limit | None = None) -> tuple[Sweep, list[Trial]]:
+        return self.finished(resume_sweep(self.workspace, self.store, sweep.sweep_id, limit=limit))
 
     def states(self, sweep: Sweep) -> dict[int, dict[str, str]]:
         """By trial, the states of its run's tasks."""

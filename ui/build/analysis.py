@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from engine.advisor.run_estimate import node_times
-from engine.advisor.sources import advice_by_node
+from engine.advisor.run_estimate import node_times, storage_costs
+from engine.advisor.sources import advice_by_node, trainings
 from engine.diagnostics.rule import Diagnostic
 from engine.document.checks import Checked as Found
 from engine.document.checks import Observation, check
@@ -218,9 +218,9 @@ class DocumentAnalysis:
             found = check(resolved, observation, profile)
             advice = advice_by_node(resolved, found.previews, observation, studio.workspace, profile)
             times = node_times(resolved, found.previews, observation, studio.workspace, studio.store, profile)
-            nodes = forecast(
-                resolved, profile, self._with_last(resolved, observation), found, self._studio.shown, advice, times
-            )
+            paid = storage_costs(trainings(resolved, found.previews, observation), studio.workspace)
+            last = self._with_last(resolved, observation)
+            nodes = forecast(resolved, profile, last, found, self._studio.shown, advice, times, paid)
             forecasts[name] = RunForecast(document=self._shared.id, rev=rev, nodes=nodes)
             checked[name] = self._notice(rev, found)
         with self._lock:

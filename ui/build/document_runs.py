@@ -21,6 +21,7 @@ from engine.limit import Limit, read_time
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import Run
+from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import read_space
@@ -90,10 +91,12 @@ class DocumentRuns:
             self._starting.release()
         return run_id
 
-    def sweep(self, pipeline: Pipeline, command: StartSweep, catalog: Catalog) -> int:
-        """Start a sweep of `pipeline`, or go on with the same one that is unfinished; gives the number of its trials.
+    def sweep(self, pipeline: Pipeline, command: StartSweep, catalog: Catalog) -> tuple[int, str]:
+        """Start a sweep of `pipeline`, or go on with the same one that is unfinished; gives the number of its trials
+        and the time and cost that are expected, "" where they are not.
 
-        May take seconds. Raises `CheckFailed` with all problems, `UsageError` when nothing varies.
+        May take seconds. Raises `CheckFailed` with all problems, `UsageError` when nothing varies or its cost cannot be
+        limited.
         """
         studio, search = self._studio, command.search
         settings = [f"{name}={text}" for name, text in command.values.items()]
@@ -105,11 +108,13 @@ class DocumentRuns:
             base=studio.base,
             end=command.end,
             source=self._shared.name,
+            limit=Limit() if command.limit is None else _limit(command.limit),
         )
         profile = find_profile(command.profile, studio.workspace)
-        start_sweep(pipeline, catalog, studio.workspace, studio.store, options, profile)
+        began = start_sweep(pipeline, catalog, studio.workspace, studio.store, options, profile)
         self.poke()
-        return options.count
+        expected = SweepEstimate.of(began.options)
+        return options.count, "" if expected is None else expected.line()
 
     def poke(self) -> None:
         """Look now: a run was started, or a tab has joined."""
@@ -274,7 +279,7 @@ def resume_run(studio: Studio, run_id: str, spawned: Callable[[], None]) -> None
     One that its limit has stopped goes on for as much again. Raises `UsageError` when it is running or done.
     """
     before = studio.store.run(run_id)
-    limit = before.limit.more(before.worked_s, before.price) if before.stopped_at_limit else None
+    limit = before.limit.more(before.worked_s, before.cost) if before.stopped_at_limit else None
     run = launch.resume(studio.workspace, studio.store, run_id, limit)
     spawned()
     launch.wait_started(studio.workspace, studio.store, run.run_id, run.attempt + 1)

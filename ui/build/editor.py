@@ -248,13 +248,14 @@ class Editor:
 
     def _sweep(self, opened: LiveDocument, pipeline: Pipeline, command: StartSweep) -> None:
         try:
-            count = opened.runs.sweep(pipeline, command, self._documents.catalogue.catalog)
+            count, expected = opened.runs.sweep(pipeline, command, self._documents.catalogue.catalog)
         except CheckFailed as exc:
             # Of the values, not of the document: they stand in no field that could show them.
             errors = [d.line() for d in exc.diagnostics if d.severity == "error"]
             raise UsageError("; ".join(errors)) from exc
         text = f"A sweep of {plural(count, 'trials')} is at work"
-        self._message("success", text, hint="The page Runs ranks them; the canvas shows the newest.")
+        outlook = f"{expected[0].upper()}{expected[1:]}. " if expected else ""
+        self._message("success", text, hint=f"{outlook}The page Runs ranks them; the canvas shows the newest.")
 
     def _browse(self, command: Browse) -> None:
         studio = self._documents.studio

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.advisor.run_estimate import NodeTime
+from engine.advisor.storage_cost import StorageCost
 from engine.declare.node import PathFound
 from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.document.checks import Checked, Observation
@@ -23,7 +24,7 @@ from engine.profiles import Profile
 from engine.store.results import Result
 from engine.wording import made
 from ui.build.status import ViewOf, outputs_in_words
-from ui.protocol.status import Last, NodeForecast
+from ui.protocol.status import Last, NodeForecast, RequestCostInfo
 from ui.views.shown import ShownDatasets
 
 
@@ -35,11 +36,12 @@ def forecast(
     shown: ShownDatasets,
     advice: Mapping[str, str] | None = None,
     times: Mapping[str, NodeTime] | None = None,
+    storage: Mapping[str, StorageCost] | None = None,
 ) -> dict[str, NodeForecast]:
     """By node: whether its result exists already, else why it must be made, and what it made last.
 
     The browser may then look at all these results: `shown` has them. `advice` has a line for each node that trains,
-    `times` how long all of a node's work takes.
+    `times` how long all of a node's work takes, `storage` what it pays for object storage.
     """
     reasons = waiting(resolved, checked)
     part = resolved if checked.ok else _part(resolved, resolved.nodes.keys() - reasons.keys())
@@ -73,9 +75,17 @@ def forecast(
             low_s=time.low,
             high_s=time.high,
             basis=time.basis,
+            requests=_requests((storage or {}).get(node), goes_on=task is not None and task.goes_on),
             last=_last(result, partial(shown.key, made_from=made_from)),
         )
     return out
+
+
+def _requests(cost: StorageCost | None, *, goes_on: bool) -> RequestCostInfo | None:
+    if cost is None:
+        return None
+    kept = (cost.continued() if goes_on else cost).kept()
+    return RequestCostInfo(place=kept.place, amount=kept.amount, currency=kept.currency, at_most=kept.at_most)
 
 
 def waiting(resolved: Resolved, checked: Checked) -> dict[str, str]:

@@ -176,7 +176,7 @@ class AllowFolder(_Command):
 
 
 class RunLimit(Wire):
-    """A run is stopped after a time such as `3h`, or at a cost; "" and None: it is not."""
+    """A run, or a whole sweep, is stopped after a time such as `3h`, or at a cost; "" and None: it is not."""
 
     stop_after: str
     stop_at_cost: float | None
@@ -213,7 +213,7 @@ class StartSweep(_Command):
     """Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
 
     With a `search` values may be ranges (`1e-5..1e-2:log`), and only its trials are run. Up to the node `end`; `jobs`
-    runs at a time.
+    runs at a time. `limit` is that of all trials together; that of the profile is each trial's.
     """
 
     once: ClassVar[bool] = True
@@ -226,6 +226,7 @@ class StartSweep(_Command):
     values: dict[str, str]
     jobs: int
     search: Search | None = None
+    limit: RunLimit | None = None
 
 
 class CancelRun(_Command):

@@ -51,12 +51,22 @@ class Last(Wire):
     outputs: list[OutputInfo]
 
 
+class RequestCostInfo(Wire):
+    """What a training's requests to a container cost, or cost at most; `amount` is None where that is not known."""
+
+    place: str
+    amount: float | None
+    currency: str
+    at_most: bool
+
+
 class NodeForecast(Wire):
     """What a run would do with a node: nothing (`fresh`), or work, and why.
 
     `backend` is where it would work, with the reason when that is not this machine's as ever. `advice` says of a
     training how long it takes under the profile and where it would be better; "" of other nodes. All of the node's work
     takes `low_s` to `high_s` seconds, None where that is not known; `basis` says how it is known, or why not.
+    `requests` is what a training pays for requests to object storage; None where its volumes lie here.
     """
 
     fresh: bool
@@ -67,6 +77,7 @@ class NodeForecast(Wire):
     low_s: float | None
     high_s: float | None
     basis: str
+    requests: RequestCostInfo | None
     last: Last | None
 
 

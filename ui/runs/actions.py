@@ -206,6 +206,6 @@ def resume(studio: Studio, run: Run) -> None:
 
     Raises `UsageError` when there is nothing to go on with, `ExecutionError` when it does not start.
     """
-    limit = run.limit.more(run.worked_s, run.price) if run.stopped_at_limit else None
+    limit = run.limit.more(run.worked_s, run.cost) if run.stopped_at_limit else None
     launch.resume(studio.workspace, studio.store, run.run_id, limit)
     launch.wait_started(studio.workspace, studio.store, run.run_id, run.attempt + 1, timeout_s=20)

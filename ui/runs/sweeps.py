@@ -8,11 +8,14 @@ import streamlit as st
 
 from engine.errors import VoxelflowError
 from engine.history.details import short_id
+from engine.limit import Limit
 from engine.store.runs import Run
 from engine.store.sweeps import Sweep, Trial
+from engine.sweep.expected import SweepEstimate, against_estimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import best_first
 from engine.sweep.space import settings_text, value_text
+from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
 from ui.shell import navigation
@@ -104,10 +107,19 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     about = f"started {moment(sweep.created)}, profile {sweep.profile}, {plural(options.jobs, 'trials')} at a time"
     fixed = settings_text(options.space.fixed)
     count_line(f"{about}, {shortened(fixed, _LONGEST_VALUES)}" if fixed else about)
-    _buttons(sweep, trials, runs)
+    used = spent(studio().store, sweep)
+    count_line("; ".join(figures_of(sweep, used)))
+    _buttons(sweep, trials, runs, used)
 
 
-def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -> None:
+def figures_of(sweep: Sweep, used: Spent) -> list[str]:
+    """What it has spent, its limit, and what was expected of it."""
+    expected = SweepEstimate.of(sweep.options)
+    outlook = against_estimate(sweep, used) or ("" if expected is None else expected.line())
+    return [line for line in (spent_line(sweep, used), outlook) if line]
+
+
+def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], used: Spent) -> None:
     ranked = best_first(trials, SweepOptions.from_json(sweep.options).objective)
     made = [runs[trial.number] for trial in ranked if trial.number in runs]
     key = sweep.sweep_id
@@ -130,13 +142,25 @@ def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -> 
                     cancel_sweep(studio().store, sweep.sweep_id)
                     st.rerun()
             elif (sweep.state != "done" or any(t.state == "failed" for t in trials)) and st.button(
-                "Resume", key=f"sweep-resume-{key}", icon=":material/resume:", help="Trials that are done stay."
+                "Resume", key=f"sweep-resume-{key}", icon=":material/resume:", help=_resume_help(sweep, used)
             ):
                 with st.spinner("Starting"):
-                    resume_sweep(studio().workspace, studio().store, sweep.sweep_id)
+                    limit = higher_limit(sweep, used)
+                    resume_sweep(studio().workspace, studio().store, sweep.sweep_id, limit=limit)
                 st.rerun()
         except VoxelflowError as error:
             show_error(error)
+
+
+def higher_limit(sweep: Sweep, used: Spent) -> Limit | None:
+    """The limit with which a sweep that its own has stopped goes on: for as much again; None for others."""
+    return sweep.limit.more(used.worked_s, used.cost) if stopped_at_limit(sweep, used) else None
+
+
+def _resume_help(sweep: Sweep, used: Spent) -> str:
+    limit = higher_limit(sweep, used)
+    more = "" if limit is None else f" Its limit is then {limit.text(used.currency)}."
+    return f"Trials that are done stay.{more}"
 
 
 def _more() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-import time
 from dataclasses import replace
 
 import pytest
 from building import box, pipeline
+from earlier_runs import ran
 from hypothesis import given
 from hypothesis import strategies as st
 from pretended_benches import bench_result
@@ -44,24 +44,6 @@ VM = Profile(
 )
 
 
-def _ran(
-    store: RunStore, node: str, node_type: str, seconds: float, amount: float | None, *, pipeline: str = "test",
-    profile: str = "desk", host: str = "", attempts: int = 1,
-) -> str:  # fmt: skip
-    """A run that was done, with one task that took so long."""
-    run_id = store.create_run(pipeline, "{}", Estimated(amounts={node: amount}).as_options(), profile)
-    for _ in range(attempts):
-        store.begin_attempt(run_id)
-    store.set_tasks(run_id, [(node, node_type, node)])
-    now = time.time()
-    store.update_task(run_id, node, state="done", attempt=1, started=now - seconds, ended=now)
-    store.finish_run(run_id, "done")
-    if host:
-        with store.write() as db:
-            db.execute("UPDATE runs SET host = ? WHERE run_id = ?", (host, run_id))
-    return run_id
-
-
 def _document() -> Pipeline:
     return pipeline(box("a", "Make"), box("b", "Halve"), box("c", "Join"), wires="a.out>b.whole b.left>c.first")
 
@@ -75,8 +57,8 @@ def _estimate(
 
 def test_a_node_takes_as_long_as_in_earlier_runs(probes: Catalog, workspace: Workspace, store: RunStore) -> None:
     assert _estimate(_document(), probes, workspace, store).unknown == ("a", "b", "c")
-    _ran(store, "a", "Make", 10, None)
-    _ran(store, "a", "Make", 14, None)
+    ran(store, "a", "Make", 10, None)
+    ran(store, "a", "Make", 14, None)
     found = _estimate(_document(), probes, workspace, store)
     assert found.seconds == (pytest.approx(10 / SCATTER, rel=1e-3), pytest.approx(14 * SCATTER, rel=1e-3))
     assert found.unknown == ("b", "c")
@@ -91,10 +73,10 @@ def test_a_node_takes_as_long_as_in_earlier_runs(probes: Catalog, workspace: Wor
 def test_what_tells_nothing_of_this_machine_or_of_all_of_the_work_is_left_out(
     probes: Catalog, workspace: Workspace, store: RunStore
 ) -> None:
-    _ran(store, "a", "Make", 10, None, profile="other")
-    _ran(store, "a", "Make", 10, None, host="elsewhere")
-    _ran(store, "a", "Make", 10, None, attempts=2)
-    went_on = _ran(store, "a", "Make", 10, None)
+    ran(store, "a", "Make", 10, None, profile="other")
+    ran(store, "a", "Make", 10, None, host="elsewhere")
+    ran(store, "a", "Make", 10, None, attempts=2)
+    went_on = ran(store, "a", "Make", 10, None)
     with store.write() as db:
         options = '{"estimate": {"low": 1, "high": 2, "unknown": [], "amounts": {}}}'
         db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (options, went_on))
@@ -114,7 +96,7 @@ def test_more_work_takes_from_as_long_to_so_many_times_as_long(workspace: Worksp
     first = _estimate(_quickstart(), catalog, workspace, store, volumes=640)
     amount = next(n.amount for n in first.nodes if n.node == "convert")
     assert amount == 640 * 30 * 30 * 10 * 10 * 4
-    _ran(store, "convert", "NumpyToParquet", 10, amount, pipeline=QUICKSTART)
+    ran(store, "convert", "NumpyToParquet", 10, amount, pipeline=QUICKSTART)
     (ten,) = (n for n in _estimate(_quickstart(), catalog, workspace, store, volumes=6400).nodes if n.node == "convert")
     assert (ten.low, ten.high) == (pytest.approx(10 / SCATTER, rel=1e-3), pytest.approx(100 * SCATTER, rel=1e-3))
     assert "10 times less work" in ten.basis
@@ -135,7 +117,7 @@ def test_a_training_is_predicted_until_it_has_run(workspace: Workspace, store: R
     keep_result(workspace, bench_result("desk"))
     predicted = trained()
     assert predicted.basis.startswith("predicted from `voxelflow bench`")
-    _ran(store, "train", "TrainResNet3D", 1000, predicted.amount, pipeline=QUICKSTART)
+    ran(store, "train", "TrainResNet3D", 1000, predicted.amount, pipeline=QUICKSTART)
     assert trained().basis == "as in 1 earlier run"
     # Much more than was ever trained here: that is what the benchmark is for.
     assert trained(epochs=300).basis.startswith("predicted from `voxelflow bench`")
@@ -200,7 +182,10 @@ def test_databricks_units_are_part_of_the_price_and_no_longer_missing(workspace:
     assert price is not None
     assert price.amount == pytest.approx(0.384 + 0.9)
     assert price.line().startswith("1.284 USD an hour: 3 DBU x 0.3 + 0.384 for m5.2xlarge@us-east-1, as of 2026-")
-    assert price.scope.startswith("included: the machine and Databricks units (DBU); not included: disks,")
+    assert price.scope.startswith(
+        "included: the machine and Databricks units (DBU), and known requests of trainings to"
+    )
+    assert "; not included: disks, other requests to the storage and traffic, taxes" in price.scope
     assert "DBU" not in price.scope.split(";")[1]
     assert as_json(RunEstimate((), {}, price))["not_included"] == [*price.not_included()]
     compared = all_candidates(paid, (), machine_table().machines)

@@ -30,7 +30,8 @@ from engine.declare.node import CheckContext
 from engine.declare.workload import TrainingWork
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import read_pipeline
-from engine.prices.storage import StoragePrice, usual_price
+from engine.prices import storage_file
+from engine.prices.storage import StoragePrice, storage_table
 from engine.profiles import Profile
 from engine.run import launch
 from engine.storage.schemes import PREFIXES
@@ -150,7 +151,7 @@ def test_a_key_of_the_provider_itself_leaves_its_price(monkeypatch: pytest.Monke
 
 
 def test_a_price_of_which_only_a_part_is_known_says_unknown_of_the_rest() -> None:
-    price = usual_price("s3")
+    price = storage_table().usual("s3")
     assert price is not None
     found = replace(cost("s3://data/a"), price=replace(price, per_10000_reads=None))
     assert found.line().startswith("requests to s3://data: unknown; keeping 234 GB there: 5.38 USD a month (")
@@ -159,19 +160,25 @@ def test_a_price_of_which_only_a_part_is_known_says_unknown_of_the_rest() -> Non
     assert "keeping 234 GB there: unknown (" in silent.line()
 
 
-def test_a_run_says_it_beside_its_sum_and_leaves_it_out_of_what_is_missing() -> None:
+def test_requests_are_in_the_sum_of_a_run_and_what_data_costs_a_month_stands_beside(workspace: Workspace) -> None:
     trained = work("az://data/brains")
-    found = storage_costs([Training("train", "Train", train_resnet3d, trained)])
+    found = storage_costs([Training("train", "Train", train_resnet3d, trained)], workspace)
     price = HourPrice(1.0, "USD", "a machine")
     estimate = RunEstimate((NodeTime("train", 3600, 7200),), {}, price, "", tuple(found.values()))
-    assert totals(estimate)[1] == "1.00 to 2.00 USD, and 1.43 USD for requests to az://data"
+    assert totals(estimate)[1] == "2.43 to 3.43 USD, of which 1.43 USD for requests to az://data"
     lines = list(arithmetic(estimate))
+    assert lines[1:3] == [
+        "least: 1 USD an hour x 1 h 00 min + 1.43 USD for requests = 2.43 USD",
+        "most: 1 USD an hour x 2 h 00 min + 1.43 USD for requests = 3.43 USD",
+    ]
     assert lines[-2] == f"storage: {found['train'].line()}"
     assert lines[-1] == (
-        "included: the machine; not included: disks, other requests to the storage and traffic, Databricks units (DBU),"
-        " taxes and discounts"
+        "included: the machine, requests of trainings to az://data; not included: keeping data there, disks, other"
+        " requests to the storage and traffic, Databricks units (DBU), taxes and discounts"
     )
-    (told,) = as_json(estimate)["storage"]
+    plain = as_json(estimate)
+    assert (plain["cost_low"], plain["cost_high"]) == (pytest.approx(2.43), pytest.approx(3.43))
+    (told,) = plain["storage"]
     assert (told["requests"], told["cost_of_requests"]) == (5 * FILES, pytest.approx(1.43))
     assert told["price"]["source"].startswith("https://")
     # What is kept with the run says the same.
@@ -183,9 +190,14 @@ def test_a_run_says_it_beside_its_sum_and_leaves_it_out_of_what_is_missing() -> 
     assert totals(alone)[1] == "unknown, as nobody says so, and 1.43 USD for requests to az://data"
     assert list(arithmetic(alone)) == [lines[-2]]
     went_on = replace(estimate, storage=(found["train"].continued(),))
-    assert totals(went_on)[1].endswith("and up to 1.43 USD for requests to az://data")
+    assert totals(went_on)[1] == "1.00 to 3.43 USD, of which up to 1.43 USD for requests to az://data"
+    assert "least: 1 USD an hour x 1 h 00 min = 1.00 USD" in arithmetic(went_on)
     unknown = replace(estimate, storage=(replace(found["train"], price=None, unknown="of a reason"),))
-    assert totals(unknown)[1].endswith("and the unknown cost of requests to az://data")
+    assert totals(unknown)[1] == "1.00 to 2.00 USD, and the unknown cost of requests to az://data"
+    assert [*arithmetic(unknown)][-1].startswith("included: the machine; not included: requests to az://data, keeping")
+    # An amount in another currency cannot be added.
+    euro = replace(estimate, price=HourPrice(1.0, "EUR", "a machine"))
+    assert totals(euro)[1] == "1.00 to 2.00 EUR, and 1.43 USD for requests to az://data"
 
 
 def test_a_plan_says_it_of_the_training_that_it_would_run(
@@ -208,6 +220,22 @@ def test_a_plan_says_it_of_the_training_that_it_would_run(
     (found,) = planned().storage
     assert (found.place, found.at_most) == ("s3://data", False)
     assert found.requests > 0
+
+
+def test_the_workspaces_own_price_is_the_one_that_counts(workspace: Workspace) -> None:
+    training = Training("train", "Train", train_resnet3d, work("s3://data/brains"))
+    own = storage_file(workspace)
+    own.write_text("provider,class,region,per_10000_reads,per_month,currency\ns3,ours,here,0.002,0.01,EUR\n")
+    (found,) = storage_costs([training], workspace).values()
+    assert (found.of_requests, found.a_month, found.currency) == (pytest.approx(0.65), pytest.approx(2.34), "EUR")
+    assert found.line().endswith("(prices of ours in here, undated, in storage.csv of the workspace)")
+    advice = advise_training(training, Known((bench_result("desk"),), ()), workspace, DESK)
+    assert advice is not None
+    assert advice.storage == found
+    own.write_text("shop\n")
+    (unknown,) = storage_costs([training], workspace).values()
+    assert unknown.price is None
+    assert unknown.unknown.startswith(f"the prices of storage cannot be read: {own} has no column provider")
 
 
 def test_advice_names_it_in_its_line_and_in_the_command(

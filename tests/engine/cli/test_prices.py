@@ -53,6 +53,47 @@ def test_a_price_that_looks_wrong_is_not_taken_unasked(command: Command, workspa
     assert len(command("prices", "list", "--json").json["doubts"]) == 1
 
 
+def test_a_spot_price_above_the_one_on_demand_is_not_taken_unasked(
+    command: Command, workspace: Workspace, tmp_path: Path
+) -> None:
+    rows = "name,price_per_hour,spot_per_hour,currency\ncellar,0.3,0.9,USD\n"
+    (tmp_path / "swapped.csv").write_text(rows)
+    command("prices", "import", "swapped.csv").fails("on the spot market costs more than on demand")
+    assert not (workspace.root / "machines.csv").exists()
+    (tmp_path / "right.csv").write_text(rows.replace("0.3,0.9", "0.9,0.3"))
+    assert command("prices", "import", "right.csv", "--json").json["added"] == 1
+    shown = re.sub(" {2,}", "  ", command("prices", "show", "cellar").done().out)
+    assert "spot price an hour  0.3 USD" in shown
+    assert "price an hour  0.9 USD" in shown
+
+
+def test_prices_of_storage_are_imported_and_go_first(command: Command, workspace: Workspace, tmp_path: Path) -> None:
+    header = "provider,class,region,per_10000_reads,per_10000_writes,currency\n"
+    (tmp_path / "ours.csv").write_text(header + "s3,standard,us-east-1,0.003,0.04,USD\n")
+    said = command("prices", "storage", "import", "ours.csv").done().out
+    assert said == f"1 price added, 0 replaced in {workspace.root / 'storage.csv'}\n"
+    assert command("prices", "storage", "import", "ours.csv", "--json").json["replaced"] == 1
+    lines = command("prices", "storage").done().out.splitlines()
+    assert re.split(r"  +", lines[1].strip()) == [
+        "s3://",
+        "standard",
+        "us-east-1",
+        "0.003 USD",
+        "0.04 USD",
+        "storage.csv",
+    ]
+    told = command("prices", "storage", "--json").json
+    assert (told["storage"][0]["origin"], told["problem"]) == ("storage.csv", "")
+    assert sum(row["provider"] == "s3" for row in told["storage"]) == 1
+    (tmp_path / "odd.csv").write_text(header + "s3,standard,us-east-1,0.04,0.003,USD\n")
+    assert "--anyway" in command("prices", "storage", "import", "odd.csv").fails("more than 10,000 writes").err
+    assert command("prices", "storage", "import", "odd.csv", "--anyway", "--json").json["replaced"] == 1
+    assert "warning: storage.csv: s3://, standard in us-east-1: 10,000 reads" in command("prices", "storage").done().err
+    (workspace.root / "storage.csv").write_text("shop\n")
+    assert "error: " in command("prices", "storage").done().err
+    command("prices", "storage", "import", "ours.csv").fails("no column provider")
+
+
 def test_what_storage_costs_is_listed(command: Command, workspace: Workspace) -> None:
     lines = command("prices", "storage").done().out.splitlines()
     assert re.split(r"  +", lines[0]) == [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from command_line import Command, Save
+from earlier_runs import ran
 from waiting import wait_until
 
 from engine.document.pipeline import Pipeline
@@ -32,11 +33,35 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
     searched = command(
         "sweep", "test.json", "--set", "a.steps=1..9", "--set", "text=p,q", "--trials", "7", "--dry-run"
     )  # fmt: skip
-    assert searched.done().out.splitlines() == [
+    assert searched.done().out.splitlines()[:4] == [
         "test: 7 trials, chosen one after the other from", "  text: p, q", "  a.steps: 1..9",
+        "time: unknown, without an earlier run of a, b",
     ]  # fmt: skip
     assert (store.runs(), store.sweeps.newest()) == ([], [])
     assert command("sweep", "list").out == "there are no sweeps yet; `voxelflow sweep --help` shows how to start one\n"
+
+
+def test_a_dry_run_says_what_all_trials_take_and_cost(
+    command: Command, save: Save, store: RunStore, home: Path
+) -> None:
+    (home / "workspace" / "profiles.toml").write_text("[vm]\nprice_per_hour = 3600\n")
+    for node, node_type in (("a", "Make"), ("b", "Join")):
+        ran(store, node, node_type, 10, None, profile="vm")
+    asked = ["sweep", save(_document()), "--set", "text=one,two", "--profile", "vm", "--dry-run"]
+    lines = command(*asked, "--stop-after", "3h", "--stop-at-cost", "20").done().out.splitlines()
+    assert re.split(r"  +", lines[0]) == ["trial", "text", "runs", "time", "cost"]
+    assert re.split(r"  +", lines[1].strip()) == ["0", "one", "a, b", "15 s to 26 s", "15.38 to 26.00"]
+    assert lines[4:7] == [
+        "time: 31 s to 52 s",
+        "cost: 30.77 to 52.00",
+        "price: 3,600 an hour: price_per_hour of the profile vm, undated",
+    ]
+    assert lines[-1] == "limit: 3 h 00 min or 20.00 for all trials together"
+    told = command(*asked, "--json", "--stop-after", "3h").json
+    assert (told["expected"]["cost_high"], told["stop_after_s"], told["stop_at_cost"]) == (
+        pytest.approx(52, rel=1e-3), 10_800, None,
+    )  # fmt: skip
+    assert [trial["high_s"] for trial in told["trials"]] == [pytest.approx(26, rel=1e-3)] * 2
 
 
 @pytest.mark.parametrize(
@@ -49,6 +74,11 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
         (["--set", "a.steps=1..4"], "is a range, and nothing says how many values of it to try. Add --trials 20"),
         (["--set", "a.steps=1..4", "--trials", "3"], "a search needs a figure to go by"),
         (["--set", "a.steps=1,2", "--maximise", "a", "--minimise", "b"], "--maximise and --minimise are both given"),
+        (
+            ["--set", "a.steps=1,2", "--stop-at-cost", "20"],
+            "the sweep cannot be stopped at a cost on the profile local",
+        ),
+        (["--set", "a.steps=1,2", "--stop-after", "3"], "is no time to stop after"),
     ],
 )
 def test_what_is_refused(arguments: list[str], text: str, command: Command, save: Save, store: RunStore) -> None:
@@ -111,6 +141,25 @@ def test_ctrl_c_cancels_the_sweep_and_its_runs(command: Command, save: Save, sto
     assert (store.sweeps.find(sweep.sweep_id).state, [t.state for t in store.sweeps.trials(sweep.sweep_id)]) == (
         "cancelled", ["cancelled", "waiting"],
     )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+def test_a_sweep_that_its_limit_stops_says_how_it_goes_on(command: Command, save: Save, store: RunStore) -> None:
+    name = save(pipeline(box("a", "Make", steps=1000, step_s=0.3), name="slow"))
+    said = command("sweep", name, "--set", "a.text=x,y", "--stop-after", "1s")
+    (sweep,) = store.sweeps.newest()
+    assert said.status == 130
+    assert "limit: 1.0 s for all trials together" in said.out
+    assert re.search(r"^at work for [\d.]+ s; limit 1\.0 s for all trials$", said.out, re.MULTILINE)
+    assert "error: stopped at its limit of 1.0 s; what is done is kept, and" in said.out
+    assert re.search(rf"`voxelflow sweep resume {sweep.sweep_id} --stop-after [\d.]+s` goes on from", said.out)
+    command("sweep", "resume", sweep.sweep_id).fails("has used its limit of 1.0 s")
+    command("sweep", "resume", sweep.sweep_id, "--no-limit", "--stop-after", "5s").fails("--no-limit")
+    told = command("sweep", "show", sweep.sweep_id, "--json").json
+    assert (told["state"], told["stop_after_s"], told["stop_at_cost"], told["cost"]) == ("cancelled", 1.0, None, None)
+    assert told["worked_s"] >= 1
+    assert told["expected"]["unknown"] == ["a"]
 
 
 @pytest.mark.slow

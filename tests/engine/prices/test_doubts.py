@@ -35,6 +35,15 @@ def test_nothing_shipped_looks_wrong() -> None:
             "is older than what is known: 55.04 USD an hour, as of",
         ),
         ([_machine("x1.2xlarge", 1.0), _machine("x1.xlarge", 1.0)], "and is 2 times as large"),
+        (
+            [_machine("cellar", 0.3, spot_per_hour=0.9)],
+            "at 0.9 USD an hour on the spot market costs more than on demand (0.3 USD an hour)",
+        ),
+        (
+            # Only the spot price is brought along: beside the one on demand that is known.
+            [Machine("p5.48xlarge", "aws", "us-east-1", spot_per_hour=98.32, currency="USD")],
+            "costs more than on demand (55.04 USD an hour)",
+        ),
     ],
 )
 def test_what_was_found_wrong_in_published_tables_is_named(machines: list[Machine], said: str) -> None:
@@ -49,6 +58,9 @@ def test_what_was_found_wrong_in_published_tables_is_named(machines: list[Machin
         _machine("Standard_D16s_v3", 0.5),  # a discount
         _machine("Standard_D16ads_v5", 1.56, currency="EUR"),
         _machine("cellar", 0.9),
+        _machine("cellar", 0.9, spot_per_hour=0.3),
+        Machine("cellar", spot_per_hour=0.3),
+        Machine("p5.48xlarge", "aws", "us-east-1", spot_per_hour=98.32, currency="EUR"),
         _machine("g9.12xlarge", 5.672, gpus=4),
         Machine("p5.48xlarge", "aws", "us-east-1", price_per_hour=98.32, currency="USD", date="2099-01-01"),
     ],

@@ -41,9 +41,9 @@ def test_a_run_is_stopped_after_its_time_and_goes_on_with_a_higher_one(runner: R
     with pytest.raises(UsageError, match=r"has used its limit of 0\.5 s") as caught:
         launch.resume(runner.workspace, runner.store, run_id)
     assert "--no-limit" in caught.value.hint
-    again, _ = runner.resume(run_id, limit=run.limit.more(run.worked_s, run.price))
+    again, _ = runner.resume(run_id, limit=run.limit.more(run.worked_s, run.cost))
     assert (again.state, again.attempt) == ("cancelled", 2)
-    assert again.worked_s >= run.limit.more(run.worked_s, run.price).seconds_left(0, None)
+    assert again.worked_s >= run.limit.more(run.worked_s, run.cost).seconds_left(0, None)
     probe_gate.touch()
     done, tasks = runner.resume(run_id, limit=Limit())
     assert (done.state, done.limit) == ("done", Limit())

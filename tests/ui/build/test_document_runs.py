@@ -16,8 +16,12 @@ from running import Runner
 
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline, load
+from engine.limit import Limit
 from engine.run import launch
+from engine.store.estimates import Estimated
 from engine.store.runs import RunStore
+from engine.store.sweeps import Sweep
+from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import Range
@@ -232,14 +236,26 @@ def test_parts_of_a_pipeline_and_values_for_one_run(open_tab: OpenTab, store: Ru
 
 def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SweepOptions] = []
-    monkeypatch.setattr("ui.build.document_runs.start_sweep", lambda *given: asked.append(given[4]))
+
+    def start(*given: Any) -> Sweep:
+        asked.append(given[4])
+        expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
+        return Sweep("s", "searched", "{}", expected.as_options(), "local", "running", "", 1.0, None, 1, False)
+
+    monkeypatch.setattr("ui.build.document_runs.start_sweep", start)
     tab = open_tab(pipeline(box("a", "Make", text="x"), box("b", "Make"), name="searched"))
     assert tab.document is not None
     search = Search(trials=7, figure="val_loss", maximise=False)
     values = {"b.steps": "1..9", "a.text": "y"}
-    tab.say(StartSweep(document=tab.document, profile="local", end=None, values=values, jobs=2, search=search))
-    tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 7 trials is at work"], "the search", 60)
+    limit = RunLimit(stop_after="3h", stop_at_cost=20)
+    tab.say(
+        StartSweep(document=tab.document, profile="local", end=None, values=values, jobs=2, search=search, limit=limit)
+    )
+    (said,) = tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 7 trials is at work"], "it", 60)
+    outlook = "Expected time: 1 min 00 s to 2 min 00 s; cost: 60.00 to 120.00 USD."
+    assert said.hint == f"{outlook} The page Runs ranks them; the canvas shows the newest."
     (options,) = asked
+    assert options.limit == Limit(10_800, 20)
     assert options.objective == Objective("val_loss", maximise=False)
     assert options.space.ranges == {"b.steps": Range(1, 9, whole=True)}
     assert (options.trials, options.jobs) == (7, 2)

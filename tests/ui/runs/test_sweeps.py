@@ -7,12 +7,16 @@ from dataclasses import replace
 from building import some_run
 
 from engine.document.pipeline import Pipeline
+from engine.limit import Limit
+from engine.store.estimates import Estimated
 from engine.store.sweeps import Sweep, Trial
+from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import Space
+from engine.sweep.spent import Spent
 from ui.runs.history import Filters, chosen, trial_of
-from ui.runs.sweeps import best_of, title_of, trial_rows
+from ui.runs.sweeps import _resume_help, best_of, figures_of, higher_limit, title_of, trial_rows
 
 OPTIONS = SweepOptions(Space({}, {"rate": (0.1, 0.2), "train.text": ("2024", "x")}, {}), Objective("val_auc", True))
 SWEEP = Sweep(
@@ -33,6 +37,23 @@ def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
     assert title_of(SWEEP, TRIALS[2:]) == r"Sweep abcdef of p\*: running, 1 of 4 trials"
     assert best_of(SWEEP, TRIALS) == TRIALS[1]
     assert best_of(SWEEP, TRIALS[2:]) is None
+
+
+def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:
+    used = Spent(3601.0, 12.0, "USD")
+    stopped = replace(SWEEP, state="cancelled", worked_s=3601.0, options=SWEEP.options | Limit(3600, 20).as_options())
+    assert figures_of(stopped, used) == [
+        "at work for 1 h 00 min and 12.00 USD; limit 1 h 00 min or 20.00 USD for all trials"
+    ]
+    assert higher_limit(stopped, used) == Limit(7260, 32)
+    assert _resume_help(stopped, used).endswith("Its limit is then 2 h 01 min or 32.00 USD.")
+    assert higher_limit(stopped, Spent(60.0, 1.0, "USD")) is None, "something else has stopped it"
+    expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
+    done = replace(SWEEP, state="done", options=SWEEP.options | expected.as_options())
+    assert figures_of(done, Spent(90.0, 90.0, "USD"))[1].endswith(
+        "cost: 60.00 to 120.00 USD; it took 1 min 30 s, 90.00 USD"
+    )
+    assert figures_of(replace(done, state="running"), Spent(0.0)) == [expected.line()]
 
 
 def test_trials_are_listed_best_first_with_their_runs() -> None:

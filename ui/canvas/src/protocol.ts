@@ -551,6 +551,7 @@ export type RunForecast = {
  * `backend` is where it would work, with the reason when that is not this machine's as ever. `advice` says of a
  * training how long it takes under the profile and where it would be better; "" of other nodes. All of the node's work
  * takes `low_s` to `high_s` seconds, None where that is not known; `basis` says how it is known, or why not.
+ * `requests` is what a training pays for requests to object storage; None where its volumes lie here.
  */
 export type NodeForecast = {
   fresh: boolean;
@@ -561,7 +562,17 @@ export type NodeForecast = {
   low_s: number | null;
   high_s: number | null;
   basis: string;
+  requests: RequestCostInfo | null;
   last: Last | null;
+};
+/**
+ * What a training's requests to a container cost, or cost at most; `amount` is None where that is not known.
+ */
+export type RequestCostInfo = {
+  place: string;
+  amount: number | null;
+  currency: string;
+  at_most: boolean;
 };
 /**
  * What a node last made, whichever run it was. `made` sums its outputs up in words.
@@ -897,7 +908,7 @@ export type StartRun = {
   limit: RunLimit | null;
 };
 /**
- * A run is stopped after a time such as `3h`, or at a cost; "" and None: it is not.
+ * A run, or a whole sweep, is stopped after a time such as `3h`, or at a cost; "" and None: it is not.
  */
 export type RunLimit = {
   stop_after: string;
@@ -907,7 +918,7 @@ export type RunLimit = {
  * Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
  *
  * With a `search` values may be ranges (`1e-5..1e-2:log`), and only its trials are run. Up to the node `end`; `jobs`
- * runs at a time.
+ * runs at a time. `limit` is that of all trials together; that of the profile is each trial's.
  */
 export type StartSweep = {
   type: 'sweep';
@@ -919,6 +930,7 @@ export type StartSweep = {
   };
   jobs: number;
   search: Search | null;
+  limit: RunLimit | null;
 };
 /**
  * A search of a sweep's values: so many trials, for the highest or the lowest of a figure such as `val_auc`.

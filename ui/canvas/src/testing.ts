@@ -62,6 +62,7 @@ export function nodeForecast(fresh: boolean, rest: Partial<NodeForecast> = {}): 
     backend: 'embedded',
     backend_reason: '',
     advice: '',
+    requests: null,
     low_s: null,
     high_s: null,
     basis: '',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { EMPTY } from '../document/ops';
-import type { Doc, ProfileInfo } from '../protocol';
+import type { Doc, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
 import { nodeForecast } from '../testing';
 import { costText, estimateOf, timeText } from './estimate';
 import type { Step } from './scope';
@@ -32,7 +32,10 @@ describe('the estimate of a run', () => {
   const forecasts = { a: takes(10, 20), b: takes(5, 5), c: takes(null, null), x: takes(12, 30) };
 
   test('goes from the longest path to the sum of all', () => {
-    expect(estimateOf(DOC, forecasts, working('a', 'b', 'x'))).toEqual({ seconds: { low: 15, high: 55 }, unknown: [] });
+    expect(estimateOf(DOC, forecasts, working('a', 'b', 'x'))).toMatchObject({
+      seconds: { low: 15, high: 55 },
+      unknown: [],
+    });
   });
 
   test('leaves out what is up to date', () => {
@@ -54,6 +57,30 @@ describe('the estimate of a run', () => {
     expect(costText(estimateOf(DOC, forecasts, working('a')), profile, name)).toBe(
       'unknown, as the profile vm names neither a machine nor a price',
     );
+  });
+
+  test('requests to object storage are in the sum, as far as they are known in its currency', () => {
+    const asked = (amount: number | null, more: Partial<RequestCostInfo> = {}): NodeForecast => ({
+      ...takes(3600, 7200),
+      requests: { place: 'az://data', amount, currency: 'USD', at_most: false, ...more },
+    });
+    const cost = (...each: NodeForecast[]) => {
+      const nodes = each.map((_, at) => `n${at}`);
+      const found = estimateOf(
+        EMPTY,
+        Object.fromEntries(nodes.map((node, at) => [node, each[at]!])),
+        working(...nodes),
+      );
+      return costText(found, PROFILE, name);
+    };
+    expect(cost(asked(1.43))).toBe('5.03 to 8.63 USD, of which 1.43 USD for requests to az://data');
+    expect(cost(asked(1.43, { at_most: true }))).toBe(
+      '3.60 to 8.63 USD, of which up to 1.43 USD for requests to az://data',
+    );
+    expect(cost(asked(null))).toBe('3.60 to 7.20 USD, and the unknown cost of requests to az://data');
+    expect(cost(asked(1, { currency: 'EUR' }))).toBe('3.60 to 7.20 USD, and 1.00 EUR for requests to az://data');
+    const alone = estimateOf(EMPTY, { n: { ...asked(1.43), low_s: null, high_s: null } }, working('n'));
+    expect(costText(alone, PROFILE, name)).toBe('unknown, as the time is, and 1.43 USD for requests to az://data');
   });
 
   test('the least is never more than the most, whatever the wires', () => {

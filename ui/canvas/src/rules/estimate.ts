@@ -2,8 +2,8 @@
 
 import { end } from '../document/ends';
 import { own } from '../document/own';
-import type { Doc, NodeForecast, ProfileInfo } from '../protocol';
-import { between, moneyBetween } from './figures';
+import type { Doc, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
+import { between, money, moneyBetween } from './figures';
 import type { Step } from './scope';
 
 export interface Estimate {
@@ -11,6 +11,8 @@ export interface Estimate {
   readonly seconds: { readonly low: number; readonly high: number } | null;
   /** Nodes that would work, for an unknown time. */
   readonly unknown: readonly string[];
+  /** What trainings pay for requests to object storage. */
+  readonly requests: readonly RequestCostInfo[];
 }
 
 type Known = Readonly<{ low: number; high: number }>;
@@ -29,15 +31,18 @@ export function estimateOf(
 ): Estimate {
   const known = new Map<string, Known>();
   const unknown: string[] = [];
+  const requests: RequestCostInfo[] = [];
   for (const { node } of steps.filter(({ work }) => work)) {
+    const asked = own(forecasts, node)?.requests;
+    if (asked) requests.push(asked);
     const found = rangeOf(own(forecasts, node));
     if (found === null) unknown.push(node);
     else known.set(node, found);
   }
-  if (known.size === 0) return { seconds: null, unknown };
+  if (known.size === 0) return { seconds: null, unknown, requests };
   const low = Math.max(...ends(doc, [...known.keys(), ...unknown], (node) => known.get(node)?.low ?? 0));
   const high = [...known.values()].reduce((sum, each) => sum + each.high, 0);
-  return { seconds: { low, high }, unknown };
+  return { seconds: { low, high }, unknown, requests };
 }
 
 /** When each node has ended, if it begins as soon as those before it have. */
@@ -66,17 +71,32 @@ export function timeText({ seconds, unknown }: Estimate, name: (node: string) =>
   return unknown.length > 0 ? `${text}, and the unknown time of ${listed(unknown, name)}` : text;
 }
 
-/** The same of the cost at the price of an hour. */
+/** `1.43 USD for requests to az://data`. */
+export function requestsText({ place, amount, currency, at_most }: RequestCostInfo): string {
+  if (amount === null) return `the unknown cost of requests to ${place}`;
+  return `${at_most ? 'up to ' : ''}${money(amount, currency)} for requests to ${place}`;
+}
+
+/** The same of the cost at the price of an hour, with the requests in the sum where they are in its currency. */
 export function costText(
-  { seconds, unknown }: Estimate,
+  { seconds, unknown, requests }: Estimate,
   profile: ProfileInfo | undefined,
   name: (node: string) => string,
 ): string {
-  if (!profile || profile.price === null) return `unknown, as ${profile?.priced ?? 'there is no profile'}`;
-  if (seconds === null) return 'unknown, as the time is';
+  const beside = (asked: readonly RequestCostInfo[]) => asked.map((each) => `, and ${requestsText(each)}`).join('');
+  if (!profile || profile.price === null)
+    return `unknown, as ${profile?.priced ?? 'there is no profile'}${beside(requests)}`;
+  if (seconds === null) return `unknown, as the time is${beside(requests)}`;
   const { price, currency } = profile;
-  const text = moneyBetween((price * seconds.low) / 3600, (price * seconds.high) / 3600, currency);
-  return unknown.length > 0 ? `${text}, and the unknown cost of ${listed(unknown, name)}` : text;
+  const isIn = (each: RequestCostInfo) => each.amount !== null && each.currency === currency;
+  const summed = requests.filter(isIn);
+  const total = (asked: readonly RequestCostInfo[]) => asked.reduce((sum, { amount }) => sum + (amount ?? 0), 0);
+  const low = (price * seconds.low) / 3600 + total(summed.filter((each) => !each.at_most));
+  const high = (price * seconds.high) / 3600 + total(summed);
+  let text = moneyBetween(low, high, currency);
+  if (summed.length > 0) text += `, of which ${summed.map(requestsText).join(' and ')}`;
+  if (unknown.length > 0) text += `, and the unknown cost of ${listed(unknown, name)}`;
+  return text + beside(requests.filter((each) => !isIn(each)));
 }
 
 const NAMED = 4;

@@ -1,4 +1,4 @@
-/** The limit of a run, as a person writes it into the run dialog. */
+/** The limit of a run or a sweep, as a person writes it into the run dialog. */
 
 import type { ProfileInfo, RunLimit } from '../protocol';
 
@@ -34,6 +34,8 @@ export function readTime(text: string): number | null {
   }
   return at === given.length && seconds > 0 && Number.isFinite(seconds) ? seconds : null;
 }
+
+export const NO_LIMIT: LimitTexts = { after: '', cost: '' };
 
 /** What the fields show before anything is typed: the limit of the profile. */
 export function textsOf(profile: ProfileInfo | undefined): LimitTexts {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
+import { NO_LIMIT } from './limit';
 import { countOf, EMPTY_SWEEP, isComplete, USUAL_SEARCH, valuesOf, type SweepRow } from './sweep';
 
-const of = (...rows: SweepRow[]) => ({ rows, jobs: 1, search: null });
+const of = (...rows: SweepRow[]) => ({ rows, jobs: 1, search: null, limit: NO_LIMIT });
 
 describe('a sweep in the run dialog', () => {
   it('is the values of the rows that say something', () => {

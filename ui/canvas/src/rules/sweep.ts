@@ -1,6 +1,7 @@
 /** What a person has written into the run dialog for a sweep: values by parameter, as `--set` of the command takes them. */
 
 import type { Search } from '../protocol';
+import { NO_LIMIT, type LimitTexts } from './limit';
 
 export interface SweepRow {
   /** Of a parameter of the pipeline, or `node.parameter`; empty while none is chosen. */
@@ -14,11 +15,13 @@ export interface Sweep {
   readonly jobs: number;
   /** Null: every combination is tried. */
   readonly search: Search | null;
+  /** That of all trials together. */
+  readonly limit: LimitTexts;
 }
 
 export const MOST_JOBS = 64;
 export const MOST_TRIALS = 10_000;
-export const EMPTY_SWEEP: Sweep = { rows: [{ name: '', text: '' }], jobs: 1, search: null };
+export const EMPTY_SWEEP: Sweep = { rows: [{ name: '', text: '' }], jobs: 1, search: null, limit: NO_LIMIT };
 export const USUAL_SEARCH: Search = { trials: 20, figure: 'val_auc', maximise: true };
 
 /** What is typed, by parameter; rows that say nothing are left out. */

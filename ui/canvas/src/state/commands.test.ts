@@ -3,9 +3,10 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import type { Doc, FileState, Problem, RunInfo } from '../protocol';
+import { EMPTY_SWEEP } from '../rules/sweep';
 import { docNode, runInfo } from '../testing';
 import { App } from './app';
-import { chosenProfile, keepMine, run, save, takeTheirs, sendProfile } from './commands';
+import { chosenProfile, keepMine, run, save, startSweep, takeTheirs, sendProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
 const DOC: Doc = {
@@ -98,6 +99,18 @@ describe('run', () => {
     run(app);
     const all = { start: null, end: null, fresh: false, values: {}, limit: null };
     expect(said).toEqual([{ type: 'run', document: 'd', profile: 'local', ...all }]);
+  });
+
+  test('a sweep has a limit of its own, none until one is typed', () => {
+    show(DOC);
+    const sweep = { ...EMPTY_SWEEP, rows: [{ name: 'a.steps', text: '1,2' }], jobs: 2 };
+    startSweep(app, 'b', sweep);
+    startSweep(app, 'b', { ...sweep, limit: { after: ' 3h ', cost: '20' } });
+    const all = { type: 'sweep', document: 'd', profile: 'local', end: 'b', values: { 'a.steps': '1,2' }, jobs: 2 };
+    expect(said).toEqual([
+      { ...all, search: null, limit: { stop_after: '', stop_at_cost: null } },
+      { ...all, search: null, limit: { stop_after: '3h', stop_at_cost: 20 } },
+    ]);
   });
 
   test('shows the problems instead when there are errors', () => {

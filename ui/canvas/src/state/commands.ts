@@ -3,6 +3,7 @@
 import { opsBetween } from '../document/difference';
 import type { Doc, GalleryItem, JsonValue, RunLimit, Welcome } from '../protocol';
 import { isActive } from '../rules/lights';
+import { limitOf } from '../rules/limit';
 import { withoutValue } from '../rules/parameters';
 import { nameOf } from '../rules/ports';
 import { blocking, EVERYTHING, type Part } from '../rules/scope';
@@ -49,7 +50,16 @@ export function startSweep(app: App, end: string | null, sweep: Sweep): void {
   const profile = chosenProfile(app);
   if (document === null || profile === null) return;
   const { jobs, search } = sweep;
-  app.say({ type: 'sweep', document, profile, end, values: valuesOf(sweep), jobs, search });
+  app.say({
+    type: 'sweep',
+    document,
+    profile,
+    end,
+    values: valuesOf(sweep),
+    jobs,
+    search,
+    limit: limitOf(sweep.limit),
+  });
 }
 
 /** The profile that the next run takes: the one chosen last, if it is still there. */

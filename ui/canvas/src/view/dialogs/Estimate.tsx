@@ -3,7 +3,7 @@
 import { Clock } from 'lucide-react';
 
 import { own } from '../../document/own';
-import { costText, estimateOf, rangeOf, timeText } from '../../rules/estimate';
+import { costText, estimateOf, rangeOf, requestsText, timeText } from '../../rules/estimate';
 import { between } from '../../rules/figures';
 import { nameOf } from '../../rules/ports';
 import type { Step } from '../../rules/scope';
@@ -43,10 +43,11 @@ export function Estimate({ steps }: { steps: readonly Step[] }) {
               <li key={node}>
                 <b dir="auto">{name(node)}</b> {range === null ? 'unknown' : between(range.low, range.high)}
                 {known?.basis && <span className="quiet">: {known.basis.replaceAll('`', '')}</span>}
+                {known?.requests && <>; {requestsText(known.requests)}</>}
               </li>
             );
           })}
-          {profile && profile.price !== null && <li>The cost is the time by the price: {profile.priced}.</li>}
+          {profile && profile.price !== null && <li>The machine costs its time by the price: {profile.priced}.</li>}
         </ul>
       </details>
     </section>

@@ -44,9 +44,10 @@ export function RunDialog({ asked }: { asked: Part }) {
   const profiles = useCanvas((s) => s.welcome?.profiles);
   usePanels((p) => p.profile);
   const profile = profiles?.find(({ name }) => name === chosenProfile(app));
-  const limits = limit ?? textsOf(profile);
+  const limits = sweep?.limit ?? limit ?? textsOf(profile);
   const { after, cost } = objections(limits, profile);
-  const wrong = sweep === null ? ofFields.length > 0 || after !== '' || cost !== '' : !isComplete(sweep);
+  const incomplete = sweep === null ? ofFields.length > 0 : !isComplete(sweep);
+  const wrong = incomplete || after !== '' || cost !== '';
   const start = () => {
     if (wrong || stops > 0) return;
     closeDialog();
@@ -110,7 +111,15 @@ export function RunDialog({ asked }: { asked: Part }) {
         </section>
       )}
       <PartForm part={part} onChange={setPart} whole={sweep !== null} />
-      {sweep === null && <LimitForm texts={limits} profile={profile} onChange={setLimit} />}
+      <LimitForm
+        what={sweep === null ? 'run' : 'sweep'}
+        texts={limits}
+        profile={profile}
+        onChange={(texts) => {
+          if (sweep === null) setLimit(texts);
+          else setSweep({ ...sweep, limit: texts });
+        }}
+      />
       {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
     </Dialog>
   );

@@ -1,0 +1,123 @@
+"""Rows of CSV files that people edit and bring along: read with the line of anything wrong, and written back."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.declare.field_rules import control_character
+from engine.errors import UsageError
+from engine.storage.files import read_document, write_whole
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns that a file may have, in any order, and those that each row needs.
+
+    `numbers` are at least 0, `whole` ones whole, too; `date` is in ISO 8601. `rows` is what the rows are, such as
+    `machine`.
+    """
+
+    columns: tuple[str, ...]
+    needed: tuple[str, ...]
+    numbers: tuple[str, ...]
+    rows: str
+    whole: tuple[str, ...] = ()
+
+
+def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]]]:
+    """Each row's place (`FILE, line 3`) and its cells that are not empty.
+
+    Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong.
+    """
+    reader = csv.DictReader(io.StringIO(_text(path)), strict=True)
+    try:
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        _check_header(path, header, layout)
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            yield where, _cells(where, row, layout)
+    except csv.Error as exc:
+        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+
+
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write the file anew. Raises `UsageError` where that is not possible; then nothing has changed."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_written(value) for value in row] for row in rows)
+    try:
+        write_whole(path, text.getvalue(), durable=True)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _text(path: Path) -> str:
+    try:
+        # Spreadsheets begin a CSV file with a byte order mark.
+        return read_document(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
+
+
+def _check_header(path: Path, header: list[str], layout: Layout) -> None:
+    hint = f"It may have: {', '.join(layout.columns)}."
+    for name in layout.needed:
+        if name not in header:
+            raise UsageError(f"{path} has no column {name}", hint=hint)
+    for name in header:
+        if name not in layout.columns:
+            raise UsageError(f"{path} has a column {name!r}, which a table of {layout.rows}s has not", hint=hint)
+    if len(set(header)) < len(header):
+        raise UsageError(f"{path} has a column twice", hint="Each column once.")
+
+
+def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout) -> dict[str, Cell]:
+    if None in row:
+        raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
+    values: dict[str, Cell] = {}
+    for column, cell in row.items():
+        assert column is not None
+        text = cell.strip() if isinstance(cell, str) else ""
+        if bad := control_character(text):
+            raise UsageError(f"{where}, {column}: holds the control character {bad!r}", hint="Remove it.")
+        if text:
+            is_number = column in (*layout.whole, *layout.numbers)
+            values[column] = _number(where, column, text, layout) if is_number else text
+    for name in layout.needed:
+        if name not in values:
+            raise UsageError(f"{where} has no {name}", hint=f"Each {layout.rows} has a {name}.")
+    if "date" in values:
+        try:
+            datetime.date.fromisoformat(str(values["date"]))
+        except ValueError:
+            raise UsageError(f"{where}, date: {values['date']} is no date", hint="For example 2026-06-18.") from None
+    return values
+
+
+def _number(where: str, column: str, text: str, layout: Layout) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf or (column in layout.whole and value != int(value)):
+        kind = "a whole number" if column in layout.whole else "a number"
+        raise UsageError(f"{where}, {column}: must be {kind} of at least 0, not {text!r}", hint="Write it as 0.384.")
+    return int(value) if column in layout.whole else value
+
+
+def _written(value: object) -> str:
+    return "" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,98 @@
+"""The time and the cost that are expected of a sweep, kept with it, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.store.estimates import Estimated
+from engine.store.sweeps import Sweep
+from engine.sweep.spent import Spent
+from engine.text import between, duration, money
+from engine.wording import cost_expected, time_expected
+
+_KEY = "expected"
+
+
+@dataclass(frozen=True)
+class SweepEstimate:
+    """What is expected of a sweep. `time` is that of the clock, from its start to its end; `work` that of its runs
+    together, which is paid for, with their requests to storage. Nodes whose time is not known are in neither.
+
+    `price` is that of an hour; None, with the reason in `unpriced`, where it is not known.
+    """
+
+    time: Estimated
+    work: Estimated
+    price: float | None = None
+    currency: str = ""
+    unpriced: str = ""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything would run that is not there already."""
+        return self.time.high is not None or bool(self.time.unknown)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The time and the cost in words."""
+        return time_expected(self.time), cost_expected(self.work, self.price, self.currency, self.unpriced)
+
+    def line(self) -> str:
+        """`expected time: 12 min 00 s to 25 min 00 s; cost: 0.08 to 0.16 USD`; "" where there is nothing to do."""
+        return "expected time: {}; cost: {}".format(*self.texts) if self.has_work else ""
+
+    def as_options(self) -> dict[str, Any]:
+        """What `of` reads, for the options of the sweep."""
+        return {
+            _KEY: {
+                "time": self.time.as_options()["estimate"],
+                "work": self.work.as_options()["estimate"],
+                "price": self.price,
+                "currency": self.currency,
+                "unpriced": self.unpriced,
+            }
+        }
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> SweepEstimate | None:
+        """What the options of a sweep have of it; None of one from before there were such estimates."""
+        kept = options.get(_KEY)
+        if not isinstance(kept, Mapping):
+            return None
+        time, work = (Estimated.of({"estimate": kept[part]}) for part in ("time", "work"))
+        assert time is not None
+        assert work is not None
+        return cls(time, work, kept["price"], kept["currency"], kept["unpriced"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as plain values; what is not known is null."""
+        low, high = self.cost or (None, None)
+        return {
+            "low_s": self.time.low,
+            "high_s": self.time.high,
+            "cost_low": low,
+            "cost_high": high,
+            "currency": self.currency,
+            "unknown": [*self.time.unknown],
+            "unpriced": self.unpriced,
+        }
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """The range of what the runs cost, requests included where they are in the same currency; None: not known."""
+        return self.work.cost(self.price, self.currency)
+
+
+def against_estimate(sweep: Sweep, used: Spent) -> str:
+    """What was expected of a sweep that is done beside what it was: `expected time: 12 min 00 s to 25 min 00 s; cost:
+    0.08 to 0.16 USD; it took 14 min 03 s, 0.09 USD`; "" of others, and where nothing was expected."""
+    kept = SweepEstimate.of(sweep.options)
+    if sweep.state != "done" or kept is None or kept.time.low is None or kept.time.high is None:
+        return ""
+    # What requests have cost is not counted in a run.
+    alone = replace(kept, work=replace(kept.work, requests=()))
+    was = duration(used.worked_s) + ("" if used.cost is None else f", {money(used.cost, used.currency)}")
+    expected = between(kept.time.low, kept.time.high) if kept.price is None else ""
+    return f"expected time: {expected}; it took {was}" if expected else f"{alone.line()}; it took {was}"

@@ -1,0 +1,67 @@
+"""The trials of a sweep before they run: the values that there may be, their check, and how one is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from engine.catalog import Catalog
+from engine.diagnostics.rule import CheckFailed, Diagnostic
+from engine.document.pipeline import Pipeline
+from engine.document.plan import Choice
+from engine.document.resolve import resolve
+from engine.profiles import Profile
+from engine.run.launch import Prepared, prepare
+from engine.store.runs import RunStore
+from engine.sweep.options import SweepOptions
+from engine.workspace import Workspace
+
+_MOST_CHECKED = 1_000
+"""Combinations whose values are checked before the first run; of more, each is checked when its turn comes."""
+
+
+def first_values(options: SweepOptions) -> dict[str, JsonValue]:
+    """The values of one trial: the first of each list, the lower end of each range."""
+    out: dict[str, JsonValue] = {name: values[0] for name, values in options.space.lists.items()}
+    for name, within in options.space.ranges.items():
+        out[name] = int(within.low) if within.whole else within.low
+    return out
+
+
+def check_values(pipeline: Pipeline, catalog: Catalog, options: SweepOptions) -> None:
+    """Raise `CheckFailed` with what is wrong with the values themselves, each problem once."""
+    found: dict[str, Diagnostic] = {}
+    for number, values in enumerate(samples(options)):
+        if number == _MOST_CHECKED:
+            break
+        resolved = resolve(pipeline, catalog, {**options.space.fixed, **values}, base=options.base)
+        found |= {problem.line(): problem for problem in resolved.problems}
+    if any(problem.severity == "error" for problem in found.values()):
+        raise CheckFailed(list(found.values()))
+
+
+def samples(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
+    """Sets of values that together contain each listed value and both ends of each range."""
+    first = first_values(options)
+    yield first
+    for name, values in options.space.lists.items():
+        yield from ({**first, name: value} for value in values[1:])
+    for name, within in options.space.ranges.items():
+        yield {**first, name: int(within.high) if within.whole else within.high}
+
+
+def prepare_trial(
+    pipeline: Pipeline,
+    catalog: Catalog,
+    workspace: Workspace,
+    store: RunStore,
+    options: SweepOptions,
+    profile: Profile,
+    values: Mapping[str, JsonValue],
+) -> Prepared:
+    """Look and plan as a run with these values does. Raises `CheckFailed`."""
+    return prepare(
+        pipeline, catalog, workspace, store,
+        values={**options.space.fixed, **values}, profile=profile, choice=Choice(end=options.end), base=options.base,
+    )  # fmt: skip
