@@ -20,6 +20,7 @@ from engine.cli.sweep_report import (
     dry_run_of,
     options_of,
     outlook,
+    plans_as_json,
     ranked_trials,
     report,
     resources,
@@ -290,7 +291,9 @@ def _follow(
         if sweep.attempt == 0:
             wait_started(workspace, store, sweep)
         if as_json:
-            say_json({"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline})
+            say_json(
+                {"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline, **plans_as_json(sweep)}
+            )
         else:
             kind = "trials of a search" if options.trials is not None else "trials"
             say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {resources(profile, options.jobs)}")
