@@ -106,7 +106,7 @@ def start(
     """Run PIPELINE with every combination of the given values, or search them, and rank the trials.
 
     \b
-      voxelflow sweep quickstart --set learning_rate=1e-4,3e-4 --set train.width=16,32
+      voxelflow sweep quickstart --set train.learning_rate=1e-4,3e-4 --set train.width=16,32
       voxelflow sweep quickstart --set train.learning_rate=1e-5..1e-2:log --trials 20 --maximise val_auc
 
     Each trial is a run. What is up to date is not run again, so the data is prepared once: a trial waits while another
