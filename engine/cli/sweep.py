@@ -20,6 +20,7 @@ from engine.cli.sweep_report import (
     dry_run_of,
     options_of,
     outlook,
+    plans_as_json,
     ranked_trials,
     report,
     resources,
@@ -105,7 +106,7 @@ def start(
     """Run PIPELINE with every combination of the given values, or search them, and rank the trials.
 
     \b
-      voxelflow sweep quickstart --set learning_rate=1e-4,3e-4 --set train.width=16,32
+      voxelflow sweep quickstart --set train.learning_rate=1e-4,3e-4 --set train.width=16,32
       voxelflow sweep quickstart --set train.learning_rate=1e-5..1e-2:log --trials 20 --maximise val_auc
 
     Each trial is a run. What is up to date is not run again, so the data is prepared once: a trial waits while another
@@ -290,7 +291,9 @@ def _follow(
         if sweep.attempt == 0:
             wait_started(workspace, store, sweep)
         if as_json:
-            say_json({"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline})
+            say_json(
+                {"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline, **plans_as_json(sweep)}
+            )
         else:
             kind = "trials of a search" if options.trials is not None else "trials"
             say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {resources(profile, options.jobs)}")

@@ -218,10 +218,9 @@ def _command_for(sweep: Sweep, values: Mapping[str, JsonValue]) -> str:
 
 def sweep_as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
     """The sweep with its trials, best first, as plain values."""
-    from engine.sweep.expected import SweepEstimate
     from engine.sweep.spent import spent
 
-    used, expected = spent(store, sweep), SweepEstimate.of(sweep.options)
+    used = spent(store, sweep)
     ranked, objective = ranked_trials(store, sweep)
     runs = store.sweeps.runs_of_trials(sweep.sweep_id)
     best = ranked[0] if ranked and ranked[0].score is not None and ranked[0].state == "done" else None
@@ -237,6 +236,16 @@ def sweep_as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
         "worked_s": used.worked_s,
         "cost": used.cost,
         "currency": used.currency,
+        **plans_as_json(sweep),
+    }
+
+
+def plans_as_json(sweep: Sweep) -> dict[str, Any]:
+    """What was expected of it and where it is stopped, as plain values."""
+    from engine.sweep.expected import SweepEstimate
+
+    expected = SweepEstimate.of(sweep.options)
+    return {
         "expected": None if expected is None else expected.as_json(),
         "stop_after_s": sweep.limit.seconds,
         "stop_at_cost": sweep.limit.cost,

@@ -87,10 +87,14 @@ def forecast(
     time, work = _together(known, others, options.jobs)
     amount, currency = (None, "") if price is None else (price.amount, price.currency)
     expected = SweepEstimate(time, work, amount, currency, unpriced)
-    return Forecast(trials, expected, tuple(_notes(price, expected, [*known, *others.like])))
+    return Forecast(trials, expected, tuple(_notes(price, expected, [*known, *others.like], options.jobs)))
 
 
-def _notes(price: HourPrice | None, expected: SweepEstimate, trials: Sequence[TrialForecast]) -> Iterator[str]:
+def _notes(
+    price: HourPrice | None, expected: SweepEstimate, trials: Sequence[TrialForecast], jobs: int
+) -> Iterator[str]:
+    if jobs > 1 and expected.time.high is not None:
+        yield f"with {jobs} at a time a trial takes up to {jobs} times as long as alone: the most is that of all so"
     if price is not None and expected.cost is not None:
         yield f"price: {price.line()}"
         yield price.scope_beside([cost for trial in trials for cost in trial.estimate.storage])

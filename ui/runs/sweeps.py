@@ -108,14 +108,15 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     fixed = settings_text(options.space.fixed)
     count_line(f"{about}, {shortened(fixed, _LONGEST_VALUES)}" if fixed else about)
     used = spent(studio().store, sweep)
-    count_line("; ".join(figures_of(sweep, used)))
+    if figures := figures_of(sweep, used):
+        count_line("; ".join(figures))
     _buttons(sweep, trials, runs, used)
 
 
 def figures_of(sweep: Sweep, used: Spent) -> list[str]:
-    """What it has spent, its limit, and what was expected of it."""
-    expected = SweepEstimate.of(sweep.options)
-    outlook = against_estimate(sweep, used) or ("" if expected is None else expected.line())
+    """What it has spent, its limit, and what is expected of it, or was."""
+    expected = None if sweep.state == "done" else SweepEstimate.of(sweep.options)
+    outlook = against_estimate(sweep, used) if expected is None else expected.line()
     return [line for line in (spent_line(sweep, used), outlook) if line]
 
 

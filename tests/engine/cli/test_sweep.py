@@ -116,6 +116,7 @@ def test_a_sweep_is_followed_to_its_end_and_shown(command: Command, save: Save, 
     command("sweep", "resume").fails("is done")
     again = command("sweep", name, "--set", "model.auc=0.5,0.75", "--json").done()
     assert again.events[0]["event"] == "sweep-started"
+    assert again.events[0]["expected"]["unknown"] == []
     assert again.events[-1]["best"] == 1
 
 

@@ -98,7 +98,9 @@ def test_what_is_unknown_is_called_unknown(sweeps: _Sweeps, store: RunStore) -> 
 @pytest.mark.usefixtures("known")
 def test_trials_side_by_side_may_gain_all_or_nothing(sweeps: _Sweeps) -> None:
     """Each has a part of the machine: from as long as alone to so many times as long."""
-    found = sweeps("data.text=a,b,c,d", jobs=2, profile=VM).expected
+    side_by_side = sweeps("data.text=a,b,c,d", jobs=2, profile=VM)
+    assert side_by_side.notes[0].startswith("with 2 at a time a trial takes up to 2 times as long as alone")
+    found = side_by_side.expected
     assert (found.work.low, found.work.high) == _range(440, 880)
     assert (found.time.low, found.time.high) == _range(220, 440)
     shared = sweeps("model.times=1,2,3", jobs=3, profile=VM).expected

@@ -14,19 +14,22 @@ from running import Runner
 from volumes import write_volumes
 
 import voxelflow
+from engine.advisor.storage_cost import StorageCost
 from engine.catalog import Catalog
 from engine.document.checks import check
 from engine.document.pipeline import read_pipeline
 from engine.observe.observe import look_into_cache
+from engine.prices import StoragePrice
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 from ui.build import analysis, background
 from ui.build.editor import Editor
+from ui.build.forecast import _requests
 from ui.build.open_documents import OpenDocuments
 from ui.protocol.commands import Choose, MakeEdit, Recheck, Rename
 from ui.protocol.document import Op
 from ui.protocol.notices import Checked, RunForecast, Welcome
-from ui.protocol.status import NodeForecast
+from ui.protocol.status import NodeForecast, RequestCostInfo
 from ui.studio_context import Studio
 
 
@@ -350,3 +353,17 @@ def test_the_persons_own_node_is_known_as_soon_as_it_is_saved(open_tab: OpenTab,
     path = workspace.my_nodes / "probes.py"
     path.write_text(path.read_text().replace('@node("Make"', '@node("Shout"'))
     tab.wait_for(Checked, lambda c: c.problems == [])
+
+
+def test_what_a_training_pays_for_requests_comes_with_its_forecast(
+    open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = StoragePrice("s3", "standard", "here", per_10000_reads=0.004, currency="USD")
+    cost = StorageCost("s3://data", 10_000, 1, price)
+    monkeypatch.setattr("ui.build.analysis.storage_costs", lambda found, workspace: {"a": cost})
+    found = _forecast(open_tab(pipeline(box("a", "Make"), box("b", "Make"), name="d")))
+    assert found["a"].requests == RequestCostInfo(place="s3://data", amount=0.004, currency="USD", at_most=False)
+    assert found["b"].requests is None
+    went_on = _requests(cost, goes_on=True)
+    assert went_on is not None
+    assert went_on.at_most

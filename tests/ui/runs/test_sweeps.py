@@ -54,6 +54,9 @@ def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:
         "cost: 60.00 to 120.00 USD; it took 1 min 30 s, 90.00 USD"
     )
     assert figures_of(replace(done, state="running"), Spent(0.0)) == [expected.line()]
+    # Of one that is done nothing is expected any more.
+    unknown = SweepEstimate(Estimated(unknown=("a",)), Estimated(unknown=("a",)))
+    assert figures_of(replace(done, options=SWEEP.options | unknown.as_options()), Spent(0.0)) == []
 
 
 def test_trials_are_listed_best_first_with_their_runs() -> None:
