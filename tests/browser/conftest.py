@@ -105,6 +105,21 @@ def _module_studio(tmp_path_factory: pytest.TempPathFactory, _port: int) -> Iter
             yield server
 
 
+@pytest.fixture(scope="module")
+def _volumes(_module_studio: StudioServer) -> str:
+    from volume_viewer import seed_volumes
+
+    return seed_volumes(_module_studio)
+
+
+@pytest.fixture
+def volumes_document(_volumes: str, troubles: Troubles) -> str:
+    """The pipeline of `volume_viewer.seed_volumes` in the module's shared studio."""
+    # The thumbnail of its bad file cannot be made, and browsers report that.
+    troubles.allow(r"status of 422 .*/volumes/(thumbnail|voxels)")
+    return _volumes
+
+
 @pytest.fixture
 def gate(studio: StudioServer, tmp_path: Path) -> Gate:
     """For runs that are at work for as long as a test needs: the node type Learn goes as far as it lets it."""

@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from browser import Troubles
 from building import box, pipeline
 from canvas_page import eventually, seed
 from page_looks import findings
@@ -22,7 +21,6 @@ from volume_viewer import (
     loaded,
     opened,
     plane_across,
-    seed_volumes,
     shades,
     value_at_crosshair,
 )
@@ -30,22 +28,11 @@ from volume_viewer import (
 SHARED_STUDIO = True
 
 
-@pytest.fixture(scope="module")
-def document(_module_studio: StudioServer) -> str:
-    return seed_volumes(_module_studio)
-
-
-@pytest.fixture(autouse=True)
-def _bad_file(troubles: Troubles) -> None:
-    """Its thumbnail cannot be made, and browsers report that."""
-    troubles.allow(r"status of 422 .*/volumes/(thumbnail|voxels)")
-
-
 def test_a_folder_is_seen_before_any_run_and_its_volumes_in_three_planes(
-    page: Page, studio: StudioServer, document: str
+    page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     # The card has three volumes of the folder; what has no data yet has none.
     pictures = canvas.card("folder").locator(".card-pictures img")
     loaded(pictures)
@@ -85,7 +72,7 @@ def test_a_folder_is_seen_before_any_run_and_its_volumes_in_three_planes(
     assert canvas.card("folder").evaluate("card => card.kept") is True
 
 
-def test_transformed_volumes_are_seen_before_any_run(page: Page, studio: StudioServer, document: str) -> None:
+def test_transformed_volumes_are_seen_before_any_run(page: Page, studio: StudioServer, volumes_document: str) -> None:
     """The card says what is done and shows what comes of it, and a step that is changed changes both."""
     nodes = pipeline(
         box("folder", "VolumeFolder", folder=str(studio.home / "volumes")),
@@ -148,10 +135,10 @@ def test_a_large_volume_is_cut_and_its_patches_looked_at(page: Page, studio: Stu
 
 
 def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
-    page: Page, studio: StudioServer, document: str
+    page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     canvas.run()
     canvas.expect_run("Done")
     loaded(canvas.card("table").locator(".card-pictures img"))
@@ -179,9 +166,9 @@ def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
     expect(rows.nth(1)).to_contain_text("not-npy")
 
 
-def test_what_cannot_be_read_is_said_with_what_to_do(page: Page, studio: StudioServer, document: str) -> None:
+def test_what_cannot_be_read_is_said_with_what_to_do(page: Page, studio: StudioServer, volumes_document: str) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     canvas.select("folder")
     canvas.frame_keys("d")
     bad = canvas.dialog.get_by_title("class 0/bad.npy")
@@ -190,9 +177,9 @@ def test_what_cannot_be_read_is_said_with_what_to_do(page: Page, studio: StudioS
     expect(canvas.dialog.get_by_role("alert")).to_contain_text("does not start like a .npy file")
 
 
-def test_the_route_knows_no_paths(page: Page, studio: StudioServer, document: str) -> None:
+def test_the_route_knows_no_paths(page: Page, studio: StudioServer, volumes_document: str) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     loaded(canvas.card("folder").locator(".card-pictures img"))
     address = canvas.card("folder").locator("img").first.evaluate("image => image.src")
     key = address.split("/voxelflow/view/")[1].split("/")[0]

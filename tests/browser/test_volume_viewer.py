@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from browser import Troubles
 from building import box, pipeline
 from canvas_page import eventually, seed
 from page_looks import findings
@@ -21,23 +20,11 @@ from volume_viewer import (
     open_first,
     opened,
     plane_across,
-    seed_volumes,
     shades,
     value_at_crosshair,
 )
 
 SHARED_STUDIO = True
-
-
-@pytest.fixture(scope="module")
-def document(_module_studio: StudioServer) -> str:
-    return seed_volumes(_module_studio)
-
-
-@pytest.fixture(autouse=True)
-def _bad_file(troubles: Troubles) -> None:
-    """Its thumbnail cannot be made, and browsers report that."""
-    troubles.allow(r"status of 422 .*/volumes/(thumbnail|voxels)")
 
 
 @pytest.fixture
@@ -48,10 +35,10 @@ def plain_page(page: Page) -> Page:
 
 
 def test_the_keyboard_goes_through_the_planes_and_changes_nothing_else(
-    page: Page, studio: StudioServer, document: str
+    page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     open_first(canvas)
     before, name = value_at_crosshair(canvas)[0], canvas.dialog.locator(".volume-name").inner_text()
     for axis, letter in enumerate("XYZ"):
@@ -79,10 +66,10 @@ def test_the_keyboard_goes_through_the_planes_and_changes_nothing_else(
 
 
 def test_planes_are_zoomed_their_window_set_and_what_is_under_the_pointer_said(
-    page: Page, studio: StudioServer, document: str
+    page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     open_first(canvas)
     plane = plane_across(canvas, "Z")
     box = plane.bounding_box()
@@ -129,9 +116,11 @@ def test_planes_are_zoomed_their_window_set_and_what_is_under_the_pointer_said(
     eventually(lambda: value_at_crosshair(canvas)[0][:2] == [SHAPE[0] - 1, SHAPE[1] - 1])
 
 
-def test_in_3d_it_is_drawn_turned_cut_open_and_pointed_at(page: Page, studio: StudioServer, document: str) -> None:
+def test_in_3d_it_is_drawn_turned_cut_open_and_pointed_at(
+    page: Page, studio: StudioServer, volumes_document: str
+) -> None:
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     open_first(canvas)
     canvas.dialog.get_by_label("Colours").select_option("viridis")
     canvas.dialog.get_by_label("Layout").select_option("all")
@@ -169,10 +158,12 @@ _CONTEXTS = """() => {
 }"""
 
 
-def test_viewers_that_come_and_go_share_one_graphics_context(page: Page, studio: StudioServer, document: str) -> None:
+def test_viewers_that_come_and_go_share_one_graphics_context(
+    page: Page, studio: StudioServer, volumes_document: str
+) -> None:
     """A browser gives a page 16, and takes the oldest away for the next."""
     canvas = StudioPage(page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     page.evaluate(_CONTEXTS)
     drawn = canvas.dialog.locator(".rendering canvas[data-drawn]")
     for _ in range(10):
@@ -232,7 +223,7 @@ def test_a_large_volume_comes_whole_and_is_seen_before(page: Page, studio: Studi
 
 
 def test_a_volume_on_its_way_is_seen_coarsely_with_how_much_of_it_is_here(
-    page: Page, studio: StudioServer, document: str
+    page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     folder = studio.home / "slow"
     folder.mkdir()
@@ -279,10 +270,10 @@ def test_a_volume_on_its_way_is_seen_coarsely_with_how_much_of_it_is_here(
 
 
 def test_without_webgl_the_planes_are_drawn_and_3d_says_what_is_missing(
-    plain_page: Page, studio: StudioServer, document: str
+    plain_page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(plain_page, studio)
-    canvas.open(document)
+    canvas.open(volumes_document)
     pictures = canvas.card("folder").locator(".card-pictures button")
     expect(pictures).to_have_count(3)
     pictures.first.click()
