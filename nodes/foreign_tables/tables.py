@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
+from engine.storage.files import DANGLING, check_regular
 from engine.storage.objects import RemotePath
 from engine.storage.place import place_at
 from nodes.conversion.columns import stored_type, typed
@@ -189,6 +191,10 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as exc:
+        if exc.strerror == DANGLING:
+            raise DataError(
+                f"{path} cannot be read: {DANGLING}", hint="Put the file back, or remove the link."
+            ) from exc
         raise DataError(f"{path} is gone", hint="The table changed while it was read. Run the pipeline again.") from exc
     except pa.ArrowException as exc:
         said = next(iter(str(exc).splitlines()), "")
@@ -223,6 +229,7 @@ def opened(
 
 
 def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
+    check_regular(Path(path), sys.maxsize)
     found = Path(path).stat()
     if found.st_size != stamp[0] or stamp[1] not in (0, found.st_mtime_ns):
         raise DataError(f"{path} has changed since it was listed", hint="Run the pipeline again.")
