@@ -84,6 +84,8 @@ class ForeignTable:
     partitions: pa.Table
     rows: int | None = None
     """How many rows there are, where that is known without reading the files."""
+    remarks: tuple[str, ...] = ()
+    """Links in the folder that were not followed, and why, a sentence each."""
 
     def path(self, number: int) -> str:
         """The path or URL of a file."""
@@ -110,9 +112,9 @@ def _has_log(where: str) -> bool:
     return next(place_at(where).names(LOG), None) is not None
 
 
-def _listing(where: str) -> pa.Table:
+def _listing(where: str, left_out: manifest.LeftOut | None = None) -> pa.Table:
     """The Parquet files of a folder. Hidden folders, and Spark's own such as `_temporary`, are left out."""
-    found = manifest.list_remote(RemotePath.at(where), _FILES) if is_url(where) else _local_listing(where)
+    found = manifest.list_remote(RemotePath.at(where), _FILES) if is_url(where) else _local_listing(where, left_out)
     hidden = [
         any(part.startswith("_") and "=" not in part for part in path.split("/"))
         for path in found["path"].to_pylist()
@@ -120,9 +122,9 @@ def _listing(where: str) -> pa.Table:
     return found.filter(pa.array([not each for each in hidden], pa.bool_()))
 
 
-def _local_listing(where: str) -> pa.Table:
+def _local_listing(where: str, left_out: manifest.LeftOut | None) -> pa.Table:
     try:
-        return manifest.list_folder(Path(where), _FILES)
+        return manifest.list_folder(Path(where), _FILES, left_out=left_out)
     except OSError as exc:
         raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint="Check the folder's rights.") from exc
 
@@ -165,10 +167,12 @@ def _delta(where: str) -> ForeignTable:
 
 
 def _folder(where: str) -> ForeignTable:
-    entries = list(manifest.entries(_listing(where)))
+    left_out = manifest.LeftOut()
+    entries = list(manifest.entries(_listing(where, left_out)))
     names = tuple(entry.path for entry in entries)
     stamps = tuple((entry.size, entry.mtime_ns) for entry in entries)
-    return ForeignTable(where, names, stamps, _hive_partitions(names))
+    remarks = tuple(f"the link {name} is left out: {reason}" for name, reason in sorted(left_out.links.items()))
+    return ForeignTable(where, names, stamps, _hive_partitions(names), remarks=remarks)
 
 
 def _hive_partitions(names: Sequence[str]) -> pa.Table:

@@ -268,6 +268,21 @@ def test_what_is_no_regular_file_is_reported_at_once(tmp_path: Path, make: Calla
         run(tmp_path, folder)
 
 
+def test_a_link_whose_target_is_missing_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    rows_of_it = {"volume": pa.array([some(1)["p000"].tolist()] * 3, LISTS)}
+    pq.write_table(pa.table(rows_of_it), folder / "a.parquet")
+    (folder / "day=2").symlink_to("nothing")
+    seen = look(tmp_path, folder)
+    said = "the link day=2 is left out: its target is missing"
+    assert [(p.code, p.severity) for p in seen.problems] == [("VF313", "warning")]
+    assert said in seen.problems[0].message
+    out, told = run(tmp_path, folder)
+    assert said in told
+    assert (out.count, out.labelled) == (3, 0), "and nothing but volumes is a table, too"
+
+
 def test_the_sources_of_tables_name_convert_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "table", table_of(some(3)))
     (tmp_path / "files").mkdir()
