@@ -186,7 +186,7 @@ def _refuse_special(path: Path) -> None:
         check_regular(path, sys.maxsize)
     except OSError as exc:
         if exc.errno in (errno.EINVAL, errno.EISDIR) or exc.strerror == DANGLING:
-            raise torn(path, exc.strerror) from exc
+            raise torn(path, str(exc.strerror)) from exc
 
 
 def refuse_damaged(place: Place, wanted: int | None = None) -> None:
