@@ -25,6 +25,7 @@ from engine.declare.node import NodeType
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, RuleBook, rules_in
 from engine.errors import DeclarationError, VoxelflowError
+from engine.storage.files import check_regular
 from engine.workspace import Workspace, is_trusted
 
 ENTRY_POINTS = "voxelflow.nodes"
@@ -179,6 +180,7 @@ def user_module(path: Path) -> str:
 
 
 def _load_file(path: Path) -> ModuleType:
+    check_regular(path)
     name = user_module(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.errors import UsageError
-from engine.storage.files import write_whole
+from engine.storage.files import read_document_text, write_whole
 from engine.workspace import Workspace, is_trusted, trust_folder, trusted_workspaces, workspace_of_file
 
 Folder = Literal["my_models", "my_transforms"]
@@ -55,11 +55,13 @@ class OwnFile:
                 f"{path} was not run: the workspace is not trusted", "Read it, then run `voxelflow nodes --trust` once."
             )
         try:
-            text = place.read_text(encoding="utf-8")
+            text = read_document_text(place)
             tree = ast.parse(text, path)
         except SyntaxError as exc:
             raise self.unusable(f"{path}, line {exc.lineno}: {exc.msg}", "Correct that line.") from exc
-        except (OSError, ValueError) as exc:
+        except OSError as exc:
+            raise self.unusable(f"{path} cannot be read: {exc.strerror}", f"{self.what} is Python in UTF-8.") from exc
+        except (ValueError, RecursionError, MemoryError) as exc:  # also what the parser says of deep nesting
             raise self.unusable(f"{path} cannot be read: {exc}", f"{self.what} is Python in UTF-8.") from exc
         if self.function not in _top_level_names(tree):
             raise self.unusable(f"{path} has no function {self.call}", self.example)
@@ -88,7 +90,7 @@ def is_trusted_text(text: str) -> bool:
 def _texts(workspace: Workspace) -> Iterable[str]:
     for path in workspace.my_transforms.glob("*.py"):
         try:
-            yield path.read_text(encoding="utf-8")
+            yield read_document_text(path)
         except (OSError, ValueError):
             continue
 

@@ -79,7 +79,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     from engine.storage import manifest
     from nodes.conversion.npy_files import spread
     from nodes.conversion.volume_sources import reading_of, volumes_of
-    from nodes.cutting.cubes import find_cubes
+    from nodes.cutting.cubes import find_cubes, left_out, said_left_out
     from nodes.cutting.cut import refuse_remote, survey
 
     try:
@@ -95,7 +95,8 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
     except OSError:
         return {}
-    return _facts(cubes, looked, found, parameters) | labels
+    unused = left_out(listing, cubes, parameters)
+    return _facts(cubes, looked, found, parameters) | labels | {"left_out": said_left_out(unused) if unused else ""}
 
 
 def _facts(cubes: list[Cube], looked: list[Cube], found: Survey, parameters: CutParameters) -> dict[str, Any]:
@@ -173,6 +174,13 @@ def _preview(look: CheckContext) -> Preview:
     if "volumes" not in facts:
         return Preview(kind="VolumeParquet")
     _check_volumes(look, parameters, facts)
+    if facts["left_out"]:
+        look.report(
+            FilesOfNoVolume,
+            facts["left_out"],
+            hint="They are not cut. Correct channels_from or label_volume if they should be.",
+            parameter="channels_from" if parameters.channels_from else "label_volume",
+        )
     spec = VolumeSpec.model_validate(facts["spec"]) if facts["spec"] else None
     if spec is not None and facts.get("class_names"):
         spec = spec.model_copy(update={"classes": tuple(facts["class_names"])})
@@ -408,6 +416,18 @@ class CutParameterNotUsed(Rule):
     code = "VF489"
     severity = "warning"
     title = "a parameter of a cut without effect"
+
+
+class FilesOfNoVolume(Rule):
+    """Files of the folder fit neither `channels_from` nor the volumes that `label_volume` has labels for. Nothing is
+    cut from them, and they are not put aside either.
+
+    What to do: nothing if they do not belong to the volumes. Else correct the parameters, or the files' names.
+    """
+
+    code = "VF491"
+    severity = "warning"
+    title = "files that belong to no volume"
 
 
 class CutAfterTransforms(Rule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +13,7 @@ from engine.declare.node import CheckContext, node
 from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
+from engine.storage.files import check_regular
 
 if TYPE_CHECKING:
     from nodes.volume_file.parts import Part
@@ -108,6 +110,10 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     from nodes.volume_file.parts import Part
 
     path = folder / name
+    try:
+        check_regular(path, sys.maxsize)
+    except OSError as exc:
+        raise UnsupportedTable(f"{name} cannot be read: {exc.strerror}", hint="Put it back, or remove it.") from exc
     try:
         with pq.ParquetFile(path) as file:
             columns, rows = file.schema_arrow, file.metadata.num_rows

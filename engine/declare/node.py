@@ -80,6 +80,10 @@ class PathFound:
     """Which of the parameter's `kinds` was listed; "": files that match its patterns."""
     endings: tuple[tuple[str, int], ...] = ()
     """How many files of which ending the folder has, where none matches the patterns; the commonest first."""
+    left_out: tuple[tuple[str, int], ...] = ()
+    """How many files of which ending are of another of the parameter's `kinds`, and were not listed."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Links in a folder that were not followed, each with the reason."""
     problem: str = ""
     """Why it could not be read."""
 

@@ -454,3 +454,17 @@ class NotRunFromHere(Rule):
     code = "VF312"
     severity = "error"
     title = "a profile that takes jobs, not runs"
+
+
+class PassedOver(Rule):
+    """A folder holds what the node does not read, though it may belong to it: volumes of another format than the one
+    that is taken, or a link that is not followed, because its target is missing or is a folder around this one. It is
+    neither converted nor put aside.
+
+    What to do: nothing where you know of it. Else put volumes of another format into a folder of their own, or choose
+    the format; fetch what a link leads to, as with `git annex get` or `dvc pull`.
+    """
+
+    code = "VF313"
+    severity = "warning"
+    title = "files or links of a folder that are left out"

@@ -276,7 +276,7 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
             found = observation.paths.get(item.node.id, {}).get(parameter.name)
             if parameter.path_in is None or found is None:
                 continue
-            if problem := path_problem(value, parameter.path_in, found, **at):
+            if problem := path_problem(value, parameter.path_in, found, **at) or passed_over(value, found, **at):
                 yield problem
     if observation.not_writable.get(""):
         yield rules.PlaceNotWritable.found(
@@ -404,6 +404,26 @@ def path_problem(
     return rule.found(message, hint=hint, node=node, parameter=parameter)
 
 
+def passed_over(
+    value: object, found: PathFound, *, node: str | None = None, parameter: str | None = None
+) -> Diagnostic | None:
+    """What in the folder `value` is not read, though somebody may count on it; None when there is nothing."""
+    said = []
+    if found.left_out:
+        said.append(", ".join(f"{count:,} {ending}" for ending, count in found.left_out))
+    if found.links:
+        shown = ", ".join(f"{name} ({reason})" for name, reason in found.links[:_LINKS_NAMED])
+        more = f" and {len(found.links) - _LINKS_NAMED} more" if len(found.links) > _LINKS_NAMED else ""
+        said.append(f"the link{'s' if len(found.links) > 1 else ''} {shown}{more}")
+    if not said:
+        return None
+    hint = "Volumes of another format go into a folder of their own. " if found.left_out else ""
+    hint += "Fetch what a link leads to (git annex get, or dvc pull), or remove it." if found.links else ""
+    message = f"in {value} these are left out: {'; '.join(said)}"
+    return rules.PassedOver.found(message, hint=hint.strip(), node=node, parameter=parameter)
+
+
+_LINKS_NAMED = 3
 _BACKENDS = {"spark": modules("spark")}
 
 

@@ -40,7 +40,7 @@ from engine.declare.events import Event, Message, Progress
 from engine.declare.field_rules import refusal
 from engine.declare.node import DEFAULT_OUTPUT, NodeType
 from engine.declare.parameters import MISSING
-from engine.document.checks import path_problem
+from engine.document.checks import passed_over, path_problem
 from engine.document.identity import Identity, identity_of, seed_of
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.export.done import RUN, Done
@@ -268,6 +268,8 @@ class Steps:
                     hint=f"{problem.hint} It may stand at the top of the file.",
                     parameter=parameter.name,
                 )
+            if (left_out := passed_over(path, found)) is not None:
+                self._say(f"warning: {one_line(left_out.message)}. {left_out.hint}")
             digests[parameter.name] = found.digest
             if found.manifest:
                 listings[parameter.name] = found.manifest

@@ -105,22 +105,26 @@ def find_path(
         return _identified(text, wanted, params or {})
     file_kind = ""
     endings: tuple[tuple[str, int], ...] = ()
+    left_out = manifest.LeftOut()
     try:
         listing = None
         chosen = str((params or {}).get(wanted.kind_parameter) or "")
         kinds = _kinds_of(wanted)
         if chosen not in kinds:
-            listing = manifest.list_folder(path, wanted.patterns)
+            left_out = _to_count(wanted, kinds.values())
+            listing = manifest.list_folder(path, wanted.patterns, left_out=left_out)
         if kinds and (listing is None or not _has_any(listing, wanted.patterns)):
             folders = tuple(name for each in kinds.values() for name in each.folders)
             endings = _endings(manifest.names_in(path, folders), kinds.values())
             file_kind = _kind_of(chosen, kinds, endings)
             if file_kind:
                 kind_found = kinds[file_kind]
-                listing = manifest.list_folder(path, _patterns_of(wanted, kind_found), kind_found.folders)
+                left_out = _to_count(wanted, kinds.values())
+                listing = manifest.list_folder(path, _patterns_of(wanted, kind_found), kind_found.folders, left_out)
     except OSError as exc:
         return PathFound(text, exists=True, kind=kind, problem=f"{exc.filename}: {exc.strerror}")
-    return replace(_found_folder(text, listing, listings), file_kind=file_kind, endings=endings)
+    found_folder = _found_folder(text, listing, listings)
+    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out))
 
 
 def _identified(text: str, wanted: PathIn, params: Mapping[str, Any]) -> PathFound:
@@ -181,7 +185,8 @@ def _find_url(text: str, wanted: PathIn, listings: Path, *, scan: bool, params: 
 
         folder, kinds = RemotePath(url), _kinds_of(wanted)
         chosen = str(params.get(wanted.kind_parameter) or "")
-        listing = manifest.list_remote(folder, wanted.patterns) if chosen not in kinds else None
+        left_out = _to_count(wanted, kinds.values())
+        listing = manifest.list_remote(folder, wanted.patterns, left_out) if chosen not in kinds else None
         file_kind = ""
         endings: tuple[tuple[str, int], ...] = ()
         if kinds and (listing is None or not _has_any(listing, wanted.patterns)):
@@ -193,11 +198,29 @@ def _find_url(text: str, wanted: PathIn, listings: Path, *, scan: bool, params: 
             if file_kind and kinds[file_kind].needs_folder:
                 listing, file_kind = manifest.table_of(()), ""
             elif file_kind:
-                listing = manifest.list_remote(folder, _patterns_of(wanted, kinds[file_kind]))
+                left_out = _to_count(wanted, kinds.values())
+                listing = manifest.list_remote(folder, _patterns_of(wanted, kinds[file_kind]), left_out)
         assert listing is not None
     except VoxelflowError as exc:
         return PathFound(text, exists=True, kind=wanted.kind, problem=exc.line())
-    return replace(_found_folder(text, listing, listings), file_kind=file_kind, endings=endings)
+    found_folder = _found_folder(text, listing, listings)
+    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out))
+
+
+def _to_count(wanted: PathIn, kinds: Iterable[FileKind]) -> manifest.LeftOut:
+    """Counts, while a folder is listed for one kind of files, those of all kinds that are not taken."""
+    own = {pattern.removeprefix("**/*").lower() for pattern in wanted.patterns if pattern.startswith("**/*.")}
+    known = tuple(kinds)
+    if not known:
+        return manifest.LeftOut()
+    return manifest.LeftOut(
+        tuple(own.union(*(each.endings for each in known))), tuple(e for each in known for e in each.folder_endings)
+    )
+
+
+def _passed_over(left_out: manifest.LeftOut) -> dict[str, Any]:
+    links = sorted(left_out.links.items())
+    return {"left_out": tuple(left_out.files.most_common()), "links": tuple(links)}
 
 
 def _folder_or_file(path: str, kinds: Iterable[FileKind]) -> str:

@@ -39,7 +39,8 @@ def refuse_damaged(node_type: AnyNodeType | None, out: Path, outputs: Mapping[st
     if problem := problem_with(node_type, out, outputs):
         raise ExecutionError(
             f"{node_type.name if node_type else 'the node'} has ended, but its result is not whole: {problem}",
-            hint="Run it again; if the file belongs to an input, run again from the node that makes that (--from).",
+            hint="Run it again. If the file belongs to an input, run again from the node that makes that (--from), or"
+            " put it back: `voxelflow verify` says what is lost.",
         )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ def parse_profiles(path: Path, text: str) -> ProfilesFile:
     """The same for `text` as the content of the file at `path`; relative folders in it are meant from there."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+    except (ValueError, RecursionError) as exc:  # Python refuses numbers of thousands of digits, and deep nesting
         hint = "Correct that line; `voxelflow profiles show local` prints a table that is right."
         if "overwrite" in str(exc):
             # spark.speculation is a setting, and the beginning of others.
@@ -119,8 +120,8 @@ def memory(value: object) -> int:
         return value
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)):
         factor = _UNITS.get(match[2].lower())
-        if factor is not None:
-            return int(float(match[1]) * factor)
+        if factor is not None and math.isfinite(amount := float(match[1]) * factor):
+            return int(amount)
     raise ValueError(f"{value!r} is no amount of memory")
 
 

@@ -11,6 +11,7 @@ Temporary files lie in the folder of the file that is made, with a leading dot a
 from __future__ import annotations
 
 import errno
+import io
 import math
 import os
 import stat
@@ -30,6 +31,8 @@ _NO_FLUSH = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 """Errors that come without a file's name and are never about a file that is read."""
 GONE = "is gone"
+DANGLING = "it is a link whose target is missing"
+"""What git-annex and DVC leave for a file that was not fetched."""
 DOCUMENT_BYTES = 64_000_000
 """The largest file that is read whole as a document or as settings: far more than a person or an editor writes."""
 _SPECIAL = {
@@ -54,7 +57,13 @@ def write_whole(path: Path, data: bytes | str, *, durable: bool) -> None:
 def check_regular(path: Path, limit: int = DOCUMENT_BYTES) -> None:
     """Raise `OSError` unless a regular file of at most `limit` bytes is at `path`, or a link to one. Opens nothing:
     a named pipe would wait for its writer, and a device such as /dev/zero never ends."""
-    _check_regular(path, os.stat(path), limit)
+    try:
+        found = os.stat(path)
+    except FileNotFoundError as exc:
+        if path.is_symlink():
+            exc.strerror = DANGLING
+        raise
+    _check_regular(path, found, limit)
 
 
 def read_document(path: Path, limit: int = DOCUMENT_BYTES) -> bytes:
@@ -67,6 +76,11 @@ def read_document(path: Path, limit: int = DOCUMENT_BYTES) -> bytes:
     if len(data) > limit:
         raise _too_large(path, limit)
     return data
+
+
+def read_document_text(path: Path) -> str:
+    """The same as text in UTF-8, each line ending in a line feed alone. Raises `OSError`, `UnicodeDecodeError`."""
+    return io.TextIOWrapper(io.BytesIO(read_document(path)), encoding="utf-8").read()
 
 
 def _check_regular(path: Path, found: os.stat_result, limit: int) -> None:

@@ -12,6 +12,7 @@ import mmap
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from engine.storage.objects import RemotePath
 
 _CHUNK = 50_000
+NOWHERE = "its target is missing"
+AROUND = "it leads to a folder around this one"
 
 
 class FileEntry(NamedTuple):
@@ -35,7 +38,30 @@ class FileEntry(NamedTuple):
     mtime_ns: int
 
 
-def list_folder(root: Path, patterns: tuple[str, ...], folders: tuple[str, ...] = ()) -> pa.Table:
+@dataclass
+class LeftOut:
+    """What a listing passes over and somebody may miss, hidden files and folders apart.
+
+    `files` counts those with an ending of `endings`, and folders with one of `folder_endings` (all in small letters);
+    `links` are those that were not followed, each with the reason.
+    """
+
+    endings: tuple[str, ...] = ()
+    folder_endings: tuple[str, ...] = ()
+    files: Counter[str] = field(default_factory=Counter)
+    links: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, *, is_folder: bool = False) -> None:
+        """Count a file, or a folder, by its name."""
+        known = self.folder_endings if is_folder else self.endings
+        fitting = [ending for ending in known if name.lower().endswith(ending)]
+        if fitting:
+            self.files[max(fitting, key=len)] += 1
+
+
+def list_folder(
+    root: Path, patterns: tuple[str, ...], folders: tuple[str, ...] = (), left_out: LeftOut | None = None
+) -> pa.Table:
     """All files below `root` that match one of the glob `patterns`, as a table sorted by path.
 
     `**/` matches any number of folders, none included. Hidden files and folders (a leading dot) and
@@ -45,10 +71,10 @@ def list_folder(root: Path, patterns: tuple[str, ...], folders: tuple[str, ...] 
     found when the files are read, and reported with its reason.
 
     A folder whose name ends with one of `folders` counts as one file: its size is that of all in it, its time a
-    fingerprint of their names, sizes and times (`tree_stamp`).
+    fingerprint of their names, sizes and times (`tree_stamp`). `left_out` is told what is passed over.
     Raises `OSError` when a folder cannot be read.
     """
-    return table_of(_walk(os.fspath(root), _test_of(patterns), folders))
+    return table_of(_walk(os.fspath(root), _test_of(patterns), folders, left_out=left_out))
 
 
 def count_endings(paths: Iterable[str], known: Iterable[str]) -> Counter[str]:
@@ -99,18 +125,22 @@ def stamp_of(files: Iterable[FileEntry]) -> tuple[int, int]:
     return total, int.from_bytes(out.digest(), "big") >> 1
 
 
-def list_remote(folder: RemotePath, patterns: tuple[str, ...]) -> pa.Table:
+def list_remote(folder: RemotePath, patterns: tuple[str, ...], left_out: LeftOut | None = None) -> pa.Table:
     """All objects below `folder` that match one of `patterns`; see `list_folder`.
 
     One request for each thousand or so. Raises `DataError`.
     """
-    found = (
-        FileEntry(item.path, item.size, item.mtime_ns)
-        for item in folder.walk()
-        if not any(part.startswith(".") for part in item.path.split("/"))
-        and any(matches(item.path, pattern) for pattern in patterns)
-    )
-    return table_of(found)
+
+    def found() -> Iterator[FileEntry]:
+        for item in folder.walk():
+            if any(part.startswith(".") for part in item.path.split("/")):
+                continue
+            if any(matches(item.path, pattern) for pattern in patterns):
+                yield FileEntry(item.path, item.size, item.mtime_ns)
+            elif left_out is not None:
+                left_out.add(item.path)
+
+    return table_of(found())
 
 
 def table_of(files: Iterable[FileEntry]) -> pa.Table:
@@ -148,21 +178,29 @@ def _test_of(patterns: tuple[str, ...]) -> Callable[[str, str], bool]:
 
 
 def _walk(
-    root: str, wanted: Callable[[str, str], bool], whole: tuple[str, ...] = (), *, sizes: bool = True
+    root: str,
+    wanted: Callable[[str, str], bool],
+    whole: tuple[str, ...] = (),
+    *,
+    sizes: bool = True,
+    left_out: LeftOut | None = None,
 ) -> Iterator[FileEntry]:
     """The folder itself first, then what its links lead to, in the order of their paths: always the same listing."""
     # By their paths without links: not every file system gives a folder a number of its own.
     listed: set[str] = set()
     top = os.path.realpath(root)
     links: list[tuple[str, str]] = []
-    yield from _walk_folder(top, "", wanted, listed, links, whole, sizes)
+    passed = LeftOut() if left_out is None else left_out
+    yield from _walk_folder(top, "", wanted, listed, links, whole, sizes, passed)
     while links:
         batch = sorted(links)
         links.clear()
         for prefix, link in batch:
             folder = os.path.realpath(link)
             if not os.path.join(top, "").startswith(os.path.join(folder, "")):
-                yield from _walk_folder(folder, prefix, wanted, listed, links, whole, sizes)
+                yield from _walk_folder(folder, prefix, wanted, listed, links, whole, sizes, passed)
+            elif folder != top:
+                passed.links[_as_text(prefix.rstrip("/"))] = AROUND
 
 
 def _walk_folder(
@@ -173,6 +211,7 @@ def _walk_folder(
     links: list[tuple[str, str]],
     whole: tuple[str, ...],
     sizes: bool,
+    left_out: LeftOut,
 ) -> Iterator[FileEntry]:
     if folder in listed:
         return
@@ -187,12 +226,18 @@ def _walk_folder(
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
+                left_out.add(entry.name, is_folder=True)
                 continue
             if entry.is_symlink() and os.path.isdir(entry.path):
                 links.append((f"{prefix}{entry.name}/", entry.path))
+                left_out.add(entry.name, is_folder=True)
                 continue
             path = prefix + entry.name
             if not wanted(path, entry.name):
+                left_out.add(entry.name)
+                # It may have led to a folder of what is wanted.
+                if entry.is_symlink() and not os.path.exists(entry.path):
+                    left_out.links[_as_text(path)] = NOWHERE
                 continue
             size = mtime_ns = 0
             try:
@@ -205,7 +250,7 @@ def _walk_folder(
             yield FileEntry(_as_text(path), size, mtime_ns)
     for name in folders:
         inner = f"{prefix}{name}/"
-        yield from _walk_folder(os.path.join(folder, name), inner, wanted, listed, links, whole, sizes)
+        yield from _walk_folder(os.path.join(folder, name), inner, wanted, listed, links, whole, sizes, left_out)
 
 
 def _as_text(path: str) -> str:

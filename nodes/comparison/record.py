@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import DataError
-from engine.storage.files import write_whole
+from engine.storage.files import read_document, write_whole
 
 FORMAT = 1
 CPU = "CPU"
@@ -170,7 +170,7 @@ def read_trainings(path: Path) -> tuple[Training, ...]:
     """The trainings in a file. Raises `DataError`, with its name, for one that is damaged or of a newer Voxelflow."""
     hint = "Take a comparison.json that CompareTrainings wrote."
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_document(path))
         number = content["format"]
         if isinstance(number, int) and number > FORMAT:
             raise DataError(
@@ -179,7 +179,7 @@ def read_trainings(path: Path) -> tuple[Training, ...]:
         return Trainings.model_validate(content).trainings
     except OSError as exc:
         raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=hint) from exc
-    except (ValidationError, ValueError, KeyError, TypeError) as exc:
+    except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as exc:
         raise DataError(f"{path} is no comparison of trainings", hint=hint) from exc
 
 

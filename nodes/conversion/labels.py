@@ -247,9 +247,8 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
     try:
         check_regular(path, _LARGEST_TABLE)
     except OSError as exc:
-        reason = "it is a link whose target is missing" if path.is_symlink() and not path.exists() else exc.strerror
         raise DataError(
-            f"{path.name} cannot be read: {reason}",
+            f"{path.name} cannot be read: {exc.strerror}",
             hint="Put a CSV or Parquet file there, remove it, or name another table in label_file.",
             parameter="label_file",
         ) from exc
@@ -258,7 +257,7 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
         key, label, others = read(path, label_column, carry)
         keys = pc.cast(key, pa.string()).combine_chunks()
         values, classes = label_values(label.combine_chunks())
-    except (pa.ArrowException, OSError, ValueError) as exc:
+    except (pa.ArrowException, csv.Error, OSError, ValueError) as exc:
         reason = next(iter(str(exc).splitlines()), type(exc).__name__)
         raise DataError(
             f"{path.name} cannot be read: {reason}",

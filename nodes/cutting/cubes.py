@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,6 +81,26 @@ def find_cubes(listing: pa.Table, parameters: CutParameters) -> list[Cube]:
         label = label_files.get(_label_key(name, parameters), label_files.get(None))
         out.append(Cube(name, tuple(cubes[name][channel] for channel in names), label))
     return out
+
+
+def left_out(listing: pa.Table, cubes: Iterable[Cube], parameters: CutParameters) -> list[str]:
+    """The listed files that belong to no volume by their names, in their order: nothing is cut from them.
+
+    Without those of channels that are not among the named ones, which are left out on purpose.
+    """
+    used = {file.path for cube in cubes for file in (*cube.files, cube.labels) if file is not None}
+    found = [path for path in listing["path"].to_pylist() if path not in used]
+    if not parameters.names_of_channels:
+        return found
+    any_channel = name_pattern(parameters.channels_from, "channels_from")
+    labels = name_pattern(parameters.label_volume, "label_volume")
+    return [path for path in found if labels.fullmatch(path) or not any_channel.fullmatch(path)]
+
+
+def said_left_out(paths: Sequence[str]) -> str:
+    """A sentence about files that belong to no volume."""
+    more = " ..." if len(paths) > _NAMED else ""
+    return f"{plural(len(paths), 'files')} of no volume, by their names: {', '.join(paths[:_NAMED])}{more}"
 
 
 def channel_names(listing: Iterable[str], parameters: CutParameters) -> tuple[str, ...]:

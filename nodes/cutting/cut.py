@@ -26,7 +26,7 @@ from nodes.conversion.part_writer import Layout
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.row_ledger import RowLedger
 from nodes.conversion.volume_sources import reading_of
-from nodes.cutting.cubes import Cube, find_cubes
+from nodes.cutting.cubes import Cube, find_cubes, left_out, said_left_out
 from nodes.cutting.cut_parameters import CutParameters, Steps, steps_of
 from nodes.cutting.grid import PatchGrid
 from nodes.cutting.patch_labels import LabelRule, StoredLabels
@@ -151,7 +151,10 @@ def cut_files(
     reading = reading_of(files)
     refuse_remote(files)
     rule = LabelRule.of(parameters)
-    cubes = find_cubes(manifest.read(files.manifest), parameters)
+    listing = manifest.read(files.manifest)
+    cubes = find_cubes(listing, parameters)
+    if unused := left_out(listing, cubes, parameters):
+        ctx.warn(said_left_out(unused))
     found = survey(files.uri, cubes, reading, parameters)
     _report_refused(found, cubes, parameters, ctx)
     spec = found.spec(steps, rule.classes)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from engine.declare.parameters import Advanced, PathIn, Policy, Range, Unit
 from engine.errors import DataError
 
+if TYPE_CHECKING:
+    import regex
+
 UNLABELLED = "unlabelled"
 """What `keep` calls patches without a label."""
 _CUBE, _CHANNEL = "{cube}", "{channel}"
+_SECONDS_A_NAME = 1.0
 LabelKind = Literal["none", "volume", "horizon", "polygon"]
 
 
@@ -141,12 +145,34 @@ def keep_rates(text: str, classes: tuple[str, ...] = ()) -> dict[str, float]:
     return out
 
 
-def name_pattern(text: str, parameter: str, channels: tuple[str, ...] = ()) -> re.Pattern[str]:
+@dataclass(frozen=True)
+class NamePattern:
+    """A regular expression for paths below the folder, made of the `text` of a `parameter`."""
+
+    text: str
+    parameter: str
+    expression: regex.Pattern[str]
+
+    def fullmatch(self, path: str) -> regex.Match[str] | None:
+        """The match of the whole path. Raises `DataError` when it takes too long: many `*` can take years."""
+        try:
+            return self.expression.fullmatch(path, timeout=_SECONDS_A_NAME)
+        except TimeoutError:
+            raise DataError(
+                f"{self.text!r} takes too long on names such as {path!r}",
+                hint="Use fewer *.",
+                parameter=self.parameter,
+            ) from None
+
+
+def name_pattern(text: str, parameter: str, channels: tuple[str, ...] = ()) -> NamePattern:
     """The parameter `channels_from` or `label_volume` as a regular expression for a path below the folder.
 
     {cube} and {channel} become groups of these names, and `*` any text without a slash; `channels` are the only ones
     where they are given. Raises `DataError`.
     """
+    import regex
+
     wanted = (_CUBE, _CHANNEL) if parameter == "channels_from" else ()
     found = re.findall(r"\{[^}]*\}?", text)
     unknown = [each for each in found if each not in (_CUBE, _CHANNEL)]
@@ -167,7 +193,8 @@ def name_pattern(text: str, parameter: str, channels: tuple[str, ...] = ()) -> r
         _CHANNEL: f"(?P<channel>{one_channel})",
         "*": "[^/]*",
     }
-    return re.compile("".join(groups.get(part) or re.escape(part) for part in parts))
+    expression = "".join(groups.get(part) or re.escape(part) for part in parts)
+    return NamePattern(text, parameter, regex.compile(expression, regex.VERSION0))
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
     table = find_table(parameters.table)
     roles = find_roles(table, parameters)
     spec = sample_spec(table, roles, parameters)
+    for remark in table.remarks:
+        ctx.warn(remark)
     if parameters.columns == "all":
         for remark in roles.remarks:
             ctx.warn(remark)
@@ -120,7 +122,9 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
     number = np.repeat(np.arange(len(counts)), counts)
     row = np.arange(len(number)) - starts[number]
     keys = pa.array([f"{table.names[n]}#{r}" for n, r in zip(number.tolist(), row.tolist(), strict=True)], pa.string())
-    labels, classes = _labels(rows, roles, table)
+    # Without any column to read, Arrow's table has no rows.
+    unlabelled = np.full(len(keys), np.nan, np.float32)
+    labels, classes = _labels(rows, roles, table) if roles.label else (unlabelled, ())
     columns = of_label_table(rows.select([n for n in rows.column_names if n not in (roles.id, roles.label)]))
     for remark in columns.remarks:
         ctx.warn(remark)
@@ -200,8 +204,6 @@ def _ids(rows: pa.Table, roles: Roles, table: ForeignTable) -> pa.StringArray:
 
 
 def _labels(rows: pa.Table, roles: Roles, table: ForeignTable) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    if not roles.label:
-        return np.full(len(rows), np.nan, np.float32), ()
     try:
         values, classes = label_values(rows[roles.label].combine_chunks())
         if (infinite := np.flatnonzero(np.isinf(values))).size:

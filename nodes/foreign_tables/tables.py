@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
+from engine.storage.files import DANGLING, check_regular
 from engine.storage.objects import RemotePath
 from engine.storage.place import place_at
 from nodes.conversion.columns import stored_type, typed
@@ -82,6 +84,8 @@ class ForeignTable:
     partitions: pa.Table
     rows: int | None = None
     """How many rows there are, where that is known without reading the files."""
+    remarks: tuple[str, ...] = ()
+    """Links in the folder that were not followed, and why, a sentence each."""
 
     def path(self, number: int) -> str:
         """The path or URL of a file."""
@@ -108,9 +112,9 @@ def _has_log(where: str) -> bool:
     return next(place_at(where).names(LOG), None) is not None
 
 
-def _listing(where: str) -> pa.Table:
+def _listing(where: str, left_out: manifest.LeftOut | None = None) -> pa.Table:
     """The Parquet files of a folder. Hidden folders, and Spark's own such as `_temporary`, are left out."""
-    found = manifest.list_remote(RemotePath.at(where), _FILES) if is_url(where) else _local_listing(where)
+    found = manifest.list_remote(RemotePath.at(where), _FILES) if is_url(where) else _local_listing(where, left_out)
     hidden = [
         any(part.startswith("_") and "=" not in part for part in path.split("/"))
         for path in found["path"].to_pylist()
@@ -118,9 +122,9 @@ def _listing(where: str) -> pa.Table:
     return found.filter(pa.array([not each for each in hidden], pa.bool_()))
 
 
-def _local_listing(where: str) -> pa.Table:
+def _local_listing(where: str, left_out: manifest.LeftOut | None) -> pa.Table:
     try:
-        return manifest.list_folder(Path(where), _FILES)
+        return manifest.list_folder(Path(where), _FILES, left_out=left_out)
     except OSError as exc:
         raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint="Check the folder's rights.") from exc
 
@@ -163,10 +167,12 @@ def _delta(where: str) -> ForeignTable:
 
 
 def _folder(where: str) -> ForeignTable:
-    entries = list(manifest.entries(_listing(where)))
+    left_out = manifest.LeftOut()
+    entries = list(manifest.entries(_listing(where, left_out)))
     names = tuple(entry.path for entry in entries)
     stamps = tuple((entry.size, entry.mtime_ns) for entry in entries)
-    return ForeignTable(where, names, stamps, _hive_partitions(names))
+    remarks = tuple(f"the link {name} is left out: {reason}" for name, reason in sorted(left_out.links.items()))
+    return ForeignTable(where, names, stamps, _hive_partitions(names), remarks=remarks)
 
 
 def _hive_partitions(names: Sequence[str]) -> pa.Table:
@@ -189,6 +195,10 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as exc:
+        if exc.strerror == DANGLING:
+            raise DataError(
+                f"{path} cannot be read: {DANGLING}", hint="Put the file back, or remove the link."
+            ) from exc
         raise DataError(f"{path} is gone", hint="The table changed while it was read. Run the pipeline again.") from exc
     except pa.ArrowException as exc:
         said = next(iter(str(exc).splitlines()), "")
@@ -223,6 +233,7 @@ def opened(
 
 
 def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
+    check_regular(Path(path), sys.maxsize)
     found = Path(path).stat()
     if found.st_size != stamp[0] or stamp[1] not in (0, found.st_mtime_ns):
         raise DataError(f"{path} has changed since it was listed", hint="Run the pipeline again.")

@@ -95,6 +95,8 @@ def check_files(
         found = place.stat(file.path)
         if found is None:
             return FileCheck(("it is gone",), ((0, file.rows),))
+        if found.size < 0:
+            return FileCheck(("it is no regular file",), ((0, file.rows),))
         if found.size != file.bytes:
             return FileCheck((f"it has {found.size:,} bytes, not {file.bytes:,}",), ((0, file.rows),))
         try:

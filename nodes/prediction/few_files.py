@@ -67,16 +67,34 @@ def _each_file(files: Sequence[Path]) -> Iterator[Path | Answer]:
         if not file.is_dir() or _reading(file) != NPY:
             yield file
             continue
-        names = manifest.list_folder(file, VOLUME_FILES)["path"]
-        if not len(names):
-            # Those of a series are no volumes by themselves.
-            kinds = [each.kind for each in formats().values() if not each.collect]
-            patterns, folders = ([e for kind in kinds for e in getattr(kind, name)] for name in ("patterns", "folders"))
-            names = manifest.list_folder(file, tuple(patterns), tuple(folders))["path"]
-        if not len(names):
-            yield Answer(file, error="there are no volumes in this folder")
-        for name in names:
-            yield file / name.as_py()
+        yield from _in_folder(file)
+
+
+def _in_folder(folder: Path) -> Iterator[Path | Answer]:
+    left_out = _left_out()
+    names = manifest.list_folder(folder, VOLUME_FILES, left_out=left_out)["path"]
+    if not len(names):
+        # Those of a series are no volumes by themselves.
+        kinds = [each.kind for each in formats().values() if not each.collect]
+        patterns, folders = ([e for kind in kinds for e in getattr(kind, name)] for name in ("patterns", "folders"))
+        left_out = _left_out()
+        names = manifest.list_folder(folder, tuple(patterns), tuple(folders), left_out)["path"]
+    if not len(names):
+        yield Answer(folder, error="there are no volumes in this folder")
+    for name in names:
+        yield folder / name.as_py()
+    for link, reason in sorted(left_out.links.items()):
+        yield Answer(folder / link, error=f"is a link that is not followed: {reason}")
+    if len(names) and left_out.files:
+        counts = ", ".join(f"{count:,} {ending}" for ending, count in left_out.files.most_common())
+        yield Answer(folder, error=f"files of other formats are left out: {counts}; name them to predict them, too")
+
+
+def _left_out() -> manifest.LeftOut:
+    """Counts files of all formats that a listing does not take."""
+    known = formats().values()
+    endings = {".npy"}.union(*(each.endings for each in known))
+    return manifest.LeftOut(tuple(endings), tuple(e for each in known for e in each.folder_endings))
 
 
 def _answers(card: ModelCard, files: Iterator[Path | Answer]) -> Iterator[Answer]:
@@ -123,7 +141,7 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> It
 
 def _check(file: Path, card: ModelCard) -> None:
     """Raise `DataError` for a file whose header says that it does not fit the model."""
-    if not file.exists():
+    if not os.path.lexists(file):
         raise DataError("there is no such file")
     form, _ = _volumes(file, card).form(file.name)
     card.check_shape(form[0], str(file))

@@ -6,9 +6,11 @@ Local commits are read one line at a time: one commit of a large table can be me
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,6 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from engine.errors import DataError, UnsupportedTable
+from engine.storage.files import DANGLING, check_regular
 from engine.storage.io_errors import OUT_OF_RESOURCES
 from engine.storage.place import LocalPlace, Place, place_at
 from engine.storage.table_lock import WRITER_APP_ID
@@ -151,7 +154,8 @@ def last_writer(root: Path | Place, version: int) -> tuple[int, int] | None:
 
 
 def refuse_torn(root: Path, cause: object = None) -> None:
-    """Raise `DataError` naming a file of a local log that was cut short, as by a power cut, if there is one.
+    """Raise `DataError` naming a file of a local log that was cut short, as by a power cut, if there is one; also one
+    that is no regular file, for which delta-rs would wait, or a link whose target is missing.
 
     delta-rs takes a commit without content for one that changed nothing: rows would be missing silently. With
     `cause`, the error of a reader that could not read the log, checkpoints and the ends of commits are looked at too.
@@ -165,6 +169,8 @@ def refuse_torn(root: Path, cause: object = None) -> None:
     # Commits up to a checkpoint stand in it, too.
     since = checkpoints[-1][:20] if checkpoints else ""
     for name in names:
+        if name[:20] >= since and (_COMMIT.fullmatch(name) or _ANY_CHECKPOINT.match(name) or name == LAST_CHECKPOINT):
+            _refuse_special(log / name)
         if _COMMIT.fullmatch(name) and name[:20] > since:
             end = _end(log / name)
             if not end or (cause is not None and not end.endswith((b"}", b"}\n", b"}\r\n"))):
@@ -173,6 +179,14 @@ def refuse_torn(root: Path, cause: object = None) -> None:
         for name in checkpoints:
             if _end(log / name)[-4:] != b"PAR1":
                 raise torn(log / name, str(cause).splitlines()[0], _without(LocalPlace(root), int(name[:20])))
+
+
+def _refuse_special(path: Path) -> None:
+    try:
+        check_regular(path, sys.maxsize)
+    except OSError as exc:
+        if exc.errno in (errno.EINVAL, errno.EISDIR) or exc.strerror == DANGLING:
+            raise torn(path, str(exc.strerror)) from exc
 
 
 def refuse_damaged(place: Place, wanted: int | None = None) -> None:

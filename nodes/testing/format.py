@@ -16,6 +16,7 @@ import os
 import random
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
+from engine.storage import manifest
 from nodes.conversion.formats import Reading, VolumeFormat, format_named
 from nodes.conversion.formats.interface import Box
 from nodes.conversion.formats.reader import FormatReader, header_of, read_volume
@@ -179,10 +181,33 @@ class FormatConformance:
                 reader.read(name, size, when, row)
             assert refused.value.reason == "changed-during-run"
 
-    def test_what_cannot_be_opened_is_refused(self, path: Path) -> None:
+    def test_what_cannot_be_opened_is_refused(self, path: Path, format: VolumeFormat) -> None:
         os.mkfifo(path)
+        self._list(path.parent, format)
+        with suppress(OSError):
+            format.stamper()(path)
         with pytest.raises(Refused):
             header_of(str(path.parent), path.name, self.reading)
+
+    def test_nothing_waits_for_a_pipe_in_place_of_one_of_its_files(self, path: Path, format: VolumeFormat) -> None:
+        volume = self.volume(self.dtypes[0])
+        self.write(path, volume)
+        spec = VolumeSpec(shape=volume.shape, dtype=self.dtypes[0])
+        for file in sorted(each for each in path.parent.rglob("*") if each.is_file()):
+            aside = path.parent.with_name("aside")
+            file.rename(aside)
+            os.mkfifo(file)
+            self._list(path.parent, format)
+            with pytest.raises((Refused, OSError)):  # the latter of the stamp, where no volume is left
+                self.read(path, spec)
+            file.unlink()
+            aside.rename(file)
+        assert np.array_equal(self.read(path, spec)[0], volume)
+
+    def _list(self, folder: Path, format: VolumeFormat) -> None:
+        listed = manifest.list_folder(folder, format.kind.patterns, format.kind.folders)
+        if (collect := format.collector()) is not None:
+            collect(folder, listed)
 
     def test_memory_is_that_of_a_few_volumes(self, path: Path) -> None:
         volume = self.volume(self.dtypes[-1], (64, 64, 64))

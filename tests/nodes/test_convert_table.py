@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,41 @@ def test_problems_are_said_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (problem,) = look(tmp_path, tmp_path / "none").problems
     assert "no Parquet files" in problem.message
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "it is a named pipe, not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a regular file"),
+        (lambda path: path.symlink_to("nothing"), "it is a link whose target is missing"),
+    ],
+)
+def test_what_is_no_regular_file_is_reported_at_once(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(pa.table({"volume": pa.array([some(1)["p000"].tolist()] * 3, LISTS)}), folder / "a.parquet")
+    make(folder / "b.parquet")
+    (problem,) = look(tmp_path, folder).problems
+    assert problem.message == f"{folder / 'b.parquet'} cannot be read: {said}"
+    with pytest.raises(VoxelflowError, match=said):
+        run(tmp_path, folder)
+
+
+def test_a_link_whose_target_is_missing_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    rows_of_it = {"volume": pa.array([some(1)["p000"].tolist()] * 3, LISTS)}
+    pq.write_table(pa.table(rows_of_it), folder / "a.parquet")
+    (folder / "day=2").symlink_to("nothing")
+    seen = look(tmp_path, folder)
+    said = "the link day=2 is left out: its target is missing"
+    assert [(p.code, p.severity) for p in seen.problems] == [("VF313", "warning")]
+    assert said in seen.problems[0].message
+    out, told = run(tmp_path, folder)
+    assert said in told
+    assert (out.count, out.labelled) == (3, 0), "and nothing but volumes is a table, too"
 
 
 def test_the_sources_of_tables_name_convert_table(tmp_path: Path) -> None:

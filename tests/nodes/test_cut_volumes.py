@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cuts import cut
+from npy_folders import _into as into
 from npy_folders import context, look, take
 
 from engine.declare.datasets import Preview
 from engine.declare.node import CheckContext
 from engine.errors import DataError
 from nodes.cut_volumes import cut_volumes
-from nodes.cutting.cut_parameters import keep_rates, name_pattern
+from nodes.cutting.cut_parameters import NamePattern, keep_rates, name_pattern
 from nodes.transform_volumes import transform_volumes
 from nodes.volume_folder import volume_folder
 
@@ -194,6 +196,46 @@ def test_names_are_read_as_people_mean_them() -> None:
     assert folders is not None
     assert (folders["cube"], folders["channel"]) == ("p1", "t1")
     assert keep_rates("a=0.5, unlabelled = 0,x=1=1") == {"a": 0.5, "unlabelled": 0, "x=1": 1}
+
+
+@pytest.mark.timeout(60)
+def test_a_name_with_many_stars_is_not_tried_for_years() -> None:
+    pattern = name_pattern("{cube}" + "*a" * 12 + "_{channel}.sgy", "channels_from")
+    assert pattern.fullmatch("a" * 14 + "_x.sgy") is not None
+    assert pattern.fullmatch("a" * 150 + "_.sgy") is None
+
+    class TooLong:
+        def fullmatch(self, path: str, *, timeout: float) -> None:
+            raise TimeoutError
+
+    slow: Any = TooLong()
+    with pytest.raises(DataError, match=r"'\*\*' takes too long on names such as 'aaaa'") as caught:
+        NamePattern("**", "channels_from", slow).fullmatch("aaaa")
+    assert caught.value.parameter == "channels_from"
+
+
+def test_files_of_no_volume_are_named(root: Path, tmp_path: Path) -> None:
+    for name in ("s_amp", "s_phase", "s_amp.bak", "notes", "s", "lost_labels", "s_labels"):
+        np.save(root / f"{name}.npy", np.zeros((8, 8, 8), np.float32))
+    given: dict[str, Any] = {"size": (4, 4, 4), "label_volume": "{cube}_labels.npy"}
+    for more, said in (
+        (
+            {"channels_from": "{cube}_{channel}.npy", "channels": "amp, phase"},
+            "3 files .*: lost_labels.npy, notes.npy, s",
+        ),
+        ({"channels_from": "{cube}_{channel}.npy", "channels": "amp"}, "3 files"),
+        ({}, "1 file of no volume, by their names: lost_labels.npy$"),
+    ):
+        _, problems = preview(root, tmp_path / "look", **given, **more)
+        found = [sentence for code, _, sentence in problems if code == "VF491"]
+        assert len(found) == 1, (more, problems)
+        assert re.match(said, found[0]), found
+        messages: list[str] = []
+        heard = context(tmp_path / "work", f"cut{len(more)}", emit=into(messages))
+        cut_volumes(take(root, tmp_path / "work"), **given, **more, ctx=heard)
+        assert found[0] in messages
+    (root / "lost_labels.npy").unlink()
+    assert "VF491" not in dict(codes(root, tmp_path / "look", **given))
 
 
 def test_a_cancelled_cut_stops(root: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +213,21 @@ def test_what_is_no_table_of_volumes_is_refused_with_its_columns(
     (tmp_path / "a.parquet").write_bytes(b"no Parquet")
     with pytest.raises(UnsupportedTable, match="cannot be read as Parquet"):
         take_parquet(tmp_path, tmp_path / ".work", shape=(1,), dtype="uint8")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "b.parquet cannot be read: it is a named pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "b.parquet cannot be read: it is a device"),
+        (lambda path: path.symlink_to("nothing"), "b.parquet cannot be read: it is a link whose target is missing"),
+    ],
+)
+def test_what_is_no_regular_file_is_refused_at_once(
+    tmp_path: Path, volumes: Volumes, labels: Labels, make: Callable[[Path], object], said: str
+) -> None:
+    folder = Path(make_parquet(tmp_path / "made", volumes, labels).uri)
+    make(folder / "b.parquet")
+    with pytest.raises(UnsupportedTable, match=said):
+        take_parquet(folder, tmp_path / ".work")

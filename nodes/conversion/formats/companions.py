@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
 from engine.storage import manifest
+from engine.storage.files import check_regular
 from engine.storage.manifest import FileEntry
 from nodes.conversion.quarantine import Refused
 
@@ -41,6 +43,7 @@ def stamp(path: Path, data_file: DataFile) -> tuple[int, int]:
 
 def _both(path: Path, header: tuple[int, int], data_file: DataFile) -> tuple[int, int]:
     try:
+        check_regular(path, sys.maxsize)
         name = data_file(path)
         if name is None:
             return header

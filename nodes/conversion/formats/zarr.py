@@ -34,6 +34,7 @@ def open_zarr(path: Path, dataset: str) -> Iterator[OpenVolume]:
 
     if not path.is_dir():
         raise Refused("format", "is not a folder, as a Zarr array is")
+    _refuse_special(path)
     _refuse_code(path)
     opened: Any = zarr.open(str(path), mode="r")
     image: Mapping[str, Any] = {}
@@ -134,6 +135,19 @@ def _place(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
         number, at = divmod(number, length)
         out.append(at)
     return tuple(reversed(out))
+
+
+def _refuse_special(folder: Path) -> None:
+    """Raise `Refused` when a pipe, a device or a socket lies in the folder: Zarr would wait for its writer."""
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                elif not entry.is_file() and not entry.is_dir() and os.path.exists(entry.path):
+                    inside = os.path.relpath(entry.path, folder)
+                    raise Refused("unreadable", f"has {inside}, which is not a regular file")
 
 
 def _refuse_code(folder: Path) -> None:

@@ -108,6 +108,20 @@ def test_what_is_wrong_with_paths(probes: Catalog, workspace: Workspace, tmp_pat
     assert [d.code for d in found] == ["VF308"]
 
 
+def test_a_link_that_leads_nowhere_is_named(probes: Catalog, workspace: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"1")
+    document = pipeline(box("a", "Count", folder=str(folder)))
+    assert _seen(document, probes, workspace) == []
+    for name in "pqrst":
+        (folder / name).symlink_to("/nowhere")
+    (found,) = _seen(document, probes, workspace)
+    assert (found.code, found.severity, found.parameter) == ("VF313", "warning", "folder")
+    assert "p (its target is missing), q (its target is missing), r (its target is missing) and 2 more" in found.message
+    assert "git annex get" in found.hint
+
+
 def test_a_place_that_cannot_be_written(probes: Catalog) -> None:
     with tempfile.TemporaryDirectory() as name:
         workspace = open_workspace(Path(name) / "workspace")
@@ -186,7 +200,9 @@ def test_a_backend_that_a_node_lacks_is_told_when_planning(probes: Catalog) -> N
     assert "spark" in found[0].hint
 
 
+@pytest.mark.timeout(60)
 def test_a_broken_user_node_is_a_diagnostic(workspace: Workspace) -> None:
+    os.mkfifo(workspace.my_nodes / "a_pipe.py")
     (workspace.my_nodes / "broken.py").write_text("import nothing_of_that_name\n")
     (workspace.my_nodes / "exits.py").write_text("raise SystemExit(3)\n")
     (workspace.my_nodes / "syntax.py").write_text("def (:\n")
@@ -199,8 +215,9 @@ def test_a_broken_user_node_is_a_diagnostic(workspace: Workspace) -> None:
     assert untrusted.find("Mine") is None
     trust(workspace)
     catalog = build_catalog((), workspace)
-    assert [d.code for d in catalog.problems] == ["VF151"] * 3
-    assert "broken.py, line 1" in catalog.problems[0].message
+    assert [d.code for d in catalog.problems] == ["VF151"] * 4
+    assert "it is a named pipe, not a regular file" in catalog.problems[0].message
+    assert "broken.py, line 1" in catalog.problems[1].message
     assert catalog.find("Mine") is not None
 
 

@@ -291,6 +291,20 @@ def test_a_profiles_file_that_is_a_pipe_or_a_device_is_reported(workspace: Works
         new_profile("x", workspace)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"[x]\ncores = {'9' * 5_000}\n", "is not valid TOML"),
+        (f"x = {'[' * 5_000}{']' * 5_000}\n", "is not valid TOML"),
+        (f'[x]\nmemory = "{"9" * 400} GB"\n', "memory"),
+    ],
+)
+def test_numbers_without_end_are_reported(workspace: Workspace, text: str, said: str) -> None:
+    (workspace.root / "profiles.toml").write_text(text)
+    with pytest.raises(UsageError, match=rf"profiles\.toml.*{said}"):
+        find_profile("x", workspace)
+
+
 def test_a_control_character_in_a_profile_is_refused(workspace: Workspace) -> None:
     text = '[x]\nstorage_root = "/mnt/\\u0000"\n[y.spark]\n"spark.a" = "\\u0007"\n'
     (workspace.root / "profiles.toml").write_text(text)

@@ -13,6 +13,7 @@ from engine.storage.files import (
     flush_many,
     new_file,
     read_document,
+    read_document_text,
     temporary_beside,
     whole_file,
     write_whole,
@@ -213,6 +214,7 @@ def test_only_a_regular_file_of_a_limited_size_is_read_as_a_document(tmp_path: P
     with (tmp_path / "giant").open("wb") as giant:
         giant.truncate(DOCUMENT_BYTES + 1)
     (tmp_path / "link").symlink_to("text")
+    (tmp_path / "dangling").symlink_to("away")
     (tmp_path / "text").write_bytes(b"{}")
     assert read_document(tmp_path / "link") == b"{}"
     for name, reason in (
@@ -221,6 +223,12 @@ def test_only_a_regular_file_of_a_limited_size_is_read_as_a_document(tmp_path: P
         ("folder", "a folder"),
         ("giant", "larger than 64 MB"),
         ("nothing", "No such file"),
+        ("dangling", "a link whose target is missing"),
     ):
         with pytest.raises(OSError, match=reason):
             read_document(tmp_path / name)
+
+
+def test_a_document_as_text_has_line_feeds_only(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes("a\r\nb\rä\n".encode())
+    assert read_document_text(tmp_path / "text") == (tmp_path / "text").read_text(encoding="utf-8") == "a\nb\nä\n"

@@ -54,6 +54,29 @@ def test_linked_folders_are_followed_once_and_never_in_circles(tmp_path: Path) -
     assert manifest.list_folder(through, ("**/*.npy",))["path"].to_pylist() == listed
 
 
+def test_what_is_passed_over_is_counted(tmp_path: Path) -> None:
+    root = tmp_path / "around" / "root"
+    names = ("a.npy", "b.nPy", "c.nii.gz", "deep/d.nii.gz", "deep/e.nii", "f.txt", ".g.nii", "a.zarr/0", "nii/h.npy")
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"1")
+    for name, target in (
+        ("classA", "/nowhere"),
+        ("deep/lost.npy", "/nowhere"),
+        ("deep/round", "round"),
+        ("up", root.parent),
+        ("self", root),
+        ("again", root / "deep"),
+    ):
+        (root / name).symlink_to(target)
+    left_out = manifest.LeftOut((".npy", ".nii", ".nii.gz", ".gz"), (".zarr",))
+    listed = manifest.list_folder(root, ("**/*.npy",), left_out=left_out)
+    assert listed["path"].to_pylist() == ["a.npy", "deep/lost.npy", "nii/h.npy"]
+    assert left_out.files == {".npy": 1, ".nii.gz": 2, ".nii": 1, ".zarr": 1}
+    assert left_out.links == {"classA": manifest.NOWHERE, "deep/round": manifest.NOWHERE, "up": manifest.AROUND}
+
+
 def test_a_name_that_is_no_text_is_listed_readably(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"bad\xff.npy")).write_bytes(b"")
     assert manifest.list_folder(tmp_path, ("*.npy",))["path"].to_pylist() == ["bad\\xff.npy"]

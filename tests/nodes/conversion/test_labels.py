@@ -148,6 +148,11 @@ def test_a_label_table_that_is_no_file_is_reported(tmp_path: Path, make: Any, re
         find_labels(pa.array(["a.npy"]), LabelRule(found=table))
 
 
+def test_a_header_without_an_end_names_the_table(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.csv cannot be read: field larger than field limit"):
+        from_table(["a.npy"], tmp_path / "t.csv", f"{'a' * 200_000},label\na.npy,1\n")
+
+
 @pytest.mark.parametrize("pattern", ["^(?P<label>(a|a)+)$", "^(?P<label>(a|aa)+)$"])
 @pytest.mark.timeout(60)
 def test_a_pattern_that_would_take_years_is_stopped(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:

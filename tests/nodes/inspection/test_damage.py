@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,7 @@ def test_a_flipped_bit_in_a_volume_names_file_and_volume(table: VolumeDelta) -> 
         (lambda p: flip(p, p.stat().st_size - 6), "footer cannot be read"),
         (lambda p: cut(p, 500), "it has 500 bytes, not"),
         (lambda p: p.unlink(), "it is gone"),
+        (lambda p: (p.unlink(), os.mkfifo(p)), "it is no regular file"),
     ],
 )
 def test_a_lost_file(table: VolumeDelta, damage: Callable[[Path], None], problem: str) -> None:

@@ -280,3 +280,26 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
     folders = list(ask(tmp_path, [tmp_path, tmp_path / "none"]).answers)
     assert [answer.file.name for answer in folders] == ["cut.npy", "pickle.npy", "shape.npy", "text.npy", "none"]
     assert folders[-1].error == "there are no volumes in this folder"
+
+
+def test_what_a_folder_is_not_asked_about_is_told(tmp_path: Path) -> None:
+    own = card(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.npy", "b.nii", "c.nii", "d.dcm", "notes.txt"):
+        (folder / name).write_text("x")
+    for link in ("lost.npy", "class"):
+        (folder / link).symlink_to("nothing")
+    told = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
+    assert told == {
+        "a.npy": "does not start like a .npy file",
+        "lost.npy": "is a link whose target is missing (git annex get, or dvc pull?)",
+        "class": "is a link that is not followed: its target is missing",
+        "in": "files of other formats are left out: 2 .nii, 1 .dcm; name them to predict them, too",
+    }
+    (folder / "a.npy").unlink()
+    (folder / "lost.npy").unlink()
+    told = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
+    assert told["in"] == "files of other formats are left out: 1 .dcm; name them to predict them, too"
+    assert told.keys() == {"b.nii", "c.nii", "class", "in"}

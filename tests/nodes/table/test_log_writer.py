@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,29 @@ def test_a_commit_that_was_cut_short_is_named(root: Path, tmp_path: Path, share:
             read(root)
         assert caught.value.message.startswith(f"{commit} is damaged: ")
         assert str(root) in caught.value.hint
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "it is a named pipe"),
+        (lambda path: path.symlink_to("nothing"), "it is a link whose target is missing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["0" * 19 + "2.json", "0" * 19 + "2.checkpoint.parquet", "_last_checkpoint"])
+def test_what_is_no_file_of_a_log_is_named_and_not_waited_for(
+    root: Path, tmp_path: Path, name: str, make: Callable[[Path], object], said: str
+) -> None:
+    for i in range(2):
+        _commit(root, tmp_path, Change(adds=(_file(root, 2 * i),)))
+    file = root / "_delta_log" / name
+    file.unlink(missing_ok=True)
+    make(file)
+    for read in (open_table, load_delta):
+        with pytest.raises(DataError, match=said) as caught:
+            read(root)
+        assert caught.value.message.startswith(f"{file} is damaged: ")
 
 
 def test_a_commit_with_a_line_that_rotted_is_named(root: Path, tmp_path: Path) -> None:

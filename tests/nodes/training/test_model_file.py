@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_trust_reaches_no_other_folder(workspace: Workspace, file: Path, tmp_pat
     file.symlink_to(elsewhere)
     for path in (elsewhere, file, workspace.root / "my_nodes" / ".." / "my_models" / "net.py"):
         assert "does not lie in a workspace's my_models/" in told(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_not_waited_for(workspace: Workspace, file: Path) -> None:
+    trust(workspace)
+    file.unlink()
+    os.mkfifo(file)
+    assert "net.py cannot be read: it is a named pipe, not a regular file" in told(file)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import Preview, VolumeFiles
 from engine.declare.node import CheckContext
 from engine.declare.view import Gallery
-from engine.document.checks import path_problem
+from engine.document.checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing
 from engine.storage import manifest
@@ -179,6 +179,26 @@ def test_a_listing_of_npy_files_is_what_it_always_was(tmp_path: Path) -> None:
     assert (found.count, found.file_kind, found.endings) == (1, "", ())
     old = manifest.list_folder(root, ("**/*.npy", "**/*.NPY", "**/*.Npy", "labels.csv", "labels.parquet"))
     assert found.digest == manifest.digest(old)
+
+
+def test_volumes_of_another_format_are_named_as_left_out(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    for name in ("a.npy", "b.nPy", "p.nii", "q.nii.gz", "r.NII", "s.mhd", "s.raw", "notes.txt", "labels.csv"):
+        (root / name).write_text("x")
+    (root / "t.zarr").mkdir()
+    for params, taken, left_out in (
+        ({}, 1, {".nii": 2, ".npy": 1, ".nii.gz": 1, ".mhd": 1, ".zarr": 1}),
+        ({"format": "nifti"}, 3, {".npy": 2, ".mhd": 1, ".zarr": 1}),
+        ({"format": "zarr"}, 1, {".npy": 2, ".nii": 2, ".nii.gz": 1, ".mhd": 1}),
+        ({"format": "metaimage"}, 2, {".npy": 2, ".nii": 2, ".nii.gz": 1, ".zarr": 1}),
+    ):
+        found = look(root, tmp_path, **params)
+        assert (found.count, dict(found.left_out)) == (taken + 1, left_out), params
+    problem = passed_over(str(root), look(root, tmp_path))
+    assert problem is not None
+    assert problem.code == "VF313"
+    assert f"in {root} these are left out: 2 .nii, " in problem.message
 
 
 def test_what_lies_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> None:
