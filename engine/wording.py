@@ -10,7 +10,7 @@ from engine.limit import Limit
 from engine.text import between, duration, hourly, money, money_between, number, plural, safe, size
 
 if TYPE_CHECKING:
-    from engine.declare.datasets import Dataset
+    from engine.declare.datasets import Dataset, Preview
     from engine.declare.events import Progress
     from engine.store.estimates import Estimated, RequestCost
     from engine.store.runs import Run, Task
@@ -35,9 +35,9 @@ def details_text(details: Mapping[str, Any], most: int | None = None) -> str:
     out: list[str] = []
     volumes = rest.pop("volumes", None)
     if volumes is not None:
-        share = rest.pop("share", None)
+        share, selected = rest.pop("share", None), rest.pop("selected", None)
         part = "" if share is None else f"{100 * share:.3g}% of "
-        out.append(part + plural(volumes, "volumes"))
+        out.append((part if selected is None else f"{selected:,} of ") + plural(volumes, "volumes"))
     if (taken := rest.pop("bytes", None)) is not None:
         out.append(size(taken))
     # Said only when it is news: everything was found, converted and labelled in a run without trouble.
@@ -69,6 +69,19 @@ def made(outputs: Mapping[str, Dataset], most: int | None = None) -> str:
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "; ".join(f"{port}: {text}" for port, text in texts.items() if text)
+
+
+def foreseen(preview: Preview) -> str:
+    """How many volumes or rows: `2,000 volumes`, of a part `about 400 of 2,000 volumes`; "" where it is unknown."""
+    from engine.declare.dataset_type import dataset_type
+
+    if preview.count is None:
+        return ""
+    kind = dataset_type(preview.kind)
+    whole = plural(preview.count, kind.counted if kind is not None else "rows")
+    if preview.selected is None:
+        return whole
+    return f"{'' if preview.selected_exactly else 'about '}{preview.selected:,} of {whole}"
 
 
 def figure_name(name: str) -> str:

@@ -158,10 +158,12 @@ def _preview(look: CheckContext) -> Preview:
         labelled = count if facts["labelled"] else 0
     elif look.params["labels"] == "none":
         labelled = 0 if count is not None else None
+    held = files.held
     return Preview(
         kind="VolumeParquet",
         count=count,
-        bytes=count * (spec.volume_bytes + _ROW_BYTES) if count is not None and spec is not None else None,
+        selected=files.selected,
+        bytes=held * (spec.volume_bytes + _ROW_BYTES) if held is not None and spec is not None else None,
         spec=spec,
         labelled=labelled,
         labels=tuple(facts.get("values", ())),

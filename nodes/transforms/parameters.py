@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.datasets import Transform
-from engine.declare.parameters import Advanced, PathIn, Pattern, Range, Unit
+from engine.declare.parameters import Added, Advanced, PathIn, Pattern, Range, Unit
+
+if TYPE_CHECKING:
+    from nodes.transforms.steps import Step
 
 DTypeName = Literal[
     "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
@@ -37,6 +40,9 @@ class TransformParameters:
         normalise: z-score gives mean 0 and deviation 1, min-max 0 to 1, percentiles 0 to 1 between two percentiles.
             The result is float32. Where all values are equal it is 0.
         normalise_over: measure over the whole volume, or each channel by itself.
+        statistics: where these figures come from. Each volume by itself; once from all patches of a source, the survey
+            or scan that CutVolumes cut them from; or once from all volumes. Measured once, they take one reading of all
+            volumes, of a table of all its rows whatever a split holds, and predictions use the same numbers.
         low_percentile: becomes 0, with all below, where percentiles are chosen.
         high_percentile: becomes 1, with all above.
         dtype: store the values as this type at the end. Fractions are rounded; a volume with a value outside of the
@@ -57,6 +63,7 @@ class TransformParameters:
     function: Annotated[str | None, PathIn("file")] = None
     normalise: Literal["none", "z-score", "min-max", "percentiles"] = "none"
     normalise_over: Literal["volume", "channel"] = "volume"
+    statistics: Annotated[Literal["volume", "source", "all"], Added()] = "volume"
     low_percentile: Annotated[float, Range(0, 100), Advanced()] = 1.0
     high_percentile: Annotated[float, Range(0, 100), Advanced()] = 99.0
     dtype: DTypeName = ""
@@ -77,19 +84,21 @@ class TransformParameters:
             return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
         if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
             return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
+        if self.normalise == "none" and self.statistics != "volume":
+            return "statistics", f"is {self.statistics}, and nothing is normalised"
         return None
 
     def chain(self, source: str = "") -> tuple[Transform, ...]:
-        """The steps, `source` being the text of the file in `function`. `problem` must be None."""
+        """The steps, `source` being the text of the file in `function`. `problem` must be None.
+
+        Figures that are measured once are not among them yet: `nodes.loaders.volume_statistics` finds them.
+        """
         from nodes.transforms.steps import load_steps
 
         made: list[dict[str, Any]] = [
             {"name": name, "version": 1, "parameters": parameters} for name, parameters in self._steps(source)
         ]
-        return tuple(
-            Transform(name=step.name, version=step.version, parameters=step.as_json()["parameters"], words=step.words())
-            for step in load_steps(made)
-        )
+        return tuple(map(transform_of, load_steps(made)))
 
     def _steps(self, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if self.axes:
@@ -110,6 +119,15 @@ class TransformParameters:
         if self.normalise != "none":
             by_channel = self.normalise_over == "channel"
             ends = {"low": float(self.low_percentile), "high": float(self.high_percentile)}
-            yield "normalise", {"kind": self.normalise, "by_channel": by_channel, **ends}
+            known = {"kind": self.normalise, "by_channel": by_channel, **ends}
+            if self.statistics == "volume":
+                yield "normalise", known
+            else:
+                yield "scale", {**known, "by_source": self.statistics == "source"}
         if self.dtype:
             yield "cast", {"dtype": self.dtype}
+
+
+def transform_of(step: Step) -> Transform:
+    """The step as chains of transforms have it."""
+    return Transform(name=step.name, version=step.version, parameters=step.as_json()["parameters"], words=step.words())

@@ -3,6 +3,7 @@
 step          what a step is
 geometry      order of axes, channels, resampling, cropping and padding
 intensity     clipping, normalising, dtypes
+scale         normalising with numbers that were measured once
 own_code      a person's own function, a whole node
 chain         chains of steps: loaded, described, applied
 
@@ -23,6 +24,7 @@ from .chain import STEPS, apply_steps, describe, form_after, load_steps
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
 from .own_code import FUNCTION, Function, WholeNode
+from .scale import Scale, source_of
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Normalise",
     "Resample",
     "Row",
+    "Scale",
     "Step",
     "Unfit",
     "Volume",
@@ -48,5 +51,6 @@ __all__ = [
     "describe",
     "form_after",
     "load_steps",
+    "source_of",
     "spacing_of",
 ]

@@ -10,10 +10,11 @@ import numpy as np
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
 from .own_code import Function, WholeNode
+from .scale import Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Cast, Function, WholeNode)
+    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
 }
 
 
@@ -24,10 +25,14 @@ def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
         kind = STEPS.get(str(each["name"]))
         if kind is None or int(each["version"]) > kind.version:
             raise Unfit(f"was made with the transform {each['name']} {each['version']}, which is not known here")
-        # JSON has lists for tuples.
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in each["parameters"].items()}
+        values = {k: _tuples(v) for k, v in each["parameters"].items()}
         out.append(kind(**values))
     return tuple(out)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists for tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def describe(steps: Sequence[Step]) -> str:
