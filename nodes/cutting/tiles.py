@@ -23,6 +23,7 @@ from engine import text
 from nodes.conversion.formats import Reading, stamper_of
 from nodes.conversion.formats.interface import Box, OpenVolume
 from nodes.conversion.formats.reader import guarded, opened, title_of
+from nodes.conversion.formats.source import sha256_of
 from nodes.conversion.quarantine import Refused
 from nodes.cutting.cubes import CubeFile
 
@@ -115,6 +116,15 @@ class TiledVolume:
     def tile_bytes(self) -> int:
         """Bytes of one tile."""
         return math.prod(self._tile) * self.shape[3] * self.dtype.itemsize
+
+    def sha256(self) -> str | None:
+        """Of the file that it lies in, as a conversion of whole files gives it. Of several channels that of the lines
+        which `sha256sum` prints of their files, by their paths below the root. Raises `OSError`."""
+        places = [self._root / file.path for file in self._files]
+        if len(places) == 1:
+            return sha256_of(places[0], self._volumes[0].files)
+        files = [each for place, volume in zip(places, self._volumes, strict=True) for each in volume.files or (place,)]
+        return sha256_of(self._root, files)
 
     def _tile_shape(self) -> tuple[int, int, int]:
         x, y, z = self.shape[:3]
