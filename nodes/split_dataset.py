@@ -243,7 +243,7 @@ def _parts(look: CheckContext, given: Preview, parameters: SplitParameters) -> I
     held = given.held
     for share in _expected_shares(given, parameters):
         selected = None if held is None or share is None else round(held * share)
-        known = {"selected": selected, "selected_exactly": selected == held == 0, "dataset": None}
+        known = {"selected": selected, "selected_exactly": selected == 0 and 0 in (share, held), "dataset": None}
         yield given.model_copy(update=known)
 
 

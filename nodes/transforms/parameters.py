@@ -23,6 +23,8 @@ class TransformParameters:
     """The parameters of TransformVolumes, in the order in which the steps are done. What is left empty is not done.
 
     Attributes:
+        orientation: turn volumes so that X, Y and Z point there, such as RAS (right, front, up). They are reordered and
+            reversed by what NIfTI, DICOM and other medical formats say of them.
         axes: new order of the axes, as letters of the old ones (C is that of the channels): ZYX turns X and Z about.
         channels: channels to keep, counted from 0, in this order.
         spacing: resample to so many millimetres a voxel, one number or three (X, Y, Z). The volumes must say their own
@@ -49,6 +51,7 @@ class TransformParameters:
             type's range is refused.
     """
 
+    orientation: Annotated[str, Pattern("|[LRPAIS]{3}", "three letters of LRPAIS such as RAS"), Added()] = ""
     axes: Annotated[str, Pattern("|[XYZC]{2,4}", "letters of XYZC such as ZYX"), Advanced()] = ""
     channels: Annotated[tuple[int, ...], Range(0, 100_000)] = ()
     spacing: Annotated[tuple[float, ...], Range(0.0001, 10_000), Unit("mm")] = ()
@@ -70,6 +73,8 @@ class TransformParameters:
 
     def problem(self) -> tuple[str, str] | None:
         """What contradicts itself, whatever the volumes: the parameter, and what is wrong with it."""
+        if self.orientation and sorted("LPIRAS".index(letter) % 3 for letter in self.orientation) != [0, 1, 2]:
+            return "orientation", f"{self.orientation} does not name each of left-right, back-front and down-up once"
         if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
             return "axes", f"{self.axes} does not name each axis once"
         if len(self.spacing) not in (0, 1, 3):
@@ -101,6 +106,8 @@ class TransformParameters:
         return tuple(map(transform_of, load_steps(made)))
 
     def _steps(self, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        if self.orientation:
+            yield "orient", {"to": self.orientation}
         if self.axes:
             yield "axes", {"order": self.axes}
         if self.channels:

@@ -113,6 +113,7 @@ def test_each_part_is_foreseen_with_its_share() -> None:
     assert [part.selected for part in folds.values()] == [1200, 400, 400]
     again = _foreseen(parts["train"], validation=0.5)
     assert [part.held for part in again.values()] == [700, 700, 0]
+    assert foreseen(again["test"]) == "0 of 2,000 volumes"
 
 
 def test_of_an_unknown_table_nothing_is_foreseen() -> None:

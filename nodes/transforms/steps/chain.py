@@ -9,12 +9,14 @@ import numpy as np
 
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
+from .orient import Orient, moved_orientation
 from .own_code import Function, WholeNode
 from .scale import Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
+    step.name: step
+    for step in (Orient, Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
 }
 
 
@@ -43,7 +45,10 @@ def describe(steps: Sequence[Step]) -> str:
 def form_after(
     steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
 ) -> Form | None:
-    """Shape and dtype behind all steps; None: a function of one's own decides. Raises `Unfit`."""
+    """Shape and dtype behind all steps; None: a function of one's own decides, or what is not known of the volume.
+
+    Raises `Unfit`.
+    """
     known: Row = dict(row or {})
     for step in steps:
         found = step.form(shape, dtype, known)
@@ -76,7 +81,8 @@ def apply_steps(
 
 
 def _move(row: Row, matrix: Matrix | None) -> None:
-    """Let the spacing follow a step."""
+    """Let spacing and orientation follow a step."""
+    moved_orientation(row, matrix)
     spacing = spacing_of(row)
     if spacing is None:
         return
