@@ -31,6 +31,7 @@ from nodes.cutting.cut_parameters import CutParameters, Steps, steps_of
 from nodes.cutting.grid import PatchGrid
 from nodes.cutting.patch_labels import LabelRule, StoredLabels
 from nodes.cutting.patches import PatchSource, Place, columns_of, ids_of
+from nodes.cutting.same_place import refuse_elsewhere
 from nodes.cutting.source_hashes import StoredHashes, source_hashes
 from nodes.cutting.tiles import TileCache, TooLarge, open_tiled
 
@@ -103,12 +104,14 @@ def _known(root: str, cube: Cube, reading: Reading, parameters: CutParameters, c
         known = Known(shape, volume.dtype.newbyteorder("=").name, header, volume.last_is_slow)
     if parameters.labels != "volume" or cube.labels is None:
         return known
-    labels = header_of(root, cube.labels.path, reading).shape
+    label_header = header_of(root, cube.labels.path, reading)
+    labels = label_header.shape
     if (*labels, 1, 1)[:3] != shape[:3] or labels[3:] not in ((), (1,)):
         raise Refused(
             "shape",
             f"is {_times(shape[:3])} voxels, its labels {cube.labels.path} are {_times(labels)}",
         )
+    refuse_elsewhere(header, label_header, cube.labels.path)
     return known
 
 

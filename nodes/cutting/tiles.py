@@ -26,6 +26,7 @@ from nodes.conversion.formats.reader import guarded, opened, title_of
 from nodes.conversion.formats.source import sha256_of
 from nodes.conversion.quarantine import Refused
 from nodes.cutting.cubes import CubeFile
+from nodes.cutting.same_place import refuse_elsewhere
 
 _THICK, _WIDE = 16, 64
 """Voxels of a tile along the axis that is slowest in the file, and along Y; along the third it is whole."""
@@ -180,13 +181,14 @@ def open_tiled(root: Path, files: Sequence[CubeFile], reading: Reading, cache: T
     """
     with ExitStack() as stack:
         volumes = [stack.enter_context(opened(root / file.path, reading)) for file in files]
-        for volume in volumes[1:]:
+        for file, volume in zip(files[1:], volumes[1:], strict=True):
             if volume.header.shape[:3] != volumes[0].header.shape[:3]:
                 raise Refused(
                     "shape",
                     f"is {_times(volume.header.shape[:3])} voxels, {files[0].path} is"
                     f" {_times(volumes[0].header.shape[:3])}: the channels of a volume have one shape",
                 )
+            refuse_elsewhere(volumes[0].header, volume.header, file.path)
         found = TiledVolume(root, files, reading, volumes, cache)
         if not found.in_tiles and found.nbytes > cache.whole_bytes:
             raise TooLarge(
