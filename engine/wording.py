@@ -9,7 +9,7 @@ from engine.errors import with_hint
 from engine.text import between, duration, hourly, money, money_between, number, plural, safe, size
 
 if TYPE_CHECKING:
-    from engine.declare.datasets import Dataset
+    from engine.declare.datasets import Dataset, Preview
     from engine.declare.events import Progress
     from engine.store.costs import CostSum
     from engine.store.estimates import Estimated
@@ -37,9 +37,9 @@ def details_text(details: Mapping[str, Any], most: int | None = None) -> str:
     out: list[str] = []
     volumes = rest.pop("volumes", None)
     if volumes is not None:
-        share = rest.pop("share", None)
+        share, selected = rest.pop("share", None), rest.pop("selected", None)
         part = "" if share is None else f"{100 * share:.3g}% of "
-        out.append(part + plural(volumes, "volumes"))
+        out.append((part if selected is None else f"{selected:,} of ") + plural(volumes, "volumes"))
     if (taken := rest.pop("bytes", None)) is not None:
         out.append(size(taken))
     # Said only when it is news: everything was found, converted and labelled in a run without trouble.
@@ -79,6 +79,16 @@ def counted(kind: str, count: int) -> str:
 
     known = dataset_type(kind)
     return plural(count, known.counted if known is not None else "rows")
+
+
+def foreseen(preview: Preview) -> str:
+    """How many volumes or rows: `2,000 volumes`, of a part `about 400 of 2,000 volumes`; "" where it is unknown."""
+    if preview.count is None:
+        return ""
+    whole = counted(preview.kind, preview.count)
+    if preview.selected is None:
+        return whole
+    return f"{'' if preview.selected_exactly else 'about '}{preview.selected:,} of {whole}"
 
 
 def figure_name(name: str) -> str:

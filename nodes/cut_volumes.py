@@ -222,7 +222,7 @@ def _columns(look: CheckContext) -> tuple[str, ...] | None:
     from nodes.conversion.volume_sources import reading_of
     from nodes.cutting.patches import columns_of
 
-    return tuple(columns_of(reading_of(files)).names)
+    return tuple(columns_of(reading_of(files), hashes=look.params["hash_sources"]).names)
 
 
 def _problem(parameters: CutParameters) -> DataError | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _FEW_FILES = 50_000
 """Files of a folder whose labels are all looked for before a run; of more only those of a sample."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+"""A label that is a number, when others are texts."""
 _SEVERAL = re.compile(r"[;|]|,\s*\w")
 """What stands between several labels in one cell."""
 _ROW_BYTES = 100
@@ -158,10 +160,12 @@ def _preview(look: CheckContext) -> Preview:
         labelled = count if facts["labelled"] else 0
     elif look.params["labels"] == "none":
         labelled = 0 if count is not None else None
+    held = files.held
     return Preview(
         kind="VolumeParquet",
         count=count,
-        bytes=count * (spec.volume_bytes + _ROW_BYTES) if count is not None and spec is not None else None,
+        selected=files.selected,
+        bytes=held * (spec.volume_bytes + _ROW_BYTES) if held is not None and spec is not None else None,
         spec=spec,
         labelled=labelled,
         labels=tuple(facts.get("values", ())),
@@ -236,6 +240,13 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
             SeveralLabelsInOne,
             f"the label {several!r} looks like several: it is taken for one class of its own",
             hint="A volume has one label. Choose one for each volume, or train a model for each kind of label.",
+            parameter=_label_parameter(look.params),
+        )
+    if alike := _alike(facts["classes"]):
+        look.report(
+            LabelsSpeltDifferently,
+            f"the labels {' and '.join(map(repr, alike))} may be one: each is a class of its own",
+            hint="Write them alike in the table of labels, if they mean the same.",
             parameter=_label_parameter(look.params),
         )
     missing = _without_label(facts)
@@ -388,6 +399,29 @@ class SeveralLabelsInOne(Rule):
     code = "VF419"
     severity = "warning"
     title = "several labels in one"
+
+
+def _alike(classes: Sequence[str]) -> list[str]:
+    """The first labels that differ in their spelling alone, 1 and 1.0 or Grey and grey; none: []."""
+    found: dict[str | float, list[str]] = {}
+    for name in classes:
+        text = " ".join(re.split(r"[\s_-]+", name.casefold()))
+        is_number = _NUMBER.fullmatch(name.strip()) is not None
+        found.setdefault(float(name) if is_number else text, []).append(name)
+    return next((names for names in found.values() if len(names) > 1), [])
+
+
+class LabelsSpeltDifferently(Rule):
+    """Two labels differ only as capital and small letters, blanks, hyphens and underscores do, or as numbers are
+    written: Grey and grey, 1 and 1.0 in a column that has texts too. Each becomes a class of its own, so the model has
+    to tell apart what is the same.
+
+    What to do: write them alike; nothing, if they mean different things.
+    """
+
+    code = "VF423"
+    severity = "warning"
+    title = "labels that differ in their spelling alone"
 
 
 class ColumnChanged(Rule):

@@ -167,7 +167,14 @@ def _preview(look: CheckContext) -> Preview:
     known = (
         {}
         if place is None
-        else {"count": None, "bytes": None, "labelled": None, "labels_complete": False, "columns": None}
+        else {
+            "count": None,
+            "selected": None,
+            "bytes": None,
+            "labelled": None,
+            "labels_complete": False,
+            "columns": None,
+        }
     )
     return given.model_copy(update={"kind": "VolumeDelta", "uri": place, "sample": ()} | known)
 

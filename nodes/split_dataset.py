@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Selection, VolumeDelta
 from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Added, Advanced, Range
 from engine.diagnostics.rule import Rule
-from engine.errors import UsageError
+from engine.errors import UsageError, VoxelflowError
+from engine.storage import is_url
 from nodes.splitting.groups import group_column
+
+if TYPE_CHECKING:
+    from nodes.splitting.selections import Split as Divided
 
 
 class Split(NamedTuple):
@@ -23,6 +27,8 @@ class Split(NamedTuple):
     test: VolumeDelta
 
 
+_MOST_COUNTED = 200_000
+"""Volumes of a local table whose ids are read to count the parts, where the split does not read them anyway."""
 SplitBy = Literal["volume", "group", "label", "time", "blocks"]
 
 
@@ -91,81 +97,180 @@ def split_dataset(table: VolumeDelta, *, parameters: SplitParameters, ctx: TaskC
     """
     for problem in _problems(parameters):
         raise UsageError(problem.message, hint=problem.hint, parameter=problem.parameter)
-    # A split of a split must not use the same hash again: its parts would be empty.
-    salt = f"voxelflow.split.{parameters.seed}.{len(table.selections)}"
-    folds = parameters.folds
-    shares = (1 - (0 if folds else parameters.validation) - parameters.test, 1 - parameters.test)
-    train, validation, test = _selections(table, salt, shares, parameters, ctx)
-    held_out = (1 - parameters.test) / folds if folds else parameters.validation
-    ctx.facts(
-        train_share=1 - parameters.test - held_out if folds else shares[0],
-        validation_share=held_out,
-        test_share=parameters.test,
-    )
-    return Split(_selected(table, train), _selected(table, validation), _selected(table, test))
+    divided = _divide(table, parameters)
+    counts: list[int] | None = None
+    # By volume no column has to be read, so the parts of a large or distant table are counted on average only.
+    if parameters.by != "volume" or _is_soon_counted(table):
+        from nodes.splitting.selections import count_parts
 
-
-def _selected(table: VolumeDelta, selections: tuple[Selection, ...]) -> VolumeDelta:
-    for selection in selections:
-        table = table.select(selection)
-    return table
-
-
-def _selections(
-    table: VolumeDelta, salt: str, ends: tuple[float, float], parameters: SplitParameters, ctx: TaskContext
-) -> tuple[tuple[Selection, ...], tuple[Selection, ...], tuple[Selection, ...]]:
-    from nodes.splitting import selections as splitting
-
-    shares, folds = splitting.Shares(*ends), splitting.Folds(parameters.folds, parameters.fold)
-    plain = Selection(salt=salt, low=0, high=1)
-    if parameters.by == "volume":
-        return splitting.by_hash(salt, shares, folds, plain)
-    if parameters.by == "label":
-        split = splitting.by_label(table, salt, shares, folds)
-    elif parameters.by == "time":
-        split = splitting.by_time(table, salt, shares, parameters.columns[0])
-    else:
-        like = plain.model_copy(update={"by": parameters.columns})
-        if parameters.by == "blocks":
-            like = splitting.blocks_of(table, parameters.columns, parameters.block, parameters.gap)
-        split = splitting.by_hash(salt, shares, folds, like)
-    counts = splitting.count_parts(table, split)
-    wanted = (True, bool(folds.count or parameters.validation), bool(parameters.test))
-    for name, count, is_wanted in zip(Split._fields, counts, wanted, strict=True):
-        if is_wanted and not count:
-            ctx.warn(
-                f"{name} has no volumes: there are too few different values in {parameters.column or 'the labels'}"
-            )
-    ctx.info(", ".join(f"{count:,} {name}" for name, count in zip(Split._fields, counts, strict=True)))
+        counts = count_parts(table, divided)
+        for name in _empty(counts, parameters):
+            ctx.warn(f"{name} has no volumes: {_too_few(parameters)}")
+        ctx.info(", ".join(f"{count:,} {name}" for name, count in zip(Split._fields, counts, strict=True)))
     if parameters.by == "blocks":
         ctx.info("volumes within the gap between two parts are in neither of them")
-    return split
+    shares = _shares(parameters)
+    ctx.facts(train_share=shares[0], validation_share=shares[1], test_share=shares[2])
+    found = [
+        table.select(*selections, selected=count)
+        for selections, count in zip(divided, counts or (None, None, None), strict=True)
+    ]
+    return Split(*found)
+
+
+def _divide(table: VolumeDelta, parameters: SplitParameters) -> Divided:
+    """What to select for each part. By label and by time columns of the table are read for it."""
+    from nodes.splitting import selections as splitting
+
+    # A split of a split must not use the same hash again: its parts would be empty.
+    salt = f"voxelflow.split.{parameters.seed}.{len(table.selections)}"
+    validation = 0 if parameters.folds else parameters.validation
+    shares = splitting.Shares(1 - validation - parameters.test, 1 - parameters.test)
+    folds = splitting.Folds(parameters.folds, parameters.fold)
+    like = Selection(salt=salt, low=0, high=1)
+    if parameters.by == "label":
+        return splitting.by_label(table, salt, shares, folds)
+    if parameters.by == "time":
+        return splitting.by_time(table, salt, shares, parameters.columns[0])
+    if parameters.by == "blocks":
+        like = splitting.blocks_of(table, parameters.columns, parameters.block, parameters.gap)
+    elif parameters.by == "group":
+        like = like.model_copy(update={"by": parameters.columns})
+    return splitting.by_hash(salt, shares, folds, like)
+
+
+def _is_soon_counted(table: VolumeDelta) -> bool:
+    """Whether its ids are read in about a second."""
+    return not is_url(table.uri) and table.count <= _MOST_COUNTED
+
+
+def _shares(parameters: SplitParameters) -> tuple[float, float, float]:
+    """Which share of the volumes each part has on average, before any are left out between blocks."""
+    rest = 1 - parameters.test
+    if parameters.folds:
+        held_out = rest / parameters.folds
+        return rest - held_out, held_out, parameters.test
+    return rest - parameters.validation, parameters.validation, parameters.test
+
+
+def _empty(counts: Sequence[int], parameters: SplitParameters) -> Iterator[str]:
+    """The parts without a volume that should have some."""
+    for name, count, share in zip(Split._fields, counts, _shares(parameters), strict=True):
+        if share > 0 and not count:
+            yield name
+
+
+def _too_few(parameters: SplitParameters) -> str:
+    if parameters.by == "volume":
+        return "there are too few volumes"
+    return f"there are too few different values in {parameters.column or 'the labels'}"
+
+
+@split_dataset.scan
+def _scan(look: CheckContext) -> Mapping[str, Any]:
+    """Count the parts of a table that is there already, from its ids and columns."""
+    given, parameters = look.inputs.get("table"), SplitParameters(**look.params)
+    table = given.dataset if given is not None else None
+    if not isinstance(table, VolumeDelta) or not _is_soon_counted(table):
+        return {}
+    if any(_problems(parameters)):
+        return {}
+    from nodes.splitting.selections import count_parts
+
+    try:
+        divided = _divide(table, parameters)
+        counts = count_parts(table, divided)
+    except VoxelflowError as exc:
+        return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
+    parts = [[each.model_dump(mode="json") for each in selections] for selections in divided]
+    return {"counts": counts, "parts": parts}
 
 
 @split_dataset.preview
 def _preview(look: CheckContext) -> Mapping[str, Preview]:
-    for problem in _problems(SplitParameters(**look.params)):
+    parameters = SplitParameters(**look.params)
+    problems = tuple(_problems(parameters))
+    for problem in problems:
         look.report(problem.rule, problem.message, hint=problem.hint, parameter=problem.parameter)
-    # A reference counts the volumes of its table, before any selection; so does its preview.
     given = look.inputs.get("table", Preview(kind="VolumeDelta"))
-    wanted = SplitParameters(**look.params)
-    if given.columns is not None and wanted.by in ("group", "time", "blocks"):
-        for name in (name for name in wanted.columns if name not in given.columns):
+    missing = _check_columns(look, given, parameters)
+    if "problem" in look.facts and not missing:
+        facts = look.facts
+        look.report(NotASplit, facts["problem"], hint=facts["hint"], parameter=facts["parameter"] or None)
+    for name in _empty(look.facts.get("counts", ()), parameters) if "counts" in look.facts else ():
+        look.report(
+            PartIsEmpty,
+            f"{name} has no volumes: {_too_few(parameters)}",
+            hint="Choose another seed or larger shares, or split by something that has more values.",
+            parameter="seed",
+        )
+    if problems:
+        return dict.fromkeys(Split._fields, given.model_copy(update={"dataset": None}))
+    return dict(zip(Split._fields, _parts(look, given, parameters), strict=True))
+
+
+def _check_columns(look: CheckContext, given: Preview, parameters: SplitParameters) -> bool:
+    """Report columns that the split goes by and the table lacks, or the reverse; gives whether some are lacking."""
+    missing: list[str] = []
+    if given.columns is not None and parameters.by in ("group", "time", "blocks"):
+        missing = [name for name in parameters.columns if name not in given.columns]
+        for name in missing:
             look.report(
                 NoSuchColumn,
                 f"the table has no column {name}; it has {', '.join(given.columns) or 'none besides id and label'}",
                 hint="Choose a column that the label file has.",
                 parameter="column",
             )
-    if wanted.by in ("volume", "label") and (name := group_column(given.columns or ())):
+    if parameters.by in ("volume", "label") and (name := group_column(given.columns or ())):
+        how = "one by one" if parameters.by == "volume" else "by their labels"
         look.report(
             GroupsAreParted,
-            f"volumes are parted {'one by one' if wanted.by == 'volume' else 'by their labels'}, and the table has a"
-            f" column {name}: those of one {name} may be on both sides, which flatters the figures",
+            f"volumes are parted {how}, and the table has a column {name}: those of one {name} may be on both sides,"
+            " which flatters the figures",
             hint=f"Set by to group, and column to {name}.",
             parameter="by",
         )
-    return dict.fromkeys(Split._fields, given)
+    return bool(missing)
+
+
+def _parts(look: CheckContext, given: Preview, parameters: SplitParameters) -> Iterator[Preview]:
+    """What each part holds: counted where the table is there already, else about its share."""
+    if "counts" in look.facts and isinstance(given.dataset, VolumeDelta):
+        for selections, count in zip(look.facts["parts"], look.facts["counts"], strict=True):
+            part = given.dataset.select(*map(Selection.model_validate, selections), selected=count)
+            yield given.model_copy(update={"selected": count, "selected_exactly": True, "dataset": part})
+        return
+    held = given.held
+    for share in _expected_shares(given, parameters):
+        selected = None if held is None or share is None else round(held * share)
+        known = {"selected": selected, "selected_exactly": selected == 0 and 0 in (share, held), "dataset": None}
+        yield given.model_copy(update=known)
+
+
+def _expected_shares(given: Preview, parameters: SplitParameters) -> Iterator[float | None]:
+    """The share of the volumes that each part will have; None where the gap between blocks is not known yet."""
+    shares = _shares(parameters)
+    if parameters.by != "blocks":
+        yield from shares
+        return
+    from nodes.splitting.expected import clear_share
+    from nodes.splitting.selections import gap_and_lengths
+
+    try:
+        shape = given.spec.shape if given.spec is not None else ()
+        gap, lengths = gap_and_lengths(shape, parameters.columns, parameters.block, parameters.gap)
+    except UsageError:
+        yield from (None, None, None)
+        return
+    train, validation, test = shares
+    if parameters.folds:
+        aside = clear_share(lengths, gap, test)
+        yield train * aside * clear_share(lengths, gap, 1 / parameters.folds)
+        yield validation * aside
+    else:
+        yield train * clear_share(lengths, gap, validation + test)
+        yield validation * clear_share(lengths, gap, test)
+    yield test
 
 
 @split_dataset.verify
@@ -265,3 +370,16 @@ class GroupsAreParted(Rule):
     code = "VF445"
     severity = "warning"
     title = "a split that may part a patient's volumes"
+
+
+class PartIsEmpty(Rule):
+    """A part of the table that is there already would have no volumes, though it should have a share of them: the
+    values that the split goes by are too few, and all of them fall on other sides.
+
+    What to do: take another seed or larger shares, or split by something that has more different values. A table with
+    one patient cannot be split by patient.
+    """
+
+    code = "VF446"
+    severity = "warning"
+    title = "a part of a split without volumes"

@@ -40,6 +40,7 @@ from nodes.training.rules import (
     TransformedEachEpoch,
 )
 from nodes.training.settings import TrainParameters, cannot_turn
+from nodes.transforms.remaining import same_way
 
 
 @node(
@@ -172,7 +173,7 @@ def _preview(look: CheckContext) -> Preview:
                 hint="Use volumes of the same shape and type.",
                 port=port,
             )
-        if data.spec and preview.spec and data.spec.transforms != preview.spec.transforms:
+        if data.spec and preview.spec and not same_way(data.spec.transforms, preview.spec.transforms):
             ways = [words_of(each.transforms) or "nothing" for each in (preview.spec, data.spec)]
             look.report(
                 ChangedDifferently,
@@ -328,14 +329,17 @@ def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
 
 def _check_counts(look: CheckContext, data: Preview, share: float) -> None:
     """Too few volumes for a batch, or for the steps that are wanted. With a held-back share, by expectation."""
-    count = data.labelled if data.labelled is not None else data.count
+    count = data.labelled_held if data.labelled is not None else data.held
     if not count:
         return
+    most = (data.labelled if data.labelled is not None else data.count) or 0
+    counted = data.selected is None or data.selected_exactly
     batch, steps = look.params["batch_size"], look.params["steps_per_epoch"]
     training = int(count * (1 - share))
     if training < batch:
-        # A held-back share is decided by hashes: so near to a batch it is not known.
-        surely = count < batch or training < batch * 0.8
+        # A held-back share is decided by hashes: so near to a batch it is not known. Of a part that nobody counted
+        # even less is: it may have a few large groups.
+        surely = (count < batch or training < batch * 0.8) if counted else most < batch
         look.report(
             BatchNotFilled if surely else BatchMayNotBeFilled,
             f"about {training:,} volumes to train on do not fill one batch of {batch:,}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from engine.declare.context import TaskContext
@@ -80,11 +81,38 @@ def transform_volumes(
         raise UsageError(f"{problem[0]} {problem[1]}", hint="Correct it.", parameter=problem[0])
     chain = parameters.chain(_source(parameters))
     listing = ctx.out / "volumes.arrow"
+    if parameters.statistics != "volume":
+        chain = _measured(volumes, chain, ctx)
     if not isinstance(volumes, VolumeFiles):
         return behind(rows_as_files(volumes, listing), chain)
     # A listing of its own, so that the result stays when that of the node before is freed.
     manifest.write(manifest.read(volumes.manifest), listing)
     return behind(volumes.model_copy(update={"manifest": str(listing)}), chain)
+
+
+def _measured(
+    volumes: VolumeFiles | VolumeDelta | VolumeParquet, chain: tuple[Transform, ...], ctx: TaskContext
+) -> tuple[Transform, ...]:
+    """The chain with the figures of its step `scale`, over all volumes behind the steps before it."""
+    from engine.storage import manifest
+    from nodes.conversion.volume_sources import reading_of
+    from nodes.conversion.whole_volumes import TransformedVolumes, steps_of
+    from nodes.loaders.chained_volumes import rows_as_files
+    from nodes.loaders.volume_statistics import measured
+    from nodes.transforms.parameters import transform_of
+    from nodes.transforms.steps import Scale
+
+    place = next(place for place, each in enumerate(chain) if each.name == Scale.name)
+    if not isinstance(volumes, VolumeFiles):
+        # The whole table: the parts of a split are changed alike.
+        whole = volumes.model_copy(update={"selections": ()}) if isinstance(volumes, VolumeDelta) else volumes
+        volumes = rows_as_files(whole, ctx.scratch / "measured.arrow")
+    before = volumes.model_copy(update={"transforms": (*volumes.transforms, *chain[:place])})
+    (scale,) = steps_of(chain[place : place + 1])
+    assert isinstance(scale, Scale)
+    found = measured(scale, TransformedVolumes.at(before.uri, reading_of(before)), manifest.read(volumes.manifest), ctx)
+    ctx.info(f"measured: {found.words()}" + (f", {len(found.sources)} of them" if found.by_source else ""))
+    return (*chain[:place], transform_of(found), *chain[place + 1 :])
 
 
 def _source(parameters: TransformParameters) -> str:
@@ -114,7 +142,9 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     from nodes.conversion.volume_sources import reading_of
     from nodes.conversion.whole_volumes import sample_whole
 
-    made = there.model_copy(update={"transforms": (*there.transforms, *chain)})
+    # What is measured once has the same form as what each volume would be normalised by.
+    stand_in = replace(parameters, statistics="volume").chain(_source(parameters))
+    made = there.model_copy(update={"transforms": (*there.transforms, *stand_in)})
     names = given.sample[:: max(1, len(given.sample) // _SAMPLED)][:_SAMPLED]
     sample = sample_whole(there.uri, names, reading_of(made), _SAMPLED_BYTES)
     if not sample.looked:
@@ -135,7 +165,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
 def _preview(look: CheckContext) -> Preview:
     parameters, facts = TransformParameters(**look.params), look.facts
     given = look.inputs.get("volumes") or Preview(kind="VolumeFiles")
-    out = Preview(kind="VolumeFiles", uri=given.uri, count=given.count, labelled=given.labelled, labels=given.labels)
+    out = Preview(kind="VolumeFiles", uri=given.uri, labels=given.labels).model_copy(update=_counts(given))
     if problem := parameters.problem():
         look.report(ParametersContradict, problem[1], hint="Correct it.", parameter=problem[0])
         return out
@@ -167,6 +197,13 @@ def _preview(look: CheckContext) -> Preview:
             "dataset": there if isinstance(there, VolumeFiles) and spec is not None else None,
         }
     )
+
+
+def _counts(given: Preview) -> dict[str, int | None]:
+    """Of a part of a table only its rows come out; they stay a part while nobody has counted them."""
+    if given.selected is not None and not given.selected_exactly:
+        return {"count": given.count, "selected": given.selected, "labelled": given.labelled}
+    return {"count": given.held, "labelled": given.labelled_held if given.labelled in (0, given.count) else None}
 
 
 def _spec_of_sample(look: CheckContext) -> VolumeSpec | None:

@@ -263,11 +263,11 @@ def _amount(resolved: Resolved, previews: Mapping[tuple[str, str], Preview], nod
     """Bytes of the volumes that it reads or makes, whichever are more; their number where no shape is known."""
     ports = [(e.source_node, e.source_port) for e in resolved.wires_into(node)]
     ports += [port for port in previews if port[0] == node]
-    seen = [previews[port] for port in ports if port in previews and previews[port].count is not None]
+    seen = [previews[port] for port in ports if port in previews and previews[port].held is not None]
     if not seen:
         return None
-    sizes = [float(p.count or 0) * p.spec.volume_bytes for p in seen if p.spec is not None]
-    return max(sizes) if len(sizes) == len(seen) else float(max(p.count or 0 for p in seen))
+    sizes = [float(p.held or 0) * p.spec.volume_bytes for p in seen if p.spec is not None]
+    return max(sizes) if len(sizes) == len(seen) else float(max(p.held or 0 for p in seen))
 
 
 def _once(read: Callable[[], Known]) -> Callable[[], Known]:

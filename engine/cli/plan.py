@@ -129,24 +129,32 @@ def backend_lines(made: Plan) -> Iterator[str]:
 
 
 def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, str], Preview]) -> Iterator[str]:
-    """Volumes and bytes that the task will make, or has made."""
-    from engine.text import size
-    from engine.wording import counted, made
+    """Volumes and bytes that the task will make, or has made; by port where it has several."""
+    from engine.wording import made
 
     cached = ready.observation.cache.get(task.identity.fingerprint)
     if task.action == "cached" and cached is not None and not cached.problem:
         if text := made(cached.result.outputs):
             yield text
         return
-    for (node, _port), preview in previews.items():
-        if node != task.node:
-            continue
-        if preview.count is not None:
-            yield f"about {counted(preview.kind, preview.count)}"
-        if preview.bytes is not None:
-            yield size(preview.bytes)
-        if preview.spec is not None and preview.count is not None:
-            yield preview.spec.describe()
+    texts = {port: ", ".join(_foreseen(p)) for (node, port), p in previews.items() if node == task.node}
+    if len(texts) == 1:
+        yield from filter(None, texts.values())
+    elif any(texts.values()):
+        yield "; ".join(f"{port}: {text}" for port, text in texts.items() if text)
+
+
+def _foreseen(preview: Preview) -> Iterator[str]:
+    from engine.text import size
+    from engine.wording import foreseen
+
+    if text := foreseen(preview):
+        yield text if preview.selected is not None else f"about {text}"
+    # A part of a table takes no space of its own.
+    if preview.bytes is not None and preview.selected is None:
+        yield size(preview.bytes)
+    if preview.spec is not None and preview.count is not None:
+        yield preview.spec.describe()
 
 
 @click.command("validate", short_help="Check a pipeline without looking at its data.")

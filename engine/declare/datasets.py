@@ -271,17 +271,40 @@ class VolumeDelta(_Volumes):
     """Active data files of this version."""
     labelled: int = 0
     selections: tuple[Selection, ...] = ()
+    selected: int | None = None
+    """Rows that the selections hold, where they were counted; None: their shares say how many these are about."""
 
-    def select(self, selection: Selection) -> VolumeDelta:
-        """The same version with one more selection: rows that all of them hold."""
-        return self.model_copy(update={"selections": (*self.selections, selection)})
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_defaults(self, handler(self), ("selected",))
+
+    def select(self, *selections: Selection, selected: int | None = None) -> VolumeDelta:
+        """The same version with further selections: the `selected` rows that all of them hold."""
+        return self.model_copy(update={"selections": (*self.selections, *selections), "selected": selected})
+
+    @property
+    def share(self) -> float:
+        """Which share of the table's rows the selections hold, about where nobody counted them."""
+        if self.selected is not None and self.count:
+            return self.selected / self.count
+        return math.prod(each.share for each in self.selections)
 
     def details(self) -> dict[str, Any]:
         out = super().details() | {"version": self.version, "files": self.files}
         if self.selections:
             # Which volumes these are takes a look at every id; how many they are on average does not.
-            out["share"] = round(math.prod(each.share for each in self.selections), 6)
+            out["share"] = round(self.share, 6)
+            if self.selected is not None:
+                out["selected"] = self.selected
         return out
+
+    def preview(self) -> Mapping[str, Any]:
+        known = super().preview()
+        if not self.selections:
+            return known
+        exactly = self.selected is not None
+        selected = self.selected if self.selected is not None else round(self.count * self.share)
+        return {**known, "selected": selected, "selected_exactly": exactly}
 
     def pinned_version(self) -> int:
         return self.version
@@ -401,6 +424,8 @@ class Preview(_Frozen):
         kind: the dataset type's name, "VolumeParquet".
         uri: path or URL where it will lie, where that is known.
         count: volumes or rows, before any selection.
+        selected: those of `count` that a part of a table is expected to hold; None: all of them.
+        selected_exactly: whether `selected` was counted; else it is expected, and may be some more or less.
         bytes: bytes on disk.
         spec: shape, dtype and class names of the volumes.
         labelled: volumes with a label.
@@ -417,6 +442,8 @@ class Preview(_Frozen):
     kind: str
     uri: str | None = None
     count: int | None = None
+    selected: int | None = None
+    selected_exactly: bool = False
     bytes: int | None = None
     spec: VolumeSpec | None = None
     labelled: int | None = None
@@ -433,3 +460,15 @@ class Preview(_Frozen):
     def of(cls, dataset: Dataset) -> Preview:
         """The preview of a dataset that exists: nothing is unknown."""
         return cls(kind=dataset.kind, uri=dataset.uri, **dataset.preview())
+
+    @property
+    def held(self) -> int | None:
+        """Volumes or rows that there are behind the selections, about where `selected_exactly` is not set."""
+        return self.count if self.selected is None else self.selected
+
+    @property
+    def labelled_held(self) -> int | None:
+        """Those of them with a label: their share is taken for that of the whole table."""
+        if self.labelled is None or self.selected is None or not self.count:
+            return self.labelled
+        return round(self.labelled * self.selected / self.count)

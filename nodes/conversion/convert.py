@@ -20,6 +20,7 @@ from nodes.conversion.formats import NPY, Reading, endings_of
 from nodes.conversion.labels import label_rule, nfc
 from nodes.conversion.make_parts import EXAMPLES, MakeChunks, Making, in_threads, make_parts, opened_store
 from nodes.conversion.npy_files import spread
+from nodes.conversion.orientations import warn_of_several
 from nodes.conversion.part_writer import Layout, Row
 from nodes.conversion.row_ledger import RowLedger
 from nodes.conversion.table_rows import labels_of
@@ -122,7 +123,10 @@ def convert_files(
             FileRows(files.uri, reading), ledger, layout, store,
             threads=parameters.threads, most_refused=parameters.max_bad_files, limit_parameter="max_bad_files",
         )  # fmt: skip
-        return make_parts(making, ctx, make)
+        made = make_parts(making, ctx, make)
+    if "orientation" in columns.names:
+        warn_of_several(made, ctx)
+    return made
 
 
 def _spec(files: VolumeFiles, listing: pa.Table) -> VolumeSpec:

@@ -32,6 +32,7 @@ REASONS = (
     "format",
     "no-data",
     "transform",
+    "elsewhere",
 )
 """The codes. empty: no bytes; truncated, too-long: not the bytes its header promises; not-npy: no
 `.npy` header; pickle: an object array, which only unpickling could read; dtype: not a numeric type
@@ -40,7 +41,7 @@ duplicate-id: the same name as another file after Unicode NFC; label-conflict: s
 labels; label-missing: none, where one was asked for; unreadable: the system does not give it;
 changed-during-run: not the file that was listed; format: not a file of its format, or a damaged one, or one that its
 reader does not take; no-data: a patch with voxels that stand for no data; transform: one that TransformVolumes cannot
-change as it was asked to."""
+change as it was asked to; elsewhere: its labels or channels lie in another place."""
 
 PASSING = frozenset({"unreadable", "changed-during-run"})
 """Reasons that may be gone at the next try although the listing stays the same."""

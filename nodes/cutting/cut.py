@@ -17,7 +17,7 @@ from engine.declare.progress import Meter
 from engine.errors import DataError
 from engine.storage import is_url, manifest
 from engine.text import plural
-from nodes.conversion.formats import Reading
+from nodes.conversion.formats import HASH, Reading
 from nodes.conversion.formats.interface import VolumeHeader
 from nodes.conversion.formats.reader import header_of
 from nodes.conversion.labels import nfc
@@ -31,6 +31,8 @@ from nodes.cutting.cut_parameters import CutParameters, Steps, steps_of
 from nodes.cutting.grid import PatchGrid
 from nodes.cutting.patch_labels import LabelRule, StoredLabels
 from nodes.cutting.patches import PatchSource, Place, columns_of, ids_of
+from nodes.cutting.same_place import refuse_elsewhere
+from nodes.cutting.source_hashes import StoredHashes, source_hashes
 from nodes.cutting.tiles import TileCache, TooLarge, open_tiled
 
 _SLAB_BYTES = 512 << 20
@@ -102,12 +104,14 @@ def _known(root: str, cube: Cube, reading: Reading, parameters: CutParameters, c
         known = Known(shape, volume.dtype.newbyteorder("=").name, header, volume.last_is_slow)
     if parameters.labels != "volume" or cube.labels is None:
         return known
-    labels = header_of(root, cube.labels.path, reading).shape
+    label_header = header_of(root, cube.labels.path, reading)
+    labels = label_header.shape
     if (*labels, 1, 1)[:3] != shape[:3] or labels[3:] not in ((), (1,)):
         raise Refused(
             "shape",
             f"is {_times(shape[:3])} voxels, its labels {cube.labels.path} are {_times(labels)}",
         )
+    refuse_elsewhere(header, label_header, cube.labels.path)
     return known
 
 
@@ -184,11 +188,16 @@ def cut_files(
     for place, cube in enumerate(refused, len(ledger) - len(refused)):
         why = found.refused[cube.name]
         ledger.refuse(place, why.reason, why.message)
+    cut = [cube for cube in cubes if cube.name in found.known]
+    more: dict[str, dict[str, str | None]] = {}
+    if parameters.hash_sources:
+        taken = source_hashes(files.uri, cut, reading, StoredHashes(ctx.shared / ".hashes"), ctx)
+        more = {name: {HASH[0]: value} for name, value in taken.items()}
     source = PatchSource(
         root=files.uri,
         reading=reading,
-        cubes={cube.name: cube for cube in cubes if cube.name in found.known},
-        places={name: Place.of(known.header) for name, known in found.known.items()},
+        cubes={cube.name: cube for cube in cut},
+        places={name: Place.of(known.header, **more.get(name, {})) for name, known in found.known.items()},
         size=steps.size,
         edges=parameters.edges,
         no_data=parameters.no_data,
@@ -202,7 +211,7 @@ def cut_files(
         row_group_rows=parameters.row_group_rows,
         compression=parameters.compression,
         finite=parameters.not_finite == "quarantine",
-        columns=columns_of(reading),
+        columns=columns_of(reading, hashes=parameters.hash_sources),
     )
     with opened_store(ctx) as store:
         making = Making(

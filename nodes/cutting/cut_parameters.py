@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from engine.declare.parameters import Advanced, PathIn, Policy, Range, Unit
+from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range, Unit
 from engine.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class CutParameters:
             last voxel.
         no_data: voxels of this value hold no data, for example -999.25: patches with such a voxel are quarantined.
         not_finite: what to do with patches that hold a NaN (a missing trace) or an infinity.
+        hash_sources: add the column source_sha256, by which a patch's volume is known wherever its file lies. Each
+            file is read once more before it is cut, and not again while it stays as it is.
         bad_volumes: stop at a volume that cannot be read, or leave it out; it is listed with the patches that were
             quarantined.
         target_file_mb: size of a Parquet file.
@@ -75,6 +77,7 @@ class CutParameters:
     edges: Literal["drop", "zeros", "repeat"] = "drop"
     no_data: Annotated[float | None, Advanced()] = None
     not_finite: Annotated[Literal["quarantine", "keep"], Advanced()] = "quarantine"
+    hash_sources: Annotated[bool, Advanced(), Added()] = False
     bad_volumes: Annotated[Literal["stop", "leave out"], Policy()] = "stop"
     target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
     compression: Literal["none", "zstd", "lz4"] = "none"

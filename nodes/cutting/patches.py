@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.conversion.formats import Reading, format_named
+from nodes.conversion.formats import HASH, Reading, format_named
 from nodes.conversion.formats.geometry import affine_in, text_of
 from nodes.conversion.formats.interface import Axis, Box, VolumeHeader
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite
@@ -48,8 +48,9 @@ class Place:
     axes: tuple[Axis, ...] = ()
 
     @classmethod
-    def of(cls, header: VolumeHeader) -> Place:
-        return cls(tuple(header.columns.items()), header.axes)
+    def of(cls, header: VolumeHeader, **more: Any) -> Place:
+        """With `more` columns that all patches of the volume have."""
+        return cls((*header.columns.items(), *more.items()), header.axes)
 
     def at(self, position: Sequence[int]) -> Mapping[str, Any]:
         """The columns of the patch that begins there."""
@@ -103,9 +104,11 @@ class PatchSource:
         return 2 * layout.spec.volume_bytes + (8 << 20)
 
 
-def columns_of(reading: Reading) -> pa.Schema:
-    """The columns of patches: `source` (the volume's name), `x`, `y`, `z` (the first voxel), and the format's."""
+def columns_of(reading: Reading, *, hashes: bool = False) -> pa.Schema:
+    """The columns of patches: `source` (the volume's name), `x`, `y`, `z` (the first voxel), the format's, and with
+    `hashes` that of the volume's files."""
     known = () if reading.format == "npy" else format_named(reading.format).columns
+    known = (*known, HASH) if hashes else known
     return pa.schema(
         [
             ("source", pa.string()),

@@ -23,8 +23,10 @@ from engine import text
 from nodes.conversion.formats import Reading, stamper_of
 from nodes.conversion.formats.interface import Box, OpenVolume
 from nodes.conversion.formats.reader import guarded, opened, title_of
+from nodes.conversion.formats.source import sha256_of
 from nodes.conversion.quarantine import Refused
 from nodes.cutting.cubes import CubeFile
+from nodes.cutting.same_place import refuse_elsewhere
 
 _THICK, _WIDE = 16, 64
 """Voxels of a tile along the axis that is slowest in the file, and along Y; along the third it is whole."""
@@ -116,6 +118,15 @@ class TiledVolume:
         """Bytes of one tile."""
         return math.prod(self._tile) * self.shape[3] * self.dtype.itemsize
 
+    def sha256(self) -> str | None:
+        """Of the file that it lies in, as a conversion of whole files gives it. Of several channels that of the lines
+        which `sha256sum` prints of their files, by their paths below the root. Raises `OSError`."""
+        places = [self._root / file.path for file in self._files]
+        if len(places) == 1:
+            return sha256_of(places[0], self._volumes[0].files)
+        files = [each for place, volume in zip(places, self._volumes, strict=True) for each in volume.files or (place,)]
+        return sha256_of(self._root, files)
+
     def _tile_shape(self) -> tuple[int, int, int]:
         x, y, z = self.shape[:3]
         if not self.in_tiles:
@@ -170,13 +181,14 @@ def open_tiled(root: Path, files: Sequence[CubeFile], reading: Reading, cache: T
     """
     with ExitStack() as stack:
         volumes = [stack.enter_context(opened(root / file.path, reading)) for file in files]
-        for volume in volumes[1:]:
+        for file, volume in zip(files[1:], volumes[1:], strict=True):
             if volume.header.shape[:3] != volumes[0].header.shape[:3]:
                 raise Refused(
                     "shape",
                     f"is {_times(volume.header.shape[:3])} voxels, {files[0].path} is"
                     f" {_times(volumes[0].header.shape[:3])}: the channels of a volume have one shape",
                 )
+            refuse_elsewhere(volumes[0].header, volume.header, file.path)
         found = TiledVolume(root, files, reading, volumes, cache)
         if not found.in_tiles and found.nbytes > cache.whole_bytes:
             raise TooLarge(

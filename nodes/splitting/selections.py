@@ -149,7 +149,14 @@ def blocks_of(table: VolumeDelta, columns: tuple[str, ...], block: float, gap: f
 
     Raises `UsageError` when the positions have more axes than the volumes, or a block is shorter than the gap.
     """
-    shape = table.spec.shape if table.spec is not None else ()
+    gaps, lengths = gap_and_lengths(table.spec.shape if table.spec is not None else (), columns, block, gap)
+    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, gap=gaps)
+
+
+def gap_and_lengths(
+    shape: tuple[int, ...], columns: tuple[str, ...], block: float, gap: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The gap between parts, and the length of blocks, along the axis of each column. Raises as `blocks_of` does."""
     if not 1 <= len(columns) <= 3 or (len(columns) > len(shape) and not (block and gap)):
         raise UsageError(
             f"blocks go by one to three columns of positions, not by {', '.join(columns) or 'none'}",
@@ -164,7 +171,7 @@ def blocks_of(table: VolumeDelta, columns: tuple[str, ...], block: float, gap: f
             hint="Make the blocks several times as long as the gap.",
             parameter="block",
         )
-    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, gap=gaps)
+    return gaps, lengths
 
 
 def count_parts(table: VolumeDelta, split: Split) -> list[int]:

@@ -60,8 +60,13 @@ def write_mlflow_model(model: Path, folder: Path, *, shape: Sequence[int], metad
         *(ColSpec("float", f"probability {name}") for name in classes),
     ]
     named = Schema(names if classes else [ColSpec("float", "value")])
-    spacing = ParamSchema([ParamSpec("spacing", "double", [0.0, 0.0, 0.0], (-1,))])
-    resamples = any(each["parameters"].get("spacing") for each in chain)
+    asked = (
+        [ParamSpec("spacing", "double", [0.0, 0.0, 0.0], (-1,))]
+        if any(each["parameters"].get("spacing") for each in chain)
+        else []
+    )
+    if any(each["name"] == steps.Orient.name for each in chain):
+        asked.append(ParamSpec(steps.ORIENTATION, "string", ""))
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()  # MLflow does so itself, but for an example too late
@@ -75,7 +80,7 @@ def write_mlflow_model(model: Path, folder: Path, *, shape: Sequence[int], metad
         pip_requirements=[f"{name}=={version(name)}" for name in ("keras", "tensorflow", "numpy", "pandas")],
         metadata=dict(metadata),
     )
-    signature = ModelSignature(outputs=named, params=spacing) if resamples else ModelSignature(outputs=named)
+    signature = ModelSignature(outputs=named, params=ParamSchema(asked)) if asked else ModelSignature(outputs=named)
     _serve(partial, signature, {"class_names": classes, "shape": list(shape), "transforms": chain})
     shutil.rmtree(folder, ignore_errors=True)
     flush_many([*partial.rglob("*"), partial])

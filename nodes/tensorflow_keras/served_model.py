@@ -58,12 +58,16 @@ class ServedModel:
 
         `model_input` is an array (n, X, Y, Z, channels) of any numbers, or a list of arrays whose shapes may differ;
         volumes are raw, as they were before the transforms. `params["spacing"]` has millimetres a voxel (X, Y, Z) of
-        all of them, where they are resampled to a spacing. Raises `ValueError` for volumes that do not fit.
+        all of them, where they are resampled to a spacing; `params["orientation"]` says where their axes point, such
+        as LAS, where they are turned. Raises `ValueError` for volumes that do not fit.
         """
         import pandas as pd
 
         spacing = [float(each) for each in (params or {}).get("spacing", ()) if each]
-        row = dict(zip(("spacing_x", "spacing_y", "spacing_z"), spacing, strict=True)) if spacing else {}
+        row: dict[str, Any] = (
+            dict(zip(("spacing_x", "spacing_y", "spacing_z"), spacing, strict=True)) if spacing else {}
+        )
+        row |= {"orientation": given} if (given := str((params or {}).get("orientation", ""))) else {}
         volumes = next(iter(model_input.values())) if isinstance(model_input, Mapping) else model_input
         found = [
             self._model(np.stack([self._volume(v, row) for v in volumes[start : start + _BATCH]]), training=False)
@@ -79,13 +83,15 @@ class ServedModel:
         columns = {f"probability {name}": scores[:, place] for place, name in enumerate(self._classes)}
         return pd.DataFrame({"class": names, **columns})
 
-    def _volume(self, given: Any, row: Mapping[str, float]) -> Any:
+    def _volume(self, given: Any, row: Mapping[str, Any]) -> Any:
         volume = np.asarray(given)
         if self._transforms is not None:
             try:
                 volume, _ = self._transforms.apply_steps(self._steps, volume, row)
             except self._transforms.Unfit as exc:
                 hint = ' Give params={"spacing": [x, y, z]} in millimetres.' if "spacing" in str(exc) else ""
+                if "axes point" in str(exc):
+                    hint = ' Give params={"orientation": "LAS"}, or where else they point.'
                 raise ValueError(f"a volume of {volume.shape} {exc}.{hint}") from exc
         if volume.shape != self._shape:
             raise ValueError(f"the model takes volumes of {self._shape}, this one is {volume.shape}")

@@ -254,8 +254,10 @@ class NodeConformance:
         for port, made in outputs.items():
             preview = checked.previews["it", port]
             assert preview.kind == made.kind
-            if preview.count is not None:
+            if preview.count is not None and (preview.selected is None or isinstance(made, VolumeDelta)):
                 assert preview.count == getattr(made, "count", preview.count)
+            if preview.selected is not None and preview.selected_exactly:
+                assert preview.selected == getattr(made, "selected", preview.selected)
             if preview.spec is not None and hasattr(made, "spec"):
                 assert (preview.spec.shape, preview.spec.dtype) == (made.spec.shape, made.spec.dtype)
         return self.content(outputs)

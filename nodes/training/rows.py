@@ -16,6 +16,7 @@ from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.training.leakage import Part, report_leaks
+from nodes.transforms.remaining import same_way
 
 SPLIT_SALT = "voxelflow.validation"
 """Of the hash that holds rows back for validation; not that of any other node, so that splits of splits are fair."""
@@ -153,7 +154,7 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
             f" {', '.join(spec.classes[:10])}",
             hint="Convert both with the same classes.",
         )
-    if spec.transforms != others.transforms:
+    if not same_way(spec.transforms, others.transforms):
         ways = [words_of(each.transforms) or "nothing" for each in (spec, others)]
         ctx.warn(
             f"the volumes trained on went through {ways[0]}, those {verb} through {ways[1]}: the figures may say little"

@@ -55,7 +55,7 @@ def training_work(look: CheckContext) -> TrainingWork | None:
 
 
 def _count(data: Preview) -> int:
-    return (data.count if data.labelled is None else data.labelled) or 0
+    return (data.held if data.labelled is None else data.labelled_held) or 0
 
 
 def _kept_bytes(*read: Preview) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.datasets import Transform
-from engine.declare.parameters import Advanced, PathIn, Pattern, Range, Unit
+from engine.declare.parameters import Added, Advanced, PathIn, Pattern, Range, Unit
+
+if TYPE_CHECKING:
+    from nodes.transforms.steps import Step
 
 DTypeName = Literal[
     "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
@@ -20,6 +23,8 @@ class TransformParameters:
     """The parameters of TransformVolumes, in the order in which the steps are done. What is left empty is not done.
 
     Attributes:
+        orientation: turn volumes so that X, Y and Z point there, such as RAS (right, front, up). They are reordered and
+            reversed by what NIfTI, DICOM and other medical formats say of them.
         axes: new order of the axes, as letters of the old ones (C is that of the channels): ZYX turns X and Z about.
         channels: channels to keep, counted from 0, in this order.
         spacing: resample to so many millimetres a voxel, one number or three (X, Y, Z). The volumes must say their own
@@ -37,12 +42,16 @@ class TransformParameters:
         normalise: z-score gives mean 0 and deviation 1, min-max 0 to 1, percentiles 0 to 1 between two percentiles.
             The result is float32. Where all values are equal it is 0.
         normalise_over: measure over the whole volume, or each channel by itself.
+        statistics: where these figures come from. Each volume by itself; once from all patches of a source, the survey
+            or scan that CutVolumes cut them from; or once from all volumes. Measured once, they take one reading of all
+            volumes, of a table of all its rows whatever a split holds, and predictions use the same numbers.
         low_percentile: becomes 0, with all below, where percentiles are chosen.
         high_percentile: becomes 1, with all above.
         dtype: store the values as this type at the end. Fractions are rounded; a volume with a value outside of the
             type's range is refused.
     """
 
+    orientation: Annotated[str, Pattern("|[LRPAIS]{3}", "three letters of LRPAIS such as RAS"), Added()] = ""
     axes: Annotated[str, Pattern("|[XYZC]{2,4}", "letters of XYZC such as ZYX"), Advanced()] = ""
     channels: Annotated[tuple[int, ...], Range(0, 100_000)] = ()
     spacing: Annotated[tuple[float, ...], Range(0.0001, 10_000), Unit("mm")] = ()
@@ -57,12 +66,15 @@ class TransformParameters:
     function: Annotated[str | None, PathIn("file")] = None
     normalise: Literal["none", "z-score", "min-max", "percentiles"] = "none"
     normalise_over: Literal["volume", "channel"] = "volume"
+    statistics: Annotated[Literal["volume", "source", "all"], Added()] = "volume"
     low_percentile: Annotated[float, Range(0, 100), Advanced()] = 1.0
     high_percentile: Annotated[float, Range(0, 100), Advanced()] = 99.0
     dtype: DTypeName = ""
 
     def problem(self) -> tuple[str, str] | None:
         """What contradicts itself, whatever the volumes: the parameter, and what is wrong with it."""
+        if self.orientation and sorted("LPIRAS".index(letter) % 3 for letter in self.orientation) != [0, 1, 2]:
+            return "orientation", f"{self.orientation} does not name each of left-right, back-front and down-up once"
         if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
             return "axes", f"{self.axes} does not name each axis once"
         if len(self.spacing) not in (0, 1, 3):
@@ -77,21 +89,25 @@ class TransformParameters:
             return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
         if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
             return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
+        if self.normalise == "none" and self.statistics != "volume":
+            return "statistics", f"is {self.statistics}, and nothing is normalised"
         return None
 
     def chain(self, source: str = "") -> tuple[Transform, ...]:
-        """The steps, `source` being the text of the file in `function`. `problem` must be None."""
+        """The steps, `source` being the text of the file in `function`. `problem` must be None.
+
+        Figures that are measured once are not among them yet: `nodes.loaders.volume_statistics` finds them.
+        """
         from nodes.transforms.steps import load_steps
 
         made: list[dict[str, Any]] = [
             {"name": name, "version": 1, "parameters": parameters} for name, parameters in self._steps(source)
         ]
-        return tuple(
-            Transform(name=step.name, version=step.version, parameters=step.as_json()["parameters"], words=step.words())
-            for step in load_steps(made)
-        )
+        return tuple(map(transform_of, load_steps(made)))
 
     def _steps(self, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        if self.orientation:
+            yield "orient", {"to": self.orientation}
         if self.axes:
             yield "axes", {"order": self.axes}
         if self.channels:
@@ -110,6 +126,15 @@ class TransformParameters:
         if self.normalise != "none":
             by_channel = self.normalise_over == "channel"
             ends = {"low": float(self.low_percentile), "high": float(self.high_percentile)}
-            yield "normalise", {"kind": self.normalise, "by_channel": by_channel, **ends}
+            known = {"kind": self.normalise, "by_channel": by_channel, **ends}
+            if self.statistics == "volume":
+                yield "normalise", known
+            else:
+                yield "scale", {**known, "by_source": self.statistics == "source"}
         if self.dtype:
             yield "cast", {"dtype": self.dtype}
+
+
+def transform_of(step: Step) -> Transform:
+    """The step as chains of transforms have it."""
+    return Transform(name=step.name, version=step.version, parameters=step.as_json()["parameters"], words=step.words())

@@ -57,5 +57,14 @@ def went_another_way(wanted: Sequence[Transform], done: Sequence[Transform]) -> 
     )
 
 
+def same_way(one: Sequence[Transform], other: Sequence[Transform]) -> bool:
+    """Whether two chains do the same to volumes, each with the numbers of its own sources where these were measured."""
+    return list(map(_identity, one)) == list(map(_identity, other))
+
+
 def _identity(each: Transform) -> tuple[object, ...]:
-    return each.name, each.version, each.parameters
+    values = each.parameters
+    if each.name == "scale" and values.get("by_source"):
+        # Volumes of another source are changed by its own numbers: that is the same way.
+        values = {name: value for name, value in values.items() if name not in ("sources", "offsets", "spreads")}
+    return each.name, each.version, values

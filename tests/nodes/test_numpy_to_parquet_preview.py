@@ -19,7 +19,7 @@ from nodes.numpy_to_parquet import numpy_to_parquet
 
 
 def look_at(
-    root: Path | None, scan: bool = True, refused: int = 0, **params: Any
+    root: Path | None, scan: bool = True, refused: int = 0, messages: list[str] | None = None, **params: Any
 ) -> tuple[Preview, list[tuple[str, str | None]]]:
     defaults = {p.name: p.default for p in numpy_to_parquet.parameters}
     files = Preview(kind="VolumeFiles", count=9, spec=VolumeSpec(shape=(30, 30, 10, 10), dtype="float32"))
@@ -33,6 +33,8 @@ def look_at(
         look.facts = numpy_to_parquet.scan_hook(look)
     out = numpy_to_parquet.preview_hook(look)
     assert isinstance(out, Preview)
+    if messages is not None:
+        messages += [d.message for d in look.problems]
     return out, [(d.code, d.parameter) for d in look.problems]
 
 
@@ -155,3 +157,21 @@ def test_files_is_the_only_input() -> None:
     assert [p.kinds for p in numpy_to_parquet.inputs] == [("VolumeFiles",)]
     assert {p.name for p in numpy_to_parquet.parameters if p.policy} == {"max_bad_files", "threads"}
     assert VolumeFiles.__name__ in numpy_to_parquet.inputs[0].kinds
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["1", "1.0", "unknown"], "the labels '1' and '1.0' may be one: each is a class of its own"),
+        (["Grey", "grey", "white"], "the labels 'Grey' and 'grey' may be one"),
+        (["-1", "1", "one"], ""),
+        (["left side", "white", "left_side"], "the labels 'left side' and 'left_side' may be one"),
+        (["1", "2", "unknown"], ""),
+    ],
+)
+def test_labels_that_differ_in_their_spelling_alone(tmp_path: Path, labels: list[str], said: str) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy", "c.npy"])
+    write_labels(tmp_path / "labels.csv", list(zip("abc", labels, strict=True)))
+    messages: list[str] = []
+    assert look_at(tmp_path, messages=messages)[1] == ([("VF423", "labels")] if said else [])
+    assert [message.partition(":")[0] for message in messages] == ([said.partition(":")[0]] if said else [])

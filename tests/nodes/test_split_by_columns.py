@@ -23,6 +23,7 @@ from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
+from nodes.splitting.expected import clear_share
 from nodes.table.selection import held
 from nodes.volume_file.layout import schema, writer_options
 from nodes.volume_file.parts import read_parts
@@ -269,3 +270,41 @@ def test_selections_of_before_are_stored_as_before() -> None:
     assert Selection(salt="s", low=0, high=0.5).model_dump_json() == '{"salt":"s","low":0.0,"high":0.5}'
     grouped = Selection(salt="s", low=0, high=0.5, by=("g",))
     assert Selection.model_validate_json(grouped.model_dump_json()) == grouped
+
+
+@given(st.floats(0.1, 3), st.floats(0, 0.5), st.integers(1, 3))
+def test_the_gap_between_blocks_is_in_what_is_foreseen(gap: float, taken: float, axes: int) -> None:
+    """Against places drawn at random in one block whose neighbours are on the other side with the chance `taken`."""
+    length = 3.0
+    lengths, gaps = (length,) * axes, (gap,) * axes
+    at = np.random.default_rng(0).random((4000, axes)) * length
+    blocks = (np.floor((at + gap) / length) - np.floor((at - gap) / length) + 1).prod(axis=1)
+    assert clear_share(lengths, gaps, taken) == pytest.approx(float(((1 - taken) ** (blocks - 1)).mean()), abs=0.03)
+
+
+def test_a_split_by_blocks_is_foreseen_without_those_in_the_gap(tmp_path: Path) -> None:
+    side = 24
+    x, y = (grid.reshape(-1) for grid in np.meshgrid(np.arange(side), np.arange(side), indexing="ij"))
+    assert len(x) >= ROWS
+    table = table_of(tmp_path, {"x": x[:ROWS].tolist(), "y": y[:ROWS].tolist()})
+    params: dict[str, Any] = {"by": "blocks", "column": "x,y", "block": 4.0, "gap": 1.0, "validation": 0.3}
+    given = Preview.of(table).model_copy(update={"columns": ("x", "y")})
+    assert split_dataset.preview_hook is not None
+    about = split_dataset.preview_hook(CheckContext(params, {"table": given}))
+    made = split_dataset(table, **params, ctx=context(tmp_path))
+    assert isinstance(about, dict)
+    assert made.train.selected == len(members(made.train)) < 0.7 * ROWS
+    # Blocks are few here, so their share varies; the part that lies in the gap does not.
+    assert about["train"].selected == pytest.approx(made.train.selected, rel=0.2)
+    assert about["validation"].selected == 0.3 * ROWS
+
+
+def test_a_column_without_times_is_said_before_the_run(patients: VolumeDelta) -> None:
+    given = Preview.of(patients).model_copy(update={"dataset": patients})
+    params = {"by": "time", "column": "patient"}
+    assert split_dataset.scan_hook is not None
+    assert split_dataset.preview_hook is not None
+    look = CheckContext(params, {"table": given}, facts=split_dataset.scan_hook(CheckContext(params, {"table": given})))
+    split_dataset.preview_hook(look)
+    assert [d.code for d in look.problems] == ["VF442"]
+    assert "not times or numbers" in look.problems[0].message

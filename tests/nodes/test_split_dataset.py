@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from delta_tables import SPEC, context, ids, shards
@@ -11,13 +12,17 @@ from hypothesis import strategies as st
 from engine.declare.datasets import Preview, VolumeDelta
 from engine.declare.node import CheckContext
 from engine.errors import UsageError
+from engine.wording import details_text, foreseen
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
 
-TABLE = VolumeDelta(uri="/t", count=2000, bytes=1, spec=SPEC, version=3, data_version=2, files=4, labelled=5)
+# In object storage, so that nothing is read to count the parts.
+TABLE = VolumeDelta(
+    uri="az://container/t", count=2000, bytes=1, spec=SPEC, version=3, data_version=2, files=4, labelled=5
+)
 
 
-def _split(tmp_path: Path, table: VolumeDelta = TABLE, **params: float) -> Split:
+def _split(tmp_path: Path, table: VolumeDelta = TABLE, **params: Any) -> Split:
     return split_dataset(table, ctx=context(tmp_path), **params)
 
 
@@ -86,12 +91,76 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
     assert [(d.code, d.parameter) for d in look.problems] == [("VF441", "validation")]
 
 
-def test_what_is_foreseen() -> None:
+def _foreseen(given: Preview, facts: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Preview]:
+    look = CheckContext(params, {"table": given}, facts=facts or {})
     assert split_dataset.preview_hook is not None
-    given = Preview(kind="VolumeDelta", count=7, spec=SPEC)
-    seen = split_dataset.preview_hook(CheckContext({"validation": 0.2, "test": 0.1, "seed": 0}, {"table": given}))
+    seen = split_dataset.preview_hook(look)
     assert isinstance(seen, Mapping)
-    assert dict(seen) == {"train": given, "validation": given, "test": given}
+    return dict(seen)
+
+
+def test_each_part_is_foreseen_with_its_share() -> None:
+    given = Preview(kind="VolumeDelta", count=2000, bytes=720, spec=SPEC, labelled=1000)
+    parts = _foreseen(given, validation=0.2, test=0.1)
+    assert [(part.count, part.selected, part.selected_exactly) for part in parts.values()] == [
+        (2000, 1400, False),
+        (2000, 400, False),
+        (2000, 200, False),
+    ]
+    assert parts["train"].labelled_held == 700
+    assert foreseen(parts["validation"]) == "about 400 of 2,000 volumes"
+    folds = _foreseen(given, test=0.2, folds=4, fold=2)
+    assert [part.selected for part in folds.values()] == [1200, 400, 400]
+    again = _foreseen(parts["train"], validation=0.5)
+    assert [part.held for part in again.values()] == [700, 700, 0]
+    assert foreseen(again["test"]) == "0 of 2,000 volumes"
+
+
+def test_of_an_unknown_table_nothing_is_foreseen() -> None:
+    parts = _foreseen(Preview(kind="VolumeDelta", spec=SPEC))
+    assert {part.held for part in parts.values()} == {None}
+
+
+@pytest.mark.parametrize("params", [{"test": 0.1}, {"by": "label", "test": 0.1}, {"folds": 3, "fold": 3}])
+def test_a_table_that_is_there_is_counted_before_the_run(tmp_path: Path, params: dict[str, Any]) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 40), ctx=context(tmp_path))
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    assert split_dataset.scan_hook is not None
+    parts = _foreseen(given, split_dataset.scan_hook(CheckContext(params, {"table": given})), **params)
+    made = _split(tmp_path, table, **params)._asdict()
+    assert {port: part.selected for port, part in parts.items()} == {port: made[port].selected for port in made}
+    assert sum(part.selected or 0 for part in parts.values()) == 40
+    assert all(part.selected_exactly and part.dataset == made[port] for port, part in parts.items())
+
+
+def test_a_part_without_volumes_is_said_before_the_run(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 2), ctx=context(tmp_path))
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    params = {"validation": 0.01}
+    assert split_dataset.scan_hook is not None
+    assert split_dataset.preview_hook is not None
+    look = CheckContext(params, {"table": given}, facts=split_dataset.scan_hook(CheckContext(params, {"table": given})))
+    split_dataset.preview_hook(look)
+    assert [(d.code, d.severity) for d in look.problems] == [("VF446", "warning")]
+    assert "validation has no volumes: there are too few volumes" in look.problems[0].message
+
+
+def test_a_part_that_ran_is_counted(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 40), ctx=context(tmp_path))
+    split = _split(tmp_path, table, test=0.25)
+    counts = [len(part) for part in _members(split, ids(0, 40))]
+    assert [part.selected for part in split] == counts
+    assert [Preview.of(part).held for part in split] == counts
+    assert details_text(split.test.details()).startswith(f"{counts[2]} of 40 volumes, ")
+    assert VolumeDelta.model_validate_json(split.test.model_dump_json()) == split.test
+    assert "selected" not in table.model_dump()
+
+
+def test_of_a_part_that_was_not_counted_its_share_is_known(tmp_path: Path) -> None:
+    train = _split(tmp_path, validation=0.25).train
+    assert train.selected is None
+    assert (Preview.of(train).selected, Preview.of(train).selected_exactly) == (1500, False)
+    assert details_text(train.details()).startswith("75% of 2,000 volumes, ")
 
 
 def test_a_real_table_splits_without_new_files(tmp_path: Path) -> None:

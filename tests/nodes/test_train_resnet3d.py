@@ -75,6 +75,11 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"batch_size": 2001}, ("VF503", "error", "batch_size")),
         ({"data": TABLE}, {"batch_size": 1700}, ("VF511", "warning", "batch_size")),
         ({"data": but(labelled=20)}, {}, ("VF503", "error", "batch_size")),
+        # A part of a table: expected, counted, and too small whatever it is.
+        ({"data": but(selected=25)}, {}, ("VF511", "warning", "batch_size")),
+        ({"data": but(selected=25, selected_exactly=True)}, {}, ("VF503", "error", "batch_size")),
+        ({"data": but(selected=1000, labelled=30)}, {}, ("VF503", "error", "batch_size")),
+        ({"data": but(selected=1000)}, {"steps_per_epoch": 26}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": but(labelled=0)}, {}, ("VF504", "error", "data")),
         ({"data": but(labels=(0.5, 1.0))}, {}, ("VF512", "error", "data")),
         ({"validation": but(labels=(-1.0,))}, {}, ("VF512", "error", "validation")),
@@ -188,6 +193,17 @@ def test_what_a_training_has_to_do() -> None:
     assert (limited.volumes, limited.steps) == (320, 10)
     assert own is not None
     assert not own.exact_network
+
+
+def test_a_part_of_a_table_is_the_work_of_its_volumes() -> None:
+    found = work(but(selected=500), epochs=1)
+    assert found is not None
+    assert (found.volumes, found.validation) == (400, 100)
+    # All of the table lies in the storage, and is paid for there.
+    assert found.kept_bytes == 2000 * SPEC.volume_bytes
+    half = work(but(selected=500, labelled=1000), validation_share=0.0)
+    assert half is not None
+    assert half.volumes == 250
 
 
 @pytest.mark.parametrize("data", [None, but(spec=None), but(count=None, labelled=None), but(spec=spec(4, 4))])

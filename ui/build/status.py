@@ -12,7 +12,7 @@ from engine.declare.events import Progress
 from engine.history.summary import Tile
 from engine.store.runs import Run, Task
 from engine.text import size
-from engine.wording import counted, details_text, figure_name, made
+from engine.wording import details_text, figure_name, foreseen, made
 from ui.protocol.status import FailureInfo, Headline, NodeStatus, OutputInfo, ProgressInfo, RunFigure, RunInfo
 
 ViewOf = Callable[[Dataset], str]
@@ -102,13 +102,14 @@ def previews_in_words(previews: Mapping[tuple[str, str], Preview]) -> dict[str, 
 
 
 def preview_in_words(preview: Preview) -> str:
-    """`2,000 volumes, 30x30x10x10 float32, 720 MB`."""
+    """`2,000 volumes, 30x30x10x10 float32, 720 MB`; of a part of a table `about 400 of 2,000 volumes, ...`."""
     parts: list[str] = []
-    if preview.count is not None:
-        parts.append(counted(preview.kind, preview.count))
+    if count := foreseen(preview):
+        parts.append(count)
     if preview.spec is not None:
         parts.append(preview.spec.describe())
-    if preview.bytes is not None:
+    # A part of a table takes no space of its own.
+    if preview.bytes is not None and preview.selected is None:
         parts.append(size(preview.bytes))
     if preview.figures:
         parts.append(details_text(preview.figures))

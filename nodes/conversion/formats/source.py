@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +62,17 @@ def named(*packages: str) -> str:
     return ", ".join(found)
 
 
-def sha256_of(place: Path, files: Sequence[Path], volume_bytes: int) -> str | None:
+def sha256_of(place: Path, files: Sequence[Path], volume_bytes: int | None = None) -> str | None:
     """SHA-256 of what a volume at `place` was read from, in hexadecimal: it is read once more, from memory mostly.
 
     `files` are those that it is made of, () for `place` itself. Of several files, or of all below a folder, it is that
     of the lines that `sha256sum` prints of them, sorted by their paths below the folder. None for files that are much
-    larger than the volume, of `volume_bytes`. Raises `OSError`.
+    larger than the volume, where its `volume_bytes` are given, and for very many. Raises `OSError`.
     """
-    left = _MOST_TIMES * volume_bytes + _MOST_MORE
+    left = math.inf if volume_bytes is None else _MOST_TIMES * volume_bytes + _MOST_MORE
     folder = place if place.is_dir() else place.parent
     found: list[tuple[str, Path]] = []
-    for path in files or (_below(place) if place.is_dir() else (place,)):
+    for path in chain.from_iterable(_below(each) if each.is_dir() else (each,) for each in files or (place,)):
         left -= path.stat().st_size
         if left < 0 or len(found) >= _MOST_FILES:
             return None

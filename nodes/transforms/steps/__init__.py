@@ -3,6 +3,8 @@
 step          what a step is
 geometry      order of axes, channels, resampling, cropping and padding
 intensity     clipping, normalising, dtypes
+scale         normalising with numbers that were measured once
+orient        which way the axes point
 own_code      a person's own function, a whole node
 chain         chains of steps: loaded, described, applied
 
@@ -22,11 +24,14 @@ from __future__ import annotations
 from .chain import STEPS, apply_steps, describe, form_after, load_steps
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
+from .orient import ORIENTATION, Orient
 from .own_code import FUNCTION, Function, WholeNode
+from .scale import Scale, source_of
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 __all__ = [
     "FUNCTION",
+    "ORIENTATION",
     "SPACING",
     "STEPS",
     "Axes",
@@ -38,8 +43,10 @@ __all__ = [
     "Function",
     "Matrix",
     "Normalise",
+    "Orient",
     "Resample",
     "Row",
+    "Scale",
     "Step",
     "Unfit",
     "Volume",
@@ -48,5 +55,6 @@ __all__ = [
     "describe",
     "form_after",
     "load_steps",
+    "source_of",
     "spacing_of",
 ]

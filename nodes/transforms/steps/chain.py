@@ -9,11 +9,14 @@ import numpy as np
 
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
+from .orient import Orient, moved_orientation
 from .own_code import Function, WholeNode
+from .scale import Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Axes, Channels, Resample, CropPad, Clip, Normalise, Cast, Function, WholeNode)
+    step.name: step
+    for step in (Orient, Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
 }
 
 
@@ -24,10 +27,14 @@ def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
         kind = STEPS.get(str(each["name"]))
         if kind is None or int(each["version"]) > kind.version:
             raise Unfit(f"was made with the transform {each['name']} {each['version']}, which is not known here")
-        # JSON has lists for tuples.
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in each["parameters"].items()}
+        values = {k: _tuples(v) for k, v in each["parameters"].items()}
         out.append(kind(**values))
     return tuple(out)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists for tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def describe(steps: Sequence[Step]) -> str:
@@ -38,7 +45,10 @@ def describe(steps: Sequence[Step]) -> str:
 def form_after(
     steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
 ) -> Form | None:
-    """Shape and dtype behind all steps; None: a function of one's own decides. Raises `Unfit`."""
+    """Shape and dtype behind all steps; None: a function of one's own decides, or what is not known of the volume.
+
+    Raises `Unfit`.
+    """
     known: Row = dict(row or {})
     for step in steps:
         found = step.form(shape, dtype, known)
@@ -71,7 +81,8 @@ def apply_steps(
 
 
 def _move(row: Row, matrix: Matrix | None) -> None:
-    """Let the spacing follow a step."""
+    """Let spacing and orientation follow a step."""
+    moved_orientation(row, matrix)
     spacing = spacing_of(row)
     if spacing is None:
         return

@@ -67,3 +67,20 @@ def test_two_models_in_one_process_have_each_its_own_steps(tmp_path: Path) -> No
         made, _ = steps.apply_steps(steps.load_steps(_CHAIN), volume)
         assert (made.shape, made.min()) == ((2, 2, 2), 3.0)
         assert type(steps.load_steps(_CHAIN)[0]).__module__.startswith(f"{steps.__name__}.")
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_raw_volumes_are_turned_as_the_caller_says_they_point(tmp_path: Path) -> None:
+    module = _model(tmp_path / "model", 1)
+    served = module.ServedModel.__new__(module.ServedModel)
+    steps = module._transforms()
+    chain = [each.model_dump() for each in TransformParameters(orientation="RAS").chain()]
+    served._transforms, served._steps = steps, steps.load_steps(chain)
+    served._classes, served._shape = (), (2, 1, 1)
+    # The model's answer is the volume's first voxel.
+    served._model = lambda batch, training: batch[:, 0, 0, :]
+    volume = np.array([[[1.0]], [[2.0]]])
+    assert served.predict([volume], {"orientation": "RAS"})["value"].tolist() == [1.0]
+    assert served.predict([volume], {"orientation": "LAS"})["value"].tolist() == [2.0]
+    with pytest.raises(ValueError, match=r'does not say where its axes point.* Give params=\{"orientation": "LAS"\}'):
+        served.predict([volume])

@@ -1,0 +1,85 @@
+"""SHA-256 of the files that patches are cut from: one more reading of each, which is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from engine.declare.context import TaskContext
+from engine.declare.progress import track
+from engine.errors import DataError
+from nodes.conversion.formats import Reading, stamper_of
+from nodes.conversion.quarantine import Refused
+from nodes.cutting.cubes import Cube
+from nodes.cutting.tiles import TileCache, open_tiled, refuse_changed
+
+
+class StoredHashes:
+    """The hashes that earlier runs of the same work have taken, a line for each volume and state of its files.
+
+    Not flushed: a line that a kill or a power cut has cut short counts for nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = dict(self._lines())
+
+    def get(self, cube: Cube) -> str | None:
+        """The hash of the volume, "" for none that can be taken; None where nobody has tried."""
+        return self._known.get(_key(cube))
+
+    def add(self, cube: Cube, found: str) -> None:
+        self._known[_key(cube)] = found
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"\n{_key(cube)} {found}.")
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            key, _, found = line.partition(" ")
+            # The full stop was written last.
+            if found.endswith("."):
+                yield key, found.removesuffix(".")
+
+
+def source_hashes(
+    root: str, cubes: Sequence[Cube], reading: Reading, stored: StoredHashes, ctx: TaskContext
+) -> Mapping[str, str | None]:
+    """By name the SHA-256 of each volume's files (`TiledVolume.sha256`); those that are not known yet are read.
+
+    Raises `DataError` for a file that cannot be read, or has changed since it was listed.
+    """
+    missing = [cube for cube in cubes if stored.get(cube) is None]
+
+    def hashed(cube: Cube) -> tuple[Cube, str]:
+        stamp = stamper_of(reading)
+        try:
+            with open_tiled(Path(root), cube.files, reading, TileCache(1 << 62)) as volume:
+                found = volume.sha256() or ""
+            for file in cube.files:
+                place = Path(root) / file.path
+                refuse_changed(place, file, stamp(place))
+        except (OSError, Refused) as exc:
+            raise DataError(
+                f"{cube.name} cannot be hashed: {exc}",
+                hint="Repair it, or wait until nothing writes to it, and run again; or set hash_sources to false.",
+                parameter="hash_sources",
+            ) from exc
+        return cube, found
+
+    with ThreadPoolExecutor(max(1, ctx.resources.cores), thread_name_prefix="hash") as pool:
+        waiting = pool.map(hashed, missing)
+        try:
+            for cube, found in track(waiting, total=len(missing), unit="volumes", label="hashing sources"):
+                stored.add(cube, found)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    return {cube.name: stored.get(cube) or None for cube in cubes}
+
+
+def _key(cube: Cube) -> str:
+    return f"{cube.stamp:016x}{cube.size:x}"

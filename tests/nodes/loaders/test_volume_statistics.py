@@ -1,0 +1,221 @@
+"""Figures that are measured once, over all volumes or those of each source."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from npy_folders import context
+
+from engine.declare.context import TaskContext
+from engine.errors import Cancelled, DataError
+from nodes.conversion.quarantine import Refused
+from nodes.conversion.whole_volumes import TransformedVolumes
+from nodes.loaders import volume_statistics
+from nodes.loaders.volume_statistics import Statistics, measured
+from nodes.transforms.steps import Normalise, Scale, Unfit, load_steps, source_of
+
+Volumes = dict[str, np.ndarray[Any, Any]]
+
+
+class InMemory:
+    """Volumes by name, as `WholeVolumes` gives them."""
+
+    columns = pa.schema([])
+
+    def __init__(self, volumes: Volumes) -> None:
+        self.volumes, self.reads = volumes, list[str]()
+
+    def expect(self, files: Any) -> None: ...
+
+    def header(self, path: str) -> Any:
+        return (self.volumes[path].shape, self.volumes[path].dtype.name), {}
+
+    def read(self, path: str, stamp: Any) -> Any:
+        self.reads.append(path)
+        if path.startswith("broken"):
+            raise Refused("unreadable", "is cut short")
+        return self.volumes[path], {}
+
+
+def listing(volumes: Volumes) -> pa.Table:
+    names = list(volumes)
+    return pa.table({"path": names, "size": [1] * len(names), "mtime_ns": [2] * len(names)})
+
+
+def of(volumes: Volumes, ctx: TaskContext, **values: Any) -> Scale:
+    return measured(Scale(**values), TransformedVolumes(InMemory(volumes), ()), listing(volumes), ctx)
+
+
+def patches(seed: int = 0, channels: int = 2) -> Volumes:
+    """Patches of two surveys of very different amplitudes, in mixed order."""
+    random = np.random.default_rng(seed)
+    return {
+        f"{source}/x{number:05d}-y00000-z00000": (
+            random.normal(mean, width, (5, 4, 3, channels)) * [1, 10][:channels]
+        ).astype(np.float32)
+        for number in range(12)
+        for source, mean, width in (("south", -500.0, 90.0), ("a/north", 3.0, 0.5))
+    }
+
+
+def whole(volumes: Volumes, source: str = "") -> np.ndarray[Any, Any]:
+    """All volumes of a source as one."""
+    return np.stack([volume for name, volume in volumes.items() if not source or source_of(name) == source], axis=3)
+
+
+@pytest.mark.parametrize("kind", ["z-score", "min-max", "percentiles"])
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_a_source_is_normalised_as_if_it_were_one_volume(tmp_path: Path, kind: str, by_channel: bool) -> None:
+    volumes = patches()
+    step = of(
+        volumes, context(tmp_path, "measure"), kind=kind, by_channel=by_channel, by_source=True, low=2.0, high=98.0
+    )
+    assert step.sources == ("a/north", "south")
+    for source in step.sources:
+        together = whole(volumes, source)
+        as_one = Normalise(kind, by_channel, 2.0, 98.0).apply(together.reshape(5, 4, -1, 2), {})
+        for place, name in enumerate(name for name in volumes if source_of(name) == source):
+            found = step.apply(volumes[name], {"id": name})
+            wanted = as_one.reshape(together.shape)[:, :, :, place]
+            assert found.dtype == np.float32
+            assert np.allclose(found, wanted, atol=2e-3 if kind == "percentiles" else 1e-5)
+
+
+def test_all_volumes_are_normalised_alike(tmp_path: Path) -> None:
+    volumes = patches()
+    step = of(volumes, context(tmp_path, "measure"), kind="z-score")
+    together = whole(volumes).astype(np.float64)
+    assert step.offsets == ((pytest.approx(together.mean()),),)
+    assert step.spreads == ((pytest.approx(together.std()),),)
+    # Also volumes of other sources.
+    assert np.allclose(
+        step.apply(together[..., 0, :], {"id": "new"}), (together[..., 0, :] - together.mean()) / together.std()
+    )
+
+
+def test_it_is_read_from_a_chain_again(tmp_path: Path) -> None:
+    step = of(patches(), context(tmp_path, "measure"), kind="percentiles", by_channel=True, by_source=True)
+    assert load_steps([json.loads(json.dumps(step.as_json()))]) == (step,)
+
+
+def test_a_source_that_was_not_measured_is_refused_by_name(tmp_path: Path) -> None:
+    volumes = patches()
+    step = of(volumes, context(tmp_path, "measure"), kind="min-max", by_source=True)
+    with pytest.raises(Unfit, match=r"source east, of which nothing was measured \(of a/north, south it was\)"):
+        step.apply(volumes["south/x00001-y00000-z00000"], {"id": "east/x00001-y00000-z00000"})
+    by_channel = of(volumes, context(tmp_path / "2", "measure"), kind="min-max", by_channel=True)
+    with pytest.raises(Unfit, match="has 1 channels, and 2 were measured"):
+        by_channel.apply(np.zeros((5, 4, 3)), {"id": "x"})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32", "float64"])
+@given(data=st.data())
+def test_percentiles_are_those_of_numpy(dtype: str, data: st.DataObject) -> None:
+    kind = np.dtype(dtype)
+    ends = (-4000, 4000) if dtype != "uint8" else (0, 255)
+    elements: Any = (
+        st.integers(*ends) if kind.kind in "iu" else st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
+    )
+    values = data.draw(arrays(kind, st.integers(1, 200), elements=elements))
+    percent = data.draw(st.floats(0, 100))
+    found = Statistics(1, counting=True, whole=kind.kind in "iu")
+    for part in np.array_split(values, 3):
+        found.add(part.reshape(-1, 1))
+    wanted = np.percentile(values.astype(np.float64), percent)
+    # Two values between which it lies may each be off by the width of a range.
+    near = np.abs(values.astype(np.float64)).max() if kind.kind == "f" else 0
+    assert found.percentile(percent)[0] == pytest.approx(wanted, rel=1e-9, abs=5e-4 * near + 1e-38)
+    assert (found.least[0], found.most[0]) == (values.min(), values.max())
+    assert found.mean[0] == pytest.approx(values.astype(np.float64).mean(), rel=1e-9, abs=1e-9 * near + 1e-9)
+
+
+def test_a_percentile_is_near_wherever_most_values_are() -> None:
+    """Relative to the value itself, not to the largest one."""
+    values = np.concatenate([np.random.default_rng(0).normal(5, 1, 20_000), [1e12]]).astype(np.float32)
+    found = Statistics(1, counting=True)
+    found.add(values.reshape(-1, 1))
+    for percent in (1, 25, 50, 99, 99.9):
+        assert found.percentile(percent)[0] == pytest.approx(np.percentile(values, percent), rel=5e-4)
+
+
+def test_values_that_are_not_finite_are_not_counted(tmp_path: Path) -> None:
+    volume = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    spoilt = volume.copy()
+    spoilt[0, 0] = np.nan, np.inf
+    clean = of({"a": volume.reshape(-1)[2:].reshape(11, 2, 1)}, context(tmp_path / "1", "measure"), kind="percentiles")
+    found = of({"a": spoilt}, context(tmp_path / "2", "measure"), kind="percentiles")
+    assert found == clean
+    assert np.isnan(found.apply(spoilt, {})[0, 0, 0])
+
+
+def test_equal_values_become_zero_and_a_few_others_stay(tmp_path: Path) -> None:
+    flat = of({"a": np.full((3, 3, 3), 7, np.int16)}, context(tmp_path / "1", "measure"), kind="z-score")
+    assert not flat.apply(np.full((3, 3, 3), 7, np.int16), {}).any()
+    sparse = np.zeros((10, 10, 10), np.float32)
+    sparse[0, 0, 0] = 0.5
+    # Both percentiles are 0 and the values are not all equal: as Normalise does it.
+    step = of({"a": sparse}, context(tmp_path / "2", "measure"), kind="percentiles")
+    assert np.array_equal(step.apply(sparse, {}), Normalise("percentiles").apply(sparse, {}))
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = patches(3)
+    values = {"kind": "percentiles", "by_channel": True, "by_source": True}
+    undisturbed = of(volumes, context(tmp_path / "1", "measure"), **values)
+    monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 1)
+    ctx = context(tmp_path / "2", "measure")
+    for stop in (5, 17):
+        source = InMemory(volumes)
+        read = source.read
+
+        def until(path: str, stamp: Any, stop: int = stop, source: InMemory = source, read: Any = read) -> Any:
+            if len(source.reads) == stop:
+                raise Stopped
+            return read(path, stamp)
+
+        monkeypatch.setattr(source, "read", until)
+        with pytest.raises(Stopped):
+            measured(Scale(**values), TransformedVolumes(source, ()), listing(volumes), ctx)
+    last = InMemory(volumes)
+    found = measured(Scale(**values), TransformedVolumes(last, ()), listing(volumes), ctx)
+    assert found == undisturbed
+    assert len(last.reads) < len(volumes) - 17
+
+
+def test_a_pass_over_other_volumes_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 1)
+    ctx = context(tmp_path, "measure")
+    of(patches(1), ctx, kind="z-score")
+    more = patches(1) | {"south/x00099-y00000-z00000": np.full((5, 4, 3, 2), 1e6, np.float32)}
+    assert of(more, ctx, kind="z-score") == of(more, context(tmp_path / "2", "measure"), kind="z-score")
+
+
+def test_what_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    said: list[str] = []
+    ctx = replace(context(tmp_path, "measure"), emit=lambda event: said.append(str(getattr(event, "text", ""))))
+    volumes = {"broken": np.zeros((2, 2, 2)), "fine": np.arange(8.0).reshape(2, 2, 2)}
+    assert of(volumes, ctx, kind="min-max").spreads == ((7.0,),)
+    assert "1 volume could not be measured: broken is cut short" in said
+    with pytest.raises(DataError, match="the dataset has no finite value to measure"):
+        of({"broken": volumes["broken"]}, context(tmp_path / "2", "measure"), kind="min-max")
+
+
+def test_it_can_be_cancelled(tmp_path: Path) -> None:
+    ctx = replace(context(tmp_path, "measure"), is_cancelled=lambda: True)
+    with pytest.raises(Cancelled):
+        of(patches(), ctx, kind="z-score")
