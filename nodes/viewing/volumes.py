@@ -237,7 +237,7 @@ def _histogram(title: str, values: NDArray[np.float64], counted: str, note: str)
     counts, edges = np.histogram(values, _BINS)
     return Chart(
         title=title, kind="histogram", x=tuple(edges.tolist()), series={counted: tuple(counts.tolist())},
-        y_title=counted, note=note,
+        x_title="value", y_title=counted, note=note,
     )  # fmt: skip
 
 

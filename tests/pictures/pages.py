@@ -32,7 +32,7 @@ from engine.document.pipeline import Pipeline, read_pipeline, write_pipeline  # 
 from engine.store.runs import RunStore  # noqa: E402
 
 Size = tuple[int, int]
-README = {"build": "editor", "run": "run", "gallery": "volumes"}
+README = {"build": "editor", "run": "run", "predictions": "volumes"}
 """The README's pictures, by the page that they are of: light."""
 README_SIZE = "1280x800"
 _MOST_BYTES = 150_000
