@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 _DATA = ("ingest", "cut", "compact", "load", "feed", "chain", "train", "scale", "storage", "experiment")
-NAMES = (*_DATA, "advisor", "editor", "look", "spark_backend", "gpu")
+NAMES = (*_DATA, "advisor", "editor", "look", "sight", "spark_backend", "gpu")
 
 
 def main(arguments: list[str] | None = None) -> int:

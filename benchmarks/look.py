@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     rows: list[list[Any]] = []
     for number, text in enumerate(options.tables):
         count, files, shape = text.split("/")
-        table = _make(folder / f"table-{number}", int(count), int(files), shape_of(shape))
+        table = make_table(folder / f"table-{number}", int(count), int(files), shape_of(shape))
         rounds = [_look(workspace, table) for _ in range(options.rounds + 1)][1:]
         for step in (*_STEPS, "peak MB"):
             found = sorted(each[step] for each in rounds)
@@ -104,7 +104,7 @@ def _look(workspace: Workspace, table: VolumeDelta) -> dict[str, float]:
     return out
 
 
-def _make(root: Path, count: int, files: int, shape: tuple[int, ...]) -> VolumeDelta:
+def make_table(root: Path, count: int, files: int, shape: tuple[int, ...]) -> VolumeDelta:
     """A table of `count` rows, as evenly in `files` files as can be."""
     from deltalake import DeltaTable, convert_to_deltalake
 

@@ -199,8 +199,9 @@ def _resolve_parameter(
             report(rules.UnknownReference, message, "Add it to the parameters.")
             return
         if reference not in settings:
-            message = f"the pipeline's parameter {reference} has no value"
-            report(rules.ReferenceWithoutValue, message, f"Give it with --set {reference}=...")
+            message = f"the parameter {reference} has no value"
+            hint = f"Give it one in the pipeline, or for a run with --set {reference}=..."
+            report(rules.ReferenceWithoutValue, message, hint)
             return
     value = substitute(given, dict(settings))
     try:

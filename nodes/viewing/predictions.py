@@ -101,10 +101,10 @@ class Rows:
         return self.classes[int(value)] if self.classes and int(value) < len(self.classes) else f"{value:.4g}"
 
     def note(self, row: int) -> str:
-        """`cat 98%, is dog`"""
-        said = self.name(float(self.predicted[row])) or "none"
+        """`says cat (98%), is dog`"""
+        said = f"says {self.name(float(self.predicted[row])) or 'none'}"
         score, label = float(self.scores[row]), self.name(float(self.labels[row]))
-        said = f"{said} {score:.0%}" if self.classes and math.isfinite(score) else said
+        said = f"{said} ({score:.0%})" if self.classes and math.isfinite(score) else said
         if not label or (self.classes and self.predicted[row] == self.labels[row]):
             return said
         return f"{said}, is {label}"
@@ -237,8 +237,6 @@ def _roc(measured: ClassEvaluation) -> Chart:
         false, true = roc_curve(measured.scores[:, number], measured.labels == number)
         series[f"{classes[number]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
     note = f"the first {len(numbers)} of {len(classes)} classes" if 1 < len(numbers) < len(classes) else ""
-    if len(series) == 1:
-        note = next(iter(series))
     return Chart(
         title="ROC", kind="lines", x=tuple(x.tolist()), series=series, x_title="false positive rate",
         y_title="true positive rate", note=note,

@@ -82,6 +82,11 @@ class VolumeRows(ABC):
     def labels(self) -> NDArray[np.float32]:
         """The labels of all rows, NaN for none. Reads them all, once."""
 
+    @property
+    def unread_label_files(self) -> int:
+        """How many files `labels` would open now."""
+        return 0
+
     @abstractmethod
     def find(self, volume_id: str) -> int | None:
         """The number of the row with this id, None when there is none. Reads all ids, once."""
@@ -244,6 +249,10 @@ class TableRows(VolumeRows):
                 found = [np.asarray(c.cast(pa.float32(), safe=False).to_numpy(), np.float32) for c in columns]
                 self._labels = np.concatenate([np.empty(0, np.float32), *found])
             return self._labels
+
+    @property
+    def unread_label_files(self) -> int:
+        return len(self.files) if self._labels is None else 0
 
     def members(self) -> NDArray[np.int64]:
         if not self._selections:

@@ -53,6 +53,9 @@ _RARE = 0.02
 """Share of a selection below which trying rows one by one takes longer than reading all ids."""
 _MOST_LABELS = 40
 """Labels that are offered as a choice; more are numbers to be learned and no classes."""
+_COUNTED_FILES = 300
+"""Files in which the labels are counted for a choice: more take longer than a tenth of a second, and the names of the
+classes are in the table's description."""
 _BINS = 40
 _OTHERS = "others"
 _SAMPLE_VOLUMES, _SAMPLE_BYTES = 64, 64 << 20
@@ -81,16 +84,23 @@ class VolumesGallery(Gallery):
         if self._rows.selections:
             split = (Option(value="", text="This split"), Option(value=_OTHERS, text="The others of the table"))
             first.append(Choice(name="split", title="Split", options=split))
-        labels = self._rows.labels()
-        values, counts = np.unique(labels[~np.isnan(labels)], return_counts=True)
-        if not 1 < len(values) <= _MOST_LABELS:
+        options = self._label_options()
+        if not 1 < len(options) <= _MOST_LABELS:
             return first
-        names = [self._rows.label_name(float(value)) for value in values]
-        # A part of the table has its share of each; how many exactly would take a look at every id.
-        exact = not self._rows.selections and not self._rows.note
-        texts = [f"{name} ({count:,})" if exact else name for name, count in zip(names, counts.tolist(), strict=True)]
-        options = [Option(value=f"{value:g}", text=text) for value, text in zip(values.tolist(), texts, strict=True)]
         return [*first, Choice(name="label", title="Label", options=(Option(value="", text="Any"), *options))]
+
+    def _label_options(self) -> list[Option]:
+        """The labels, with how many volumes have each where that is known without a wait."""
+        rows = self._rows
+        if rows.unread_label_files > _COUNTED_FILES and rows.spec.classes:
+            return [Option(value=f"{number}", text=name) for number, name in enumerate(rows.spec.classes)]
+        labels = rows.labels()
+        values, counts = np.unique(labels[~np.isnan(labels)], return_counts=True)
+        names = [rows.label_name(float(value)) for value in values]
+        # A part of the table has its share of each; how many exactly would take a look at every id.
+        exact = not rows.selections and not rows.note
+        texts = [f"{name} ({count:,})" if exact else name for name, count in zip(names, counts.tolist(), strict=True)]
+        return [Option(value=f"{value:g}", text=text) for value, text in zip(values.tolist(), texts, strict=True)]
 
     def pick(self, offset: int, count: int, seed: int, chosen: Mapping[str, str]) -> Picked:
         key = (seed, chosen.get("order", "random"), chosen.get("label", ""), chosen.get("split") == _OTHERS)
@@ -227,7 +237,7 @@ def _histogram(title: str, values: NDArray[np.float64], counted: str, note: str)
     counts, edges = np.histogram(values, _BINS)
     return Chart(
         title=title, kind="histogram", x=tuple(edges.tolist()), series={counted: tuple(counts.tolist())},
-        y_title=counted, note=note,
+        x_title="value", y_title=counted, note=note,
     )  # fmt: skip
 
 

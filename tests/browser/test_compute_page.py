@@ -83,6 +83,7 @@ def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studi
     estimate = page.get_by_test_id("run-estimate")
     expect(estimate).to_contain_text("unknown, without an earlier run of")
     expect(estimate).to_contain_text("unknown, as the profile local names neither a machine nor a price")
+    expect(page.get_by_test_id("run-takes")).to_have_text("Time unknown.")
     # A limit that cannot be kept is refused at its field.
     limit = page.get_by_role("region", name="Limit of this run")
     start = page.get_by_role("button", name="Run", exact=True).last
@@ -101,6 +102,9 @@ def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studi
     line = run_dialog()
     expect(line).to_contain_text(re.compile(r"TrainResNet3D About \d+ .*limited by computing"))
     expect(line).to_contain_text(re.compile(r"would take .* for [\d.]+ to [\d.]+ USD"))
+    # Without scrolling.
+    expect(page.get_by_test_id("run-takes")).to_be_in_viewport()
+    expect(page.get_by_test_id("run-takes")).to_have_text(re.compile(r"^Takes .+ or more\.$"))
     page.get_by_text("How this is known").click()
     expect(page.get_by_label("Time and cost of this run")).to_contain_text("predicted from voxelflow bench")
     expect(estimate).to_contain_text(re.compile(r"Time.* to .*, and the unknown time of"))

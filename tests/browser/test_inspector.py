@@ -155,6 +155,25 @@ def test_a_folder_is_found_in_the_file_browser(page: Page, studio: StudioServer)
     expect(canvas.notes("folder").first).to_be_visible()
 
 
+def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: Page, studio: StudioServer) -> None:
+    write_volumes(studio.home / "scans", 5)
+    nodes = pipeline(box("source", "VolumeFolder", folder="${data}"), name="of-data", data=None)
+    canvas = CanvasPage(page, studio).open(seed(studio, nodes))
+    for place, folder in ((canvas.inspector, studio.home), (page.get_by_role("dialog"), studio.home / "scans")):
+        if place is not canvas.inspector:
+            page.get_by_role("button", name="Pipeline parameters: 1").click()
+        place.get_by_role("button", name="Browse for data").click()
+        browser = page.get_by_role("dialog", name="Choose a folder: data")
+        if place is canvas.inspector:
+            browser.get_by_role("list", name="Files and folders").get_by_role("button").first.click()
+        else:
+            browser.get_by_role("button", name="scans").click()
+        browser.get_by_role("button", name="Choose this folder").click()
+        # The form that one came from is there again.
+        expect(place.get_by_label("Value of data", exact=True)).to_have_value(str(folder))
+        eventually(lambda folder=folder: canvas.doc["parameters"]["data"]["value"] == str(folder))  # type: ignore[misc]
+
+
 def test_a_field_takes_a_parameter_of_the_pipeline(page: Page, studio: StudioServer) -> None:
     canvas = CanvasPage(page, studio).open(
         seed(studio, pipeline(box("volumes", "SyntheticVolumes", count=64), box("more", "SyntheticVolumes")))

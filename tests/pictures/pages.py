@@ -1,7 +1,8 @@
 """Screenshots of every page, light and dark, at two sizes; and those of the README.
 
-The workspace is real: two runs of the quickstart, the second with more volumes. It is kept beside the pictures, so that
-another look costs a browser and no training.
+The workspace is real: two runs of the quickstart, the second with more volumes, and two of volumes-to-predictions on
+patches of a brain, the second with more epochs. It is kept beside the pictures, so that another look costs a browser
+and no training. What is taken is in `tests.pictures.shots`.
 """
 
 from __future__ import annotations
@@ -10,79 +11,63 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from pydantic import JsonValue
+
+from pipelines.brain_volumes import write
+from tests.pictures.shots import BRAINS, QUICKSTART, Shot, shots
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from browser import FLAGS, chromium  # noqa: E402
+from browser import FLAGS, TIMEOUT_MS, ColorScheme, chromium  # noqa: E402
 from PIL import Image  # noqa: E402
 from studio import StudioServer  # noqa: E402
 
+from engine.document.pipeline import Pipeline, read_pipeline, write_pipeline  # noqa: E402
 from engine.store.runs import RunStore  # noqa: E402
 
-SIZES = ((1280, 800), (1920, 1080))
-MODES = ("light", "dark")
-README = {"build": "editor", "run": "run", "gallery": "volumes"}
-"""The README's pictures, by the page that they are of: 1280x800, light."""
+Size = tuple[int, int]
+README = {"build": "editor", "run": "run", "predictions": "volumes"}
+"""The README's pictures, by the page that they are of: light."""
+README_SIZE = "1280x800"
 _MOST_BYTES = 150_000
 _SETTLE_MS = 1500
+_BRAINS = 600
 
 
-@dataclass(frozen=True)
-class Shot:
-    """A page by its address, and what is done there before it is taken."""
-
-    name: str
-    address: str
-    then: Callable[[Page], None] = lambda page: None
-
-
-def shots(runs: list[str]) -> Iterator[Shot]:
-    """Of a workspace with these runs, the newest first."""
-    run = runs[0]
-    yield Shot("start", "/start")
-    yield Shot("help", "/start", _help)
-    yield Shot("build", "/?pipeline=quickstart", _pictured)
-    yield Shot("build-template", "/?pipeline=volumes-to-resnet", _ready)
-    yield Shot("gallery", "/?pipeline=quickstart", _gallery)
-    yield Shot("viewer", "/?pipeline=quickstart", _viewer)
-    yield Shot("runs", "/runs", _table)
-    for tab in ("", "Graph", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline"):
-        yield Shot(f"run-{tab.lower()}" if tab else "run", f"/run?run={run}{f'&view={tab}' if tab else ''}")
-    yield Shot("compare", f"/compare?runs={','.join(runs[:2])}")
-    yield Shot("lineage", "/lineage")
-    yield Shot("compute", "/compute")
-
-
-def take_all(folder: Path, only: list[str], *, readme: bool) -> None:
+def take_all(
+    folder: Path, only: Sequence[str], modes: Sequence[ColorScheme], sizes: Sequence[Size], *, readme: bool
+) -> None:
     """Write all screenshots, or those whose names are in `only`, into `folder`; with `readme` also the README's."""
     folder.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=TIMEOUT_MS)
     with _studio(folder / "home") as (studio, runs), _browser() as browser:
-        for mode in MODES:
-            for width, height in SIZES:
+        for mode in modes:
+            for width, height in sizes:
                 context = browser.new_context(
                     viewport={"width": width, "height": height}, base_url=studio.url, color_scheme=mode
                 )
-                context.set_default_timeout(60_000)
+                context.set_default_timeout(TIMEOUT_MS)
                 for shot in shots(runs):
                     if only and shot.name not in only:
                         continue
                     page = context.new_page()
+                    path = folder / f"{shot.name}-{mode}-{width}x{height}.png"
                     try:
-                        take(page, shot, folder / f"{shot.name}-{mode}-{width}x{height}.png")
+                        take(page, shot, path)
                     except Exception as exc:  # the others are wanted all the same
                         print(f"{shot.name}: {type(exc).__name__}: {str(exc)[:300]}", flush=True)
+                        page.screenshot(path=path.with_suffix(".failed.png"))
                     page.close()
                 context.close()
     if readme:
         for page_name, name in README.items():
-            source = folder / f"{page_name}-light-{SIZES[0][0]}x{SIZES[0][1]}.png"
+            source = folder / f"{page_name}-light-{README_SIZE}.png"
             if source.exists():
                 print(save_small(source, ROOT / "ui" / "pictures" / f"{name}.webp"), flush=True)
 
@@ -96,6 +81,7 @@ def take(page: Page, shot: Shot, path: Path) -> None:
     expect(page.locator(".vf-skeleton")).to_have_count(0)
     page.screenshot(path=path)
     print(path, flush=True)
+    shot.after(page)
 
 
 def save_small(source: Path, target: Path) -> Path:
@@ -108,71 +94,54 @@ def save_small(source: Path, target: Path) -> Path:
     return target
 
 
-# --- what is done on a page ------------------------------------------------------------------------
-
-
-def _help(page: Page) -> None:
-    page.locator(".st-key-help").get_by_role("button").click()
-    expect(page.locator(".vf-help")).to_be_visible()
-
-
-def _ready(page: Page) -> None:
-    expect(page.locator(".toolbar").get_by_role("button", name="Undo")).to_be_visible()
-    expect(page.locator(".node-card").first).to_be_visible()
-
-
-def _pictured(page: Page) -> None:
-    _ready(page)
-    expect(page.locator(".node-card img, .node-card canvas").first).to_be_visible()
-    page.wait_for_timeout(2 * _SETTLE_MS)
-
-
-def _gallery(page: Page) -> None:
-    _ready(page)
-    page.get_by_test_id("node-table").click()
-    page.keyboard.press("d")
-    expect(page.get_by_role("dialog").locator("button.thumb").first).to_be_visible()
-    page.wait_for_timeout(2 * _SETTLE_MS)
-
-
-def _viewer(page: Page) -> None:
-    _gallery(page)
-    page.get_by_role("dialog").locator("button.thumb").first.click()
-    page.get_by_label("Layout").select_option("all")
-    expect(page.locator(".rendering canvas[data-drawn=fine]")).to_be_visible()
-    page.wait_for_timeout(2 * _SETTLE_MS)
-
-
-def _table(page: Page) -> None:
-    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
-
-
 # --- the workspace ---------------------------------------------------------------------------------
 
 
 @contextmanager
-def _studio(home: Path) -> Iterator[tuple[StudioServer, list[str]]]:
+def _studio(home: Path) -> Iterator[tuple[StudioServer, dict[str, list[str]]]]:
     home.mkdir(parents=True, exist_ok=True)
     with StudioServer(home) as studio:
         _fill(studio, home)
-        store = RunStore(studio.workspace)
-        runs = [run.run_id for run in store.runs() if run.state == "done"]
+        yield studio.start(), {name: _done(studio, name) for name in (QUICKSTART, BRAINS)}
+
+
+def _done(studio: StudioServer, pipeline: str) -> list[str]:
+    """Its runs that are done, the newest first."""
+    store = RunStore(studio.workspace)
+    try:
+        return [run.run_id for run in store.runs(pipeline=pipeline) if run.state == "done"]
+    finally:
         store.close()
-        yield studio.start(), runs
 
 
 def _fill(studio: StudioServer, home: Path) -> None:
-    """A pipeline, and two runs of it, unless they are there."""
-    saved = studio.workspace.pipelines / "quickstart.json"
-    if not saved.exists():
-        shutil.copy(ROOT / "pipelines" / "quickstart.json", saved)
-    store = RunStore(studio.workspace)
-    done = sum(run.state == "done" for run in store.runs())
-    store.close()
-    for volumes in (320, 640)[done:]:
-        command = [sys.executable, "-c", "import voxelflow; voxelflow.main()", "run", "quickstart"]
+    """The pipelines, and two runs of each, unless they are there."""
+    folder = studio.workspace.pipelines
+    if not (folder / f"{QUICKSTART}.json").exists():
+        shutil.copy(ROOT / "pipelines" / "quickstart.json", folder)
+    if not (folder / f"{BRAINS}.json").exists():
+        write(home / "patches", _BRAINS, seed=0)
+        template = read_pipeline(ROOT / "pipelines" / "volumes-to-predictions.json")
+        values = {"data": str(home / "patches"), "width": 16}
+        write_pipeline(_with_values(template, values), folder / f"{BRAINS}.json")
+    _run_missing(studio, QUICKSTART, "volumes", (320, 640))
+    _run_missing(studio, BRAINS, "epochs", (4, 8))
+
+
+def _with_values(pipeline: Pipeline, values: Mapping[str, JsonValue]) -> Pipeline:
+    """The pipeline under the name that it has here, with these values of its parameters."""
+    parameters = {
+        name: parameter.model_copy(update={"value": values.get(name, parameter.value)})
+        for name, parameter in pipeline.parameters.items()
+    }
+    return pipeline.model_copy(update={"name": BRAINS, "parameters": parameters})
+
+
+def _run_missing(studio: StudioServer, pipeline: str, parameter: str, values: tuple[int, ...]) -> None:
+    for value in values[len(_done(studio, pipeline)) :]:
+        command = [sys.executable, "-c", "import voxelflow; voxelflow.main()", "run", pipeline]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        subprocess.run([*command, "--set", f"volumes={volumes}"], cwd=home, check=True, env=environment)
+        subprocess.run([*command, "--set", f"{parameter}={value}"], cwd=studio.home, check=True, env=environment)
 
 
 @contextmanager

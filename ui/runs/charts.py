@@ -26,6 +26,9 @@ _ROW_HEIGHT = 30
 _AROUND_ROWS = 110
 """Pixels of legend, axis and title: Streamlit takes a chart's height as that of all of it."""
 _LONGEST_LABEL_PX = 240
+_SETS = ("training", "validation", "test")
+"""Lines that have one colour in all charts, whichever of them a chart has."""
+_POINT_PX = 8
 _COUNTED = ("epoch", "step")
 """What steps may count: whole numbers from 1 on. Others are times."""
 
@@ -147,7 +150,8 @@ def curves(
     if logarithmic:
         scale = alt.Scale(type="log", nice=False)
     elif bounds is None:
-        scale = alt.Scale(zero=False, nice=True)
+        # Else half of the highest point lies outside, and is cut off.
+        scale = alt.Scale(zero=False, nice=False, padding=_POINT_PX)
     else:
         # `domainMin` alone lets the data decide where the axis ends.
         low, high = bounds
@@ -160,7 +164,7 @@ def curves(
     colour = alt.Color(
         "line:N",
         title=None,
-        scale=alt.Scale(domain=names, range=[SERIES[mode][i % len(SERIES[mode])] for i in range(len(names))]),
+        scale=alt.Scale(domain=names, range=line_colours(names, mode)),
         legend=_legend(columns=3) if len(names) > 1 else None,
     )
     tooltip = [
@@ -187,6 +191,13 @@ def curves(
     behind = [base.mark_line(strokeWidth=1, opacity=0.3).encode(y=alt.Y("raw:Q"))] if smoothing else []
     chart = alt.layer(*behind, drawn.add_params(zoom), touched).properties(height=height)
     return specification(chart, mode)
+
+
+def line_colours(names: Sequence[str], mode: Mode) -> list[str]:
+    """A colour for each line of a chart; where all are of a set of volumes, that set's."""
+    of_sets = set(names) <= set(_SETS)
+    places = [_SETS.index(name) if of_sets else place for place, name in enumerate(names)]
+    return [SERIES[mode][place % len(SERIES[mode])] for place in places]
 
 
 def _step_axis(axis: str) -> alt.Axis:

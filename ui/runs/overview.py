@@ -131,13 +131,19 @@ def changes_table(found: Sequence[Change]) -> Html:
     rows = [
         [
             tag("span", change.kind, class_="vf-muted"),
-            Html(text(change.name) + (tag("span", f" {change.where}", class_="vf-muted") if change.where else "")),
+            _what(change),
             change.before,
             tag("span", text(change.now), class_="vf-differs"),
         ]
         for change in found
     ]
     return table(("", "what", "before", "now"), rows, "Changes", narrow=(0,))
+
+
+def _what(change: Change) -> Html:
+    """The name of what changed, then where; of data the node first, since most ports are called alike."""
+    first, beside = (change.where, change.name) if change.kind == "Data" else (change.name, change.where)
+    return Html(text(first) + (tag("span", f" {beside}", class_="vf-muted") if beside else ""))
 
 
 # --- pictures and files ------------------------------------------------------------------------

@@ -77,7 +77,12 @@ def test_uneven_classes_are_said(tmp_path: Path, judged: Predictions) -> None:
     ]
     figures, _ = write_report(evaluated, tmp_path)
     assert (figures["imbalance"], figures["majority_share"]) == (39.0, 0.975)
-    assert "No has 39 volumes, yes 1" in (tmp_path / "evaluation.html").read_text()
+    page = (tmp_path / "evaluation.html").read_text()
+    assert "No has 39 volumes, yes 1" in page
+    # Figures by their names and in few digits first; where they come from stands at the end.
+    assert "<h1>Evaluation</h1>" in page
+    assert "<td>Majority share</td><td>0.975</td>" in page
+    assert page.index(str(tmp_path / "uneven")) > page.index("What was evaluated") > page.index("Majority share")
     alone = ClassEvaluation.of(_made(tmp_path / "alone", VOLUMES, dict.fromkeys(VOLUMES, 0.0)), 10)
     assert list(alone.remarks()) == ["no volume is of yes: nothing is known of it"]
     assert alone.summary()["imbalance"] == 1.0

@@ -249,7 +249,7 @@ class TestPredictions:
         for item in gallery.pick(0, 9, 0, {"show": "random"}).items:
             assert (gallery.volume(item.row) == volumes[item.id]).all()
         worst = gallery.pick(0, 1, 0, {}).items[0]
-        assert (worst.label, worst.note) == ("a", "b 95%, is a")
+        assert (worst.label, worst.note) == ("a", "says b (95%), is a")
         with pytest.raises(DataError, match="no prediction"):
             gallery.volume(6)
 
@@ -299,7 +299,7 @@ class TestPredictions:
         predictions = Predictions(uri=str(root), count=3, bytes=0, version=0, model="m", labelled=2)
         view = _view(predictions, {"data": data})
         assert self._ids(view, ids) == [1, 0]
-        assert _gallery(view, "volumes").pick(0, 1, 0, {}).items[0].note == "5, is 2"
+        assert _gallery(view, "volumes").pick(0, 1, 0, {}).items[0].note == "says 5, is 2"
         assert _charts(view, "figures").keys() == {"Predicted values"}
 
 

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from npy_folders import convert, hostile_folder
-from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_files, make_parquet, some_volumes
+from volume_sets import (
+    Labels,
+    Volumes,
+    compact,
+    labels_for,
+    make_delta,
+    make_files,
+    make_parquet,
+    some_volumes,
+    spec_for,
+)
 
 from engine.declare.datasets import Dataset, Selection, VolumeDelta
 from engine.declare.view import DatasetView, Gallery, Panel, Table, TablePage
@@ -156,6 +166,28 @@ def test_the_first_thumbnail_reads_few_rows(
     gallery.volume(picked.items[0].row)
     gallery.sample(16)
     assert len(read) == 1
+
+
+def test_of_very_many_files_the_classes_are_offered_without_opening_them(
+    tmp_path: Path, volumes: Volumes, labels: Labels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.viewing.volumes._COUNTED_FILES", 4)
+    parts = make_parquet(tmp_path, volumes, labels)
+    spec = spec_for(volumes).model_copy(update={"classes": ("cat", "dog", "hen")})
+    named = parts.model_copy(update={"spec": spec})
+
+    def offered(view: DatasetView) -> dict[str, str]:
+        choice = next(choice for choice in _gallery(view).choices() if choice.name == "label")
+        return {option.value: option.text for option in choice.options}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(volume_rows.TableRows, "_columns", lambda *_: pytest.fail("all files were opened"))
+        view = _view(named)
+        assert offered(view) == {"": "Any", "0": "cat", "1": "dog", "2": "hen"}
+    # What was read for another reason is counted.
+    dogs = [item.id for item in _gallery(view).pick(0, 40, 1, {"label": "1"}).items]
+    assert sorted(dogs) == sorted(volume for volume, label in labels.items() if label == 1)
+    assert offered(view)["1"] == f"dog ({len(dogs)})"
 
 
 def test_a_scale_is_found_from_volumes_at_equal_distances(dataset: Dataset, volumes: Volumes) -> None:

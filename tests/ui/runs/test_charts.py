@@ -83,7 +83,8 @@ def test_the_axis_of_values_begins_and_ends_where_it_is_told() -> None:
 
     assert scale((0, 100))["domain"] == [0, 100]
     assert scale((0, None))["domainMin"] == 0
-    assert scale(None)["zero"] is False
+    # The highest point is drawn whole.
+    assert scale(None) == {"zero": False, "nice": False, "padding": 8}
 
 
 def test_each_line_is_thinned_by_itself() -> None:
@@ -92,3 +93,14 @@ def test_each_line_is_thinned_by_itself() -> None:
     counts = {name: sum(p["line"] == name for p in drawn) for name in "abc"}
     assert counts["a"] == counts["b"] <= MOST_POINTS
     assert counts["c"] == 1
+
+
+def test_a_set_of_volumes_has_one_colour_in_all_charts() -> None:
+    def colours(*names: str) -> dict[str, str]:
+        lines = [Line(name, Series([1, 2], [0.5, 0.6])) for name in names]
+        scale = curves(lines, "epoch", "", "light")["layer"][0]["encoding"]["color"]["scale"]
+        return dict(zip(scale["domain"], scale["range"], strict=True))
+
+    both, alone = colours("training", "validation"), colours("validation")
+    assert both["validation"] == alone["validation"] != both["training"]
+    assert list(colours("run a", "run b").values()) == list(both.values())

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { EMPTY } from '../document/ops';
 import type { Doc, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
 import { nodeForecast } from '../testing';
-import { costText, estimateOf, timeText } from './estimate';
+import { briefTime, costText, estimateOf, timeText } from './estimate';
 import type { Step } from './scope';
 
 /** a -> b -> c, and x alone. */
@@ -50,6 +50,12 @@ describe('the estimate of a run', () => {
     const nothing = estimateOf(DOC, forecasts, working('c', 'new'));
     expect(timeText(nothing, name)).toBe('unknown, without an earlier run of C, NEW');
     expect(costText(nothing, PROFILE, name)).toBe('unknown, as the time is');
+  });
+
+  test('in a few words it says whether something is unknown', () => {
+    expect(briefTime(estimateOf(DOC, forecasts, working('a')))).toBe('takes 10 s to 20 s');
+    expect(briefTime(estimateOf(DOC, forecasts, working('a', 'c')))).toBe('takes 10 s to 20 s or more');
+    expect(briefTime(estimateOf(DOC, forecasts, working('c')))).toBe('time unknown');
   });
 
   test('without a price the cost is unknown, and says why', () => {

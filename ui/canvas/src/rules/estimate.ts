@@ -71,6 +71,12 @@ export function timeText({ seconds, unknown }: Estimate, name: (node: string) =>
   return unknown.length > 0 ? `${text}, and the unknown time of ${listed(unknown, name)}` : text;
 }
 
+/** `takes 12 min 00 s to 25 min 00 s`, beside the button that starts the run; what is unknown is only hinted at. */
+export function briefTime({ seconds, unknown }: Estimate): string {
+  if (seconds === null) return 'time unknown';
+  return `takes ${between(seconds.low, seconds.high)}${unknown.length > 0 ? ' or more' : ''}`;
+}
+
 /** `1.43 USD for requests to az://data`. */
 export function requestsText({ place, amount, currency, at_most }: RequestCostInfo): string {
   if (amount === null) return `the unknown cost of requests to ${place}`;

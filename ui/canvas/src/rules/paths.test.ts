@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { crumbs, folderOf } from './paths';
+import { crumbs, folderOf, stem } from './paths';
 
 test('from the root down to the folder', () => {
   expect(crumbs('/home/you/workspace/data/a', ['/home/you/workspace', '/mnt'])).toEqual([
@@ -27,4 +27,25 @@ test('other separators', () => {
 
 test('the folder of a path', () => {
   expect(['/a/b.npy', '/a', 'a', 'D:\\a\\b'].map(folderOf)).toEqual(['/a', '/', null, 'D:\\a']);
+});
+
+test('a name without the ending of its file', () => {
+  const names = [
+    '0000054.npy',
+    'p1/scan 2.nii.gz',
+    'north.npy/x00010-y00020',
+    'v1.0',
+    'trial.2026',
+    '.npy',
+    'scan.HDF5',
+  ];
+  expect(names.map(stem)).toEqual([
+    '0000054',
+    'p1/scan 2',
+    'north.npy/x00010-y00020',
+    'v1.0',
+    'trial.2026',
+    '.npy',
+    'scan',
+  ]);
 });

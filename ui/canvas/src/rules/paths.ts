@@ -48,3 +48,8 @@ export function folderOf(path: string): string | null {
   if (at < 0) return null;
   return at === 0 ? path.slice(0, 1) : path.slice(0, at);
 }
+
+/** A file's name without what it ends in; what is no ending of a file stays. */
+export function stem(name: string): string {
+  return name.replace(/(?<=[^/\\])\.[a-z][a-z0-9]{0,5}(\.gz)?$/i, '');
+}

@@ -37,7 +37,9 @@ export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
   const aimed = useStage((s) => s.target === id);
   const picture = usePicture();
   const change = picture?.changes ? own(picture.changes, id)?.change : undefined;
-  const [path, x, y] = wirePath(props);
+  const lower = props.targetY > props.sourceY ? target : source;
+  const top = useStore((s) => s.nodeLookup.get(lower)?.internals.positionAbsolute.y);
+  const [path, x, y] = wirePath(props, top);
   return (
     <>
       <path className="wire-hit" d={path} strokeWidth={HIT_WIDTH} />

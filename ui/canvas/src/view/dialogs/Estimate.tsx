@@ -3,13 +3,28 @@
 import { Clock } from 'lucide-react';
 
 import { own } from '../../document/own';
-import { costText, estimateOf, rangeOf, requestsText, timeText } from '../../rules/estimate';
+import { briefTime, costText, estimateOf, rangeOf, requestsText, timeText } from '../../rules/estimate';
 import { between } from '../../rules/figures';
 import { nameOf } from '../../rules/ports';
-import type { Step } from '../../rules/scope';
+import type { Part, Step } from '../../rules/scope';
+import { sentence } from '../../rules/wording';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
+import { useSteps } from './steps';
+
+/** Beside the button that starts it, where one sees it without scrolling. */
+export function BriefEstimate({ part }: { part: Part }) {
+  const doc = useCanvas((s) => s.doc);
+  const forecasts = useCanvas((s) => s.forecasts);
+  const { steps } = useSteps(part);
+  if (!steps.some(({ work }) => work)) return null;
+  return (
+    <span className="quiet dialog-note" data-testid="run-takes">
+      {sentence(briefTime(estimateOf(doc, forecasts, steps)))}
+    </span>
+  );
+}
 
 export function Estimate({ steps }: { steps: readonly Step[] }) {
   const app = useApp();

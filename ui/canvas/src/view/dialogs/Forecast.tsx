@@ -1,23 +1,19 @@
 /** What a run will do, before it is started. */
 
 import { Gauge } from 'lucide-react';
-import { useMemo } from 'react';
-
 import { own } from '../../document/own';
-import { leftOut } from '../../rules/modes';
 import { nameOf } from '../../rules/ports';
-import { forecast, type Part } from '../../rules/scope';
+import type { Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
 import { useCanvas } from '../../state/hooks';
 import { StateMark } from '../inspector/StateMark';
 import { Estimate } from './Estimate';
+import { useSteps } from './steps';
 
 export function Forecast({ part, otherValues }: { part: Part; otherValues: boolean }) {
   const doc = useCanvas((s) => s.doc);
   const forecasts = useCanvas((s) => s.forecasts);
-  const problems = useCanvas((s) => s.problems);
-  const out = useMemo(() => leftOut(doc, problems), [doc, problems]);
-  const steps = useMemo(() => forecast(doc, forecasts, part, out), [doc, forecasts, part, out]);
+  const { steps, out } = useSteps(part);
   const work = steps.filter((step) => step.work).length;
   if (steps.length === 0) {
     return (

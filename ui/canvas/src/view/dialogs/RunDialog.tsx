@@ -19,6 +19,7 @@ import { closeDialog, keep, panels, usePanels } from '../../state/panels';
 import { ValueControl } from '../inspector/fields/controls';
 import { FieldFrame } from '../inspector/fields/FieldFrame';
 import { Dialog } from './Dialog';
+import { BriefEstimate } from './Estimate';
 import { Forecast } from './Forecast';
 import { LimitForm } from './LimitForm';
 import { SweepForm } from './SweepForm';
@@ -74,6 +75,7 @@ export function RunDialog({ asked }: { asked: Part }) {
               {plural(stops, 'errors')} must be solved first
             </button>
           )}
+          {stops === 0 && sweep === null && <BriefEstimate part={part} />}
           <button type="button" className="btn" onClick={closeDialog}>
             Cancel
           </button>
@@ -226,7 +228,7 @@ function PartForm({ part, onChange, whole }: PartFormProps) {
               onChange({ ...part, fresh: event.currentTarget.checked });
             }}
           />
-          Run everything fresh: use no result from before
+          Ignore cached results: run everything again
         </label>
       )}
     </section>

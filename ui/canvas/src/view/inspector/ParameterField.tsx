@@ -11,9 +11,9 @@ import { isChanged, shown } from '../../rules/fields';
 import { notesOf } from '../../rules/notes';
 import { pinnedTo } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
-import { openDialog } from '../../state/panels';
 import { AllowFolder } from '../AllowFolder';
 import { Binding, BindMenu } from './Binding';
+import { browse } from './fields/browse';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';
 
@@ -103,15 +103,4 @@ export function ParameterField({ node, field }: { node: string; field: FieldInfo
 function valueAt(nodes: Doc['nodes'], node: string, name: string): JsonValue | undefined {
   const params = own(nodes, node)?.params;
   return params && own(params, name);
-}
-
-function browse(field: FieldInfo, value: JsonValue | undefined, choose: (path: string) => void): void {
-  openDialog({
-    kind: 'browse',
-    title: `Choose a ${field.path?.kind ?? 'file'}: ${field.title.toLowerCase()}`,
-    folders: field.path?.kind === 'folder',
-    write: field.path?.access === 'write',
-    start: shown(value),
-    choose,
-  });
 }

@@ -14,8 +14,9 @@ import { nameOf } from '../../rules/ports';
 import { plural } from '../../rules/wording';
 import type { App } from '../../state/app';
 import { useApp, useCanvas } from '../../state/hooks';
-import { closeDialog } from '../../state/panels';
+import { closeDialog, openDialog, panels } from '../../state/panels';
 import { Menu } from '../toolbar/Menu';
+import { browse } from './fields/browse';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';
 import { useTyped } from './fields/typed';
@@ -87,6 +88,16 @@ function Parameter({ name, parameter }: { name: string; parameter: DocParameter 
           onChange={change}
           onDone={() => {
             app.seal();
+          }}
+          onBrowse={() => {
+            // The browser takes the place of the dialog with the parameters, which comes back.
+            const { dialog } = panels.getState();
+            browse({ ...field, title: name }, value, (path) => {
+              app.seal();
+              change(path);
+              app.seal();
+              if (dialog?.kind === 'parameters') openDialog(dialog);
+            });
           }}
         />
       </FieldFrame>

@@ -33,6 +33,14 @@ export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelIn
   );
 }
 
+/** Lines that have one colour in all charts, whichever of them a chart has. */
+const SETS = ['training', 'validation', 'test'];
+
+function colourOf(names: readonly string[], at: number): number {
+  const name = names[at] ?? '';
+  return names.every((each) => SETS.includes(each)) ? SETS.indexOf(name) : at % 6;
+}
+
 const WIDTH = 320;
 const HEIGHT = 150;
 const LEFT = 46;
@@ -43,6 +51,7 @@ const RIGHT = 10;
 function Plot({ chart }: { chart: Chart }) {
   const lines = chart.kind === 'lines';
   const series = Object.entries(chart.series);
+  const names = Object.keys(chart.series);
   const values = series.flatMap(([, found]) => found.filter((value) => value !== null));
   const low = lines ? Math.min(...values, Infinity) : 0;
   const high = Math.max(...values, lines ? -Infinity : 1);
@@ -65,7 +74,9 @@ function Plot({ chart }: { chart: Chart }) {
         {chart.kind === 'bars' ? <Bars chart={chart} y={y} /> : null}
         {chart.kind === 'histogram' ? <Histogram chart={chart} x={x} y={y} /> : null}
         {lines &&
-          series.map(([name, found], at) => <Line key={name} number={at} x={x} y={y} xs={chart.x} ys={found} />)}
+          series.map(([name, found], at) => (
+            <Line key={name} number={colourOf(names, at)} x={x} y={y} xs={chart.x} ys={found} />
+          ))}
         {chart.kind !== 'bars' &&
           x.ticks.map((tick) => (
             <text key={tick} className="chart-tick" x={x.at(tick)} y={HEIGHT - 8} textAnchor="middle">
@@ -76,7 +87,7 @@ function Plot({ chart }: { chart: Chart }) {
       {lines && series.length > 0 && (
         <ul className="chart-legend">
           {series.map(([name], at) => (
-            <li key={name} data-series={at % 6}>
+            <li key={name} data-series={colourOf(names, at)}>
               {name}
             </li>
           ))}
@@ -168,7 +179,7 @@ function Line({ number, xs, ys, x, y }: LineProps) {
     value === null ? [] : [{ x: x.at(Number(xs[at])), y: y.at(value), value }],
   );
   return (
-    <g data-series={number % 6} className="chart-line">
+    <g data-series={number} className="chart-line">
       <polyline points={points.map((point) => `${point.x.toFixed(1)},${point.y.toFixed(1)}`).join(' ')} />
       {points.length < 40 &&
         points.map((point) => (

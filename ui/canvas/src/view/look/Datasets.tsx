@@ -189,7 +189,9 @@ function Facts({ info }: { info: ViewInfo }) {
   });
   return (
     <p className="look-facts quiet" title={info.uri}>
-      {[info.title, ...texts].join(' · ')}
+      {[info.title, ...texts].map((text, at) => (
+        <span key={at}>{text}</span>
+      ))}
     </p>
   );
 }

@@ -5,6 +5,7 @@ import { useState } from 'react';
 
 import type { PanelInfo, Picked } from '../../protocol';
 import { count } from '../../rules/figures';
+import { stem } from '../../rules/paths';
 import { useViewing } from '../../state/viewing';
 import type { Colours } from '../../volume/colours';
 import { address, useAsked } from './ask';
@@ -56,7 +57,7 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
             setSeed(seed + 1);
           }}
         >
-          <Dices size={14} aria-hidden /> Others
+          <Dices size={14} aria-hidden /> Shuffle
         </button>
         {channels > 1 && <ChannelField channel={channel} channels={channels} onChange={setChannel} />}
         <ColourField />
@@ -82,8 +83,12 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
                   }}
                 >
                   <Thumbnail dataset={dataset} panel={panel.name} row={item.row} channel={channel} colours={colours} />
-                  <span className="thumb-id">{item.id}</span>
-                  <span className="thumb-label">{item.note || item.label}</span>
+                  <span className="thumb-id">
+                    <bdi>{stem(item.id)}</bdi>
+                  </span>
+                  <span className={item.note ? 'thumb-label thumb-note' : 'thumb-label'}>
+                    {item.note || item.label}
+                  </span>
                 </button>
               </li>
             ))}

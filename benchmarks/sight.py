@@ -1,0 +1,134 @@
+"""How soon something is seen, in a real Chromium against a real studio that was just started.
+
+thumbnail  of a table of very many files, before any run: from the node's card to the first picture on it, and from the
+           key that opens the gallery to its first thumbnail and to the choice of labels
+run        from navigation to the page of a run at work: its head, and what stands in its overview, beside a Streamlit
+           page that shows one word
+
+`python -m benchmarks look` is the same without a browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+from browser import FLAGS, SIZE, chromium
+from building import box, pipeline
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.data import shape_of
+from benchmarks.editor import Editor, bare_streamlit, card, grid, press_run
+from benchmarks.look import make_table
+from benchmarks.reports import Report, Table
+
+_LONGEST_MS = 120_000
+# Milliseconds until a picture that `selector` finds is there, and until an element of `then` is: from `event`, or now.
+_WATCH = """(node, [selector, then, event]) => new Promise((found) => {
+  const root = node.getRootNode();
+  const times = [];
+  const look = (began) => {
+    const picture = root.querySelector(selector);
+    if (times.length === 0 && picture?.complete && picture.naturalWidth > 0) times.push(performance.now() - began);
+    if (times.length === 1 && root.querySelector(then)) { found([...times, performance.now() - began]); return; }
+    requestAnimationFrame(() => look(began));
+  };
+  if (event === '') look(performance.now());
+  else addEventListener(event, () => look(performance.now()), { capture: true, once: true });
+})"""
+_KEEP = "(node, given) => { window.watched = ({WATCH})(node, given); }"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--table", default="651000/3000/8,8,4,2", metavar="ROWS/FILES/SHAPE", help="of float32 volumes")
+    parts = ("thumbnail", "run")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+
+
+def run(options: argparse.Namespace, folder: Path) -> Report:
+    program = chromium()
+    if program is None:
+        raise SystemExit("there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM")
+    rows: list[list[object]] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        if "thumbnail" in options.only:
+            rows += _thumbnails(browser, folder, options.table, options.rounds)
+        if "run" in options.only:
+            rows += _run_page(browser, folder, options.rounds)
+        title = f"Chromium {browser.version}, {os.cpu_count()} cores"
+        browser.close()
+    return Report("sight", tables=[Table(title, ["from", "to", "median ms", "least", "most"], rows)])
+
+
+def _row(start: str, end: str, taken: list[float]) -> list[object]:
+    return [start, end, *(round(value) for value in (statistics.median(taken), min(taken), max(taken)))]
+
+
+# --- a table of very many files --------------------------------------------------------------------
+
+
+def _thumbnails(browser: Browser, folder: Path, table: str, rounds: int) -> list[list[object]]:
+    count, files, shape = table.split("/")
+    made = make_table(folder / "many", int(count), int(files), shape_of(shape))
+    os.environ["VOXELFLOW_DATA_ROOTS"] = str(folder)
+    taken: list[tuple[float, float, float]] = []
+    for number in range(rounds):
+        document = pipeline(box("first", "DeltaTable", table=made.uri), name="many")
+        with Editor(browser, folder / f"thumbnail-{number}", document) as editor:
+            page = editor.open()
+            page.set_default_timeout(_LONGEST_MS)
+            on_card, _ = card(page).evaluate(_WATCH, [".card-pictures img", ".card-pictures img", ""])
+            card(page).locator(".card-title").click()
+            card(page).evaluate(
+                _KEEP.replace("{WATCH}", _WATCH), [".thumb img", ".look-bar option[value=stored]", "keydown"]
+            )
+            page.keyboard.press("d")
+            thumbnail, choices = page.evaluate("window.watched")
+            taken.append((on_card, thumbnail, choices))
+            page.context.close()
+    cards, thumbnails, choices = (list(each) for each in zip(*taken, strict=True))
+    about = f"{made.count:,} rows, {made.files:,} files"
+    return [
+        _row(f"card of the node ({about})", "first picture on it", cards),
+        _row(f"gallery asked for ({about})", "first thumbnail", thumbnails),
+        _row(f"gallery asked for ({about})", "choice of labels", choices),
+    ]
+
+
+# --- the page of a run at work ---------------------------------------------------------------------
+
+
+def _run_page(browser: Browser, folder: Path, rounds: int) -> list[list[object]]:
+    taken: dict[str, list[float]] = {}
+
+    def visit(url: str, sights: dict[str, str]) -> None:
+        page = browser.new_context(viewport=SIZE).new_page()
+        began = time.perf_counter()
+        page.goto(url, wait_until="commit")
+        for name, sight in sights.items():
+            page.locator(sight).first.wait_for(timeout=_LONGEST_MS)
+            taken.setdefault(name, []).append(1000 * (time.perf_counter() - began))
+        page.context.close()
+
+    document = grid(10, steps=100_000, step_s=0.05)
+    with Editor(browser, folder / "run", document) as editor, bare_streamlit(folder) as bare:
+        page = editor.open()
+        address = _live_run(page)
+        for _ in range(rounds):
+            visit(f"{editor.studio.url}{address}", {"head of the run": ".vf-title h1", "its progress": ".vf-progress"})
+            visit(bare, {"bare Streamlit page": "text=hello"})
+        page.context.close()
+    return [_row("navigation", name, times) for name, times in taken.items()]
+
+
+def _live_run(page: Page) -> str:
+    """Start a run; the address of its page once a node is at work."""
+    press_run(page)
+    card(page).locator('[data-state="running"]').wait_for(timeout=_LONGEST_MS)
+    address = page.get_by_role("link", name="Open run").get_attribute("href")
+    assert address is not None
+    return address if address.startswith("/") else f"/{address}"
