@@ -51,12 +51,25 @@ class LeftOut:
     files: Counter[str] = field(default_factory=Counter)
     links: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._files, self._folders = _by_last_part(self.endings), _by_last_part(self.folder_endings)
+
     def add(self, name: str, *, is_folder: bool = False) -> None:
         """Count a file, or a folder, by its name."""
-        known = self.folder_endings if is_folder else self.endings
-        fitting = [ending for ending in known if name.lower().endswith(ending)]
-        if fitting:
-            self.files[max(fitting, key=len)] += 1
+        lower = name.lower()
+        # By what follows the last dot, which leaves one or two: a folder may have hundreds of thousands of files.
+        for ending in (self._folders if is_folder else self._files).get(lower[lower.rfind(".") :], ()):
+            if lower.endswith(ending):
+                self.files[ending] += 1
+                return
+
+
+def _by_last_part(endings: Iterable[str]) -> dict[str, list[str]]:
+    """Endings by their last part, the longest first: .gz leads to .nii.gz."""
+    out: dict[str, list[str]] = {}
+    for ending in sorted(endings, key=len, reverse=True):
+        out.setdefault(ending[ending.rfind(".") :], []).append(ending)
+    return out
 
 
 def list_folder(
