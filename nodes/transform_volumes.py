@@ -201,8 +201,9 @@ def _preview(look: CheckContext) -> Preview:
 
 def _counts(given: Preview) -> dict[str, int | None]:
     """Of a part of a table only its rows come out; they stay a part while nobody has counted them."""
-    if given.selected is not None and not given.selected_exactly:
+    if given.selected is None or not given.selected_exactly:
         return {"count": given.count, "selected": given.selected, "labelled": given.labelled}
+    # How many of the part have a label is certain only where all have one, or none.
     return {"count": given.held, "labelled": given.labelled_held if given.labelled in (0, given.count) else None}
 
 

@@ -243,7 +243,7 @@ def _report_sample(look: CheckContext, facts: Mapping[str, Any]) -> None:
         look.report(
             AllSampledBad,
             f"none of {looked} sampled files is a volume, for example {examples}",
-            hint="Were they written and copied whole?",
+            hint="Do what the reason says, or see whether they were written and copied whole.",
             parameter="folder",
         )
     elif bad:

@@ -24,5 +24,5 @@ def model_lines(run: Run, tasks: Sequence[Task]) -> list[str]:
     out = []
     for node, folder in models.items():
         which = f" --node {node}" if len(models) > 1 else ""
-        out += [f"model: {folder}", f"       `voxelflow predict {run.run_id} FILE.npy{which}` asks it"]
+        out += [f"model: {folder}", f"       `voxelflow predict {run.run_id} FILE{which}` asks it"]
     return out

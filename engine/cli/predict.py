@@ -23,7 +23,7 @@ REGISTRY = "models:/"
 
 @click.command("predict", short_help="Ask a trained model about .npy files.")
 @click.argument("model")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.npy|DIR ...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR ...")
 @click.option("--node", metavar="NODE", help="The node of the run that made the model, where several did.")
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.csv", help="Write a table instead."
@@ -40,7 +40,7 @@ def command(
     as_json: bool,
     root: Path | None,
 ) -> int:
-    """Print the class and the probabilities that MODEL gives for each FILE.npy, and for those in each DIR.
+    """Print the class and the probabilities that MODEL gives for each FILE, and for those in each DIR.
 
     MODEL is the folder of a trained model, a run (an id, or "last": the newest that made a model), or one in MLflow's
     registry (models:/NAME@ALIAS or models:/NAME/VERSION). The volumes must have the shape that the model was trained

@@ -29,7 +29,7 @@ def test_each_model_is_named_with_the_command_that_asks_it(
     run_id = _with_models(store, *nodes)
     lines = model_lines(store.run(run_id), store.tasks(run_id))
     assert lines[::2] == [f"model: /models/{node}" for node in nodes]
-    assert lines[1::2] == [f"       `voxelflow predict {run_id} FILE.npy{node}` asks it" for node in which]
+    assert lines[1::2] == [f"       `voxelflow predict {run_id} FILE{node}` asks it" for node in which]
 
 
 def test_the_first_figures_are_shown_and_all_on_request(command: Command, store: RunStore) -> None:

@@ -177,7 +177,7 @@ def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
     volumes = patches(3)
     values = {"kind": "percentiles", "by_channel": True, "by_source": True}
     undisturbed = of(volumes, context(tmp_path / "1", "measure"), **values)
-    monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 1)
+    monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 300)  # three volumes
     ctx = context(tmp_path / "2", "measure")
     for stop in (5, 17):
         source = InMemory(volumes)

@@ -173,3 +173,7 @@ def test_a_part_goes_on_as_a_part(tmp_path: Path) -> None:
     shown = transform_volumes.preview_hook(CheckContext(params, {"volumes": counted}))
     assert isinstance(shown, Preview)
     assert (shown.count, shown.selected, shown.labelled) == (40, None, 40)
+    whole = Preview(kind="VolumeDelta", count=200, labelled=120)
+    shown = transform_volumes.preview_hook(CheckContext(params, {"volumes": whole}))
+    assert isinstance(shown, Preview)
+    assert (shown.count, shown.selected, shown.labelled) == (200, None, 120)
