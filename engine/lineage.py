@@ -354,7 +354,8 @@ class _Builder:
             result.fingerprint, port, result.node, result.node_type, result.pipeline, result.run_id, result.created
         )
         pipelines = {result.pipeline, *(use.pipeline for use in self._uses.get(result.fingerprint, ()))}
-        kind, title, key = _described(dataset, self._title(result.fingerprint, result.node))
+        part = port if len(result.outputs) > 1 else ""
+        kind, title, key = _described(dataset, self._title(result.fingerprint, result.node), part)
         known = self._items.get(key)
         others = [other for other in before if other != key]
         if known is not None and key in _reached(others, self._ancestors):
@@ -379,7 +380,8 @@ class _Builder:
         key = _digest("gone", fingerprint, port)
         if dataset is not None:
             # The same data may be there still, by another result.
-            kind, title, same = _described(dataset, self._title(fingerprint, port))
+            part = port if use is not None and len(use.outputs) > 1 else ""
+            kind, title, same = _described(dataset, self._title(fingerprint, port), part)
             key = same if same in self._items else key
         else:
             kind, title = "Removed", use.title if use is not None else "removed"
@@ -448,8 +450,8 @@ def _sources(result: Result) -> list[tuple[str, str]]:
     return [(str(params[name]), str(digest)) for name, digest in sorted(files.items()) if params.get(name)]
 
 
-def _described(dataset: Dataset, node: str) -> tuple[str, str, str]:
-    """Kind, title and id of what a node has made."""
+def _described(dataset: Dataset, node: str, part: str) -> tuple[str, str, str]:
+    """Kind, title and id of what a node has made; `part` is the port, where the node has made several things."""
     if isinstance(dataset, Report) and {"name", "version", "alias"} <= dataset.figures.keys():
         name, version = str(dataset.figures["name"]), str(dataset.figures["version"])
         location = str(dataset.figures.get("location", ""))
@@ -458,6 +460,9 @@ def _described(dataset: Dataset, node: str) -> tuple[str, str, str]:
     title = node if _HASH.search(dataset.uri) else _name(dataset.uri)
     if (number := getattr(dataset, "version", None)) is not None:
         title = f"{title}, version {number}"
+    if part:
+        # First, since a long title loses its end.
+        title = f"{part} of {title}"
     return dataset.kind, title, _digest(dataset.kind, dataset.model_dump_json())
 
 

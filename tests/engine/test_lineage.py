@@ -173,6 +173,13 @@ def test_names_of_results_that_lie_in_folders_of_hashes_are_those_of_their_nodes
     assert item.title == "Ask the model, version 5"
 
 
+def test_the_parts_of_a_split_are_told_apart_by_the_beginning_of_their_names() -> None:
+    parts = {name: table(4).model_copy(update={"count": count}) for count, name in enumerate(("train", "test"))}
+    found = lineage(made("split", outputs=parts), made("model", ["split.train"]))
+    titles = {item.title for item in found.items.values() if item.kind == "VolumeDelta"}
+    assert titles == {"train of t, version 4", "test of t, version 4"}
+
+
 def test_a_plan_that_uses_a_result_outweighs_one_that_does_not() -> None:
     one, other = Verdicts(frozenset("a"), {"b": "changed"}), Verdicts(frozenset("b"), {"a": "changed", "c": "why"})
     assert one | other == Verdicts(frozenset("ab"), {"c": "why"}) == other | one
