@@ -114,7 +114,7 @@ def _run_page(browser: Browser, folder: Path, rounds: int) -> list[list[object]]
             taken.setdefault(name, []).append(1000 * (time.perf_counter() - began))
         page.context.close()
 
-    document = grid(10, steps=100_000, step_s=0.05)
+    document = grid(10, steps=10_000, step_s=0.05)
     with Editor(browser, folder / "run", document) as editor, bare_streamlit(folder) as bare:
         page = editor.open()
         address = _live_run(page)
