@@ -41,7 +41,7 @@ from engine.workspace import Workspace
 _TICK_S = 0.1
 _BEAT_S = 1.0
 _MOST_ATTEMPTS = 3
-"""How often a trial whose run died without a word is resumed by itself."""
+"""How often a trial whose run died without reporting a result is resumed by itself."""
 
 
 @dataclass
@@ -63,11 +63,7 @@ def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
     """
     lock = ProcessLock(workspace.sweep_folder(sweep_id) / "lock")
     # A reader that asks whether the lock is held takes it for a moment.
-    for _ in range(50):
-        if lock.acquire():
-            break
-        time.sleep(0.02)
-    else:
+    if not lock.acquire_within(1.0):
         raise ExecutionError(f"sweep {sweep_id} is already at work", hint="`voxelflow sweep show` shows how far it is.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -143,11 +143,12 @@ def test_a_live_training_is_watched_on_its_card_in_the_dock_and_by_the_monitor(
         return len((line.get_attribute("points") or "").split()) if line.count() else 0
 
     seen = (0, 0)
-    for epochs in (3, 6, 9):  # longer while the training goes on, and never shorter
+    for epochs, loss in ((3, "0.5"), (6, "0.286"), (9, "0.2")):  # longer while the training goes on, and never shorter
         gate.let(epochs)
         for place in (foot, dock):
             expect(place).to_contain_text(f"Epoch {epochs + 1} of 12")
         eventually(lambda epochs=epochs: points() == epochs, "the loss does not grow")  # type: ignore[misc]
+        expect(canvas.card("l").locator(".card-figure")).to_have_text(f"{loss}Loss")
         now = points(), int(bar.get_attribute("aria-valuenow") or 0)
         assert now > seen
         assert now[1] > seen[1]

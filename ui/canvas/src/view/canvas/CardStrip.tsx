@@ -94,14 +94,14 @@ function Training({ id }: { id: string }) {
     return made ?? (running ? null : headlineOf(own(s.forecasts, id)?.last?.outputs));
   });
   if (curve.length < 2 && figure === null) return null;
+  // Until there is a figure, what the line is of and where it stands.
+  const shown = figure ?? { name: 'Loss', value: curve.at(-1) ?? NaN };
   return (
     <div className="card-strip card-training">
-      {figure && (
-        <div className="card-figure">
-          <strong>{Number(figure.value.toPrecision(3))}</strong>
-          <span>{figure.name}</span>
-        </div>
-      )}
+      <div className="card-figure">
+        <strong>{brief(shown.value)}</strong>
+        <span>{shown.name}</span>
+      </div>
       {curve.length > 1 && <Sparkline values={curve} running={running} />}
     </div>
   );
