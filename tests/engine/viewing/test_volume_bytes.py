@@ -69,7 +69,7 @@ def test_any_part_of_a_volume_is_that_part_of_its_bytes(
 def test_a_reduced_volume_fits_as_it_is_sent_and_keeps_true_values(
     shape: tuple[int, int, int, int], limit: int, dtype: str
 ) -> None:
-    volume = np.arange(math.prod(shape)).astype(dtype).reshape(shape)
+    volume = (np.arange(math.prod(shape)) % 2_048).astype(dtype).reshape(shape)  # whole numbers that float16 has
     part, steps = reduced(volume, limit)
     assert Voxels(part).size <= limit or part.shape[:3] == (1, 1, 1)
     assert (part == volume[tuple(slice(None, None, step) for step in steps)]).all()
