@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from building import box, pipeline
 from canvas_page import CanvasPage, eventually, seed
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from studio import StudioServer
 from volumes import write_volumes
 
@@ -159,19 +160,23 @@ def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: 
     write_volumes(studio.home / "scans", 5)
     nodes = pipeline(box("source", "VolumeFolder", folder="${data}"), name="of-data", data=None)
     canvas = CanvasPage(page, studio).open(seed(studio, nodes))
-    for place, folder in ((canvas.inspector, studio.home), (page.get_by_role("dialog"), studio.home / "scans")):
-        if place is not canvas.inspector:
-            page.get_by_role("button", name="Pipeline parameters: 1").click()
-        place.get_by_role("button", name="Browse for data").click()
-        browser = page.get_by_role("dialog", name="Choose a folder: data")
-        if place is canvas.inspector:
-            browser.get_by_role("list", name="Files and folders").get_by_role("button").first.click()
-        else:
-            browser.get_by_role("button", name="scans").click()
+    browser = page.get_by_role("dialog", name="Choose a folder: data")
+
+    def chosen(place: Locator, folder: Path) -> None:
         browser.get_by_role("button", name="Choose this folder").click()
         # The form that one came from is there again.
         expect(place.get_by_label("Value of data", exact=True)).to_have_value(str(folder))
-        eventually(lambda folder=folder: canvas.doc["parameters"]["data"]["value"] == str(folder))  # type: ignore[misc]
+        eventually(lambda: canvas.doc["parameters"]["data"]["value"] == str(folder))
+
+    canvas.inspector.get_by_role("button", name="Browse for data").click()
+    browser.get_by_role("list", name="Files and folders").get_by_role("button").first.click()
+    chosen(canvas.inspector, studio.home)
+
+    canvas.button("Pipeline parameters: 1").click()
+    dialog = page.get_by_role("dialog", name="Pipeline parameters")
+    dialog.get_by_role("button", name="Browse for data").click()
+    browser.get_by_role("button", name="scans").click()
+    chosen(dialog, studio.home / "scans")
 
 
 def test_a_field_takes_a_parameter_of_the_pipeline(page: Page, studio: StudioServer) -> None:
