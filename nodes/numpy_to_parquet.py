@@ -413,8 +413,8 @@ def _alike(classes: Sequence[str]) -> list[str]:
 
 class LabelsSpeltDifferently(Rule):
     """Two labels differ only as capital and small letters, blanks, hyphens and underscores do, or as numbers are
-    written: Grey and grey, 1 and 1.0 in a column that has texts too. Each becomes a class of its own, so the model has
-    to tell apart what is the same.
+    written: Grey and grey, 1 and 1.0 in a column that has texts too. Each becomes a class of its own, so one class is
+    trained as two.
 
     What to do: write them alike; nothing, if they mean different things.
     """

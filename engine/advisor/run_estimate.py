@@ -356,7 +356,7 @@ def node_rows(estimate: RunEstimate) -> list[tuple[str, str, str]]:
 
 def arithmetic(estimate: RunEstimate) -> Iterator[str]:
     """How the cost comes about: the price with its source, the sum, what the storage costs, and what is not in it; what
-    would tell more."""
+    would make more of it known."""
     price, seconds = estimate.price, estimate.seconds
     if price is not None:
         yield f"price: {price.line()}"

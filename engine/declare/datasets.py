@@ -284,7 +284,7 @@ class VolumeDelta(_Volumes):
 
     @property
     def share(self) -> float:
-        """Which share of the table's rows the selections hold, about where nobody counted them."""
+        """Which share of the table's rows the selections hold; an estimate where they were not counted."""
         if self.selected is not None and self.count:
             return self.selected / self.count
         return math.prod(each.share for each in self.selections)

@@ -407,7 +407,7 @@ def path_problem(
 def passed_over(
     value: object, found: PathFound, *, node: str | None = None, parameter: str | None = None
 ) -> Diagnostic | None:
-    """What in the folder `value` is not read, though somebody may count on it; None when there is nothing."""
+    """What the listing of the folder `value` skips and a user may expect to be read; None when there is nothing."""
     said = []
     if found.left_out:
         said.append(", ".join(f"{count:,} {ending}" for ending, count in found.left_out))

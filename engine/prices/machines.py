@@ -167,7 +167,7 @@ def _read(path: Path, *, origin: str) -> list[Machine]:
     for where, cells in read_rows(path, _LAYOUT):
         machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
         if machine.key.casefold() in out:
-            raise UsageError(f"{where}: {machine.key} stands there twice")
+            raise UsageError(f"{where}: {machine.key} is listed twice")
         out[machine.key.casefold()] = machine
     return list(out.values())
 

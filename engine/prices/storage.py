@@ -147,7 +147,7 @@ def _read(path: Path, *, origin: str) -> list[StoragePrice]:
         if price.unit not in _UNITS:
             raise UsageError(f"{where}, unit: {price.unit!r} is no unit of data", hint=f"It is {' or '.join(_UNITS)}.")
         if price.key in out:
-            raise UsageError(f"{where}: {price.name} stands there twice")
+            raise UsageError(f"{where}: {price.name} is listed twice")
         out[price.key] = price
     return list(out.values())
 

@@ -40,7 +40,7 @@ class FileEntry(NamedTuple):
 
 @dataclass
 class LeftOut:
-    """What a listing passes over and somebody may miss, hidden files and folders apart.
+    """What a listing skips and a user may expect in it, hidden files and folders apart.
 
     `files` counts those with an ending of `endings`, and folders with one of `folder_endings` (all in small letters);
     `links` are those that were not followed, each with the reason.
@@ -84,7 +84,7 @@ def list_folder(
     found when the files are read, and reported with its reason.
 
     A folder whose name ends with one of `folders` counts as one file: its size is that of all in it, its time a
-    fingerprint of their names, sizes and times (`tree_stamp`). `left_out` is told what is passed over.
+    fingerprint of their names, sizes and times (`tree_stamp`). `left_out` counts what is skipped.
     Raises `OSError` when a folder cannot be read.
     """
     return table_of(_walk(os.fspath(root), _test_of(patterns), folders, left_out=left_out))

@@ -1,7 +1,7 @@
 """What a sweep would do: the nodes that each trial would run, and the time and cost that are expected of all.
 
-What several trials need is counted once, in the first of them: the others find it done. All else is counted in each. Of
-a search nobody can say which values it will try: its trials are taken to lie between those with the ends of its ranges.
+What several trials need is counted once, in the first of them: the others find it done. All else is counted in each.
+Which values a search will try is not known: its trials are taken to lie between those with the ends of its ranges.
 """
 
 from __future__ import annotations

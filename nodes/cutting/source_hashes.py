@@ -26,7 +26,7 @@ class StoredHashes:
         self._known = dict(self._lines())
 
     def get(self, cube: Cube) -> str | None:
-        """The hash of the volume, "" for none that can be taken; None where nobody has tried."""
+        """The hash of the volume, "" for none that can be taken; None where it was not tried."""
         return self._known.get(_key(cube))
 
     def add(self, cube: Cube, found: str) -> None:

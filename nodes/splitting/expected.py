@@ -1,4 +1,4 @@
-"""How many volumes the parts of a split will have, before anybody has counted them."""
+"""How many volumes the parts of a split will have, before they are counted."""
 
 from __future__ import annotations
 

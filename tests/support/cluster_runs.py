@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +78,13 @@ def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> A
     return wait_until(found, what, 500, told=told)
 
 
-def size_of(path: Path) -> int:
-    """In bytes; nothing once it is gone, as files are that were written aside."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+def sizes_below(folder: Path, suffix: str) -> list[int]:
+    """In bytes, of files below a folder where others write: what goes while it is looked for is left out."""
+    sizes = []
+    # Not glob, which fails when a folder goes that it is about to list.
+    for at, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(suffix):
+                with suppress(FileNotFoundError):
+                    sizes.append(os.stat(os.path.join(at, name)).st_size)
+    return sizes

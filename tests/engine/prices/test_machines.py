@@ -140,7 +140,7 @@ def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tm
         ("name,cores\nx,1.5\n", "must be a whole number"),
         (HEADER + ",,1,USD\n", "line 2 has no name"),
         (HEADER + "x,,1,USD,more\n", "more cells"),
-        (HEADER + "x,a,1,USD\nX,A,2,USD\n", "line 3: X@A stands there twice"),
+        (HEADER + "x,a,1,USD\nX,A,2,USD\n", "line 3: X@A is listed twice"),
         ("name,date\nx,yesterday\n", "no date"),
         ("name\nx\x1b[2J\n", "control character"),
         ('name\n"x\n', "unexpected end of data"),

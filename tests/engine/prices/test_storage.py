@@ -94,7 +94,7 @@ def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tm
         (HEADER + "s3,,here,1,USD\n", "line 2 has no class"),
         (HEADER + "ftp,x,here,1,USD\n", "line 2, provider: 'ftp' is no store"),
         ("provider,class,region,unit\ns3,x,here,TB\n", "line 2, unit: 'TB' is no unit of data"),
-        (HEADER + "s3,x,here,1,USD\ns3,X,HERE,2,USD\n", "line 3: s3://, X in HERE stands there twice"),
+        (HEADER + "s3,x,here,1,USD\ns3,X,HERE,2,USD\n", "line 3: s3://, X in HERE is listed twice"),
         ("provider,class,region,price\n", "a column 'price', which a table of storage prices has not"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 import tiny_worker
-from cluster_runs import etl, folder_of, rows, size_of, soon
+from cluster_runs import etl, folder_of, rows, sizes_below, soon
 from running import Runner
 from spark_cluster import SparkCluster
 from waiting import WAIT_S
@@ -80,7 +80,7 @@ def test_executors_that_come_and_go_lose_nothing(cluster: SparkCluster, runner: 
 
     def rewritten() -> int:
         # A bin's file holds several parts.
-        return sum(size_of(p) > 1_500_000 for p in data.glob("ParquetToDelta/*/table/**/*.parquet"))
+        return sum(size > 1_500_000 for size in sizes_below(data / "ParquetToDelta", ".parquet"))
 
     soon(parts, "the first part", runner.store, run_id)
     with cluster.frozen():
