@@ -17,6 +17,8 @@ from engine.document.pipeline import Pipeline, read_pipeline
 _CARD = (250.0, 130.0)
 """Width and height of a node on the canvas, nearly."""
 _ANYTHING = "#8a94a3"
+_BESIDE = 16.0
+"""How far from the boxes a wire runs that is not between neighbours; columns are 40 apart."""
 """Of what has no colour of its own; to be seen on light and on dark."""
 
 
@@ -78,8 +80,8 @@ def graph(pipeline: Pipeline, catalog: Catalog, width: int, height: int) -> str:
         return ""
     left, top = (min(place[axis] for place in places.values()) for axis in (0, 1))
     wide, high = (max(place[axis] for place in places.values()) + _CARD[axis] for axis in (0, 1))
-    scale = min(width / (wide - left), height / (high - top))
-    across, down = _CARD[0] * scale, _CARD[1] * scale
+    scale = min(width / (wide - left + 2 * _BESIDE), height / (high - top + 2 * _BESIDE))
+    across, down, beside = _CARD[0] * scale, _CARD[1] * scale, _BESIDE * scale
 
     def corner(node: str) -> tuple[float, float]:
         x, y = places[node]
@@ -89,8 +91,7 @@ def graph(pipeline: Pipeline, catalog: Catalog, width: int, height: int) -> str:
     for edge in pipeline.edges:
         if {edge.source_node, edge.target_node} <= places.keys():
             (x, y), (to_x, to_y) = corner(edge.source_node), corner(edge.target_node)
-            x, y, to_y, bend = x + across, y + down / 2, to_y + down / 2, max(abs(to_x - x - across) / 2, 8)
-            lines.append(f"M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+            lines.append(_wire(x + across, y + down / 2, to_x, to_y + down / 2, (across, down), beside))
     boxes = []
     for node in pipeline.nodes:
         x, y = corner(node.id)
@@ -99,11 +100,23 @@ def graph(pipeline: Pipeline, catalog: Catalog, width: int, height: int) -> str:
             f'<rect x="{x + 0.75:.1f}" y="{y + 0.75:.1f}" width="{across - 1.5:.1f}" height="{down - 1.5:.1f}" rx="3"'
             f' fill="{colour}" fill-opacity=".2" stroke="{colour}" stroke-width="1.5"/>'
         )
+    drawn = (wide - left) * scale + 2 * beside, (high - top) * scale + 2 * beside
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{(wide - left) * scale:.0f}"'
-        f' height="{(high - top) * scale:.0f}"><path d="{"".join(lines)}" fill="none" stroke="{_ANYTHING}"'
-        f' stroke-width="1.2"/>{"".join(boxes)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn[0]:.0f}" height="{drawn[1]:.0f}"'
+        f' viewBox="{-beside:.1f} {-beside:.1f} {drawn[0]:.1f} {drawn[1]:.1f}">'
+        f'<path d="{"".join(lines)}" fill="none" stroke="{_ANYTHING}" stroke-width="1.2"/>{"".join(boxes)}</svg>'
     )
+
+
+def _wire(x: float, y: float, to_x: float, to_y: float, card: tuple[float, float], beside: float) -> str:
+    """An SVG path from one point to another. One that goes back or over a column runs between the rows, so that it
+    crosses no box."""
+    if 0 < to_x - x <= card[0]:
+        bend = (to_x - x) / 2
+        return f"M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+    away = card[1] / 2 + beside
+    between = to_y - away if to_y > y else to_y + away
+    return f"M{x:.1f} {y:.1f}h{beside:.1f}V{between:.1f}H{to_x - beside:.1f}V{to_y:.1f}h{beside:.1f}"
 
 
 def _colour(node_type: str, catalog: Catalog) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 
 import pytest
 from PIL import Image
@@ -40,3 +41,26 @@ def test_a_graph_has_a_box_for_each_node_and_a_line_for_each_wire() -> None:
     assert drawn.count("<rect") == len(pipeline.nodes)
     assert drawn.count("M") == len(pipeline.edges)
     assert graph(Pipeline(name="empty"), build_catalog(()), 250, 44) == ""
+
+
+@pytest.mark.parametrize("name", [template.name for template in templates()])
+def test_a_wire_back_or_over_a_column_crosses_no_box(name: str) -> None:
+    pipeline = next(t.pipeline for t in templates() if t.name == name)
+    places = {node.id: node.position for node in pipeline.nodes}
+    steps = [places[edge.target_node].x - places[edge.source_node].x for edge in pipeline.edges]
+    drawn = graph(pipeline, build_catalog(BUILT_IN), 250, 44)
+    boxes = [
+        tuple(float(value) for value in found)
+        for found in re.findall(r'<rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.-]+)" height="([\d.-]+)"', drawn)
+    ]
+    wires = re.findall(r"M([\d.-]+) ([\d.-]+)h([\d.]+)V([\d.-]+)H([\d.-]+)V([\d.-]+)", drawn)
+    assert len(wires) == sum(not 250 < step <= 500 for step in steps)
+    for x, y, beside, between, to_x, to_y in ([float(value) for value in found] for found in wires):
+        runs = (
+            (x + beside, min(y, between), x + beside, max(y, between)),
+            (min(x + beside, to_x), between, max(x + beside, to_x), between),
+            (to_x, min(between, to_y), to_x, max(between, to_y)),
+        )
+        for left, top, right, bottom in runs:
+            for box_x, box_y, wide, high in boxes:
+                assert right <= box_x or left >= box_x + wide or bottom <= box_y or top >= box_y + high
