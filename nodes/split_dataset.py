@@ -101,11 +101,13 @@ def split_dataset(table: VolumeDelta, *, parameters: SplitParameters, ctx: TaskC
     counts: list[int] | None = None
     # By volume no column has to be read, so the parts of a large or distant table are counted on average only.
     if parameters.by != "volume" or _is_soon_counted(table):
-        from nodes.splitting.selections import count_parts
+        from nodes.splitting.selections import count_parts, parted_copies
 
         counts = count_parts(table, divided)
         for name in _empty(counts, parameters):
             ctx.warn(f"{name} has no volumes: {_too_few(parameters)}")
+        if copies := parted_copies(table, divided):
+            ctx.warn(copies.words())
         ctx.info(", ".join(f"{count:,} {name}" for name, count in zip(Split._fields, counts, strict=True)))
     if parameters.by == "blocks":
         ctx.info("volumes within the gap between two parts are in neither of them")
@@ -175,15 +177,16 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {}
     if any(_problems(parameters)):
         return {}
-    from nodes.splitting.selections import count_parts
+    from nodes.splitting.selections import count_parts, parted_copies
 
     try:
         divided = _divide(table, parameters)
         counts = count_parts(table, divided)
+        copies = parted_copies(table, divided)
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
     parts = [[each.model_dump(mode="json") for each in selections] for selections in divided]
-    return {"counts": counts, "parts": parts}
+    return {"counts": counts, "parts": parts, "copies": copies.words() if copies is not None else ""}
 
 
 @split_dataset.preview
@@ -203,6 +206,13 @@ def _preview(look: CheckContext) -> Mapping[str, Preview]:
             f"{name} has no volumes: {_too_few(parameters)}",
             hint="Choose another seed or larger shares, or split by something that has more values.",
             parameter="seed",
+        )
+    if copies := look.facts.get("copies"):
+        look.report(
+            CopiesAreParted,
+            copies,
+            hint="Set by to group and column to source_sha256, or remove the copies.",
+            parameter="by",
         )
     if problems:
         return dict.fromkeys(Split._fields, given.model_copy(update={"dataset": None}))
@@ -383,3 +393,16 @@ class PartIsEmpty(Rule):
     code = "VF446"
     severity = "warning"
     title = "a part of a split without volumes"
+
+
+class CopiesAreParted(Rule):
+    """Files of different names hold the same, to the last byte, as the column `source_sha256` shows, and volumes of
+    them are in several parts: a model is then judged by volumes that it was trained on.
+
+    What to do: set `by` to group and `column` to source_sha256, which never parts copies; or remove the copies and
+    convert again. Volumes of `.npy` files have the column where NumpyToParquet's `hash_sources` is on.
+    """
+
+    code = "VF448"
+    severity = "warning"
+    title = "a split that parts copies of a file"

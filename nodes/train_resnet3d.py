@@ -13,6 +13,7 @@ from engine.declare.node import CheckContext, node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size
+from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
 from nodes.training.architecture import parameter_count
@@ -37,6 +38,7 @@ from nodes.training.rules import (
     OneLabelOnly,
     OwnModelNotUsable,
     ShapeDoesNotFit,
+    TargetsWithCommas,
     TransformedEachEpoch,
 )
 from nodes.training.settings import TrainParameters, cannot_turn
@@ -383,7 +385,16 @@ def _check_model(look: CheckContext, data: Preview) -> None:
             hint="Set quarter_turns to false; flips fit every shape.",
             parameter="quarter_turns",
         )
-    if look.params["task"] == "regression" and data.spec is not None and data.spec.classes:
+    named = data.spec.classes if look.params["task"] == "regression" and data.spec is not None else ()
+    if example := number_with_comma(named):
+        look.report(
+            TargetsWithCommas,
+            f"the labels are numbers with commas, such as {example}, and were taken for names of classes: a regression"
+            " would learn their places in the alphabet",
+            hint=f"{WITH_POINT} in the label table, and convert again.",
+            parameter="task",
+        )
+    elif named:
         look.report(
             ClassesInRegression,
             "the labels name classes, and a regression would learn their numbers",

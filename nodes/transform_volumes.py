@@ -158,6 +158,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         # Files that cannot be read at all are for the node before to report.
         "unfit": [f"{name} {refused.message}" for name, refused in sample.refused if refused.reason == "transform"],
         "largest": sample.largest_bytes,
+        "orientations": dict(sample.orientations),
     }
 
 
@@ -193,6 +194,7 @@ def _preview(look: CheckContext) -> Preview:
             "labels_complete": given.labels_complete,
             "columns": given.columns,
             "refused": facts.get("bad", 0) + facts.get("differing", 0),
+            "orientations": facts.get("orientations", {}),
             "does": words_of(chain),
             "dataset": there if isinstance(there, VolumeFiles) and spec is not None else None,
         }

@@ -172,6 +172,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         "bad": len(sample.refused),
         "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_EXAMPLES]],
         "remarks": _remarks(sample.remarks),
+        "orientations": dict(sample.orientations),
     }
 
 
@@ -225,6 +226,7 @@ def _preview(look: CheckContext) -> Preview:
         sample=tuple(sample),
         columns=() if kind == "npy" else tuple(name for name, _ in format_named(kind).columns),
         refused=facts.get("bad", 0) + facts.get("differing", 0),
+        orientations=facts.get("orientations", {}),
         dataset=there if count and spec is not None else None,
     )
 

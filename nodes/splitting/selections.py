@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, VolumeDelta
 from engine.errors import DataError, UsageError
+from engine.text import plural
+from nodes.conversion.source_hash import SOURCE_HASH
 from nodes.loaders.data_files import data_files, read_columns
 from nodes.table.selection import columns_for, fractions, held, stratum, values_as_text
 
+_SOURCE = "source"
 BLOCK_VOLUMES = 8
 """Volumes along each axis of a block, where nobody says how large it is."""
 
@@ -178,6 +181,60 @@ def count_parts(table: VolumeDelta, split: Split) -> list[int]:
     """How many volumes each part has. Raises `DataError` when a column is not there."""
     columns = _columns(table, columns_for([each for part in split for each in part]))
     return [int(np.count_nonzero(held(part, columns))) for part in split]
+
+
+class Copies(NamedTuple):
+    """Volumes in one part whose file has a copy, of another name, in another part; and two such files."""
+
+    volumes: int
+    file: str
+    other: str
+
+    def words(self) -> str:
+        return (
+            f"{plural(self.volumes, 'volumes')} {'is' if self.volumes == 1 else 'are'} in another part than a copy of"
+            f" the file, for example {self.file} and {self.other}: the figures will flatter the model"
+        )
+
+
+def parted_copies(table: VolumeDelta, split: Split) -> Copies | None:
+    """Copies of files that are in several parts, by the column `source_sha256`; None: no copies, or no such column.
+
+    A volume's file is its `source`, where the table has that column of CutVolumes, else its id.
+    """
+    needed = columns_for([each for part in split for each in part])
+    try:
+        columns = _columns(table, (*needed, SOURCE_HASH))
+    except DataError:
+        return None
+    try:
+        files = _columns(table, (_SOURCE,))[_SOURCE]
+    except DataError:
+        files = columns["id"]
+    hashes = columns[SOURCE_HASH]
+    if not pa.types.is_string(hashes.type) or not pa.types.is_string(files.type):
+        return None
+    # Only the few files that have a copy are looked at one by one.
+    named = pa.table({"hash": hashes, "file": files}).group_by("hash").aggregate([("file", "count_distinct")])
+    several = named.filter(pc.greater(named["file_count_distinct"], 1))["hash"].drop_null()
+    doubtful = np.flatnonzero(pc.is_in(hashes, value_set=several.combine_chunks()).to_numpy(zero_copy_only=False))
+    if not len(doubtful):
+        return None
+    parts = [held(part, columns)[doubtful] for part in split]
+    rows = list(zip(hashes.take(doubtful).to_pylist(), files.take(doubtful).to_pylist(), strict=True))
+    where: dict[str, set[tuple[str, int]]] = {}
+    found: list[tuple[str, str, int]] = []
+    for place, (key, file) in enumerate(rows):
+        part = next((number for number, inside in enumerate(parts) if inside[place]), None)
+        if part is not None:
+            where.setdefault(key, set()).add((file, part))
+            found.append((key, file, part))
+    pairs = [
+        (file, other)
+        for key, file, part in found
+        if (other := next((f for f, p in sorted(where[key]) if f != file and p != part), None)) is not None
+    ]
+    return Copies(len(pairs), *pairs[0]) if pairs else None
 
 
 def _columns(table: VolumeDelta, names: tuple[str, ...]) -> dict[str, pa.Array]:

@@ -21,7 +21,7 @@ Imports between these files are relative, since the copy has another name.
 
 from __future__ import annotations
 
-from .chain import STEPS, apply_steps, describe, form_after, load_steps
+from .chain import STEPS, apply_steps, describe, form_after, form_and_row_after, load_steps
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, Normalise
 from .orient import ORIENTATION, Orient
@@ -54,6 +54,7 @@ __all__ = [
     "apply_steps",
     "describe",
     "form_after",
+    "form_and_row_after",
     "load_steps",
     "source_of",
     "spacing_of",

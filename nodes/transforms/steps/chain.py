@@ -49,6 +49,14 @@ def form_after(
 
     Raises `Unfit`.
     """
+    found = form_and_row_after(steps, shape, dtype, row)
+    return found[0] if found is not None else None
+
+
+def form_and_row_after(
+    steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
+) -> tuple[Form, Row] | None:
+    """See `form_after`; with what is known of the volume afterwards, its spacing and orientation brought up to date."""
     known: Row = dict(row or {})
     for step in steps:
         found = step.form(shape, dtype, known)
@@ -56,7 +64,7 @@ def form_after(
             return None
         _move(known, step.matrix(shape, known))
         shape, dtype = found
-    return shape, dtype
+    return (shape, dtype), known
 
 
 def apply_steps(
