@@ -218,7 +218,7 @@ def sha256(*parts: Bytes) -> str:
     """SHA-256 of a file that holds these parts, as `sha256sum` prints it."""
     found = hashlib.sha256()
     for part in parts:
-        found.update(part)
+        found.update(part.data if isinstance(part, np.ndarray) else part)
     return found.hexdigest()
 
 

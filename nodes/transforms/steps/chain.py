@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from .geometry import Axes, Channels, CropPad, Resample
-from .intensity import Cast, Clip, Normalise
+from .intensity import Cast, Clip, ClipPercentiles, Normalise
 from .orient import Orient, moved_orientation
 from .own_code import Function, WholeNode
-from .scale import Scale
+from .scale import ClipMeasured, Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
-STEPS: dict[str, type[Step]] = {
-    step.name: step
-    for step in (Orient, Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
-}
+_KINDS: tuple[type[Step], ...] = (
+    Orient, Axes, Channels, Resample, CropPad, Clip, ClipPercentiles, ClipMeasured, Normalise, Scale, Cast, Function,
+    WholeNode,
+)  # fmt: skip
+STEPS: dict[str, type[Step]] = {step.name: step for step in _KINDS}
 
 
 def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
