@@ -22,7 +22,8 @@ from nodes.conversion.source_hash import SOURCE_HASH
 from nodes.loaders.data_files import data_files, read_columns
 from nodes.table.selection import columns_for, fractions, held, stratum, values_as_text
 
-_SOURCE = "source"
+SOURCE = "source"
+"""The column of CutVolumes with the volume that a patch was cut from."""
 BLOCK_VOLUMES = 8
 """Volumes along each axis of a block, where nobody says how large it is."""
 
@@ -147,13 +148,15 @@ def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split
     return (train,), (validation,), (test if second is not None else part(1, 1, None, None),)
 
 
-def blocks_of(table: VolumeDelta, columns: tuple[str, ...], block: float, gap: float) -> Selection:
-    """What selections by blocks of space are like. `block` and `gap` of 0 follow from the volumes' shape, in voxels.
+def blocks_of(table: VolumeDelta, columns: tuple[str, ...], source: str, block: float, gap: float) -> Selection:
+    """What selections by blocks of space are like, of each `source` where a column is named.
+
+    `block` and `gap` of 0 follow from the volumes' shape, in voxels.
 
     Raises `UsageError` when the positions have more axes than the volumes, or a block is shorter than the gap.
     """
     gaps, lengths = gap_and_lengths(table.spec.shape if table.spec is not None else (), columns, block, gap)
-    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, gap=gaps)
+    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, source=source, gap=gaps)
 
 
 def gap_and_lengths(
@@ -183,6 +186,14 @@ def count_parts(table: VolumeDelta, split: Split) -> list[int]:
     return [int(np.count_nonzero(held(part, columns))) for part in split]
 
 
+def count_sources(table: VolumeDelta) -> int:
+    """How many volumes its patches were cut from, by the column `source` of CutVolumes; 0 without that column."""
+    try:
+        return int(pc.count_distinct(_columns(table, (SOURCE,))[SOURCE]).as_py())
+    except DataError:
+        return 0
+
+
 class Copies(NamedTuple):
     """Volumes in one part whose file has a copy, of another name, in another part; and two such files."""
 
@@ -208,7 +219,7 @@ def parted_copies(table: VolumeDelta, split: Split) -> Copies | None:
     except DataError:
         return None
     try:
-        files = _columns(table, (_SOURCE,))[_SOURCE]
+        files = _columns(table, (SOURCE,))[SOURCE]
     except DataError:
         files = columns["id"]
     hashes = columns[SOURCE_HASH]
