@@ -267,8 +267,10 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
     missing = _without_label(facts)
     if facts["source"] == "none" or not (missing or facts["conflicts"]):
         return
-    parts = [f"{missing} have no label"] if missing else []
-    parts += [f"{facts['conflicts']} have several different labels"] if facts["conflicts"] else []
+    parts = [f"{missing} {_have(missing)} no label"] if missing else []
+    parts += (
+        [f"{facts['conflicts']} {_have(facts['conflicts'])} several different labels"] if facts["conflicts"] else []
+    )
     look.report(
         SampledWithoutLabel,
         f"of {facts['looked']} {'files' if facts.get('complete') else 'sampled files'} {' and '.join(parts)} in"
@@ -288,6 +290,10 @@ def _check_commas(look: CheckContext, facts: Mapping[str, Any]) -> None:
             hint=f"{WITH_POINT}." if name else f"{WITH_POINT}; of two labels in one cell keep one.",
             parameter="columns" if name else _label_parameter(look.params),
         )
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _without_label(facts: Mapping[str, Any]) -> int:

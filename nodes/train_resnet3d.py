@@ -13,6 +13,7 @@ from engine.declare.node import CheckContext, node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size
+from engine.text import plural
 from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
@@ -344,14 +345,14 @@ def _check_counts(look: CheckContext, data: Preview, share: float) -> None:
         surely = (count < batch or training < batch * 0.8) if counted else most < batch
         look.report(
             BatchNotFilled if surely else BatchMayNotBeFilled,
-            f"about {training:,} volumes to train on do not fill one batch of {batch:,}",
+            f"about {plural(training, 'volumes')} to train on: too few to fill one batch of {batch:,}",
             hint="Choose a smaller batch size, or give more labelled volumes.",
             parameter="batch_size",
         )
     elif steps > training // batch:
         look.report(
             EpochTooShort,
-            f"an epoch has about {training // batch:,} steps, fewer than the {steps:,} that are wanted",
+            f"an epoch has about {plural(training // batch, 'steps')}, fewer than the {steps:,} that are wanted",
             hint="Raise the number of epochs instead; 0 takes all steps.",
             parameter="steps_per_epoch",
         )

@@ -231,8 +231,8 @@ def _spec_of_sample(look: CheckContext) -> VolumeSpec | None:
     if differing:
         look.report(
             FormsStillDiffer,
-            f"of {looked} sampled volumes {differing} end with another shape or type than most"
-            f" ({', '.join(facts['forms'])})",
+            f"of {looked} sampled volumes {differing} end{'s' if differing == 1 else ''} with another shape or type"
+            f" than most ({', '.join(facts['forms'])})",
             hint="A table takes one shape. Set size, or shape instead of spacing, and dtype.",
             parameter="size",
         )

@@ -14,6 +14,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeFiles, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from engine.storage import manifest
+from engine.text import plural
 from nodes.conversion.columns import describe
 from nodes.conversion.convert_parameters import ConvertParameters
 from nodes.conversion.formats import NPY, Reading, endings_of
@@ -108,7 +109,7 @@ def convert_files(
     rule = label_rule(parameters, label_table(listing, files.uri, ctx.scratch), endings_of(reading))
     labels = labels_of(listing, ids, rule, given.names)
     if labels.rows_without_file:
-        ctx.warn(f"{labels.rows_without_file} rows of {labels.origin} name no file of {files.uri}")
+        ctx.warn(f"{plural(labels.rows_without_file, 'rows')} of {labels.origin} without a file in {files.uri}")
     for remark in labels.remarks:
         ctx.warn(remark)
     for name, example in labels.commas.items():

@@ -176,7 +176,7 @@ class _Pass:
         if self.statistics is None:
             self.statistics = Statistics(channels, scale.kind == "percentiles", volume.dtype.kind in "iu")
         if self.statistics.channels != channels:
-            raise Refused("shape", f"has {channels} channels, those before it {self.statistics.channels}")
+            raise Refused("shape", f"has {plural(channels, 'channels')}, those before it {self.statistics.channels}")
         self.statistics.add(volume.reshape(-1, channels))
         self.unsaved += volume.size
 

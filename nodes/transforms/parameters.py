@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.datasets import Transform
 from engine.declare.parameters import Added, Advanced, PathIn, Pattern, Range, Unit
+from engine.text import plural
 
 if TYPE_CHECKING:
     from nodes.transforms.steps import Step
@@ -83,17 +84,17 @@ class TransformParameters:
         if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
             return "axes", f"{self.axes} does not name each axis once"
         if len(self.spacing) not in (0, 1, 3):
-            return "spacing", f"has {len(self.spacing)} numbers, one or three are wanted"
+            return "spacing", f"has {plural(len(self.spacing), 'numbers')}, one or three are wanted"
         if len(self.shape) not in (0, 3):
-            return "shape", f"has {len(self.shape)} lengths, three are wanted"
+            return "shape", f"has {plural(len(self.shape), 'lengths')}, three are wanted"
         if self.spacing and self.shape:
             return "shape", "resamples to a shape, and spacing to a spacing"
         if len(self.size) not in (0, 3):
-            return "size", f"has {len(self.size)} lengths, three are wanted"
+            return "size", f"has {plural(len(self.size), 'lengths')}, three are wanted"
         if self.clip_low is not None and self.clip_high is not None and self.clip_low > self.clip_high:
             return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
         if len(self.clip_percentiles) not in (0, 2):
-            return "clip_percentiles", f"has {len(self.clip_percentiles)} numbers, two are wanted"
+            return "clip_percentiles", f"has {plural(len(self.clip_percentiles), 'numbers')}, two are wanted"
         if self.clip_percentiles and self.clip_percentiles[0] >= self.clip_percentiles[1]:
             low, high = self.clip_percentiles
             return "clip_percentiles", f"has {high:g} behind {low:g}: the higher one comes last"

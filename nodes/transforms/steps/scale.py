@@ -53,7 +53,7 @@ class Measured(Step):
         offset, spread = (np.array(each[place], np.float64) for each in (self.offsets, self.spreads))
         channels = volume.shape[3] if self.by_channel and volume.ndim == 4 else 1
         if len(offset) != channels:
-            raise Unfit(f"has {channels} channels, and {len(offset)} were measured")
+            raise Unfit(f"has {channels} channel{'' if channels == 1 else 's'}, and of {len(offset)} there are figures")
         return offset, spread
 
     def _place(self, row: Mapping[str, Any]) -> int:

@@ -157,11 +157,11 @@ def test_only_new_files_are_converted_and_a_resumed_conversion_finds_its_parts(t
         nifti(root / f"p{number}.nii", volume)
     first = convert(root, base, target_file_mb=1)
     again = convert(root, base, target_file_mb=1, messages=messages)
-    assert "0 files converted now" in messages[-1] or "1 parts were there already" in messages[-1]
+    assert "0 files converted now" in messages[-1] or "1 part was there already" in messages[-1]
     assert rows(again) == rows(first)
     nifti(root / "p9.nii", volumes(1, seed=9)[0])
     more = convert(root, base, previous=first, messages=messages)
-    assert "1 files converted now" in messages[-1]
+    assert "1 file converted now" in messages[-1]
     assert rows(more).keys() == {*rows(first), "p9.nii"}
 
 
