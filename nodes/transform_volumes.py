@@ -94,11 +94,9 @@ def _measured(
     volumes: VolumeFiles | VolumeDelta | VolumeParquet, chain: tuple[Transform, ...], ctx: TaskContext
 ) -> tuple[Transform, ...]:
     """The chain with the figures of its steps that are measured once, each over all volumes behind those before it."""
-    from engine.storage import manifest
-    from nodes.conversion.volume_sources import reading_of
-    from nodes.conversion.whole_volumes import TransformedVolumes, steps_of
+    from nodes.conversion.whole_volumes import steps_of
     from nodes.loaders.chained_volumes import rows_as_files
-    from nodes.loaders.volume_statistics import measured
+    from nodes.loaders.shared_statistics import measured_once
     from nodes.transforms.parameters import transform_of
     from nodes.transforms.steps import Measured
 
@@ -106,12 +104,11 @@ def _measured(
         # The whole table: the parts of a split are changed alike.
         whole = volumes.model_copy(update={"selections": ()}) if isinstance(volumes, VolumeDelta) else volumes
         volumes = rows_as_files(whole, ctx.scratch / "measured.arrow")
-    listing = manifest.read(volumes.manifest)
     out: tuple[Transform, ...] = ()
     for each, step in zip(chain, steps_of(chain), strict=True):
         if isinstance(step, Measured):
             before = volumes.model_copy(update={"transforms": (*volumes.transforms, *out)})
-            step = measured(step, TransformedVolumes.at(before.uri, reading_of(before)), listing, ctx)
+            step = measured_once(step, before, ctx)
             ctx.info(f"measured: {step.words()}" + (f", {len(step.sources)} of them" if step.by_source else ""))
             out += (transform_of(step),)
         else:

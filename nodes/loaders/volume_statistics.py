@@ -216,16 +216,22 @@ def _numbers(scale: Measured, found: Statistics) -> tuple[list[float], list[floa
 
 
 def measured(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> M:
-    """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them.
+    """The step of `measure`."""
+    return measure(scale, volumes, listing, ctx)[0]
 
-    What cannot be read is left out with a warning: who reads the volumes later puts it into quarantine. A pass that was
-    killed goes on where it last saved. Raises `DataError` when a source has no value to measure.
+
+def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> tuple[M, int]:
+    """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them;
+    and how many could not be read.
+
+    These are left out with a warning: who reads the volumes later puts them into quarantine. A pass that was killed
+    goes on where it last saved. Raises `DataError` when a source has no value to measure.
     """
     rows = list(zip(*(listing[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True))
     sources: dict[str, list[int]] = {}
     for place, (path, *_) in enumerate(rows):
         sources.setdefault(source_of(path) if scale.by_source else "", []).append(place)
-    state = _Pass.at(ctx.scratch / "statistics.npz", _key(scale, volumes, listing))
+    state = _Pass.at(ctx.scratch / "statistics.npz", statistics_key(scale, volumes, listing))
     meter = Meter(len(rows), "volumes", "measuring", state.volumes)
     for source, places in sorted(sources.items()):
         if source in state.numbers:
@@ -248,15 +254,16 @@ def measured(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: Task
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
     found = [(source, *state.numbers[source]) for source in sorted(sources)]
-    return replace(
+    step = replace(
         scale,
         sources=tuple(source for source, _, _ in found) if scale.by_source else (),
         offsets=tuple(tuple(offsets) for _, offsets, _ in found),
         spreads=tuple(tuple(spreads) for _, _, spreads in found),
     )
+    return step, state.refused
 
 
-def _key(scale: Measured, volumes: TransformedVolumes, listing: pa.Table) -> str:
+def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Table) -> str:
     """Of all that the numbers follow from: the steps before and the volumes that there are."""
     out = hashlib.blake2b(json.dumps([step.as_json() for step in (*volumes.steps, scale)]).encode(), digest_size=16)
     for name in ("path", "size", "mtime_ns"):
