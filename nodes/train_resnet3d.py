@@ -391,7 +391,7 @@ def _check_model(look: CheckContext, data: Preview) -> None:
         look.report(
             TargetsWithCommas,
             f"the labels are numbers with commas, such as {example}, and were taken for names of classes: a regression"
-            " would learn their places in the alphabet",
+            " would learn 0, 1, 2 ... in the order of the names",
             hint=f"{WITH_POINT} in the label table, and convert again.",
             parameter="task",
         )
