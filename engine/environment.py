@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.storage.files import write_whole
 from engine.storage.workspace_paths import LocalValues, WorkspacePaths
-from engine.text import size
+from engine.text import plural, size
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Machine(_Frozen):
 
     def describe(self) -> str:
         """In one line for people."""
-        parts = [f"{self.processor or 'unknown processor'}, {self.cores} cores, {size(self.memory_bytes)}"]
+        parts = [f"{self.processor or 'unknown processor'}, {plural(self.cores, 'cores')}, {size(self.memory_bytes)}"]
         parts += [f"{self.gpus.count(name)} x {name}" for name in dict.fromkeys(self.gpus)]
         return ", ".join(parts)
 

@@ -280,7 +280,11 @@ def against_estimate(run: Run) -> str:
         # What its requests have cost is not known afterwards either.
         expected += " without requests" if kept.requests else ""
         was += f", {money(run.price * run.worked_s / 3600, run.currency)}"
-    left_out = f" without {_named(kept.unknown)}, which was unknown" if kept.unknown else ""
+    left_out = (
+        f" without {_named(kept.unknown)}, which {'was' if len(kept.unknown) == 1 else 'were'} unknown"
+        if kept.unknown
+        else ""
+    )
     return f"expected: {expected}{left_out}; it took {was}"
 
 

@@ -201,6 +201,7 @@ def _preview(look: CheckContext) -> Preview:
         spec=spec,
         labelled=0 if parameters.labels == "none" else None,
         columns=_columns(look),
+        sources=facts["volumes"],
         figures=figures,
     )
 

@@ -10,6 +10,7 @@ from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, Range
 from engine.declare.progress import enter_phase
 from engine.errors import UsageError
+from engine.text import plural
 
 
 @node(
@@ -60,7 +61,7 @@ def evaluate_model(
     for remark in evaluation.remarks():
         ctx.warn(remark)
     if left_out := evaluation.tally.not_finite:
-        ctx.warn(f"{left_out:,} volumes have scores that are not finite and are left out")
+        ctx.warn(f"left out: {plural(left_out, 'volumes')} with scores that are not finite")
     enter_phase("Writing the page")
     figures, plots = write_report(evaluation, ctx.out)
     ctx.facts(**figures)

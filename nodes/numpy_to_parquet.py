@@ -14,6 +14,7 @@ from engine.declare.node import CheckContext, node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError
 from engine.text import plural
+from nodes.conversion.commas import WITH_POINT
 from nodes.conversion.convert_parameters import ConvertParameters, compile_pattern
 from nodes.conversion.formats import HASH, ROWS
 
@@ -117,6 +118,7 @@ def _look_for_labels(
         "values": different(labels.values),
         "columns": labels.columns.column_names,
         "remarks": list(labels.remarks),
+        "commas": labels.commas,
     }
 
 
@@ -152,6 +154,15 @@ def _preview(look: CheckContext) -> Preview:
     if "looked" in facts:
         _check_coverage(look, facts)
     _check_limit(look, files)
+    if len(files.orientations) > 1:
+        from nodes.conversion.orientations import said_of_several
+
+        look.report(
+            AxesPointSeveralWays,
+            said_of_several(files.orientations, "sampled volumes"),
+            hint="Put TransformVolumes before, with an orientation such as RAS: it turns them alike.",
+            port="files",
+        )
     count, spec = files.count, files.spec
     if spec is not None and facts.get("classes"):
         spec = spec.model_copy(update={"classes": tuple(facts["classes"])})
@@ -170,14 +181,16 @@ def _preview(look: CheckContext) -> Preview:
         labelled=labelled,
         labels=tuple(facts.get("values", ())),
         labels_complete=bool(facts.get("complete")),
-        columns=_columns(facts["columns"], files) if "columns" in facts else None,
+        columns=_columns(facts["columns"], files, look.params["hash_sources"]) if "columns" in facts else None,
     )
 
 
-def _columns(of_labels: Sequence[str], files: Preview) -> tuple[str, ...]:
+def _columns(of_labels: Sequence[str], files: Preview, hash_sources: bool) -> tuple[str, ...]:
     """Those of the table of labels, and those that the files' format or the rows have."""
     found = files.dataset if isinstance(files.dataset, VolumeFiles) else None
-    hashed = (HASH[0],) if found is not None and found.format not in ("npy", ROWS) else ()
+    hashed = (
+        (HASH[0],) if found is not None and found.format != ROWS and (found.format != "npy" or hash_sources) else ()
+    )
     return tuple(dict.fromkeys([*of_labels, *(files.columns or ()), *hashed]))
 
 
@@ -235,7 +248,9 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
             hint="Name each file by its path below the folder, or remove the rows.",
             parameter=_label_parameter(look.params),
         )
-    if several := next((name for name in facts["classes"] if _SEVERAL.search(name)), None):
+    _check_commas(look, facts)
+    several = next((name for name in facts["classes"] if _SEVERAL.search(name)), None)
+    if several is not None and "" not in facts.get("commas", {}):
         look.report(
             SeveralLabelsInOne,
             f"the label {several!r} looks like several: it is taken for one class of its own",
@@ -252,8 +267,10 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
     missing = _without_label(facts)
     if facts["source"] == "none" or not (missing or facts["conflicts"]):
         return
-    parts = [f"{missing} have no label"] if missing else []
-    parts += [f"{facts['conflicts']} have several different labels"] if facts["conflicts"] else []
+    parts = [f"{missing} {_have(missing)} no label"] if missing else []
+    parts += (
+        [f"{facts['conflicts']} {_have(facts['conflicts'])} several different labels"] if facts["conflicts"] else []
+    )
     look.report(
         SampledWithoutLabel,
         f"of {facts['looked']} {'files' if facts.get('complete') else 'sampled files'} {' and '.join(parts)} in"
@@ -261,6 +278,22 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
         hint="Files without a label are kept with an empty one unless you choose to quarantine them.",
         parameter=_label_parameter(look.params),
     )
+
+
+def _check_commas(look: CheckContext, facts: Mapping[str, Any]) -> None:
+    for name, example in facts.get("commas", {}).items():
+        what = f"the values of the column {name} are" if name else "the labels are"
+        becomes = "they stay text" if name else "each is the name of a class"
+        look.report(
+            NumbersWithCommas,
+            f"{what} numbers with commas, such as {example}: {becomes}",
+            hint=f"{WITH_POINT}." if name else f"{WITH_POINT}; of two labels in one cell keep one.",
+            parameter="columns" if name else _label_parameter(look.params),
+        )
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _without_label(facts: Mapping[str, Any]) -> int:
@@ -422,6 +455,33 @@ class LabelsSpeltDifferently(Rule):
     code = "VF423"
     severity = "warning"
     title = "labels that differ in their spelling alone"
+
+
+class NumbersWithCommas(Rule):
+    """All values of a column of the label table are numbers, and some have a comma: 0,5 as spreadsheets write it in
+    much of Europe, or 1,234 for a thousand. Which of the two it is nobody can tell, so the column stays text: labels
+    become names of classes, nothing is sorted by value, and a regression has nothing to learn.
+
+    What to do: write decimals with a point and thousands without a mark, in the spreadsheet's export or the table.
+    """
+
+    code = "VF426"
+    severity = "warning"
+    title = "numbers with commas, which stay text"
+
+
+class AxesPointSeveralWays(Rule):
+    """The files say where the axes of their volumes point to, and not all of them say the same: RAS has the right side
+    of a body at the end of X, LAS the left one. In one table nothing tells them apart for a model, so that it learns
+    both sides mixed up.
+
+    What to do: put TransformVolumes before NumpyToParquet and set its `orientation`, to RAS for example. Nothing, if
+    sides mean nothing in your volumes.
+    """
+
+    code = "VF424"
+    severity = "warning"
+    title = "volumes whose axes point several ways"
 
 
 class ColumnChanged(Rule):

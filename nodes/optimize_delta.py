@@ -12,6 +12,7 @@ from engine.declare.node import CheckContext, node
 from engine.declare.parameters import Advanced, Range, Unit
 from engine.errors import UsageError
 from engine.storage import is_url
+from engine.text import plural
 
 if TYPE_CHECKING:
     from nodes.table.commit import Committer
@@ -104,7 +105,7 @@ def _finish(
 
         freed = vacuum(table.uri, (table.version, done.version), parameters.vacuum_keep_hours, ctx, committer)
         older = f"; {freed.kept} stay for older versions that something refers to" if freed.kept else ""
-        ctx.info(f"vacuum deleted {freed.files} files, {freed.bytes / 1e6:.1f} MB{older}")
+        ctx.info(f"vacuum deleted {plural(freed.files, 'files')}, {freed.bytes / 1e6:.1f} MB{older}")
         ctx.facts(vacuumed_files=freed.files, vacuumed_bytes=freed.bytes)
     out = done.reference(table.uri, table.selections, known=(table.version, table.data_version))
     if out.data_version == table.data_version:

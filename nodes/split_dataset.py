@@ -45,6 +45,8 @@ class SplitParameters:
             earliest and tests on the latest; blocks divides space, so that patches that overlap are never in two parts.
         column: the column with the group or time, or the columns with the positions (x,y,z), as the label file has
             them. Several columns are one group together.
+        source_column: with blocks, the column that says which survey or scan a position is in; each has blocks of its
+            own then. Patches of CutVolumes have it as source.
         folds: divide all but the test volumes into so many parts, one of which is validated on; 0 for none.
         fold: which of them, counted from 1.
         block: with blocks, their length along each axis in the unit of the positions; 0 for eight volumes.
@@ -56,6 +58,7 @@ class SplitParameters:
     seed: Annotated[int, Range(0)] = 0
     by: Annotated[SplitBy, Added()] = "volume"
     column: Annotated[str, Added()] = ""
+    source_column: Annotated[str, Added()] = ""
     folds: Annotated[int, Range(0, 1_000), Added()] = 0
     fold: Annotated[int, Range(1, 1_000), Added()] = 1
     block: Annotated[float, Range(0), Advanced(), Added()] = 0.0
@@ -101,14 +104,18 @@ def split_dataset(table: VolumeDelta, *, parameters: SplitParameters, ctx: TaskC
     counts: list[int] | None = None
     # By volume no column has to be read, so the parts of a large or distant table are counted on average only.
     if parameters.by != "volume" or _is_soon_counted(table):
-        from nodes.splitting.selections import count_parts
+        from nodes.splitting.selections import count_parts, parted_copies
 
         counts = count_parts(table, divided)
         for name in _empty(counts, parameters):
             ctx.warn(f"{name} has no volumes: {_too_few(parameters)}")
+        if copies := parted_copies(table, divided):
+            ctx.warn(copies.words())
         ctx.info(", ".join(f"{count:,} {name}" for name, count in zip(Split._fields, counts, strict=True)))
     if parameters.by == "blocks":
         ctx.info("volumes within the gap between two parts are in neither of them")
+        if not parameters.source_column.strip() and (sources := _sources(table)) > 1:
+            ctx.warn(_one_space(sources))
     shares = _shares(parameters)
     ctx.facts(train_share=shares[0], validation_share=shares[1], test_share=shares[2])
     found = [
@@ -133,10 +140,25 @@ def _divide(table: VolumeDelta, parameters: SplitParameters) -> Divided:
     if parameters.by == "time":
         return splitting.by_time(table, salt, shares, parameters.columns[0])
     if parameters.by == "blocks":
-        like = splitting.blocks_of(table, parameters.columns, parameters.block, parameters.gap)
+        source = parameters.source_column.strip()
+        like = splitting.blocks_of(table, parameters.columns, source, parameters.block, parameters.gap)
     elif parameters.by == "group":
         like = like.model_copy(update={"by": parameters.columns})
     return splitting.by_hash(salt, shares, folds, like)
+
+
+def _sources(table: VolumeDelta) -> int:
+    from nodes.splitting.selections import count_sources
+
+    return count_sources(table)
+
+
+def _one_space(sources: int) -> str:
+    """What a person should know of positions in several surveys that count as one space."""
+    return (
+        f"the positions of {sources:,} sources count as one space: patches of two of them at one place are always in"
+        " one part, and those near to the other's patches of another part are left out"
+    )
 
 
 def _is_soon_counted(table: VolumeDelta) -> bool:
@@ -175,15 +197,18 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {}
     if any(_problems(parameters)):
         return {}
-    from nodes.splitting.selections import count_parts
+    from nodes.splitting.selections import count_parts, parted_copies
 
     try:
         divided = _divide(table, parameters)
         counts = count_parts(table, divided)
+        copies = parted_copies(table, divided)
+        sources = _sources(table) if parameters.by == "blocks" else 0
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
     parts = [[each.model_dump(mode="json") for each in selections] for selections in divided]
-    return {"counts": counts, "parts": parts}
+    said = copies.words() if copies is not None else ""
+    return {"counts": counts, "parts": parts, "copies": said, "sources": sources}
 
 
 @split_dataset.preview
@@ -204,6 +229,21 @@ def _preview(look: CheckContext) -> Mapping[str, Preview]:
             hint="Choose another seed or larger shares, or split by something that has more values.",
             parameter="seed",
         )
+    sources = look.facts.get("sources") or given.sources or 0
+    if parameters.by == "blocks" and not parameters.source_column.strip() and sources > 1:
+        look.report(
+            SourcesAreMixed,
+            _one_space(sources),
+            hint="Set source_column to source, as CutVolumes names it.",
+            parameter="source_column",
+        )
+    if copies := look.facts.get("copies"):
+        look.report(
+            CopiesAreParted,
+            copies,
+            hint="Set by to group and column to source_sha256, or remove the copies.",
+            parameter="by",
+        )
     if problems:
         return dict.fromkeys(Split._fields, given.model_copy(update={"dataset": None}))
     return dict(zip(Split._fields, _parts(look, given, parameters), strict=True))
@@ -213,13 +253,18 @@ def _check_columns(look: CheckContext, given: Preview, parameters: SplitParamete
     """Report columns that the split goes by and the table lacks, or the reverse; gives whether some are lacking."""
     missing: list[str] = []
     if given.columns is not None and parameters.by in ("group", "time", "blocks"):
-        missing = [name for name in parameters.columns if name not in given.columns]
-        for name in missing:
+        wanted = [*((name, "column") for name in parameters.columns)]
+        if parameters.by == "blocks" and (source := parameters.source_column.strip()):
+            wanted.append((source, "source_column"))
+        missing = [name for name, _ in wanted if name not in given.columns]
+        for name, parameter in wanted:
+            if name not in missing:
+                continue
             look.report(
                 NoSuchColumn,
                 f"the table has no column {name}; it has {', '.join(given.columns) or 'none besides id and label'}",
                 hint="Choose a column that the label file has.",
-                parameter="column",
+                parameter=parameter,
             )
     if parameters.by in ("volume", "label") and (name := group_column(given.columns or ())):
         how = "one by one" if parameters.by == "volume" else "by their labels"
@@ -308,6 +353,9 @@ def _problems(given: SplitParameters) -> Iterator[_Problem]:
     if given.by in ("volume", "label") and given.columns:
         hint = "Set by to group, time or blocks, or clear the column."
         yield _Problem(ColumnNotUsed, f"is not used: the split goes by {given.by}", hint, "column")
+    if given.by != "blocks" and given.source_column.strip():
+        hint = "Set by to blocks, or clear it."
+        yield _Problem(ColumnNotUsed, f"is not used: the split goes by {given.by}", hint, "source_column")
 
 
 # --- what it reports before a run ----------------------------------------------------------------
@@ -383,3 +431,29 @@ class PartIsEmpty(Rule):
     code = "VF446"
     severity = "warning"
     title = "a part of a split without volumes"
+
+
+class SourcesAreMixed(Rule):
+    """The split goes by blocks of space, and the table has patches of several surveys or scans, whose positions are
+    counted from the corner of each. Without `source_column` all of them lie in one space: a block has the patches of
+    every survey at that place, so there are fewer blocks to part, and more is lost in the gaps between them.
+
+    What to do: set `source_column` to the column that names the survey: source, of patches of CutVolumes.
+    """
+
+    code = "VF447"
+    severity = "warning"
+    title = "blocks that mix the positions of several sources"
+
+
+class CopiesAreParted(Rule):
+    """Files of different names hold the same, to the last byte, as the column `source_sha256` shows, and volumes of
+    them are in several parts: a model is then judged by volumes that it was trained on.
+
+    What to do: set `by` to group and `column` to source_sha256, which never parts copies; or remove the copies and
+    convert again. Volumes of `.npy` files have the column where NumpyToParquet's `hash_sources` is on.
+    """
+
+    code = "VF448"
+    severity = "warning"
+    title = "a split that parts copies of a file"

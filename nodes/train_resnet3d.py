@@ -13,6 +13,8 @@ from engine.declare.node import CheckContext, node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size
+from engine.text import plural
+from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
 from nodes.training.architecture import parameter_count
@@ -37,6 +39,7 @@ from nodes.training.rules import (
     OneLabelOnly,
     OwnModelNotUsable,
     ShapeDoesNotFit,
+    TargetsWithCommas,
     TransformedEachEpoch,
 )
 from nodes.training.settings import TrainParameters, cannot_turn
@@ -342,14 +345,14 @@ def _check_counts(look: CheckContext, data: Preview, share: float) -> None:
         surely = (count < batch or training < batch * 0.8) if counted else most < batch
         look.report(
             BatchNotFilled if surely else BatchMayNotBeFilled,
-            f"about {training:,} volumes to train on do not fill one batch of {batch:,}",
+            f"about {plural(training, 'volumes')} to train on: too few to fill one batch of {batch:,}",
             hint="Choose a smaller batch size, or give more labelled volumes.",
             parameter="batch_size",
         )
     elif steps > training // batch:
         look.report(
             EpochTooShort,
-            f"an epoch has about {training // batch:,} steps, fewer than the {steps:,} that are wanted",
+            f"an epoch has about {plural(training // batch, 'steps')}, fewer than the {steps:,} that are wanted",
             hint="Raise the number of epochs instead; 0 takes all steps.",
             parameter="steps_per_epoch",
         )
@@ -383,7 +386,16 @@ def _check_model(look: CheckContext, data: Preview) -> None:
             hint="Set quarter_turns to false; flips fit every shape.",
             parameter="quarter_turns",
         )
-    if look.params["task"] == "regression" and data.spec is not None and data.spec.classes:
+    named = data.spec.classes if look.params["task"] == "regression" and data.spec is not None else ()
+    if example := number_with_comma(named):
+        look.report(
+            TargetsWithCommas,
+            f"the labels are numbers with commas, such as {example}, and were taken for names of classes: a regression"
+            " would learn 0, 1, 2 ... in the order of the names",
+            hint=f"{WITH_POINT} in the label table, and convert again.",
+            parameter="task",
+        )
+    elif named:
         look.report(
             ClassesInRegression,
             "the labels name classes, and a regression would learn their numbers",

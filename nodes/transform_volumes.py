@@ -93,26 +93,27 @@ def transform_volumes(
 def _measured(
     volumes: VolumeFiles | VolumeDelta | VolumeParquet, chain: tuple[Transform, ...], ctx: TaskContext
 ) -> tuple[Transform, ...]:
-    """The chain with the figures of its step `scale`, over all volumes behind the steps before it."""
-    from engine.storage import manifest
-    from nodes.conversion.volume_sources import reading_of
-    from nodes.conversion.whole_volumes import TransformedVolumes, steps_of
+    """The chain with the figures of its steps that are measured once, each over all volumes behind those before it."""
+    from nodes.conversion.whole_volumes import steps_of
     from nodes.loaders.chained_volumes import rows_as_files
-    from nodes.loaders.volume_statistics import measured
+    from nodes.loaders.shared_statistics import measured_once
     from nodes.transforms.parameters import transform_of
-    from nodes.transforms.steps import Scale
+    from nodes.transforms.steps import Measured
 
-    place = next(place for place, each in enumerate(chain) if each.name == Scale.name)
     if not isinstance(volumes, VolumeFiles):
         # The whole table: the parts of a split are changed alike.
         whole = volumes.model_copy(update={"selections": ()}) if isinstance(volumes, VolumeDelta) else volumes
         volumes = rows_as_files(whole, ctx.scratch / "measured.arrow")
-    before = volumes.model_copy(update={"transforms": (*volumes.transforms, *chain[:place])})
-    (scale,) = steps_of(chain[place : place + 1])
-    assert isinstance(scale, Scale)
-    found = measured(scale, TransformedVolumes.at(before.uri, reading_of(before)), manifest.read(volumes.manifest), ctx)
-    ctx.info(f"measured: {found.words()}" + (f", {len(found.sources)} of them" if found.by_source else ""))
-    return (*chain[:place], transform_of(found), *chain[place + 1 :])
+    out: tuple[Transform, ...] = ()
+    for each, step in zip(chain, steps_of(chain), strict=True):
+        if isinstance(step, Measured):
+            before = volumes.model_copy(update={"transforms": (*volumes.transforms, *out)})
+            step = measured_once(step, before, ctx)
+            ctx.info(f"measured: {step.words()}" + (f", {len(step.sources)} of them" if step.by_source else ""))
+            out += (transform_of(step),)
+        else:
+            out += (each,)
+    return out
 
 
 def _source(parameters: TransformParameters) -> str:
@@ -158,6 +159,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         # Files that cannot be read at all are for the node before to report.
         "unfit": [f"{name} {refused.message}" for name, refused in sample.refused if refused.reason == "transform"],
         "largest": sample.largest_bytes,
+        "orientations": dict(sample.orientations),
     }
 
 
@@ -193,6 +195,7 @@ def _preview(look: CheckContext) -> Preview:
             "labels_complete": given.labels_complete,
             "columns": given.columns,
             "refused": facts.get("bad", 0) + facts.get("differing", 0),
+            "orientations": facts.get("orientations", {}),
             "does": words_of(chain),
             "dataset": there if isinstance(there, VolumeFiles) and spec is not None else None,
         }
@@ -225,8 +228,8 @@ def _spec_of_sample(look: CheckContext) -> VolumeSpec | None:
     if differing:
         look.report(
             FormsStillDiffer,
-            f"of {looked} sampled volumes {differing} end with another shape or type than most"
-            f" ({', '.join(facts['forms'])})",
+            f"of {looked} sampled volumes {differing} end{'s' if differing == 1 else ''} with another shape or type"
+            f" than most ({', '.join(facts['forms'])})",
             hint="A table takes one shape. Set size, or shape instead of spacing, and dtype.",
             parameter="size",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -170,8 +171,10 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         "spec": majority.model_dump(mode="json") if majority else None,
         "differing": sum(sample.specs.values()) - max(sample.specs.values(), default=0),
         "bad": len(sample.refused),
+        "reasons": [reason for reason, _ in Counter(refused.reason for _, refused in sample.refused).most_common()],
         "examples": [f"{name} {refused.message}" for name, refused in sample.refused[:_EXAMPLES]],
         "remarks": _remarks(sample.remarks),
+        "orientations": dict(sample.orientations),
     }
 
 
@@ -225,8 +228,16 @@ def _preview(look: CheckContext) -> Preview:
         sample=tuple(sample),
         columns=() if kind == "npy" else tuple(name for name, _ in format_named(kind).columns),
         refused=facts.get("bad", 0) + facts.get("differing", 0),
+        orientations=facts.get("orientations", {}),
         dataset=there if count and spec is not None else None,
     )
+
+
+def _advice(reasons: Sequence[str]) -> str:
+    """What to do about files that were refused for these reasons, the commonest first."""
+    from nodes.conversion.quarantine import ADVICE
+
+    return " ".join(dict.fromkeys(ADVICE.get(reason, ADVICE["format"]) for reason in reasons[:_EXAMPLES]))
 
 
 def _report_sample(look: CheckContext, facts: Mapping[str, Any]) -> None:
@@ -243,14 +254,15 @@ def _report_sample(look: CheckContext, facts: Mapping[str, Any]) -> None:
         look.report(
             AllSampledBad,
             f"none of {looked} sampled files is a volume, for example {examples}",
-            hint="Do what the reason says, or see whether they were written and copied whole.",
+            hint=_advice(facts["reasons"]),
             parameter="folder",
         )
     elif bad:
         look.report(
             SomeSampledBad,
             f"{bad} of {looked} sampled files cannot be read as volumes: {examples}",
-            hint="They will be listed and left out; max_bad_files of NumpyToParquet says how many may be.",
+            hint=f"{_advice(facts['reasons'])} Else they will be listed and left out; max_bad_files of NumpyToParquet"
+            " says how many may be.",
             parameter="folder",
         )
     if facts["differing"]:

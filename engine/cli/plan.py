@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.session import Session, choice_options, json_option, pipeline_options, workspace_option
+from engine.text import plural
 
 if TYPE_CHECKING:
     from engine.advisor.run_estimate import RunEstimate
@@ -190,7 +191,7 @@ def validate(session: Session, pipeline: str, settings: tuple[str, ...], as_json
         return 0 if ok else 2
     say_diagnostics(found)
     if ok:
-        say(f"{document.name}: {len(document.nodes)} nodes, no errors")
+        say(f"{document.name}: {plural(len(document.nodes), 'nodes')}, no errors")
     if pointer := session.pointer(found):
         say(pointer)
     return 0 if ok else 2

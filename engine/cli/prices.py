@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.session import Session, json_option, workspace_option
+from engine.cli.session import Listing, Session, json_option, workspace_option
 
 if TYPE_CHECKING:
     from engine.bench.compare import Point
@@ -17,18 +17,15 @@ if TYPE_CHECKING:
     from engine.workspace import Workspace
 
 
-@click.group(
-    "prices", short_help="What machines and object storage cost: list, show, import.", invoke_without_command=True
-)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("prices", cls=Listing, short_help="What machines and object storage cost: list, show, import.")
+def command() -> None:
     """Machine types with their figures and prices, each with the document and date that the price comes from.
 
     A compute profile names one (machine = "m5.2xlarge" in profiles.toml); its runs then show what they have cost.
     The workspace's file machines.csv adds machines and replaces shipped ones, as with your own discount.
+
+    Without a command it is `list`, with the options of that.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_all)
 
 
 @command.command("list", short_help="List the machines.")
@@ -36,7 +33,7 @@ def command(ctx: click.Context) -> None:
 @json_option
 @workspace_option
 @click.pass_obj
-def list_all(session: Session, words: tuple[str, ...] = (), as_json: bool = False, root: Path | None = None) -> int:
+def list_all(session: Session, words: tuple[str, ...], as_json: bool, root: Path | None) -> int:
     """List the machines, the cheapest first; with WORDs those that have them all, such as: azure westeurope t4.
 
     Prices are on demand, without discounts, taxes, disks and traffic. Machines that `voxelflow bench` measured show

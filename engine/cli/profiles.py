@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.session import Session, json_option, workspace_option
+from engine.cli.session import Listing, Session, json_option, workspace_option
 
 if TYPE_CHECKING:
     from engine.profiles import Check, Listed, Profile
     from engine.workspace import Workspace
 
 
-@click.group("profiles", short_help="Where pipelines can run: list, show, test, new.", invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("profiles", cls=Listing, short_help="Where pipelines can run: list, show, test, new.")
+def command() -> None:
     """Compute profiles: the places where pipelines can run, for --profile.
 
     local (this machine) and spark-local (Spark on this machine) are always there; the workspace's file
     profiles.toml adds more, and may change these two. `voxelflow studio` edits it on the page Compute.
+
+    Without a command it is `list`, with the options of that.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_all)
 
 
 @command.command("list", short_help="List the profiles.")

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import click
 
-from engine.cli.session import Session, json_option, limit_of, limit_options, workspace_option
+from engine.cli.session import Listing, Session, json_option, limit_of, limit_options, workspace_option
 
 
-@click.group(
-    "runs", short_help="The history: list, show, compare, costs, logs, resume, cancel.", invoke_without_command=True
-)
-@click.pass_context
-def command(ctx: click.Context) -> None:
-    """The runs of a workspace. RUN is a run's id, a part of one that no other has, or "last"."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_runs)
+@click.group("runs", cls=Listing, short_help="The history: list, show, compare, costs, logs, resume, cancel.")
+def command() -> None:
+    """The runs of a workspace. RUN is a run's id, a part of one that no other has, or "last".
+
+    Without a command it is `list`, with the options of that.
+    """
 
 
 @command.command("list", short_help="List the newest runs.")

@@ -222,6 +222,15 @@ class Session:
         return f"`voxelflow explain {known}` says more." if known else ""
 
 
+class Listing(click.Group):
+    """Commands of which `list` is meant where none is named: `voxelflow runs --limit 5`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in self.get_help_option_names(ctx)):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
 def _absolute(root: Path | None) -> Path:
     return (root or default_root()).expanduser().absolute()
 

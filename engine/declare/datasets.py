@@ -434,6 +434,8 @@ class Preview(_Frozen):
         labels: some of the different labels that there are, those first that can be no classes.
         labels_complete: whether `labels` are all that there are.
         columns: what is known of each volume besides its id and label, by name.
+        sources: volumes that these are patches of; None: not known, or they are none.
+        orientations: where the axes of the sampled volumes point to (RAS), and how many of them each; {}: none says.
         figures: further figures, by name, for a person to see.
         does: what the node does with its parameters, in a few words for its card: "crop 64x64x48, z-score".
         dataset: the data itself, where it is there before any run: it can be looked at already.
@@ -452,6 +454,8 @@ class Preview(_Frozen):
     labels: tuple[float, ...] = ()
     labels_complete: bool = False
     columns: tuple[str, ...] | None = None
+    sources: int | None = None
+    orientations: dict[str, int] = {}
     figures: dict[str, float | int | str] = {}
     does: str = ""
     dataset: SerializeAsAny[AnyDataset] | None = None

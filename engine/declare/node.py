@@ -43,6 +43,7 @@ from engine.declare.workload import TrainingWork
 from engine.diagnostics.rule import Diagnostic, Rule, Severity
 from engine.errors import DeclarationError
 from engine.extras import require
+from engine.text import plural
 
 __all__ = [
     "DEFAULT_OUTPUT",
@@ -91,7 +92,7 @@ class PathFound:
     def content(self) -> str:
         """What lies in a folder where nothing matches the patterns, in words: `found: 6 .txt, 2 .pdf`."""
         if not self.endings:
-            return "it is empty" if not self.count else f"found: {self.count:,} files"
+            return "it is empty" if not self.count else f"found: {plural(self.count, 'files')}"
         listed = [f"{count:,} {ending}" for ending, count in self.endings[:_MOST_ENDINGS]]
         others = sum(count for _, count in self.endings[_MOST_ENDINGS:])
         return "found: " + ", ".join([*listed, *([f"{others:,} others"] if others else [])])

@@ -31,8 +31,9 @@ class Selection(Frozen):
     """The volumes whose `id_fraction(key, salt)` lies in [low, high), or with `outside` those whose does not.
 
     The key is the volume's id, or what its columns `by` say: their values, so that volumes with equal ones are never
-    parted, or with `blocks` (a length for each of them) the block of space that a position lies in. A volume without
-    a value has its id for a key. `nodes.table.selection` says which rows a selection holds.
+    parted, or with `blocks` (a length for each of them) the block of space that a position lies in, of its `source`
+    where a column for that is named. A volume without a value has its id for a key. `nodes.table.selection` says which
+    rows a selection holds.
     """
 
     salt: str
@@ -43,6 +44,8 @@ class Selection(Frozen):
     strata: tuple[tuple[str, float, float], ...] = ()
     """Other ends for the volumes with a label, given as text ("" for none): label, low, high."""
     blocks: tuple[float, ...] = ()
+    source: str = ""
+    """With `blocks`: the column that says which space a position is in. Those of different sources are never near."""
     gap: tuple[float, ...] = ()
     """With `blocks`: volumes whose position is within this distance, on every axis, of a block in `clear_of` are left
     out."""
@@ -79,7 +82,7 @@ class Selection(Frozen):
     @property
     def columns(self) -> tuple[str, ...]:
         """What must be known of a row to say whether it is held."""
-        return ("id", *(["label"] if self.strata else []), *self.by)
+        return ("id", *(["label"] if self.strata else []), *self.by, *([self.source] if self.source else []))
 
     @property
     def share(self) -> float:

@@ -16,6 +16,7 @@ from engine.errors import UsageError
 from engine.export.program import Program
 from engine.export.yaml_text import to_yaml
 from engine.profiles import Profile
+from engine.text import plural
 
 SECRET = "voxelflow"
 """The scope of the credentials."""
@@ -103,7 +104,7 @@ def _head(program: Program) -> str:
 
 
 def _machine(profile: Profile) -> str:
-    wanted = f"at least {profile.cores} cores and {profile.memory_bytes / 1e9:.0f} GB"
+    wanted = f"at least {plural(profile.cores, 'cores')} and {profile.memory_bytes / 1e9:.0f} GB"
     executor = [profile.spark.get(f"spark.executor.{name}", "") for name in ("cores", "memory")]
     if any(executor):
         cores, memory = executor

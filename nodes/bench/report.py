@@ -12,7 +12,7 @@ from engine.bench.result import BenchResult
 from engine.bench.tables import COMPARED, HARDWARE, STALLS, compared_rows, hardware_rows, meaning, stalls_rows
 from engine.errors import UsageError
 from engine.storage.files import write_whole
-from engine.text import moment
+from engine.text import moment, plural
 from nodes.reporting.page import Html, html_page, html_table
 
 _STYLE = """
@@ -74,6 +74,6 @@ def _machine(result: BenchResult) -> str:
     what = "made for it" if result.data.made else "given"
     return (
         f"<p><b>{escape(result.name)}</b>: {escape(result.machine.describe())}; measured"
-        f" {escape(moment(result.measured_at))} with {result.cores} cores on {result.data.volumes:,} volumes that were"
-        f" {what}. {escape(versions)}.</p>"
+        f" {escape(moment(result.measured_at))} with {plural(result.cores, 'cores')} on"
+        f" {plural(result.data.volumes, 'volumes')}, {what}. {escape(versions)}.</p>"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from engine.text import duration, money, number
+from engine.text import duration, money, number, plural
 from nodes.comparison.record import Training
 
 WHITEPAPER = "https://www.deepiq.com/whitepaper/databricks.html"
@@ -193,7 +193,7 @@ class Comparison:
 
     def times(self) -> Table:
         """Rates and times, the whitepaper's beside them."""
-        whole = f"{self.epochs} epochs of {self.volumes:,}"
+        whole = f"{plural(self.epochs, 'epochs')} of {self.volumes:,}"
         columns = ["", "measured", "volumes/s", "waiting for data", whole, "ratio"]
         columns += ["whitepaper", "its volumes/s", "its ratio"] if self.beside_whitepaper else []
         rows = []
@@ -217,7 +217,7 @@ class Comparison:
 
     def costs(self) -> Table:
         """What the machines' time costs."""
-        columns = ["", "an hour", f"{self.epochs} epochs of {self.volumes:,}", "ratio"]
+        columns = ["", "an hour", f"{plural(self.epochs, 'epochs')} of {self.volumes:,}", "ratio"]
         columns += ["whitepaper's ratio"] if self.beside_whitepaper else []
         rows = []
         for row in self.rows():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.storage.files import write_whole
-from engine.text import duration
+from engine.text import duration, plural
 from nodes.comparison.comparison import PAPER, Comparison, Table
 from nodes.comparison.record import Sample, Training, write_trainings
 from nodes.reporting.page import Html, html_page, html_picture, html_table
@@ -136,7 +136,7 @@ def _whole_times(axes: Axes, comparison: Comparison) -> None:
     # A place for the text beside the longest bar.
     axes.margins(x=0.35)
     axes.set_xlim(left=0)
-    what = f"{comparison.epochs} epochs of {comparison.volumes:,}, extrapolated"
+    what = f"{plural(comparison.epochs, 'epochs')} of {comparison.volumes:,}, extrapolated"
     axes.set(title=what, xlabel=f"times as long as {comparison.base_title}")
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.text import plural
+from nodes.conversion.commas import NUMBER
 
 NO_COLUMNS = pa.schema([])
 _OURS = ("id", "label", "volume", "_change_type", "_commit_version", "_commit_timestamp")
@@ -156,6 +157,20 @@ def _times(texts: pa.Array, zoned: bool) -> pa.Array:
     if zoned:
         return pc.cast(texts, TIMESTAMP)
     return pc.cast(pc.cast(texts, pa.timestamp("us")), TIMESTAMP)
+
+
+def columns_with_commas(table: pa.Table) -> dict[str, str]:
+    """The columns of text all of whose values are numbers, some with a comma, and one of these values each."""
+    out: dict[str, str] = {}
+    for name in table.column_names:
+        values = table.column(name).drop_null()
+        if not pa.types.is_string(values.type) or not len(values):
+            continue
+        if pc.all(pc.match_substring_regex(values, NUMBER)).as_py():
+            commas = values.filter(pc.match_substring(values, ","))
+            if len(commas):
+                out[name] = commas[0].as_py().strip()
+    return out
 
 
 def describe(columns: pa.Schema) -> str:

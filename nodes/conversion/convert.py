@@ -14,6 +14,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeFiles, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from engine.storage import manifest
+from engine.text import plural
 from nodes.conversion.columns import describe
 from nodes.conversion.convert_parameters import ConvertParameters
 from nodes.conversion.formats import NPY, Reading, endings_of
@@ -32,12 +33,14 @@ from nodes.transforms.function_file import refuse_untrusted
 class FileRows:
     """Rows that are files below `uri`, a folder or a storage URL: the source of NumpyToParquet.
 
-    A row's key is its path, its stamp the size in bytes and the modification time in ns.
+    A row's key is its path, its stamp the size in bytes and the modification time in ns. With `hashes` `.npy` files are
+    hashed, as those of other formats always are.
     """
 
     uri: str
     reading: Reading = NPY
     noun: str = "files"
+    hashes: bool = False
 
     def key(self) -> Sequence[str]:
         """Nothing for `.npy`, whose parts have the names that they always had."""
@@ -45,8 +48,12 @@ class FileRows:
 
     def open(self, layout: Layout) -> FileReader:
         """Raises `MissingPackage`, and `DataError` for a format at a URL that is read from folders only."""
-        reading = open_reader(self.uri, layout.spec, finite=layout.finite, reading=self.reading, hashes=True)
-        return FileReader(reading)
+        return FileReader(self.reader(layout.spec, finite=layout.finite))
+
+    def reader(self, spec: VolumeSpec, *, finite: bool) -> Reader:
+        """A reader of the files. Raises as `open` does."""
+        hashes = self.hashes or self.reading.format != "npy"
+        return open_reader(self.uri, spec, finite=finite, reading=self.reading, hashes=hashes)
 
     def reader_bytes(self, layout: Layout) -> int:
         """None for `.npy` files, which are read into the buffer."""
@@ -97,13 +104,17 @@ def convert_files(
     spec = _spec(files, listing)
     finite = parameters.not_finite == "quarantine"
     reading = reading_of(files)
-    given = open_reader(files.uri, spec, finite=finite, reading=reading, hashes=True).columns
+    source = FileRows(files.uri, reading, hashes=parameters.hash_sources)
+    given = source.reader(spec, finite=finite).columns
     rule = label_rule(parameters, label_table(listing, files.uri, ctx.scratch), endings_of(reading))
     labels = labels_of(listing, ids, rule, given.names)
     if labels.rows_without_file:
-        ctx.warn(f"{labels.rows_without_file} rows of {labels.origin} name no file of {files.uri}")
+        ctx.warn(f"{plural(labels.rows_without_file, 'rows')} of {labels.origin} without a file in {files.uri}")
     for remark in labels.remarks:
         ctx.warn(remark)
+    for name, example in labels.commas.items():
+        what = f"the column {name} stays text" if name else "the labels are taken for names of classes"
+        ctx.warn(f"{labels.origin}: {what}, because its numbers have commas, such as {example}")
     columns = pa.schema([*labels.columns.schema, *given])
     if len(columns):
         ctx.info(f"columns: {describe(columns)}")
@@ -120,7 +131,7 @@ def convert_files(
     ledger.refuse_by_label(labels.conflicts, missing=parameters.unlabelled == "quarantine")
     with opened_store(ctx) as store:
         making = Making(
-            FileRows(files.uri, reading), ledger, layout, store,
+            source, ledger, layout, store,
             threads=parameters.threads, most_refused=parameters.max_bad_files, limit_parameter="max_bad_files",
         )  # fmt: skip
         made = make_parts(making, ctx, make)

@@ -32,6 +32,8 @@ class ConvertParameters:
             carried like any column.
         columns: carry the label table's other columns (patient, age, site ...) into the Parquet files and the Delta
             table. The type of a CSV column follows from all its values; 007 stays text, a time without a zone is UTC.
+        hash_sources: add the column source_sha256 for .npy files, too, as files of other formats have it. A file is
+            known by it wherever it lies, and SplitDataset finds copies that are in several parts.
         unlabelled: keep files without a label, or quarantine them.
         not_finite: what to do with volumes that hold a NaN or an infinity.
         max_bad_files: stop when more files than this are quarantined.
@@ -46,6 +48,7 @@ class ConvertParameters:
     label_pattern: str = ""
     label_column: Annotated[str, Added()] = ""
     columns: Annotated[Literal["all", "none"], Added()] = "all"
+    hash_sources: Annotated[bool, Advanced(), Added()] = False
     unlabelled: Literal["keep", "quarantine"] = "keep"
     not_finite: Literal["quarantine", "keep"] = "quarantine"
     max_bad_files: Annotated[int, Range(0), Policy()] = 0

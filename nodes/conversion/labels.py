@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.storage.files import check_regular
-from nodes.conversion.columns import ByFile, by_file, of_label_table, typed
+from nodes.conversion.columns import ByFile, by_file, columns_with_commas, of_label_table, typed
+from nodes.conversion.commas import number_with_comma
 from nodes.conversion.convert_parameters import ConvertParameters, LabelSource, compile_pattern
 
 LABEL_FILES = ("labels.csv", "labels.parquet")
@@ -60,7 +61,8 @@ class Labels:
     different labels; `classes` names the values 0, 1, ... when the labels are texts.
     `rows_without_file` counts rows of the label table that name no file. `origin` says in words
     where the labels came from. `columns` has a row a file, of what else the label table says; `remarks` are what a
-    person should know of them.
+    person should know of them. `commas` names those of them that are text because their numbers have commas, each with
+    an example; under the name "" the labels themselves.
     """
 
     values: NDArray[np.float32]
@@ -70,6 +72,7 @@ class Labels:
     origin: str = "none"
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     remarks: tuple[str, ...] = ()
+    commas: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ def match_table(
     labels[found.row >= 0] = values[found.row[found.row >= 0]]
     columns = of_label_table(table.others, taken)
     each = by_file(columns.table, places, len(ids))
+    example = number_with_comma(table.classes)
     return Labels(
         to_float32(labels),
         found.conflicts,
@@ -235,6 +239,7 @@ def match_table(
         origin=table.name,
         columns=each.table,
         remarks=tuple(f"{table.name}: {remark}" for remark in (*columns.remarks, *each.remarks)),
+        commas=({"": example} if example else {}) | columns_with_commas(columns.table),
     )
 
 

@@ -33,6 +33,7 @@ from engine.declare.datasets import VolumeParquet
 from engine.declare.progress import Meter
 from engine.errors import DataError
 from engine.storage import manifest
+from engine.text import plural
 from nodes.conversion.part_store import Outcome, PartStore
 from nodes.conversion.part_writer import Layout, PartWriter, Row, RowSource
 from nodes.conversion.quarantine import too_many, write_quarantine
@@ -201,10 +202,10 @@ class _Work:
         converted = sum(p.rows for p in self.parts)
         if not converted:
             raise self._nothing()
-        again = f", {kept + reused} parts were there already" if kept + reused else ""
-        self.ctx.info(
-            f"{converted} volumes in {len(self.parts)} parts; {made} {self.making.source.noun} converted now{again}"
-        )
+        old = kept + reused
+        again = f", {plural(old, 'parts')} {'was' if old == 1 else 'were'} there already" if old else ""
+        now = f"{plural(made, self.making.source.noun)} converted now{again}"
+        self.ctx.info(f"{plural(converted, 'volumes')} in {plural(len(self.parts), 'parts')}; {now}")
         return self._publish(converted)
 
     def _keep_from_before(self) -> int:

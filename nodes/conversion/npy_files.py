@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ast
 import errno
+import hashlib
 import math
 import os
 import re
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
@@ -26,6 +28,8 @@ from engine.declare.datasets import DTYPES, VolumeSpec
 from engine.storage.io_errors import OUT_OF_RESOURCES
 from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.quarantine import Refused
+from nodes.conversion.source_hash import SOURCE_HASH
+from nodes.transforms.steps import ORIENTATION
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 10_000
@@ -34,6 +38,8 @@ _MAX_AXES = 64
 """NumPy's own limit."""
 _MAX_LENGTH = 2**63 - 1
 """The largest size that a file system or an array can have."""
+HASHED = pa.schema([(SOURCE_HASH, pa.string())])
+Bytes = bytes | NDArray[np.uint8]
 SAMPLE = 256
 """Headers that decide a dataset's shape and dtype: enough that a few bad files cannot win."""
 
@@ -77,12 +83,14 @@ class VolumeReader:
     many files a second as `np.load`, and more than `cat`.
     """
 
-    columns = NO_COLUMNS
-    """A `.npy` file says nothing of its volume besides."""
+    def __init__(self, root: str, spec: VolumeSpec, *, finite: bool, hashes: bool = False) -> None:
+        """`root` is the source folder; with `finite`, volumes with a NaN or an infinity are refused.
 
-    def __init__(self, root: str, spec: VolumeSpec, *, finite: bool) -> None:
-        """`root` is the source folder; with `finite`, volumes with a NaN or an infinity are refused."""
+        A `.npy` file says nothing of its volume besides; with `hashes` the column `source_sha256` is that of its bytes.
+        """
         self._root = root
+        self.columns = HASHED if hashes else NO_COLUMNS
+        self._hashes = hashes
         self._spec = spec
         self._bytes = spec.volume_bytes
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
@@ -94,7 +102,7 @@ class VolumeReader:
     def expect(self, files: Sequence[ListedFile]) -> None:
         """Announce the files that will be read next, in their order. The system reads ahead by itself."""
 
-    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[()]:
+    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[str, ...]:
         """Fill `row` (1-D, `spec.volume_bytes`) with the volume at `path`, C order, little-endian.
 
         Gives the values of `columns`. `size` and `mtime_ns` are those of the listing. Raises `Refused`.
@@ -103,39 +111,44 @@ class VolumeReader:
         try:
             if found.st_size != size or found.st_mtime_ns != mtime_ns:
                 raise Refused("changed-during-run", "has changed since the folder was listed")
-            if not self._read_known(handle, row, size):
-                self._read_any(handle, row, size)
+            if self._read_known(handle, row, size):
+                parts: Sequence[Bytes] = (self._known, row)
+            else:
+                parts = self._read_any(handle, row, size)
         except OSError as exc:
             raise _unreadable(exc, "read") from exc
         finally:
             os.close(handle)
         if self._mask is not None:
             refuse_not_finite(row.view(self._dtype), self._mask)
-        return ()
+        return (sha256(*parts),) if self._hashes else ()
 
     def _read_known(self, handle: int, row: NDArray[np.uint8], size: int) -> bool:
         if not self._known or size != len(self._known) + self._bytes:
             return False
         return os.readv(handle, (self._head, row.data)) == size and self._head == self._known
 
-    def _read_any(self, handle: int, row: NDArray[np.uint8], size: int) -> None:
+    def _read_any(self, handle: int, row: NDArray[np.uint8], size: int) -> tuple[Bytes, Bytes]:
+        """Gives all that the file holds: its header and its data."""
         header = read_header(handle, size)
         refuse_other(header, size, self._spec)
+        head = os.pread(handle, header.offset, 0)
         if header.is_plain:
             read_fully(handle, header.offset, row)
-            self._known = os.pread(handle, header.offset, 0)
-            self._head = bytearray(len(self._known))
-            return
+            self._known, self._head = head, bytearray(len(head))
+            return head, row
         data = np.empty(self._bytes, np.uint8)
         read_fully(handle, header.offset, data)
         turn(header, data, row.view(self._dtype))
+        return head, data
 
 
 @dataclass
 class HeaderSample:
     """What the headers of some files say; `largest_bytes` is the largest volume before its transforms.
 
-    `remarks` and `summaries` are those of `VolumeHeader`, with the file's name before.
+    `remarks` and `summaries` are those of `VolumeHeader`, with the file's name before. `orientations` counts where the
+    axes of the volumes point to, of those that say so.
     """
 
     looked: int = 0
@@ -144,6 +157,12 @@ class HeaderSample:
     refused: list[tuple[str, Refused]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     summaries: list[str] = field(default_factory=list)
+    orientations: Counter[str] = field(default_factory=Counter)
+
+    def add_orientation(self, known: Mapping[str, Any]) -> None:
+        """Count where a volume's axes point to, by the columns that are known of it."""
+        if isinstance(letters := known.get(ORIENTATION), str):
+            self.orientations[letters] += 1
 
     @property
     def majority(self) -> VolumeSpec | None:
@@ -174,8 +193,11 @@ def spread(count: int, places: int = SAMPLE) -> list[int]:
     return [i * count // places for i in range(places)]
 
 
-def read_local_volume(root: str, path: str, stamp: tuple[int, int] | None) -> NDArray[Any]:
-    """The volume in a file, whatever its shape. `stamp` has size and mtime_ns of the listing. Raises `Refused`."""
+def read_local_volume(root: str, path: str, stamp: tuple[int, int] | None) -> tuple[NDArray[Any], tuple[Bytes, Bytes]]:
+    """The volume in a file, whatever its shape, and what the file holds: header and data.
+
+    `stamp` has size and mtime_ns of the listing. Raises `Refused`.
+    """
     handle, found = _open(root, path)
     try:
         if stamp is not None and (found.st_size, found.st_mtime_ns) != stamp:
@@ -184,11 +206,20 @@ def read_local_volume(root: str, path: str, stamp: tuple[int, int] | None) -> ND
         refuse_unusable(header, found.st_size)
         data = np.empty(found.st_size - header.offset, np.uint8)
         read_fully(handle, header.offset, data)
+        head = os.pread(handle, header.offset, 0)
     except OSError as exc:
         raise _unreadable(exc, "read") from exc
     finally:
         os.close(handle)
-    return array_of(header, data)
+    return array_of(header, data), (head, data)
+
+
+def sha256(*parts: Bytes) -> str:
+    """SHA-256 of a file that holds these parts, as `sha256sum` prints it."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.data if isinstance(part, np.ndarray) else part)
+    return found.hexdigest()
 
 
 def array_of(header: Header, data: NDArray[np.uint8]) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +16,17 @@ _COLUMN = "orientation"
 _NAMED = 5
 
 
+def said_of_several(found: Mapping[str, int], volumes: str = "volumes") -> str:
+    """That so many `volumes` point each of these ways, and what it means."""
+    ordered = sorted(found.items(), key=lambda way: -way[1])
+    listed = ", ".join(f"{count:,} {way}" for way, count in ordered[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return (
+        f"the axes of the {volumes} point several ways ({listed}{more}), so one side of a body is another in some of"
+        " them"
+    )
+
+
 def warn_of_several(made: VolumeParquet, ctx: TaskContext) -> None:
     """Warn when axes point one way in some volumes and another way in others. Volumes that do not say are no matter."""
     found: Counter[str] = Counter()
@@ -24,9 +36,4 @@ def warn_of_several(made: VolumeParquet, ctx: TaskContext) -> None:
             if pair["values"] is not None:
                 found[pair["values"]] += pair["counts"]
     if len(found) > 1:
-        listed = ", ".join(f"{count:,} {way}" for way, count in found.most_common(_NAMED))
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        ctx.warn(
-            f"the axes of the volumes point several ways ({listed}{more}), so one side of a body is another in some of"
-            " them; orientation of TransformVolumes turns them alike, to RAS for example"
-        )
+        ctx.warn(f"{said_of_several(found)}; orientation of TransformVolumes turns them alike, to RAS for example")

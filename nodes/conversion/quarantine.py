@@ -43,6 +43,21 @@ changed-during-run: not the file that was listed; format: not a file of its form
 reader does not take; no-data: a patch with voxels that stand for no data; transform: one that TransformVolumes cannot
 change as it was asked to; elsewhere: its labels or channels lie in another place."""
 
+ADVICE: Mapping[str, str] = {
+    "empty": "Write or copy files of no bytes again.",
+    "truncated": "Copy files that were cut short again, and see whether the disk was full.",
+    "too-long": "Write files that go on behind their volume again: something was added to them.",
+    "not-npy": "Save arrays with numpy.save; what is no array is better kept in another folder.",
+    "pickle": "Save arrays of Python objects with a type of numbers: numpy.save(path, array.astype('float32')).",
+    "dtype": "Save the voxels as numbers: float16 to float64, or whole numbers of 8 to 64 bits.",
+    "shape": "Save arrays that have voxels: every axis is 1 long or more.",
+    "unreadable": "Let this account read the files, and fetch those that are only links so far.",
+    "changed-during-run": "Wait until nothing writes into the folder.",
+    "format": "Do what the reason says; open one in the program that wrote it to see whether it is whole.",
+    "transform": "Change the step that does not fit.",
+}
+"""What to do about files that were refused while they were looked at, by reason."""
+
 PASSING = frozenset({"unreadable", "changed-during-run"})
 """Reasons that may be gone at the next try although the listing stays the same."""
 

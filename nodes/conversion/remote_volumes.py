@@ -26,6 +26,7 @@ from engine.errors import DataError
 from engine.storage.objects import Found, RemotePath
 from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.npy_files import (
+    HASHED,
     MAX_HEADER_BYTES,
     Header,
     HeaderSample,
@@ -35,6 +36,7 @@ from nodes.conversion.npy_files import (
     refuse_not_finite,
     refuse_other,
     refuse_unusable,
+    sha256,
     turn,
 )
 from nodes.conversion.quarantine import Refused
@@ -158,9 +160,8 @@ def affordable_copies(source: str, paths: Iterable[str], most_bytes: int | None)
 class RemoteVolumeReader:
     """Reads objects of one `spec` below `source` into rows of a buffer; see `npy_files.VolumeReader`."""
 
-    columns = NO_COLUMNS
-
-    def __init__(self, source: str, spec: VolumeSpec, *, finite: bool) -> None:
+    def __init__(self, source: str, spec: VolumeSpec, *, finite: bool, hashes: bool = False) -> None:
+        self.columns, self._hashes = HASHED if hashes else NO_COLUMNS, hashes
         self._files = ReadAhead(source, spec.volume_bytes)
         self._spec = spec
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
@@ -170,8 +171,11 @@ class RemoteVolumeReader:
         """Announce the files that will be read next, in their order: reading begins."""
         self._files.expect(files)
 
-    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[()]:
-        """Fill `row` with the volume at `path`. Raises `Refused`, and `DataError` when the store gives no answer."""
+    def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[str, ...]:
+        """Fill `row` with the volume at `path`; see `npy_files.VolumeReader`.
+
+        Raises `Refused`, and `DataError` when the store gives no answer.
+        """
         values = self._files.fetch(path, (size, mtime_ns))
         header = header_in(values)
         refuse_other(header, size, self._spec)
@@ -181,7 +185,7 @@ class RemoteVolumeReader:
             turn(header, values[header.offset :], row.view(self._dtype))
         if self._mask is not None:
             refuse_not_finite(row.view(self._dtype), self._mask)
-        return ()
+        return (sha256(values),) if self._hashes else ()
 
 
 def header_in(values: NDArray[np.uint8]) -> Header:

@@ -77,7 +77,7 @@ class Reader(Protocol):
 
 
 def open_reader(source: str, spec: VolumeSpec, *, finite: bool, reading: Reading = NPY, hashes: bool = False) -> Reader:
-    """A reader of the files below `source`, a folder or a storage URL; with `hashes` it hashes those of formats.
+    """A reader of the files below `source`, a folder or a storage URL; with `hashes` it gives their `source_sha256`.
 
     Raises `MissingPackage`, and `DataError` for a format at a URL that is read from folders only.
     """
@@ -94,8 +94,8 @@ def open_reader(source: str, spec: VolumeSpec, *, finite: bool, reading: Reading
     if is_url(source):
         from nodes.conversion.remote_volumes import RemoteVolumeReader
 
-        return RemoteVolumeReader(source, spec, finite=finite)
-    return VolumeReader(source, spec, finite=finite)
+        return RemoteVolumeReader(source, spec, finite=finite, hashes=hashes)
+    return VolumeReader(source, spec, finite=finite, hashes=hashes)
 
 
 def refuse_url(source: str, reading: Reading) -> None:

@@ -18,9 +18,10 @@ from engine.declare.datasets import DTYPES, Transform, VolumeSpec
 from engine.errors import DataError
 from engine.storage import is_url
 from nodes.conversion.columns import NO_COLUMNS
-from nodes.conversion.formats import ROWS, Reading, format_named
+from nodes.conversion.formats import HASH, ROWS, Reading, format_named
 from nodes.conversion.formats.geometry import affine_in, columns_of
 from nodes.conversion.npy_files import (
+    HASHED,
     HeaderSample,
     ListedFile,
     array_of,
@@ -30,9 +31,10 @@ from nodes.conversion.npy_files import (
     refuse_not_finite,
     refuse_other_form,
     refuse_unusable,
+    sha256,
 )
 from nodes.conversion.quarantine import Refused
-from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_steps, form_after, load_steps
+from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_steps, form_and_row_after, load_steps
 
 _FUNCTIONS_TRIED = 16
 """Volumes of a sample that are read to see what a function of one's own makes of them."""
@@ -56,10 +58,8 @@ class WholeVolumes(Protocol):
 
 
 class _LocalNpy:
-    columns = NO_COLUMNS
-
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, root: str, *, hashes: bool) -> None:
+        self._root, self.columns, self._hashes = root, HASHED if hashes else NO_COLUMNS, hashes
 
     def expect(self, files: Sequence[ListedFile]) -> None:
         """The system reads ahead by itself."""
@@ -69,17 +69,17 @@ class _LocalNpy:
         return (found.shape, found.dtype.name), {}
 
     def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
-        return read_local_volume(self._root, path, stamp), {}
+        volume, parts = read_local_volume(self._root, path, stamp)
+        return volume, {HASH[0]: sha256(*parts)} if self._hashes else {}
 
 
 class _RemoteNpy:
-    columns = NO_COLUMNS
-
-    def __init__(self, root: str, largest_bytes: int) -> None:
+    def __init__(self, root: str, largest_bytes: int, *, hashes: bool) -> None:
         from engine.storage.objects import RemotePath
         from nodes.conversion.remote_volumes import ReadAhead
 
         self._root, self._files = RemotePath.at(root), ReadAhead(root, largest_bytes)
+        self.columns, self._hashes = HASHED if hashes else NO_COLUMNS, hashes
 
     def expect(self, files: Sequence[ListedFile]) -> None:
         self._files.expect(files)
@@ -96,7 +96,7 @@ class _RemoteNpy:
         data = self._files.fetch(path, stamp)
         header = header_in(data)
         refuse_unusable(header, len(data))
-        return array_of(header, data[header.offset :]), {}
+        return array_of(header, data[header.offset :]), {HASH[0]: sha256(data)} if self._hashes else {}
 
 
 class _OfFormat:
@@ -124,7 +124,7 @@ class _OfFormat:
 
 
 def whole_volumes(source: str, reading: Reading, *, hashes: bool = False) -> WholeVolumes:
-    """The volumes below `source`, as they are stored; with `hashes` files of formats are hashed.
+    """The volumes below `source`, as they are stored; with `hashes` files are hashed.
 
     Raises `MissingPackage`, `DataError`.
     """
@@ -134,7 +134,9 @@ def whole_volumes(source: str, reading: Reading, *, hashes: bool = False) -> Who
         return TableRowReader(source, reading.listing)
     if reading.format != "npy":
         return _OfFormat(source, reading, hashes=hashes)
-    return _RemoteNpy(source, reading.largest_bytes) if is_url(source) else _LocalNpy(source)
+    if is_url(source):
+        return _RemoteNpy(source, reading.largest_bytes, hashes=hashes)
+    return _LocalNpy(source, hashes=hashes)
 
 
 def steps_of(transforms: Iterable[Transform]) -> tuple[Step, ...]:
@@ -156,18 +158,21 @@ class TransformedVolumes:
     def at(cls, source: str, reading: Reading, *, hashes: bool = False) -> TransformedVolumes:
         return cls(whole_volumes(source, reading, hashes=hashes), reading.transforms)
 
-    def form(self, path: str) -> tuple[Form, int]:
-        """Shape and dtype behind the chain, and the bytes of the volume before it. Raises `Refused`."""
+    def form(self, path: str) -> tuple[Form, Row, int]:
+        """Shape and dtype behind the chain, what is known of the volume there, and its bytes before the chain.
+
+        Raises `Refused`.
+        """
         (shape, dtype), row = self.whole.header(path)
         size = VolumeSpec(shape=shape, dtype=dtype).volume_bytes
         try:
-            found = form_after(self.steps, shape, dtype, {"id": path, **row})
+            found = form_and_row_after(self.steps, shape, dtype, {"id": path, **row})
         except Unfit as exc:
             raise Refused("transform", str(exc)) from exc
         if found is None:
-            volume, _ = self.read(path, None)
-            found = volume.shape, volume.dtype.name
-        return found, size
+            volume, known = self.read(path, None)
+            found = (volume.shape, volume.dtype.name), dict(known)
+        return *found, size
 
     def read(self, path: str, stamp: Stamp | None) -> tuple[NDArray[Any], Row]:
         """The volume, C order and little-endian, and what is known of it, its place in space brought up to date.
@@ -220,11 +225,12 @@ def sample_whole(source: str, paths: Iterable[str], reading: Reading, most_bytes
             break
         sample.looked += 1
         try:
-            form, size = volumes.form(path)
+            form, known, size = volumes.form(path)
         except Refused as refused:
             sample.refused.append((path, refused))
         else:
             sample.specs[form] += 1
+            sample.add_orientation(known)
             sample.largest_bytes = max(sample.largest_bytes, size)
     return sample
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range, Unit
 from engine.errors import DataError
+from engine.text import plural
 
 if TYPE_CHECKING:
     import regex
@@ -112,7 +113,7 @@ def steps_of(size: tuple[int, ...], stride: tuple[int, ...]) -> Steps:
     for name, given in (("size", size), ("stride", stride)):
         if len(given) != 3:
             raise DataError(
-                f"{name} has {len(given)} numbers, not three",
+                f"{name} has {plural(len(given), 'numbers')}, not three",
                 hint="Give the voxels along X, Y and Z, as in 32, 32, 32.",
                 parameter=name,
             )

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import DataError
+from engine.text import plural
 from nodes.conversion.formats import HASH, Reading, format_named
 from nodes.conversion.formats.geometry import affine_in, text_of
 from nodes.conversion.formats.interface import Axis, Box, VolumeHeader
@@ -186,7 +187,7 @@ class PatchReader:
                 ) from refused
             raise
         if self._source.no_data is not None and (missing := int(np.count_nonzero(values == self._source.no_data))):
-            raise Refused("no-data", f"has {missing} voxels without data ({self._source.no_data:g})")
+            raise Refused("no-data", f"has {plural(missing, 'voxels')} without data ({self._source.no_data:g})")
         if self._mask is not None:
             refuse_not_finite(values.reshape(-1), self._mask)
         geometry = self._source.places[name].at(position)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DataError
+from engine.text import plural
 from nodes.conversion.formats.geometry import affine_in
 from nodes.conversion.formats.interface import VolumeHeader
 
@@ -47,7 +48,7 @@ def read_points(path: Path) -> list[NDArray[np.float64]]:
                 continue  # the names of the columns
             raise _unusable(f"line {number} of {path.name} is no point: {line.strip()[:60]!r}") from None
         if len(point) not in (2, 3) or (width and len(point) != width):
-            raise _unusable(f"line {number} of {path.name} has {len(point)} numbers: {line.strip()[:60]!r}")
+            raise _unusable(f"line {number} of {path.name} has {plural(len(point), 'numbers')}: {line.strip()[:60]!r}")
         width = len(point)
         if not all(map(math.isfinite, point[:2])):
             raise _unusable(f"line {number} of {path.name} has a place that is no number: {line.strip()[:60]!r}")

@@ -139,7 +139,7 @@ def damage_of(place: Place, file: StoredFile, found: FileCheck) -> Damage:
     ranges = ", ".join(f"{a}" if b == a + 1 else f"{a}-{b - 1}" for a, b in found.rows[:5])
     more = " ..." if len(found.rows) > 5 else ""
     if found.lost == file.rows:
-        lost = f"all {file.rows:,} volumes in it"
+        lost = f"all {file.rows:,} volumes in it" if file.rows > 1 else "the volume in it"
     else:
         lost = f"{found.lost:,} of {file.rows:,} volumes (rows {ranges}{more})"
     return Damage(

@@ -22,6 +22,7 @@ from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet, Volum
 from engine.declare.progress import Meter, track
 from engine.errors import DataError
 from engine.storage.place import Place, place_at
+from engine.text import plural
 from nodes.inspection.column_figures import ColumnFigures, column_figures, shown_columns
 from nodes.inspection.damage import Damage, StoredFile, check_files, damage_of
 from nodes.table.selection import columns_for, held
@@ -305,7 +306,7 @@ def _compare(task: Task, check: CheckAll) -> tuple[list[Damage], int]:
     for damage in damages[:_WARNINGS]:
         task.ctx.warn(f"{damage.file}: {damage.problem}. Lost: {damage.lost}. {_how_to(task.dataset)}")
     if len(damages) > _WARNINGS:
-        task.ctx.warn(f"{len(damages) - _WARNINGS:,} more files are damaged. {_how_to(task.dataset)}")
+        task.ctx.warn(f"damaged as well: {plural(len(damages) - _WARNINGS, 'files')}. {_how_to(task.dataset)}")
     return damages, unchecked
 
 

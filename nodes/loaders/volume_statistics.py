@@ -1,4 +1,4 @@
-"""Statistics of volumes for `Scale`: one pass over all of them, or over those of one source after the other.
+"""Statistics of volumes for `Measured` steps: one pass over all, or over those of one source after the other.
 
 In memory are one volume, and for percentiles 8 MB a channel: a count of values for each of a million ranges, whose ends
 differ by 0.05% (`_bins`). Counts are whole numbers and sums are added up in the order of the rows, so the same volumes
@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +25,14 @@ from engine.storage.files import whole_file
 from engine.text import plural
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
-from nodes.transforms.steps import Scale, source_of
+from nodes.transforms.steps import ClipMeasured, Measured, source_of
 
 _BITS = 20
 """Bits of a float32 that say in which range it is counted: sign, exponent and 11 of the 23 of its fraction."""
 _SAVE_VALUES = 1 << 28
 """Values after which the pass saves how far it is: seconds of work."""
 _EXAMPLES = 3
+M = TypeVar("M", bound=Measured)
 
 
 @dataclass
@@ -169,17 +170,17 @@ class _Pass:
             np.savez(file, head=np.array(json.dumps(head)), **arrays)
         self.unsaved = 0
 
-    def add(self, volume: NDArray[Any], scale: Scale) -> None:
+    def add(self, volume: NDArray[Any], scale: Measured) -> None:
         """Count a volume. Raises `Refused` when it has other channels than those before it."""
         channels = volume.shape[3] if scale.by_channel and volume.ndim == 4 else 1
         if self.statistics is None:
             self.statistics = Statistics(channels, scale.kind == "percentiles", volume.dtype.kind in "iu")
         if self.statistics.channels != channels:
-            raise Refused("shape", f"has {channels} channels, those before it {self.statistics.channels}")
+            raise Refused("shape", f"has {plural(channels, 'channels')}, those before it {self.statistics.channels}")
         self.statistics.add(volume.reshape(-1, channels))
         self.unsaved += volume.size
 
-    def finish(self, source: str, scale: Scale) -> None:
+    def finish(self, source: str, scale: Measured) -> None:
         """Keep the numbers of a source. Raises `DataError` when there was no value in one of its channels."""
         found = self.statistics
         if found is None or not found.values.all():
@@ -196,8 +197,11 @@ class _Pass:
 _ARRAYS = ("values", "mean", "squares", "least", "most", "ranges")
 
 
-def _numbers(scale: Scale, found: Statistics) -> tuple[list[float], list[float]]:
+def _numbers(scale: Measured, found: Statistics) -> tuple[list[float], list[float]]:
     """Offset and spread of each channel, as `Normalise` would take them from one volume."""
+    if isinstance(scale, ClipMeasured):
+        offset, high = found.percentile(scale.low), found.percentile(scale.high)
+        return offset.tolist(), (high - offset).tolist()
     if scale.kind == "z-score":
         offset, spread = found.mean, found.deviation()
     elif scale.kind == "min-max":
@@ -211,17 +215,23 @@ def _numbers(scale: Scale, found: Statistics) -> tuple[list[float], list[float]]
     return np.where(constant, found.least, offset).tolist(), spread.tolist()
 
 
-def measured(scale: Scale, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> Scale:
-    """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them.
+def measured(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> M:
+    """The step of `measure`."""
+    return measure(scale, volumes, listing, ctx)[0]
 
-    What cannot be read is left out with a warning: who reads the volumes later puts it into quarantine. A pass that was
-    killed goes on where it last saved. Raises `DataError` when a source has no value to measure.
+
+def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> tuple[M, int]:
+    """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them;
+    and how many could not be read.
+
+    These are left out with a warning: who reads the volumes later puts them into quarantine. A pass that was killed
+    goes on where it last saved. Raises `DataError` when a source has no value to measure.
     """
     rows = list(zip(*(listing[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True))
     sources: dict[str, list[int]] = {}
     for place, (path, *_) in enumerate(rows):
         sources.setdefault(source_of(path) if scale.by_source else "", []).append(place)
-    state = _Pass.at(ctx.scratch / "statistics.npz", _key(scale, volumes, listing))
+    state = _Pass.at(ctx.scratch / "statistics.npz", statistics_key(scale, volumes, listing))
     meter = Meter(len(rows), "volumes", "measuring", state.volumes)
     for source, places in sorted(sources.items()):
         if source in state.numbers:
@@ -244,15 +254,16 @@ def measured(scale: Scale, volumes: TransformedVolumes, listing: pa.Table, ctx: 
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
     found = [(source, *state.numbers[source]) for source in sorted(sources)]
-    return replace(
+    step = replace(
         scale,
         sources=tuple(source for source, _, _ in found) if scale.by_source else (),
         offsets=tuple(tuple(offsets) for _, offsets, _ in found),
         spreads=tuple(tuple(spreads) for _, _, spreads in found),
     )
+    return step, state.refused
 
 
-def _key(scale: Scale, volumes: TransformedVolumes, listing: pa.Table) -> str:
+def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Table) -> str:
     """Of all that the numbers follow from: the steps before and the volumes that there are."""
     out = hashlib.blake2b(json.dumps([step.as_json() for step in (*volumes.steps, scale)]).encode(), digest_size=16)
     for name in ("path", "size", "mtime_ns"):

@@ -17,6 +17,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Predictions, TrainedModel
 from engine.declare.progress import Meter, PlannedWork, current_phases, enter_phase
 from engine.storage.files import write_whole
+from engine.text import plural
 from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.prediction.inputs import ModelCard, OpenedRows, as_trained, open_rows, read_card
 from nodes.prediction.parts import Division, Ledger, PartWork, latency
@@ -151,8 +152,8 @@ def _predict(
         records = ledger.complete(division.parts(prediction.count), hint=hint)
     if not_finite := sum(record.not_finite for record in records):
         ctx.warn(
-            f"{not_finite:,} volumes have scores that are not finite, and no predicted class:"
-            " they hold values that are not finite, or far from those of the training"
+            f"{plural(not_finite, 'volumes')} with scores that are not finite, and no predicted class: their values are"
+            " not finite, or far from those of the training"
         )
     took = latency(records)
     enter_phase("Writing the table")
@@ -176,10 +177,10 @@ def _report_start(prediction: Prediction, missing: Sequence[int], ctx: TaskConte
     if isinstance(opened.source, RowGroupSource):
         ctx.warn(f"{opened.source.reason}; reading is slower. {FASTER}")
     if opened.unknown:
-        ctx.warn(f"{opened.unknown:,} volumes have a label of a class that the model does not know")
+        ctx.warn(f"{plural(opened.unknown, 'volumes')} with a label of a class that the model does not know")
     done = prediction.count - prediction.size(missing)
     if done:
-        ctx.info(f"{done:,} of {prediction.count:,} volumes were predicted before")
+        ctx.info(f"predicted before: {done:,} of {plural(prediction.count, 'volumes')}")
 
 
 def _write_figures(path: Path, made: Predictions, took: dict[str, float]) -> Path:

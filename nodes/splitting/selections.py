@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, VolumeDelta
 from engine.errors import DataError, UsageError
+from engine.text import plural
+from nodes.conversion.source_hash import SOURCE_HASH
 from nodes.loaders.data_files import data_files, read_columns
 from nodes.table.selection import columns_for, fractions, held, stratum, values_as_text
 
+SOURCE = "source"
+"""The column of CutVolumes with the volume that a patch was cut from."""
 BLOCK_VOLUMES = 8
 """Volumes along each axis of a block, where nobody says how large it is."""
 
@@ -144,13 +148,15 @@ def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split
     return (train,), (validation,), (test if second is not None else part(1, 1, None, None),)
 
 
-def blocks_of(table: VolumeDelta, columns: tuple[str, ...], block: float, gap: float) -> Selection:
-    """What selections by blocks of space are like. `block` and `gap` of 0 follow from the volumes' shape, in voxels.
+def blocks_of(table: VolumeDelta, columns: tuple[str, ...], source: str, block: float, gap: float) -> Selection:
+    """What selections by blocks of space are like, of each `source` where a column is named.
+
+    `block` and `gap` of 0 follow from the volumes' shape, in voxels.
 
     Raises `UsageError` when the positions have more axes than the volumes, or a block is shorter than the gap.
     """
     gaps, lengths = gap_and_lengths(table.spec.shape if table.spec is not None else (), columns, block, gap)
-    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, gap=gaps)
+    return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, source=source, gap=gaps)
 
 
 def gap_and_lengths(
@@ -178,6 +184,68 @@ def count_parts(table: VolumeDelta, split: Split) -> list[int]:
     """How many volumes each part has. Raises `DataError` when a column is not there."""
     columns = _columns(table, columns_for([each for part in split for each in part]))
     return [int(np.count_nonzero(held(part, columns))) for part in split]
+
+
+def count_sources(table: VolumeDelta) -> int:
+    """How many volumes its patches were cut from, by the column `source` of CutVolumes; 0 without that column."""
+    try:
+        return int(pc.count_distinct(_columns(table, (SOURCE,))[SOURCE]).as_py())
+    except DataError:
+        return 0
+
+
+class Copies(NamedTuple):
+    """Volumes in one part whose file has a copy, of another name, in another part; and two such files."""
+
+    volumes: int
+    file: str
+    other: str
+
+    def words(self) -> str:
+        return (
+            f"{plural(self.volumes, 'volumes')} {'is' if self.volumes == 1 else 'are'} in another part than a copy of"
+            f" the file, for example {self.file} and {self.other}: the figures will flatter the model"
+        )
+
+
+def parted_copies(table: VolumeDelta, split: Split) -> Copies | None:
+    """Copies of files that are in several parts, by the column `source_sha256`; None: no copies, or no such column.
+
+    A volume's file is its `source`, where the table has that column of CutVolumes, else its id.
+    """
+    needed = columns_for([each for part in split for each in part])
+    try:
+        columns = _columns(table, (*needed, SOURCE_HASH))
+    except DataError:
+        return None
+    try:
+        files = _columns(table, (SOURCE,))[SOURCE]
+    except DataError:
+        files = columns["id"]
+    hashes = columns[SOURCE_HASH]
+    if not pa.types.is_string(hashes.type) or not pa.types.is_string(files.type):
+        return None
+    # Only the few files that have a copy are looked at one by one.
+    named = pa.table({"hash": hashes, "file": files}).group_by("hash").aggregate([("file", "count_distinct")])
+    several = named.filter(pc.greater(named["file_count_distinct"], 1))["hash"].drop_null()
+    doubtful = np.flatnonzero(pc.is_in(hashes, value_set=several.combine_chunks()).to_numpy(zero_copy_only=False))
+    if not len(doubtful):
+        return None
+    parts = [held(part, columns)[doubtful] for part in split]
+    rows = list(zip(hashes.take(doubtful).to_pylist(), files.take(doubtful).to_pylist(), strict=True))
+    where: dict[str, set[tuple[str, int]]] = {}
+    found: list[tuple[str, str, int]] = []
+    for place, (key, file) in enumerate(rows):
+        part = next((number for number, inside in enumerate(parts) if inside[place]), None)
+        if part is not None:
+            where.setdefault(key, set()).add((file, part))
+            found.append((key, file, part))
+    pairs = [
+        (file, other)
+        for key, file, part in found
+        if (other := next((f for f, p in sorted(where[key]) if f != file and p != part), None)) is not None
+    ]
+    return Copies(len(pairs), *pairs[0]) if pairs else None
 
 
 def _columns(table: VolumeDelta, names: tuple[str, ...]) -> dict[str, pa.Array]:

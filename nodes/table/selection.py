@@ -38,13 +38,14 @@ def held(selections: Sequence[Selection], columns: Columns) -> NDArray[np.bool_]
 
 
 def _held(selection: Selection, columns: Columns) -> NDArray[np.bool_]:
-    if missing := next((name for name in selection.by if name not in columns), None):
+    if missing := next((name for name in selection.columns if name not in ("id", "label", *columns)), None):
         raise no_column(missing)
     if selection.since is not None or selection.until is not None:
         return _in_range(selection, _whole(columns[selection.by[0]]))
     ids = _whole(columns["id"])
     if selection.blocks:
-        keys, near = _Blocks(selection, [_whole(columns[name]) for name in selection.by], ids).rows()
+        sources = _whole(columns[selection.source]) if selection.source else None
+        keys, near = _Blocks(selection, [_whole(columns[name]) for name in selection.by], ids, sources).rows()
     else:
         keys, near = group_fractions(selection.salt, [_whole(columns[name]) for name in selection.by], ids), None
     low: NDArray[np.float64] | float = selection.low
@@ -133,14 +134,23 @@ class _Blocks:
 
     A position p lies in block floor(p / length) on each axis. Volumes at p and q meet only if |p - q| < gap on every
     axis; then q's block meets the box of p -+ gap. So when one of them is left out whenever that box touches a block of
-    the other's side, no two volumes of different sides meet, however the blocks lie.
+    the other's side, no two volumes of different sides meet, however the blocks lie. Each source has a space, and so
+    blocks, of its own.
     """
 
-    def __init__(self, selection: Selection, positions: Sequence[pa.Array], ids: pa.Array) -> None:
+    def __init__(
+        self, selection: Selection, positions: Sequence[pa.Array], ids: pa.Array, sources: pa.Array | None
+    ) -> None:
         self._selection, self._ids = selection, ids
         axes = [p.cast(pa.float64()).to_numpy(zero_copy_only=False) for p in positions]
         self._at = np.stack(axes, axis=1) if len(ids) else np.empty((0, len(positions)))
         self._known = np.isfinite(self._at).all(axis=1)
+        self._names: list[str] = []
+        self._sources = np.zeros(len(ids), np.int64)
+        if sources is not None:
+            self._known &= pc.is_valid(sources).to_numpy(zero_copy_only=False)
+            coded = pc.fill_null(sources.cast(pa.string()), "").dictionary_encode()
+            self._names, self._sources = coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
         self._lengths = np.array(selection.blocks, np.float64)
 
     def rows(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -149,16 +159,17 @@ class _Blocks:
         known = np.flatnonzero(self._known)
         at = self._at[known]
         own = np.floor(at / self._lengths).astype(np.int64)
+        sources = self._sources[known]
         found = np.empty(len(self._ids))
-        found[known] = self._fractions(own)
+        found[known] = self._fractions(own, sources)
         others = np.flatnonzero(~self._known)
         found[others] = fractions(self._ids.take(pa.array(others)), self._selection.salt)
         near = np.zeros(len(self._ids), bool)
         if self._selection.clear_of is not None:
-            near[known] = self._near(at, own)
+            near[known] = self._near(at, own, sources)
         return found, near
 
-    def _near(self, at: NDArray[np.float64], own: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _near(self, at: NDArray[np.float64], own: NDArray[np.int64], sources: NDArray[np.int64]) -> NDArray[np.bool_]:
         gap = np.array(self._selection.gap, np.float64)
         least = np.floor((at - gap) / self._lengths).astype(np.int64)
         most = np.floor((at + gap) / self._lengths).astype(np.int64)
@@ -170,15 +181,16 @@ class _Blocks:
             block = own + np.array(offset)
             touched = np.flatnonzero(((least <= block) & (block <= most)).all(axis=1) & ~near)
             if len(touched):
-                where = self._fractions(block[touched])
+                where = self._fractions(block[touched], sources[touched])
                 near[touched] |= (low <= where) & (where < high)
         return near
 
-    def _fractions(self, blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _fractions(self, blocks: NDArray[np.int64], sources: NDArray[np.int64]) -> NDArray[np.float64]:
         if not len(blocks):
             return np.empty(0)
-        different, places = np.unique(blocks, axis=0, return_inverse=True)
-        names = pa.array([json.dumps(block) for block in different.tolist()], pa.string())
+        different, places = np.unique(np.column_stack([sources, blocks]), axis=0, return_inverse=True)
+        named = (([self._names[source]] if self._names else []) + block for source, *block in different.tolist())
+        names = pa.array([json.dumps(block) for block in named], pa.string())
         return fractions(names, self._selection.salt)[places.reshape(-1)]
 
 

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 from engine.declare.context import TaskContext
 from engine.declare.progress import Meter, PlannedWork, current_phases
 from engine.errors import Cancelled, DataError
+from engine.text import plural
 from nodes.loaders.interface import Batch, Loader, LoaderState
 from nodes.training.checkpoints import Checkpoint, Checkpoints
 from nodes.training.evaluation import NAMED, evaluate, figures_of, not_finite, values_error
@@ -205,7 +206,7 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
     if leads and now.state.epoch < training.epochs:
         ctx.info(
             f"stopped after epoch {now.state.epoch}:"
-            f" the validation loss has had no new low for {training.patience} epochs"
+            f" the validation loss has had no new low for {plural(training.patience, 'epochs')}"
         )
     return saved if saved.arrays else save()
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset
 from engine.errors import UsageError
+from engine.text import plural
 from nodes.loaders.interface import Loader, LoaderState, Reading
 from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
 from nodes.training.history import best_epoch
@@ -153,7 +154,9 @@ def prepare(
             ctx.warn(remark)
         loader = rows.source.loader(rows.rows, _reading(settings, team, training=True))
         if settings.steps_per_epoch > loader.steps:
-            ctx.warn(f"an epoch has {loader.steps:,} steps, fewer than the {settings.steps_per_epoch:,} wanted")
+            ctx.warn(
+                f"an epoch has {plural(loader.steps, 'steps')}, fewer than the {settings.steps_per_epoch:,} wanted"
+            )
         yield Prepared(
             data,
             validation,

@@ -12,6 +12,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Selection, VolumeDelta, words_of
 from engine.errors import DataError
 from engine.storage.urls import is_url
+from engine.text import plural
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import FASTER, RowGroupSource
@@ -161,4 +162,7 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
         )
     both = len(np.intersect1d(training.rows, other.rows)) if other.source is training.source else 0
     if both:
-        ctx.warn(f"{both:,} volumes are trained on and {verb}: the figures will flatter the model")
+        ctx.warn(
+            f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} trained on and {verb}: the figures will flatter"
+            " the model"
+        )

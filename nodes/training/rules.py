@@ -235,6 +235,18 @@ class ClassesInRegression(Rule):
     title = "a regression of class names"
 
 
+class TargetsWithCommas(Rule):
+    """A regression learns numbers, and the labels are numbers with commas, as 0,5: a table of labels takes them for
+    text, and text for names of classes. The training would learn 0, 1, 2 ... in the order of the names.
+
+    What to do: write the labels with a point, as 0.5, and thousands without a mark; then convert again.
+    """
+
+    code = "VF425"
+    severity = "error"
+    title = "a regression of numbers with commas"
+
+
 class OwnModelNotUsable(Rule):
     """The file in `model_file` cannot be used: it does not exist, is not in a trusted workspace's `my_models/`, has
     a syntax error, or has no function `build(shape, outputs)`. It is not run before the training.

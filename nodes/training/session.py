@@ -12,6 +12,7 @@ from typing import Any
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, TrainedModel
 from engine.declare.progress import current_phases, enter_phase
+from engine.text import plural
 from nodes.training.architecture import volume_shape
 from nodes.training.augmentation import Augmentation, augmented
 from nodes.training.checkpoints import Checkpoint, Checkpoints, space_in
@@ -186,7 +187,7 @@ def _report_start(ctx: TaskContext, learner: Learner, begin: Checkpoint, prepare
     if begin.arrays:
         ctx.info(f"going on after epoch {begin.state.epoch}, step {begin.state.step}")
     if rows.source.unlabelled:
-        ctx.info(f"{rows.source.unlabelled:,} volumes have no label and are left out")
+        ctx.info(f"left out: {plural(rows.source.unlabelled, 'volumes')} without a label")
 
 
 def _answer_facts(prepared: Prepared) -> dict[str, Any]:

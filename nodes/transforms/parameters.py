@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.datasets import Transform
 from engine.declare.parameters import Added, Advanced, PathIn, Pattern, Range, Unit
+from engine.text import plural
 
 if TYPE_CHECKING:
     from nodes.transforms.steps import Step
@@ -37,14 +38,18 @@ class TransformParameters:
         fill_value: the value to pad with.
         clip_low: raise what is below to this value.
         clip_high: lower what is above to this value.
+        clip_percentiles: raise and lower values to these two percentiles, 1,99 for example, of the volume (or channel,
+            or source, as normalise_over and statistics say); of 0 and 100 an end stays open. They stay what they are
+            otherwise, with their type.
         function: Python file in the workspace's my_transforms/ with a function transform(volume, row), which gives the
             changed volume. The workspace must be trusted.
         normalise: z-score gives mean 0 and deviation 1, min-max 0 to 1, percentiles 0 to 1 between two percentiles.
             The result is float32. Where all values are equal it is 0.
-        normalise_over: measure over the whole volume, or each channel by itself.
-        statistics: where these figures come from. Each volume by itself; once from all patches of a source, the survey
-            or scan that CutVolumes cut them from; or once from all volumes. Measured once, they take one reading of all
-            volumes, of a table of all its rows whatever a split holds, and predictions use the same numbers.
+        normalise_over: measure over the whole volume, or each channel by itself, for clip_percentiles too.
+        statistics: where these figures, and those of clip_percentiles, come from. Each volume by itself; once from all
+            patches of a source, the survey or scan that CutVolumes cut them from; or once from all volumes. Measured
+            once, they take one reading of all volumes, of a table of all its rows whatever a split holds, and
+            predictions use the same numbers.
         low_percentile: becomes 0, with all below, where percentiles are chosen.
         high_percentile: becomes 1, with all above.
         dtype: store the values as this type at the end. Fractions are rounded; a volume with a value outside of the
@@ -63,6 +68,7 @@ class TransformParameters:
     fill_value: Annotated[float, Advanced()] = 0.0
     clip_low: float | None = None
     clip_high: float | None = None
+    clip_percentiles: Annotated[tuple[float, ...], Range(0, 100), Added()] = ()
     function: Annotated[str | None, PathIn("file")] = None
     normalise: Literal["none", "z-score", "min-max", "percentiles"] = "none"
     normalise_over: Literal["volume", "channel"] = "volume"
@@ -78,19 +84,24 @@ class TransformParameters:
         if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
             return "axes", f"{self.axes} does not name each axis once"
         if len(self.spacing) not in (0, 1, 3):
-            return "spacing", f"has {len(self.spacing)} numbers, one or three are wanted"
+            return "spacing", f"has {plural(len(self.spacing), 'numbers')}, one or three are wanted"
         if len(self.shape) not in (0, 3):
-            return "shape", f"has {len(self.shape)} lengths, three are wanted"
+            return "shape", f"has {plural(len(self.shape), 'lengths')}, three are wanted"
         if self.spacing and self.shape:
             return "shape", "resamples to a shape, and spacing to a spacing"
         if len(self.size) not in (0, 3):
-            return "size", f"has {len(self.size)} lengths, three are wanted"
+            return "size", f"has {plural(len(self.size), 'lengths')}, three are wanted"
         if self.clip_low is not None and self.clip_high is not None and self.clip_low > self.clip_high:
             return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
+        if len(self.clip_percentiles) not in (0, 2):
+            return "clip_percentiles", f"has {plural(len(self.clip_percentiles), 'numbers')}, two are wanted"
+        if self.clip_percentiles and self.clip_percentiles[0] >= self.clip_percentiles[1]:
+            low, high = self.clip_percentiles
+            return "clip_percentiles", f"has {high:g} behind {low:g}: the higher one comes last"
         if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
             return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
-        if self.normalise == "none" and self.statistics != "volume":
-            return "statistics", f"is {self.statistics}, and nothing is normalised"
+        if self.normalise == "none" and not self.clip_percentiles and self.statistics != "volume":
+            return "statistics", f"is {self.statistics}, and nothing is normalised, or clipped at percentiles"
         return None
 
     def chain(self, source: str = "") -> tuple[Transform, ...]:
@@ -121,16 +132,23 @@ class TransformParameters:
             yield "crop-pad", {"size": list(self.size), "centre": self.anchor == "centre", **padding}
         if self.clip_low is not None or self.clip_high is not None:
             yield "clip", {"low": self.clip_low, "high": self.clip_high}
+        by_channel, by_source = self.normalise_over == "channel", self.statistics == "source"
+        if self.clip_percentiles:
+            low, high = map(float, self.clip_percentiles)
+            if self.statistics == "volume":
+                yield "clip-percentiles", {"low": low, "high": high, "by_channel": by_channel}
+            else:
+                ends = {"low": low, "high": high, "by_channel": by_channel}
+                yield "clip-measured", {"kind": "percentiles", **ends, "by_source": by_source}
         if self.function:
             yield "function", {"file": self.function.replace("\\", "/").rpartition("/")[2], "source": source}
         if self.normalise != "none":
-            by_channel = self.normalise_over == "channel"
             ends = {"low": float(self.low_percentile), "high": float(self.high_percentile)}
             known = {"kind": self.normalise, "by_channel": by_channel, **ends}
             if self.statistics == "volume":
                 yield "normalise", known
             else:
-                yield "scale", {**known, "by_source": self.statistics == "source"}
+                yield "scale", {**known, "by_source": by_source}
         if self.dtype:
             yield "cast", {"dtype": self.dtype}
 

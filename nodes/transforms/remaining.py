@@ -64,7 +64,7 @@ def same_way(one: Sequence[Transform], other: Sequence[Transform]) -> bool:
 
 def _identity(each: Transform) -> tuple[object, ...]:
     values = each.parameters
-    if each.name == "scale" and values.get("by_source"):
+    if each.name in ("scale", "clip-measured") and values.get("by_source"):
         # Volumes of another source are changed by its own numbers: that is the same way.
         values = {name: value for name, value in values.items() if name not in ("sources", "offsets", "spreads")}
     return each.name, each.version, values

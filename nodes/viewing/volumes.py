@@ -228,7 +228,12 @@ class Values(ChartPanel):
             values = sample[:, channel].astype(np.float64)
             finite = values[np.isfinite(values)]
             lost = len(values) - len(finite)
-            note = ", ".join(filter(None, (share, f"{lost:,} values are NaN or infinite" if lost else "")))
+            note = ", ".join(
+                filter(
+                    None,
+                    (share, f"{plural(lost, 'values')} {'is' if lost == 1 else 'are'} NaN or infinite" if lost else ""),
+                )
+            )
             if len(finite):
                 yield _histogram(f"Channel {channel}" if channels > 1 else "Values", finite, "voxels", note)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import DTYPES, Transform, VolumeSpec
 from engine.errors import DataError
+from engine.text import plural
 from nodes.conversion.columns import of_label_table
 from nodes.writing.volumes import MakeVolumes, Volumes
 
@@ -45,7 +46,7 @@ class Checked:
             )
         if found.ndim < 2 or 0 in found.shape[1:]:
             raise DataError(
-                f"the function gave an array of the shape {found.shape} for {len(made)} volumes",
+                f"the function gave an array of the shape {found.shape} for {plural(len(made), 'volumes')}",
                 hint="Give an array of (n, *shape): one volume after the other, none of them empty.",
             )
         known = {field.name: field.type for field in carried} | dict(given)
@@ -102,7 +103,7 @@ def call(function: MakeVolumes, batch: Volumes, *, keeps_values: bool = False) -
     lengths |= {len(values) for values in made.columns.values()}
     if tuple(made.ids) != batch.ids or lengths != {len(batch)}:
         raise DataError(
-            f"the function gave {_counts(volumes, labels, made)} for the {len(batch)} volumes {named}",
+            f"the function gave {_counts(volumes, labels, made)} for the {plural(len(batch), 'volumes')} {named}",
             hint="Give as many volumes as it gets, in their order and with their ids.",
         )
     if np.isinf(labels).any():
@@ -127,8 +128,8 @@ def _same(before: NDArray[Any], after: NDArray[Any]) -> bool:
 
 
 def _counts(volumes: NDArray[Any], labels: NDArray[Any], made: Volumes) -> str:
-    found = [f"an array of the shape {volumes.shape}", f"{labels.size} labels", f"{len(made.ids)} ids"]
-    return ", ".join([*found, *(f"{len(values)} values of {name}" for name, values in made.columns.items())])
+    found = [f"an array of the shape {volumes.shape}", plural(labels.size, "labels"), plural(len(made.ids), "ids")]
+    return ", ".join([*found, *(f"{plural(len(values), 'values')} of {name}" for name, values in made.columns.items())])
 
 
 def _listed(names: Any) -> str:

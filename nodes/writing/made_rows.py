@@ -23,6 +23,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Transform, VolumeDelta, VolumeParquet
 from engine.declare.node_step import node_step
 from engine.errors import UsageError
+from engine.text import plural
 from nodes.conversion.make_parts import Making, make_parts, opened_store
 from nodes.conversion.part_writer import Layout, Row
 from nodes.conversion.row_ledger import rows_of
@@ -76,7 +77,7 @@ def make_volumes(
             finite=False,
             columns=checked.columns,
         )
-        ctx.info(f"makes {checked.spec.describe()} of each of {len(source.ledger)} volumes")
+        ctx.info(f"makes {checked.spec.describe()} of each of {plural(len(source.ledger), 'volumes')}")
         store = opened.enter_context(opened_store(ctx))
         lineage = f"{ctx.shared.parent.name}/{ctx.shared.name}"
         rows = MadeRows(source, batches, checked, lineage, keeps_values=keeps_values)

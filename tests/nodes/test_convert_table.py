@@ -163,7 +163,7 @@ def test_rows_that_are_added_are_all_that_is_converted(tmp_path: Path) -> None:
     digests.append(look(tmp_path, table).paths["table"].digest)
     assert digests[0] != digests[1], "the engine runs the node again"
     second, said = run(tmp_path, table, 2, first)
-    assert said[-1] == "17 volumes in 2 parts; 5 rows converted now, 1 parts were there already"
+    assert said[-1] == "17 volumes in 2 parts; 5 rows converted now, 1 part was there already"
     DeltaTable(table).delete("name = 'p003'")
     third, _ = run(tmp_path, table, 3, second)
     assert rows(third).keys() == rows(second).keys() - {"p003"}

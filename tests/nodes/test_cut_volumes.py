@@ -79,6 +79,7 @@ def test_patches_bytes_and_columns_are_known_before(root: Path, tmp_path: Path) 
     assert shown.bytes is not None
     assert 0 <= shown.bytes - shown.count * 12_000 < shown.count * 200
     assert shown.columns == ("source", "x", "y", "z")
+    assert shown.sources == 2
     out = cut(root, tmp_path / "work", size=(10, 10, 10), stride=(10, 5, 10))
     assert (out.count, out.spec) == (shown.count, shown.spec)
 

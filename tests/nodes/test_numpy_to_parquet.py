@@ -150,7 +150,7 @@ def test_labels_from_a_table_in_the_folder(root: Path, tmp_path: Path, suffix: s
     assert out.spec is not None
     assert out.spec.classes == ("fault", "salt")
     assert out.labelled == 2
-    assert any("1 rows of labels" in line for line in messages)
+    assert any("1 row of labels" in line for line in messages)
 
 
 def test_files_without_a_label_can_be_refused(root: Path, tmp_path: Path) -> None:

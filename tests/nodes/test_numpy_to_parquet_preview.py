@@ -110,6 +110,30 @@ def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Pa
     assert (problems, out.columns) == ([("VF420", "columns")], ("id_", "patient"))
 
 
+def test_numbers_with_commas_are_named_since_they_stay_text(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy", "c.npy"])
+    said: list[str] = []
+    table = "file;label;age;site;note\na;0,5;61,5;3;1,2,3\nb;1;;4;x\nc;1.250,75;7;5;\n"
+    (tmp_path / "labels.csv").write_text(table)
+    out, problems = look_at(tmp_path, messages=said)
+    assert problems == [("VF426", "labels"), ("VF426", "columns")]
+    assert said == [
+        "the labels are numbers with commas, such as 0,5: each is the name of a class",
+        "the values of the column age are numbers with commas, such as 61,5: they stay text",
+    ]
+    assert out.spec is not None
+    assert out.spec.classes == ("0,5", "1", "1.250,75")
+    (tmp_path / "labels.csv").write_text(table.replace(",", "."))
+    assert look_at(tmp_path)[1] == []
+    # Two labels in one cell are no number.
+    (tmp_path / "labels.csv").write_text("file;label\na;0,5,2\nb;1\nc;cat\n")
+    assert look_at(tmp_path)[1] == [("VF419", "labels")]
+    said = []
+    (tmp_path / "labels.csv").write_text("file;label;age\na;1;0,5\nb;2;1,5\nc;1;2\n")
+    convert(tmp_path, tmp_path / "work", messages=said)
+    assert "labels.csv: the column age stays text, because its numbers have commas, such as 0,5" in said
+
+
 @pytest.mark.parametrize(
     ("refused", "rows", "params", "codes"),
     [

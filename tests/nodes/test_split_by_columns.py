@@ -166,6 +166,54 @@ def test_patches_that_overlap_are_never_in_two_parts(tmp_path: Path) -> None:
             assert not meeting
 
 
+def test_each_source_has_blocks_of_its_own(tmp_path: Path) -> None:
+    """Two surveys of 200 patches at the same 20 x 10 positions, which overlap with their neighbours."""
+    half = ROWS // 2
+    at = [(2 * (i % 20), 2 * (i % half // 20)) for i in range(ROWS)]
+    surveys = ["north" if i < half else "south" for i in range(ROWS)]
+    table = table_of(tmp_path, {"x": [x for x, _ in at], "y": [y for _, y in at], "source": surveys})
+    place = dict(zip(ids(0, ROWS), zip(surveys, at, strict=True), strict=True))
+    params: dict[str, Any] = {"by": "blocks", "column": "x,y", "block": 6.0, "validation": 0.4}
+    together, alone = (
+        parts_of(split_dataset(table, **params, source_column=column, ctx=context(tmp_path)))
+        for column in ("", "source")
+    )
+    for parts, same in ((together, True), (alone, False)):
+        train, validation, test = parts
+        assert (bool(train), bool(validation), bool(test)) == (True, True, False)
+        places = [{where: {at for name, at in map(place.get, part) if name == where} for where in ("north", "south")}
+                  for part in (train, validation)]  # fmt: skip
+        assert (places[0]["north"] == places[0]["south"]) is same
+        for where in ("north", "south"):
+            assert not any(
+                abs(a[0] - b[0]) < 4 and abs(a[1] - b[1]) < 3 for a in places[0][where] for b in places[1][where]
+            )
+
+
+def test_several_sources_in_one_space_are_said_before_the_run(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {"x": list(range(ROWS)), "source": ["north", "south"] * (ROWS // 2)})
+    one = table_of(tmp_path / "one", {"x": list(range(ROWS)), "source": ["north"] * ROWS})
+    foreseen = Preview(kind="VolumeDelta", columns=("source", "x"), sources=2)
+    params = {p.name: p.default for p in split_dataset.parameters} | {"by": "blocks", "column": "x"}
+
+    def problems(given: Preview, **more: Any) -> list[tuple[str, str | None]]:
+        assert split_dataset.scan_hook is not None
+        assert split_dataset.preview_hook is not None
+        look = CheckContext(params | more, {"table": given})
+        look.facts = split_dataset.scan_hook(look)
+        split_dataset.preview_hook(look)
+        return [(d.code, d.parameter) for d in look.problems]
+
+    there = Preview.of(table).model_copy(update={"dataset": table, "columns": ("source", "x")})
+    for known in (there, foreseen):
+        assert problems(known) == [("VF447", "source_column")]
+        assert problems(known, source_column="source") == []
+        assert problems(known, source_column="survey")[0] == ("VF444", "source_column")
+        assert problems(known, by="group", source_column="source") == [("VF443", "source_column")]
+    assert problems(Preview.of(one).model_copy(update={"dataset": one, "columns": ("source", "x")})) == []
+    assert problems(foreseen.model_copy(update={"sources": 1})) == []
+
+
 def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path, patients: VolumeDelta) -> None:
     with pytest.raises(DataError, match="no column survey"):
         split_dataset(patients, by="group", column="survey", ctx=context(tmp_path))

@@ -48,6 +48,14 @@ def test_nothing_to_say_about_a_good_table() -> None:
     assert out.bytes == 4 * parameter_count(SPEC.shape) * 4
 
 
+def test_a_regression_of_numbers_with_commas_is_an_error() -> None:
+    """They are names of classes to a table of labels, which a regression would learn in the order of the alphabet."""
+    commas = but(spec=SPEC.model_copy(update={"classes": ("0,5", "1", "1,25")}))
+    assert look({"data": commas}, task="regression")[1] == [("VF425", "error", "task")]
+    assert look({"data": commas})[1] == []
+    assert look({"data": but(spec=NAMED)}, task="regression")[1] == [("VF521", "warning", "task")]
+
+
 def test_patients_that_are_kept_together_are_no_matter() -> None:
     patients = but(columns=("patient",))
     assert look({"data": patients}, validation_group="patient")[1] == []

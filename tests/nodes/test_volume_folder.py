@@ -10,6 +10,7 @@ from engine.declare.datasets import VolumeSpec
 from engine.declare.node import CheckContext, PathFound
 from engine.errors import DataError
 from engine.storage import manifest
+from nodes.conversion.quarantine import ADVICE, REASONS
 from nodes.conversion.volume_sources import label_table
 from nodes.volume_folder import volume_folder
 
@@ -113,6 +114,27 @@ def test_a_few_bad_files_are_a_warning_and_all_bad_an_error(tmp_path: Path) -> N
     look = look_at(root, tmp_path)
     assert preview(look).spec is None
     assert [(d.code, d.severity) for d in look.problems] == [("VF402", "error")]
+
+
+def test_what_to_do_about_bad_files_follows_from_what_is_wrong_with_them(tmp_path: Path) -> None:
+    """One hint stood for all reasons: whether they were written and copied whole."""
+    (root := tmp_path / "in").mkdir()
+    np.save(root / "a.npy", np.array([{}], object))
+    np.save(root / "b.npy", np.array([{}], object))
+    look = look_at(root, tmp_path)
+    preview(look)
+    assert [(d.code, d.hint) for d in look.problems] == [("VF402", ADVICE["pickle"])]
+    (root / "c.npy").write_bytes(b"")
+    look = look_at(root, tmp_path)
+    preview(look)
+    assert [(d.code, d.hint) for d in look.problems] == [("VF402", f"{ADVICE['pickle']} {ADVICE['empty']}")]
+    np.save(root / "d.npy", np.zeros((2, 2, 2)))
+    look = look_at(root, tmp_path)
+    preview(look)
+    assert [(d.code, d.hint.partition(" Else")[0]) for d in look.problems] == [
+        ("VF403", f"{ADVICE['pickle']} {ADVICE['empty']}")
+    ]
+    assert set(ADVICE) <= set(REASONS)
 
 
 def test_a_document_that_is_only_validated_touches_no_folder(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 from engine.declare.events import Failure, Message
 from engine.errors import Cancelled
 from engine.store.runs import RunStore
-from engine.text import safe_log_line
+from engine.text import plural, safe_log_line
 from engine.workspace import Workspace
 from ui.protocol.status import LogLine
 
@@ -56,7 +56,7 @@ class TaskLog:
         limit = FIRST_LINES if first else LINES_A_TURN
         if len(texts) > limit:
             if not first:
-                out.append(_note(f"({len(texts) - limit:,} lines left out)"))
+                out.append(_note(f"({plural(len(texts) - limit, 'lines')} left out)"))
             texts = texts[-limit:]
         waiting, self._waiting = self._waiting, []
         for place, text in enumerate(texts):
@@ -94,7 +94,7 @@ class TaskLog:
             return None
         self._offset = size - (_FIRST_BYTES if first else _BYTES_A_TURN)
         left_out, self._rest, self._cut = self._offset - offset, b"", True
-        return None if first else _note(f"({left_out:,} bytes left out)")
+        return None if first else _note(f"({plural(left_out, 'bytes')} left out)")
 
     def _new_lines(self, ended: bool) -> list[str]:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.prices import Machine
 from engine.profiles.edit import Written
 from engine.profiles.profile import DATABRICKS, LOCAL_MASTER
-from engine.text import hourly
+from engine.text import hourly, plural
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def example_form(example: Example, machine: Machine, names: Iterable[str]) -> Fo
 def figures_of(machine: Machine) -> str:
     """The machine in a line: `4 cores, 28 GiB, 1 NVIDIA T4, 0.526 USD an hour (eastus, 2026-06-18)`."""
     parts = [
-        f"{machine.cores} cores" if machine.cores else "",
+        plural(machine.cores, "cores") if machine.cores else "",
         f"{machine.memory_gib:g} GiB" if machine.memory_gib else "",
     ]
     parts.append(f"{machine.gpus} {machine.gpu or 'GPU'}" if machine.gpus else "no GPU" if machine.gpus == 0 else "")

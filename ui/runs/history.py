@@ -181,7 +181,9 @@ def _list(was_active: bool) -> None:
     _costs(found)
     if len(found) > most:
         left = len(found) - most
-        st.button(f"Show {min(PAGE, left):,} more", key="runs_more", on_click=_more, help=f"{left:,} older runs match")
+        st.button(
+            f"Show {min(PAGE, left):,} more", key="runs_more", on_click=_more, help=f"older: {plural(left, 'runs')}"
+        )
 
 
 def _is_active(runs: Sequence[Run]) -> bool:

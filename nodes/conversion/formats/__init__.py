@@ -25,6 +25,7 @@ from engine.declare.parameters import FileKind
 from engine.errors import DataError
 from engine.extras import require
 from engine.storage import manifest
+from nodes.conversion.source_hash import SOURCE_HASH
 
 if TYPE_CHECKING:
     from nodes.conversion.formats.interface import CollectVolumes, OpenFile, StampVolume
@@ -150,8 +151,8 @@ SCALED = (("source_slope", "float64"), ("source_intercept", "float64"))
 UNIT = (("source_unit", "string"),)
 CHANNELS = (("source_channels", "string"),)
 """What files say of their values: see `source`."""
-HASH = ("source_sha256", "string")
-"""The column that a conversion adds to those of any format but `.npy`."""
+HASH = (SOURCE_HASH, "string")
+"""The column that a conversion adds to those of any format, and where it is asked for to `.npy`."""
 BUILT_IN = (
     VolumeFormat(
         "nifti",

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.text import plural
 from nodes.conversion.formats import companions, source
 from nodes.conversion.formats.geometry import LPS, affine_of, columns_of
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
@@ -61,7 +62,7 @@ def open_metaimage(path: Path, dataset: str) -> Iterator[OpenVolume]:
     dtype = np.dtype(kind).newbyteorder(">" if is_big else "<")
     channels = (_numbers(fields, "elementnumberofchannels", int) or [1])[0]
     if channels <= 0:
-        raise Refused("shape", f"has {channels} channels")
+        raise Refused("shape", f"has {plural(channels, 'channels')}")
     promised = math.prod(sizes) * channels * dtype.itemsize
     name = _data_name(fields)
     data_path = path if name is None else path.parent / name

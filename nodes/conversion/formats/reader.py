@@ -199,6 +199,7 @@ def sample_format_headers(
             sample.refused.append((path, refused))
         else:
             sample.specs[header.shape, header.dtype] += 1
+            sample.add_orientation(header.columns)
             sample.remarks += [f"{path} {remark}" for remark in (*header.remarks, *oblique(header.columns))]
             if header.summary:
                 sample.summaries.append(f"{path} {header.summary}")

@@ -3,7 +3,7 @@
 step          what a step is
 geometry      order of axes, channels, resampling, cropping and padding
 intensity     clipping, normalising, dtypes
-scale         normalising with numbers that were measured once
+scale         normalising and clipping with numbers that were measured once
 orient        which way the axes point
 own_code      a person's own function, a whole node
 chain         chains of steps: loaded, described, applied
@@ -21,12 +21,12 @@ Imports between these files are relative, since the copy has another name.
 
 from __future__ import annotations
 
-from .chain import STEPS, apply_steps, describe, form_after, load_steps
+from .chain import STEPS, apply_steps, describe, form_after, form_and_row_after, load_steps
 from .geometry import Axes, Channels, CropPad, Resample
-from .intensity import Cast, Clip, Normalise
+from .intensity import Cast, Clip, ClipPercentiles, Normalise
 from .orient import ORIENTATION, Orient
 from .own_code import FUNCTION, Function, WholeNode
-from .scale import Scale, source_of
+from .scale import ClipMeasured, Measured, Scale, source_of
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 __all__ = [
@@ -38,10 +38,13 @@ __all__ = [
     "Cast",
     "Channels",
     "Clip",
+    "ClipMeasured",
+    "ClipPercentiles",
     "CropPad",
     "Form",
     "Function",
     "Matrix",
+    "Measured",
     "Normalise",
     "Orient",
     "Resample",
@@ -54,6 +57,7 @@ __all__ = [
     "apply_steps",
     "describe",
     "form_after",
+    "form_and_row_after",
     "load_steps",
     "source_of",
     "spacing_of",

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from .geometry import Axes, Channels, CropPad, Resample
-from .intensity import Cast, Clip, Normalise
+from .intensity import Cast, Clip, ClipPercentiles, Normalise
 from .orient import Orient, moved_orientation
 from .own_code import Function, WholeNode
-from .scale import Scale
+from .scale import ClipMeasured, Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
-STEPS: dict[str, type[Step]] = {
-    step.name: step
-    for step in (Orient, Axes, Channels, Resample, CropPad, Clip, Normalise, Scale, Cast, Function, WholeNode)
-}
+_KINDS: tuple[type[Step], ...] = (
+    Orient, Axes, Channels, Resample, CropPad, Clip, ClipPercentiles, ClipMeasured, Normalise, Scale, Cast, Function,
+    WholeNode,
+)  # fmt: skip
+STEPS: dict[str, type[Step]] = {step.name: step for step in _KINDS}
 
 
 def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
@@ -49,6 +50,14 @@ def form_after(
 
     Raises `Unfit`.
     """
+    found = form_and_row_after(steps, shape, dtype, row)
+    return found[0] if found is not None else None
+
+
+def form_and_row_after(
+    steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
+) -> tuple[Form, Row] | None:
+    """See `form_after`; with what is known of the volume afterwards, its spacing and orientation brought up to date."""
     known: Row = dict(row or {})
     for step in steps:
         found = step.form(shape, dtype, known)
@@ -56,7 +65,7 @@ def form_after(
             return None
         _move(known, step.matrix(shape, known))
         shape, dtype = found
-    return shape, dtype
+    return (shape, dtype), known
 
 
 def apply_steps(

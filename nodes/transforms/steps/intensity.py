@@ -46,6 +46,54 @@ class Clip(Step):
 
 
 @dataclass(frozen=True)
+class ClipPercentiles(Step):
+    """Raise what is below the percentile `low` to it, and lower what is above `high`, over the whole volume or each
+    channel by itself. Values that are not finite count for nothing. Of 0 and 100 an end is open."""
+
+    low: float
+    high: float
+    by_channel: bool = False
+
+    name = "clip-percentiles"
+
+    def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> Form:
+        return shape, dtype
+
+    def apply(self, volume: Volume, row: Mapping[str, Any]) -> Volume:
+        channels = volume.shape[3] if self.by_channel and volume.ndim == 4 else 1
+        values = volume.reshape(-1, channels).astype(np.float64)
+        found = [each[np.isfinite(each)] for each in values.T]
+        if not all(map(len, found)):
+            raise Unfit("has no finite value in one of its channels" if self.by_channel else "has no finite value")
+        low, high = np.transpose([np.percentile(each, (self.low, self.high)) for each in found])
+        return clip(volume, low if self.low > 0 else None, high if self.high < 100 else None)
+
+    def words(self) -> str:
+        return clip_words(self.low, self.high) + (" per channel" if self.by_channel else "")
+
+
+def clip(volume: Volume, low: NDArray[np.float64] | None, high: NDArray[np.float64] | None) -> Volume:
+    """Clip at a limit for each channel, or one for all; whole numbers at the nearest ones. None leaves an end open."""
+    out = volume if low is None else np.maximum(volume, _limits(low, volume.dtype))
+    return out if high is None else np.minimum(out, _limits(high, volume.dtype))
+
+
+def _limits(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values as those of a volume are; beyond the range of its type they are the type's ends."""
+    kind = dtype.newbyteorder("=")
+    if kind.kind in "iu":
+        ends = np.iinfo(kind)
+        return np.array([min(max(round(value), ends.min), ends.max) for value in values.tolist()], kind)
+    with np.errstate(over="ignore"):
+        return values.astype(kind)
+
+
+def clip_words(low: float, high: float) -> str:
+    """`clip percentiles 1 to 99`."""
+    return f"clip percentiles {low:g} to {high:g}"
+
+
+@dataclass(frozen=True)
 class Normalise(Step):
     """Bring the values to a common scale, over the whole volume or each channel by itself.
 

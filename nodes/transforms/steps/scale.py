@@ -1,4 +1,4 @@
-"""Normalising with numbers that were measured once: over all volumes, or over all patches of each source."""
+"""Steps with numbers that were measured once, over all volumes or over all patches of each source."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .intensity import clip, clip_words
 from .step import Form, Step, Unfit, Volume
 
 _PATCH = re.compile(r"(?P<source>.*)/x\d+-y\d+-z\d+", re.DOTALL)
@@ -23,13 +24,13 @@ def source_of(volume_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Scale(Step):
-    """Subtract an offset and divide by a spread, over the whole volume or each channel by itself.
+class Measured(Step):
+    """Changes values by figures that were measured once instead of in each volume.
 
-    `kind`, `by_channel`, `low` and `high` are those of `Normalise`, whose figures were measured once instead of in each
-    volume: `by_source` over all volumes of each of the `sources`, else over all there are. `offsets` and `spreads` have
-    a row for each source (without `by_source` one), and in it a number for each channel (without `by_channel` one). A
-    spread of 0 says that all values were equal; the result is 0 then. Without any numbers it was not measured yet.
+    `kind`, `by_channel`, `low` and `high` are those of `Normalise`. It was measured `by_source` over all volumes of
+    each of the `sources`, else over all there are. `offsets` and `spreads` have a row for each source (without
+    `by_source` one), and in it a number for each channel (without `by_channel` one). Without any numbers it was not
+    measured yet.
     """
 
     kind: str
@@ -41,41 +42,19 @@ class Scale(Step):
     offsets: tuple[tuple[float, ...], ...] = ()
     spreads: tuple[tuple[float, ...], ...] = ()
 
-    name = "scale"
+    @property
+    def over(self) -> str:
+        """What it was measured over, for people."""
+        return f"of {'each source' if self.by_source else 'all volumes'}{' per channel' if self.by_channel else ''}"
 
-    def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> Form:
-        return shape, "float64" if dtype == "float64" else "float32"
-
-    def apply(self, volume: Volume, row: Mapping[str, Any]) -> Volume:
-        _, dtype = self.form(volume.shape, volume.dtype.name, row)
+    def figures(self, volume: Volume, row: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Offset and spread for a volume, one number a channel or one in all. Raises `Unfit` where there are none."""
         place = self._place(row)
-        offset, spread = (np.array(each[place]) for each in (self.offsets, self.spreads))
+        offset, spread = (np.array(each[place], np.float64) for each in (self.offsets, self.spreads))
         channels = volume.shape[3] if self.by_channel and volume.ndim == 4 else 1
         if len(offset) != channels:
-            raise Unfit(f"has {channels} channels, and {len(offset)} were measured")
-        values: NDArray[np.float64] = volume.astype(np.float64, order="C")
-        with np.errstate(invalid="ignore", over="ignore"):
-            values -= offset
-            values /= np.where(spread == 0, 1.0, spread)
-            np.copyto(values, 0.0, where=np.isfinite(values) & (spread == 0))
-            if self.kind == "percentiles":
-                np.clip(values, 0, 1, out=values)
-            return values.astype(dtype, copy=False)
-
-    def words(self) -> str:
-        kind = f"percentiles {self.low:g} to {self.high:g}" if self.kind == "percentiles" else self.kind
-        text = f"{kind} of {'each source' if self.by_source else 'all volumes'}"
-        if self.by_channel:
-            return f"{text} per channel"
-        if self.offsets and not self.by_source:
-            offset, spread = self.offsets[0][0], self.spreads[0][0]
-            figures = (
-                f"mean {offset:g}, deviation {spread:g}"
-                if self.kind == "z-score"
-                else f"{offset:g} to {offset + spread:g}"
-            )
-            return f"{text} ({figures})"
-        return text
+            raise Unfit(f"has {channels} channel{'' if channels == 1 else 's'}, and of {len(offset)} there are figures")
+        return offset, spread
 
     def _place(self, row: Mapping[str, Any]) -> int:
         """The row of numbers for a volume. Raises `Unfit` where there is none."""
@@ -89,3 +68,67 @@ class Scale(Step):
             f"is of the source {source}, of which nothing was measured (of {known or 'none'} it was): take the volumes"
             " of a new source through TransformVolumes with the same parameters first"
         )
+
+
+@dataclass(frozen=True)
+class Scale(Measured):
+    """Subtract an offset and divide by a spread, over the whole volume or each channel by itself.
+
+    A spread of 0 says that all values were equal; the result is 0 then.
+    """
+
+    name = "scale"
+
+    def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> Form:
+        return shape, "float64" if dtype == "float64" else "float32"
+
+    def apply(self, volume: Volume, row: Mapping[str, Any]) -> Volume:
+        _, dtype = self.form(volume.shape, volume.dtype.name, row)
+        offset, spread = self.figures(volume, row)
+        values: NDArray[np.float64] = volume.astype(np.float64, order="C")
+        with np.errstate(invalid="ignore", over="ignore"):
+            values -= offset
+            values /= np.where(spread == 0, 1.0, spread)
+            np.copyto(values, 0.0, where=np.isfinite(values) & (spread == 0))
+            if self.kind == "percentiles":
+                np.clip(values, 0, 1, out=values)
+            return values.astype(dtype, copy=False)
+
+    def words(self) -> str:
+        kind = f"percentiles {self.low:g} to {self.high:g}" if self.kind == "percentiles" else self.kind
+        text = f"{kind} {self.over}"
+        if self.by_channel:
+            return text
+        if self.offsets and not self.by_source:
+            offset, spread = self.offsets[0][0], self.spreads[0][0]
+            figures = (
+                f"mean {offset:g}, deviation {spread:g}"
+                if self.kind == "z-score"
+                else f"{offset:g} to {offset + spread:g}"
+            )
+            return f"{text} ({figures})"
+        return text
+
+
+@dataclass(frozen=True)
+class ClipMeasured(Measured):
+    """Clip at the percentiles `low` and `high` that were measured: offsets are the one, with spreads added the other.
+
+    The kind is percentiles. Of 0 and 100 an end is open: what goes beyond all that was measured stays.
+    """
+
+    name = "clip-measured"
+
+    def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> Form:
+        return shape, dtype
+
+    def apply(self, volume: Volume, row: Mapping[str, Any]) -> Volume:
+        offset, spread = self.figures(volume, row)
+        return clip(volume, offset if self.low > 0 else None, offset + spread if self.high < 100 else None)
+
+    def words(self) -> str:
+        text = f"{clip_words(self.low, self.high)} {self.over}"
+        if self.by_channel or self.by_source or not self.offsets:
+            return text
+        low, spread = self.offsets[0][0], self.spreads[0][0]
+        return f"{text} ({low:g} to {low + spread:g})"

@@ -218,5 +218,7 @@ def test_what_was_expected_stands_beside_what_it_was(store: RunStore) -> None:
         "expected: 50 min 00 s to 1 h 10 min, 1.67 to 2.33 USD without b, which was unknown;"
         " it took 1 h 00 min, 2.00 USD"
     )
+    several = replace(run, options={**options, **Estimated(3000, 4200, ("b", "c"), {"a": None}).as_options()})
+    assert "without b, c, which were unknown; it took" in against_estimate(several)
     assert against_estimate(replace(run, state="failed")) == ""
     assert expected_text(replace(run, options={})) == ""

@@ -16,7 +16,7 @@ from engine.catalog import Catalog
 from engine.cli import main
 from engine.cli.command import VERBS
 from engine.run.worker_process import PROGRAM
-from engine.workspace import Workspace
+from engine.workspace import Workspace, open_workspace
 
 HEAVY = (
     "numpy", "pyarrow", "pandas", "tensorflow", "keras", "pyspark", "mlflow", "optuna", "deltalake", "scipy",
@@ -234,3 +234,15 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
     imported = json.loads(done.stdout.replace("'", '"'))
     assert "pydantic" in imported
     assert {"click", "rich"}.isdisjoint(imported)
+
+
+@pytest.mark.parametrize("verb", ["runs", "profiles", "prices"])
+def test_a_list_is_meant_where_no_command_is_named(command: Command, home: Path, verb: str) -> None:
+    """With its options: `voxelflow runs --workspace X` was refused, `voxelflow runs list --workspace X` was not."""
+    for name in ("workspace", "other"):
+        open_workspace(home / name)
+    for options in ([], ["--json"], ["--workspace", "other"], ["--workspace", "other", "--json"]):
+        assert command(verb, *options) == command(verb, "list", *options)
+    assert command(verb, "--workspace", "other").done()
+    assert "Commands:" in command(verb, "--help").done().out
+    command(verb, "--nonsense").fails("No such option")

@@ -113,7 +113,7 @@ def test_a_source_that_was_not_measured_is_refused_by_name(tmp_path: Path) -> No
     with pytest.raises(Unfit, match=r"source east, of which nothing was measured \(of a/north, south it was\)"):
         step.apply(volumes["south/x00001-y00000-z00000"], {"id": "east/x00001-y00000-z00000"})
     by_channel = of(volumes, context(tmp_path / "2", "measure"), kind="min-max", by_channel=True)
-    with pytest.raises(Unfit, match="has 1 channels, and 2 were measured"):
+    with pytest.raises(Unfit, match="has 1 channel, and of 2 there are figures"):
         by_channel.apply(np.zeros((5, 4, 3)), {"id": "x"})
 
 

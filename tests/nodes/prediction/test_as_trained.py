@@ -98,6 +98,26 @@ def test_tables_and_files_are_predicted_as_the_model_was_trained(model: TrainedM
     assert any("these through crop 6x6x5, clip below 11" in str(event) for event in place.events())
 
 
+@pytest.mark.slow
+def test_new_files_are_clipped_at_the_limits_that_were_measured_once(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", VOLUMES, LABELS)
+    once = transform_volumes(
+        files, size=(6, 6, 5), clip_percentiles=(20, 70), statistics="all", ctx=context(tmp_path, "once")
+    )
+    (clip,) = [each for each in once.transforms if each.name == "clip-measured"]
+    low, spread = clip.parameters["offsets"][0][0], clip.parameters["spreads"][0][0]
+    model = make_model(tmp_path / "model", transforms=once.transforms)
+    # Brighter than all that were measured.
+    bright = next(iter(VOLUMES.values())) + spread
+    limited = np.clip(bright[1:7, :, 1:6], low, low + spread)
+    assert (limited == low + spread).mean() > 0.25
+    np.save(tmp_path / "bright.npy", bright)
+    np.save(tmp_path / "limited.npy", np.pad(limited, ((1, 1), (0, 0), (1, 1), (0, 0))))
+    one, other = ask(Path(model.uri), [tmp_path / "bright.npy", tmp_path / "limited.npy"]).answers
+    assert (one.error, other.error) == ("", "")
+    assert one.scores == pytest.approx(other.scores)
+
+
 def _served(model: TrainedModel, tmp_path: Path, wanted: dict[str, float]) -> None:
     """Raw arrays, of any numbers and of shapes that differ, where Voxelflow is not installed; and raw files."""
     names = list(VOLUMES)[:4]

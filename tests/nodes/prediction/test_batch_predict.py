@@ -161,7 +161,7 @@ def test_killed_and_gone_on_with_is_as_if_nothing_had_happened(
     assert rows(result(place)) == rows(result(undisturbed))
     assert result(place).model_dump(exclude={"uri"}) == result(undisturbed).model_dump(exclude={"uri"})
     told = [e["text"] for e in place.events() if e["event"] == "message"]
-    assert any(f"{min(45, 12 * done)} of 45 volumes were predicted before" in text for text in told) == bool(done)
+    assert any(f"predicted before: {min(45, 12 * done)} of 45 volumes" in text for text in told) == bool(done)
     # One commit with rows, whatever was killed.
     log = sorted((place.out / "predictions" / "_delta_log").glob("*.json"))
     assert [sum('"add"' in line for line in path.read_text().splitlines()) for path in log] == [0, 4]
@@ -225,4 +225,4 @@ def test_what_cannot_be_predicted_is_told(model: TrainedModel, tmp_path: Path) -
     odd = [row for row in rows(result(place)) if row[3] is None]
     assert [row[0] for row in odd] == [next(iter(broken))]
     assert odd[0][4] is None
-    assert any("1 volumes have scores" in e.get("text", "") for e in place.events())
+    assert any("1 volume with scores" in e.get("text", "") for e in place.events())

@@ -20,6 +20,9 @@ from nodes.transforms.parameters import TransformParameters
         ({"spacing": (1.0,), "shape": (4, 4, 4)}, "shape"),
         ({"size": (4,)}, "size"),
         ({"clip_low": 2.0, "clip_high": 1.0}, "clip_high"),
+        ({"clip_percentiles": (5.0,)}, "clip_percentiles"),
+        ({"clip_percentiles": (99.0, 1.0)}, "clip_percentiles"),
+        ({"statistics": "all"}, "statistics"),
         ({"normalise": "percentiles", "low_percentile": 99.0}, "high_percentile"),
     ],
 )
@@ -38,3 +41,7 @@ def test_the_steps_come_in_the_order_of_the_parameters() -> None:
     words = "axes ZYX, channels 0, 2, resample 1 mm, crop 64x64x48, clip below 0, blur.py, min-max, int16"
     assert words_of(parameters.chain("def transform(volume, row): ...")) == words
     assert TransformParameters().chain() == ()
+    ends = TransformParameters(
+        clip_low=0.0, clip_percentiles=(1.0, 99.0), normalise="z-score", normalise_over="channel"
+    )
+    assert words_of(ends.chain()) == "clip below 0, clip percentiles 1 to 99 per channel, z-score per channel"

@@ -20,6 +20,7 @@ from nodes.split_dataset import split_dataset
 from nodes.table.snapshot import open_table
 from nodes.transform_volumes import transform_volumes
 from nodes.transforms.remaining import remaining, same_way
+from nodes.transforms.steps import apply_steps, load_steps
 
 ONCE = {"normalise": "z-score", "statistics": "source"}
 
@@ -78,6 +79,43 @@ def test_all_parts_of_a_split_are_changed_alike(tmp_path: Path) -> None:
         whole = transform(made, tmp_path, normalise="min-max", statistics=statistics)
         assert 0 < parts[1].count < made.count
         assert parts[0].transforms == parts[1].transforms == whole.transforms
+
+
+def clipped(volume: np.ndarray[Any, Any], of: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.clip(volume, *np.percentile(of, (5, 95)))
+
+
+def test_clipping_alone_at_what_was_measured_once(tmp_path: Path) -> None:
+    """At the percentiles of each survey, or of all of them; another volume is clipped at the same values."""
+    made = table(tmp_path, north=3.0, south=4000.0)
+    whole = {name: np.load(tmp_path / "in" / f"{name}.npy") for name in ("north", "south")}
+    both = np.concatenate([each.reshape(-1) for each in whole.values()])
+    for statistics in ("source", "all"):
+        files = transform(made, tmp_path, clip_percentiles=(5, 95), statistics=statistics)
+        assert files.spec is not None
+        assert files.spec.dtype == "float32"
+        found = arrays(converted(files, tmp_path / statistics))
+        stored = arrays(converted(transform(made, tmp_path, channels=(0,)), tmp_path / "plain"))
+        for name, volume in found.items():
+            of = whole[name.partition(".npy")[0]] if statistics == "source" else both
+            assert np.allclose(volume, clipped(stored[name], of), rtol=1e-3), name
+    # What a model is asked about goes through the same chain (see `nodes.prediction`).
+    steps = load_steps([each.model_dump() for each in files.transforms])
+    other = np.linspace(-2e5, 2e5, 64, dtype=np.float32).reshape(4, 4, 4)
+    assert np.allclose(apply_steps(steps, other)[0], clipped(other, both), rtol=1e-3)
+    (by_source,) = transform(made, tmp_path, clip_percentiles=(5, 95), statistics="source").transforms
+    east = transform(table(tmp_path / "e", east=7.0), tmp_path / "e", clip_percentiles=(5, 95), statistics="source")
+    assert remaining((by_source,), east.transforms) == ()
+
+
+def test_what_is_normalised_is_measured_behind_the_clipping(tmp_path: Path) -> None:
+    made = table(tmp_path, north=3.0)
+    params = {"clip_percentiles": (5, 95), "normalise": "min-max", "statistics": "all"}
+    files = transform(made, tmp_path, **params)
+    assert [each.name for each in files.transforms] == ["clip-measured", "scale"]
+    low, high = np.percentile(np.load(tmp_path / "in" / "north.npy"), (5, 95))
+    (offset,), (spread,) = (files.transforms[1].parameters[name][0] for name in ("offsets", "spreads"))
+    assert (offset, offset + spread) == pytest.approx((low, high), rel=1e-3)
 
 
 def test_the_numbers_are_kept_with_the_table(tmp_path: Path) -> None:
@@ -150,7 +188,7 @@ def test_what_is_known_before_the_run(tmp_path: Path) -> None:
     look = CheckContext(params | {"normalise": "none"}, {"volumes": given})
     transform_volumes.preview_hook(look)
     assert [(d.code, d.parameter) for d in look.problems] == [("VF471", "statistics")]
-    with pytest.raises(UsageError, match="statistics is source, and nothing is normalised"):
+    with pytest.raises(UsageError, match="statistics is source, and nothing is normalised, or clipped"):
         transform(files, tmp_path, statistics="source")
 
 

@@ -15,6 +15,8 @@ from nodes.transforms.steps import (
     Cast,
     Channels,
     Clip,
+    ClipMeasured,
+    ClipPercentiles,
     CropPad,
     Function,
     Normalise,
@@ -111,6 +113,37 @@ def test_cropping_and_padding(volume: np.ndarray[Any, Any], size: tuple[int, ...
             widths[axis] = (before, length - n - before)
             wanted = np.pad(wanted, widths, **({"mode": "edge"} if edge else {"constant_values": 7}))
     assert np.array_equal(out, wanted)
+
+
+@given(volumes(), st.sampled_from([(1.0, 99.0), (0.0, 90.0), (20.0, 100.0)]), st.booleans())
+def test_clipping_at_percentiles(volume: np.ndarray[Any, Any], ends: tuple[float, float], by_channel: bool) -> None:
+    out = applied(ClipPercentiles(*ends, by_channel), volume)
+    assert out.dtype == volume.dtype
+    axes = (0, 1, 2) if by_channel and volume.ndim == 4 else None
+    low, high = np.percentile(volume.astype(np.float64), ends, axes, keepdims=True)
+    if volume.dtype.kind in "iu":
+        low, high = np.rint(low), np.rint(high)
+    wanted = np.clip(volume.astype(np.float64), low, high).astype(volume.dtype)
+    assert np.array_equal(out, wanted)
+    assert (ends[0] > 0) or out.min() == volume.min()
+
+
+def test_what_is_not_finite_does_not_move_the_percentiles() -> None:
+    volume = np.arange(101, dtype=np.float32).reshape(101, 1, 1)
+    volume[0], volume[100] = np.nan, np.inf
+    out = applied(ClipPercentiles(10.0, 90.0), volume)
+    low, high = np.percentile(np.arange(1, 100), (10, 90)).astype(np.float32)
+    assert np.isnan(out[0, 0, 0])
+    assert (np.nanmin(out), np.nanmax(out)) == (low, high)
+    with pytest.raises(Unfit, match="has no finite value"):
+        applied(ClipPercentiles(10.0, 90.0), np.full((2, 2, 2), np.nan, np.float32))
+
+
+def test_measured_limits_beyond_the_type_are_its_ends() -> None:
+    step = ClipMeasured("percentiles", offsets=((-300.4,),), spreads=((500.0,),))
+    volume = np.array([[[-128, 127, 5]]], np.int8)
+    assert applied(step, volume).tolist() == volume.tolist()
+    assert applied(step, volume.astype(np.int16) * 3).tolist() == [[[-300, 200, 15]]]
 
 
 @given(volumes(), st.floats(-200, 200) | st.none(), st.floats(-200, 200) | st.none())

@@ -283,7 +283,7 @@ def test_what_cannot_be_stored_is_said_with_its_row(root: Path, tmp_path: Path) 
             Made(tmp_path / "a", function)(parquet, **options)
         return caught.value
 
-    fails(lambda batch: batch.volumes[:0], r"an array of the shape \(0, 4, 3, 2\), .* for the 1 volumes v0000.npy")
+    fails(lambda batch: batch.volumes[:0], r"an array of the shape \(0, 4, 3, 2\), .* for the 1 volume v0000.npy")
     fails(lambda batch: batch.volumes.astype("complex64"), "complex64")
     fails(lambda batch: batch.volumes[:, :0], "shape")
     fails(lambda batch: batch.volumes[:, : len(batch)], "and 1x3x2 float32 of the first volume")

@@ -24,7 +24,7 @@ from npy_folders import convert, look, rows, take, write_labels
 from numpy.typing import NDArray
 
 from engine.declare.datasets import Preview, VolumeFiles
-from engine.declare.node import CheckContext
+from engine.declare.node import CheckContext, NodeType
 from engine.declare.view import Gallery
 from engine.document.checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
@@ -37,6 +37,7 @@ from nodes.loaders import open_source
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.prediction.few_files import ask
+from nodes.transform_volumes import transform_volumes
 from nodes.viewing.volumes import files_view, parquet_view
 from nodes.volume_file.parts import read_parts
 from nodes.volume_folder import volume_folder
@@ -115,17 +116,52 @@ def test_the_columns_that_a_table_will_have_are_known_before(tmp_path: Path) -> 
     assert {"age", "affine", "source_sha256"} <= set(found)
 
 
+def test_volumes_whose_axes_point_several_ways_are_a_warning_before_the_run(tmp_path: Path) -> None:
+    """It was said only when all of them were converted."""
+    root = tmp_path / "in"
+    for number, volume in enumerate(volumes(3)):
+        nifti(root / f"p{number}.nii", volume)
+    nibabel.save(nibabel.Nifti1Image(volumes(1)[0], np.diag([-2.0, 3.0, 4.0, 1.0])), root / "turned.nii")
+    _, files = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    assert files.orientations == {"RAS": 3, "LAS": 1}
+    assert reported(numpy_to_parquet, files) == [
+        (
+            "VF424",
+            "the axes of the sampled volumes point several ways (3 RAS, 1 LAS), so one side of a body is another in"
+            " some of them",
+        )
+    ]
+    params = {p.name: p.default for p in transform_volumes.parameters} | {"orientation": "LPS"}
+    turned = CheckContext(params=params, inputs={"volumes": files})
+    assert transform_volumes.scan_hook is not None
+    assert transform_volumes.preview_hook is not None
+    turned.facts = transform_volumes.scan_hook(turned)
+    alike = transform_volumes.preview_hook(turned)
+    assert isinstance(alike, Preview)
+    assert alike.orientations == {"LPS": 4}
+    assert reported(numpy_to_parquet, alike) == []
+
+
+def reported(node: NodeType[Any, Any], files: Preview) -> list[tuple[str, str]]:
+    look = CheckContext(params={p.name: p.default for p in node.parameters}, inputs={"files": files})
+    assert node.scan_hook is not None
+    assert node.preview_hook is not None
+    look.facts = node.scan_hook(look)
+    node.preview_hook(look)
+    return [(each.code, each.message) for each in look.problems]
+
+
 def test_only_new_files_are_converted_and_a_resumed_conversion_finds_its_parts(tmp_path: Path) -> None:
     root, base, messages = tmp_path / "in", tmp_path / "work", list[str]()
     for number, volume in enumerate(volumes(6)):
         nifti(root / f"p{number}.nii", volume)
     first = convert(root, base, target_file_mb=1)
     again = convert(root, base, target_file_mb=1, messages=messages)
-    assert "0 files converted now" in messages[-1] or "1 parts were there already" in messages[-1]
+    assert "0 files converted now" in messages[-1] or "1 part was there already" in messages[-1]
     assert rows(again) == rows(first)
     nifti(root / "p9.nii", volumes(1, seed=9)[0])
     more = convert(root, base, previous=first, messages=messages)
-    assert "1 files converted now" in messages[-1]
+    assert "1 file converted now" in messages[-1]
     assert rows(more).keys() == {*rows(first), "p9.nii"}
 
 

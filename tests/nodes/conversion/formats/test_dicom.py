@@ -251,7 +251,7 @@ def test_a_folder_of_patients_becomes_parts(tmp_path: Path) -> None:
     messages: list[str] = []
     more = convert(root, tmp_path / "work", previous=made, messages=messages, max_bad_files=1)
     assert len(rows(more)) == 7
-    assert "1 files converted now" in messages[-1]
+    assert "1 file converted now" in messages[-1]
 
 
 def test_a_slice_that_changes_after_the_listing_is_noticed(tmp_path: Path) -> None:
