@@ -222,6 +222,12 @@ def _machine(value: object, _: Path) -> dict[str, Any]:
     return {"machine": value.strip()}
 
 
+def _currency(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z]{3}", value.strip()):
+        raise _Wrong(f"must be the three letters of a currency, not {value!r}", 'For example currency = "EUR".')
+    return {"currency": value.strip().upper()}
+
+
 def _stop_after(value: object, _: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise _Wrong(f"must be a time in quotes, not {value!r}", TIME_EXAMPLE)
@@ -280,6 +286,7 @@ _FIELDS: dict[str, Any] = {
     "price_per_hour": _amount("price_per_hour", 3.2),
     "price_per_dbu": _amount("price_per_dbu", 0.3),
     "dbu_per_hour": _amount("dbu_per_hour", 3),
+    "currency": _currency,
     "machine": _machine,
     "stop_after": _stop_after,
     "stop_at_cost": _stop_at_cost,
@@ -304,6 +311,8 @@ def to_toml(profile: Profile) -> str:
         fields.append(("price_per_dbu", profile.price_per_dbu))
         if profile.dbu_per_hour is not None:
             fields.append(("dbu_per_hour", profile.dbu_per_hour))
+    if profile.currency and re.fullmatch(r"[A-Z]{3}", profile.currency):
+        fields.append(("currency", profile.currency))
     if profile.machine:
         fields.append(("machine", profile.machine))
     if profile.stop_after_s is not None:
@@ -336,6 +345,7 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # price_per_hour = 3.20
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
 # dbu_per_hour = 3                 # takes so many (known of many Azure machines)
+# currency = "EUR"                 # of these prices and of stop_at_cost
 # stop_after = "3h"                # stops each run then, as a cancel does; and at a cost, by the price:
 # stop_at_cost = 20
 # storage_root = "/mnt/shared"     # a folder that this machine and all executors see; default: the workspace

@@ -160,7 +160,14 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
         raise UsageError(f"{file.path}: profile {name}, machine: {exc.message}", hint=exc.hint) from None
     if fields.get("price_per_hour") is not None:
         return {**units, "machine": found.key}
-    return {**units, "machine": found.key, "machine_price": found.price_per_hour, "currency": found.currency}
+    own = str(fields.get("currency", ""))
+    if own and found.currency and found.currency.upper() != own:
+        raise UsageError(
+            f"{file.path}: profile {name}, currency: the price of {found.key} is in {found.currency}, not in {own}",
+            hint=f"Give a price of your own (price_per_hour = ..., in {own}), or take the currency out.",
+        )
+    currency = own or found.currency
+    return {**units, "machine": found.key, "machine_price": found.price_per_hour, "currency": currency}
 
 
 def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,6 +56,7 @@ class Form:
     machine: str = ""
     keep_warm_minutes: float | None = None
     price_per_hour: float | None = None
+    currency: str = ""
     storage_root: str = ""
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -134,6 +135,7 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         machine=str(fields.get("machine", "")),
         keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
         price_per_hour=_amount(fields.get("price_per_hour")),
+        currency=str(fields.get("currency", "")),
         storage_root=str(fields.get("storage_root", "")),
         spark=dict(written.spark),
     )
@@ -166,6 +168,7 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         "machine": form.machine.strip() or None,
         "keep_warm_minutes": form.keep_warm_minutes if spark else None,
         "price_per_hour": form.price_per_hour,
+        "currency": form.currency.strip() or None,
         "storage_root": form.storage_root.strip() or None,
     }
 

@@ -254,13 +254,21 @@ def _form(start: Form, name: str | None, profile: Profile | None) -> Form:
             key=f"{_DRAFT}_price",
             width=150,
         )
+        form.currency = st.text_input(
+            "Currency",
+            start.currency,
+            placeholder="" if profile is None else safe(profile.currency),
+            help="Of that price and of cost limits: EUR, for example. Amounts in different currencies are not added.",
+            key=f"{_DRAFT}_currency",
+            width=100,
+        )
         form.storage_root = st.text_input(
             "Storage root",
             start.storage_root,
             placeholder="the workspace",
             help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
             key=f"{_DRAFT}_root",
-            width=306,
+            width=192,
         )
     form.spark = dict(start.spark)
     if place.backend == "spark":

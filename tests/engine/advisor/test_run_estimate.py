@@ -193,6 +193,10 @@ def test_databricks_units_are_part_of_the_price_and_no_longer_missing(workspace:
     assert by_name["Standard_D16s_v3@eastus"] == pytest.approx(0.768 + 3 * 0.3)
     # What Databricks takes there is not known, and so is the price.
     assert by_name["g5.xlarge@us-east-1"] is None
+    in_euros = paid.model_copy(update={"price_per_hour": 1.0, "currency": "EUR"})
+    by_name = {c.name: c.price_per_hour for c in all_candidates(in_euros, (), machine_table().machines)}
+    assert by_name["vm"] == pytest.approx(1.0 + 0.9)
+    assert by_name["Standard_D16s_v3@eastus"] is None, "its price is in USD, that of the units in EUR"
 
 
 def test_an_own_price_says_that_it_is_one(workspace: Workspace) -> None:

@@ -165,6 +165,23 @@ def test_a_sweep_of_runs_without_a_price_has_no_cost(store: RunStore) -> None:
     assert found.text() == "30 min 00 s and 1.00"
 
 
+def test_what_a_sweep_has_spent_is_summed_in_each_currency(store: RunStore) -> None:
+    """The one of its newest run is that of its limit."""
+    sweep_id = store.sweeps.create("p", '{"name": "p"}', {}, "local")
+    for price, currency in ((2.0, "USD"), (3.0, "EUR"), (1.0, "EUR")):
+        options = {"sweep": sweep_id, "trial": 0, "price_per_hour": price, "currency": currency}
+        run_id = store.create_run("p", "{}", options, "local")
+        store.begin_attempt(run_id)
+        store.finish_run(run_id, "done")
+        now = time.time()
+        with store.write() as db:
+            db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (now - 1800, now, run_id))
+    store.sweeps.beat(sweep_id, 1800.0)
+    found = spent(store, store.sweeps.find(sweep_id))
+    assert (found.cost, found.currency) == (pytest.approx(2.0), "EUR")
+    assert found.text() == "30 min 00 s and 2.00 EUR and 1.00 USD"
+
+
 def test_the_limit_is_kept_with_the_sweep_and_is_no_part_of_what_it_is(workspace: Workspace, swept: Swept) -> None:
     learnt: Pipeline = pipeline(box("data", "Make"), name="learnt")
     plain = swept.options(learnt, "data.steps=1,2").as_json(learnt, "local")
