@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import ValidationError
-from platforms import check_databricks, check_github, check_kubernetes
+from platforms import check_databricks, check_github, check_kubernetes, lint_github
 
 import nodes
 from engine.catalog import Catalog, build_catalog
@@ -368,6 +368,44 @@ def test_what_the_schemas_pass_over_is_refused_too(mine: Catalog) -> None:
         assert right in workflow
         with pytest.raises(ValueError, match="expression"):
             check_github(workflow.replace(right, wrong))
+
+
+def workflow_of(files: dict[str, str]) -> str:
+    (name,) = (name for name in files if name.startswith(".github/workflows/"))
+    return files[name]
+
+
+@pytest.mark.needs(part="actionlint")
+def test_actionlint_has_nothing_to_say_of_workflows(mine: Catalog) -> None:
+    for path in (Path(__file__).parents[3] / ".github" / "workflows").iterdir():
+        lint_github(path.read_text())
+    catalog = build_catalog(nodes.BUILT_IN)
+    for path in shipped_pipelines().values():
+        pipeline = read_pipeline(path)
+        values = {n: "/data" for n, p in pipeline.parameters.items() if p.value is None}
+        lint_github(workflow_of(files_of("github", pipeline, SPARK_LOCAL, catalog, **values)))
+    makers = [Node(id="first", type="Words", params={"text": "az://box/folder"}), *words().nodes[1:]]
+    lint_github(workflow_of(files_of("github", words(nodes=makers), LOCAL, mine)))
+    for hostile in HOSTILE:
+        lint_github(workflow_of(files_of("github", words(name=hostile, description=hostile), LOCAL, mine)))
+
+
+@pytest.mark.needs(part="actionlint")
+@pytest.mark.parametrize(
+    ("right", "wrong", "found"),
+    [
+        ("github.run_id }}", "github.run_id", "expression"),
+        ("github.run_id", "github.run_idd", "run_idd"),
+        ("actions/cache/save@v4", "actions/cache/save", "actions/cache/save"),
+        ("python-version:", "python-verzion:", "python-verzion"),
+        ("workflow_dispatch: {}", "schedule: [{cron: 61 * * * *}]", "61"),
+    ],
+)
+def test_actionlint_finds_what_the_schema_passes_over(mine: Catalog, right: str, wrong: str, found: str) -> None:
+    workflow = workflow_of(files_of("github", words(), LOCAL, mine))
+    assert right in workflow
+    with pytest.raises(ValueError, match=found):
+        lint_github(workflow.replace(right, wrong))
 
 
 DATA = st.recursive(
