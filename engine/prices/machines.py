@@ -5,7 +5,9 @@ its name and region, and a workspace's row replaces the shipped one of the same 
 that none is known: nothing is then computed from it.
 
 The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it
-was read from and that document's date, where it says one. A part of a GPU stands there as one, named `1/2 NVIDIA A10`.
+was read from and that document's date, where it says one. Sources of other figures are documents at a commit; AWS's
+guide of its instance types (2024) is read in a public copy. A part of a GPU stands there as one, named
+`1/2 NVIDIA A10`.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ _SHOWN = 5
 class Machine:
     """A machine type in one region. What is not known is "" or None.
 
-    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks and
-    its network carry at most, in MB (10**6 bytes) a second. `price_per_hour` is the price on demand, by which all costs
+    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks
+    (those of the network, uncached) and its network carry at most, in MB (10**6 bytes) a second: all day, not in the
+    bursts that smaller sizes may have. `price_per_hour` is the price on demand, by which all costs
     are counted; `spot_per_hour` that of a machine which the provider may take back. `date` (ISO 8601) and `source` are
     those of the prices, `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's
     file.
