@@ -32,10 +32,10 @@ _SHOWN = 5
 class Machine:
     """A machine type in one region. What is not known is "" or None.
 
-    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks
-    (those of the network, uncached) and its network carry at most, in MB (10**6 bytes) a second: all day, not in the
-    bursts that smaller sizes may have. `price_per_hour` is the price on demand, by which all costs
-    are counted; `spot_per_hour` that of a machine which the provider may take back. `date` (ISO 8601) and `source` are
+    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks (those
+    of the network, uncached) and its network carry at most, in MB (10**6 bytes) a second: all day, not in the bursts
+    that smaller sizes may have. `price_per_hour` is the price on demand, by which costs are counted; `spot_per_hour`
+    that of a machine which the provider may take back, for profiles that say so. `date` (ISO 8601) and `source` are
     those of the prices, `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's
     file.
     """

@@ -216,6 +216,12 @@ def _amount(name: str, example: float) -> Any:
     return read
 
 
+def _spot(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise _Wrong(f"must be true or false, not {value!r}", "For example spot = true.")
+    return {"spot": value}
+
+
 def _machine(value: object, _: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.strip():
         raise _Wrong("must be the name of a machine type", 'For example "m5.2xlarge"; `voxelflow prices` lists them.')
@@ -288,6 +294,7 @@ _FIELDS: dict[str, Any] = {
     "dbu_per_hour": _amount("dbu_per_hour", 3),
     "currency": _currency,
     "machine": _machine,
+    "spot": _spot,
     "stop_after": _stop_after,
     "stop_at_cost": _stop_at_cost,
     "storage_root": _storage_root,
@@ -315,6 +322,8 @@ def to_toml(profile: Profile) -> str:
         fields.append(("currency", profile.currency))
     if profile.machine:
         fields.append(("machine", profile.machine))
+    if profile.spot:
+        fields.append(("spot", True))
     if profile.stop_after_s is not None:
         fields.append(("stop_after", written_time(profile.stop_after_s)))
     if profile.stop_at_cost is not None:
@@ -342,6 +351,7 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # parallel_tasks = 2               # tasks that run at the same time
 # keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
 # machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
+# spot = true                      # the machine may be taken back: the price is its spot_per_hour in that table
 # price_per_hour = 3.20
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
 # dbu_per_hour = 3                 # takes so many (known of many Azure machines)

@@ -53,6 +53,8 @@ class Profile(BaseModel):
     """What an hour costs by the profile itself, in `currency`."""
     machine: str = ""
     """The machine type in the table of prices, `name@region`; "" when none is named."""
+    spot: bool = False
+    """Whether the machine is one that the provider may take back, which costs less: its price is then that of these."""
     machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
     price_per_dbu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

@@ -54,6 +54,7 @@ class Form:
     numbers: dict[str, int | None] = field(default_factory=dict)
     memory: str = ""
     machine: str = ""
+    spot: bool = False
     keep_warm_minutes: float | None = None
     price_per_hour: float | None = None
     currency: str = ""
@@ -133,6 +134,7 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         numbers={key: _whole(fields.get(key), least) for key, (_, least, _) in WHOLE_NUMBERS.items()},
         memory=str(fields.get("memory", "")),
         machine=str(fields.get("machine", "")),
+        spot=fields.get("spot") is True,
         keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
         price_per_hour=_amount(fields.get("price_per_hour")),
         currency=str(fields.get("currency", "")),
@@ -166,6 +168,7 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         **form.numbers,
         "memory": memory,
         "machine": form.machine.strip() or None,
+        "spot": form.spot or None,
         "keep_warm_minutes": form.keep_warm_minutes if spark else None,
         "price_per_hour": form.price_per_hour,
         "currency": form.currency.strip() or None,

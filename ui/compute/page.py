@@ -270,6 +270,12 @@ def _form(start: Form, name: str | None, profile: Profile | None) -> Form:
             key=f"{_DRAFT}_root",
             width=192,
         )
+    form.spot = st.checkbox(
+        "A machine that may be taken back, at its spot price",
+        start.spot,
+        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
+        key=f"{_DRAFT}_spot",
+    )
     form.spark = dict(start.spark)
     if place.backend == "spark":
         form.spark = _spark_settings(start)

@@ -28,7 +28,7 @@ from engine.export.yaml_text import to_yaml
 from engine.observe.paths import allowed_places
 from engine.profiles import Profile, find_profile
 from engine.spark.jars import delta_artifact
-from engine.workspace import open_workspace
+from engine.workspace import Workspace, open_workspace
 
 CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
 LOCAL = Profile(name="local", cores=2, memory_bytes=3 << 30)
@@ -212,6 +212,30 @@ def test_an_airflow_workspace_does_the_same_from_any_folder(mine: Catalog, tmp_p
     # Their own table of prices stays behind.
     assert (taken.hourly_price, taken.machine, taken.spark, taken.master) == (1.25, "", profile.spark, profile.master)
     assert "profiles.toml" not in "".join(files_of("airflow", words(), LOCAL, mine))
+
+
+def test_an_airflow_workspace_counts_by_the_same_price(mine: Catalog, workspace: Workspace) -> None:
+    """It has the shipped table alone, which may say another price, or none."""
+    rows = "name,region,price_per_hour,spot_per_hour,currency\nm5.2xlarge,us-east-1,0.3,0.1,EUR\ncellar,,0.9,,EUR\n"
+    (workspace.root / "machines.csv").write_text(rows)
+    elsewhere = open_workspace(workspace.root.parent / "elsewhere")
+
+    def prices(table: str) -> tuple[Profile, Profile]:
+        (workspace.root / "profiles.toml").write_text(f"[vm]\ncores = 2\n{table}")
+        here = find_profile("vm", workspace)
+        files = files_of("airflow", words(), here, mine)
+        (elsewhere.root / "profiles.toml").write_text(files["workspace/profiles.toml"])
+        return here, find_profile("vm", elsewhere)
+
+    for table in (
+        'machine = "m5.2xlarge"\n',
+        'machine = "m5.2xlarge"\nspot = true\n',
+        'machine = "cellar"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
+        'machine = "m5.4xlarge"\n',
+    ):
+        here, there = prices(table)
+        assert (there.hourly_price, there.currency) == (here.hourly_price, here.currency), table
+    assert there.machine == "m5.4xlarge@us-east-1", "what is shipped keeps its source"
 
 
 def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine: Catalog) -> None:

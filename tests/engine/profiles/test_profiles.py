@@ -130,6 +130,9 @@ def test_amounts_of_memory(value: object, count: int) -> None:
         ('currency = "€"', "currency", 'For example currency = "EUR"'),
         ("currency = 3", "currency", "three letters of a currency, not 3"),
         ('currency = "EUR"\nmachine = "m5.2xlarge"', "currency", "m5.2xlarge@us-east-1 is in USD, not in EUR"),
+        ("spot = 1", "spot", "true or false, not 1"),
+        ("spot = true", "spot", "the profile names no machine type"),
+        ('spot = true\nmachine = "m5.2xlarge"', "spot", "no spot price of m5.2xlarge@us-east-1 is known"),
         ("stop_after = 3", "stop_after", "3h, 90min"),
         ('stop_after = "3"', "stop_after", "3h, 90min"),
         ("stop_at_cost = 0", "stop_at_cost", "above 0"),
@@ -343,3 +346,16 @@ def test_a_profile_says_the_currency_of_its_own_price(workspace: Workspace) -> N
     for profile in found:
         write(workspace, to_toml(profile))
         assert find_profile(profile.name, workspace).currency == profile.currency
+
+
+def test_a_machine_that_may_be_taken_back_has_its_own_price(workspace: Workspace) -> None:
+    (workspace.root / "machines.csv").write_text("name,price_per_hour,spot_per_hour,currency\ncellar,0.9,0.3,EUR\n")
+    write(
+        workspace,
+        '[demand]\nmachine = "cellar"\n[spot]\nmachine = "cellar"\nspot = true\n'
+        '[own]\nmachine = "cellar"\nspot = true\nprice_per_hour = 0.2\n',
+    )
+    found = [find_profile(name, workspace) for name in ("demand", "spot", "own")]
+    assert [profile.hourly_price for profile in found] == [0.9, 0.3, 0.2]
+    write(workspace, to_toml(found[1]))
+    assert find_profile("spot", workspace).hourly_price == 0.3

@@ -32,7 +32,7 @@ def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> Non
     file = workspace.root / "profiles.toml"
     text = (
         '[cluster]\nbackend = "spark"\nmaster = "spark://h:7077"\nmemory = "16 GB"\ncores = 8\nprice_per_hour = 3.2\n'
-        'currency = "EUR"\n'
+        'currency = "EUR"\nmachine = "m5.2xlarge"\nspot = true\n'
         'storage_root = "/mnt/shared"\n\n[cluster.spark]\n"spark.executor.memory" = "8g"\n\n'
         '[two]\nbackend = "spark"\nmaster = "local[2]"\n\n[spark-local]\ncores = 1\nkeep_warm_minutes = 0\n'
     )
@@ -50,17 +50,18 @@ def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> Non
     memory=st.sampled_from(["", "16 GB", "16g", " 4 GiB "]),
     price=st.none() | st.floats(0, 1e6),
     currency=st.sampled_from(["", "EUR"]),
+    spot=st.booleans(),
 )
 def test_what_a_form_says_comes_back_as_the_same_form(
-    place: str, cores: int | None, memory: str, price: float | None, currency: str
+    place: str, cores: int | None, memory: str, price: float | None, currency: str, spot: bool
 ) -> None:
     master = PLACES[place].master or PLACES[place].example
     form = Form("x", place, master or "local[*]", {"cores": cores}, memory.strip())
-    form.price_per_hour, form.currency = price, currency
+    form.price_per_hour, form.currency, form.spot = price, currency, spot
     fields = {k: v for k, v in fields_of(form).items() if v is not None}
     back = form_of("x", Written(fields))
     assert (back.place, back.numbers["cores"], back.memory) == (place, cores, memory.strip())
-    assert (back.price_per_hour, back.currency) == (price, currency)
+    assert (back.price_per_hour, back.currency, back.spot) == (price, currency, spot)
     assert back.master == form.master
 
 
