@@ -4,10 +4,10 @@ Both have the columns `COLUMNS`, in any order; `name` is needed, all others may 
 its name and region, and a workspace's row replaces the shipped one of the same name and region. An empty price means
 that none is known: nothing is then computed from it.
 
-The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it
-was read from and that document's date, where it says one. Sources of other figures are documents at a commit; AWS's
-guide of its instance types (2024) is read in a public copy. A part of a GPU stands there as one, named
-`1/2 NVIDIA A10`.
+The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it was
+read from and that document's date, where it says one. Sources of other figures are documents at a commit, and Google's
+pages as of April 2026; AWS's guide of its instance types (2024) is read in a public copy. A part of a GPU stands there
+as one, named `1/2 NVIDIA A10`.
 """
 
 from __future__ import annotations
