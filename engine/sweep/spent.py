@@ -6,6 +6,7 @@ each is paid for by its own time, also where several share a machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.limit import Limit
@@ -34,14 +35,19 @@ class Spent:
 def spent(store: RunStore, sweep: Sweep) -> Spent:
     """What the sweep has spent by now, in all its attempts."""
     runs = store.runs_of_sweep(sweep.sweep_id)
-    sums: dict[str, float] = {}
-    for run in reversed(runs):
-        if run.cost is not None:
-            sums[run.currency] = sums.get(run.currency, 0.0) + run.cost
+    sums = sums_by_currency([(run.cost, run.currency) for run in runs if run.cost is not None])
     if not sums:
         return Spent(sweep.worked_s, currency=next((run.currency for run in reversed(runs) if run.currency), ""))
     (currency, cost), *others = sums.items()
     return Spent(sweep.worked_s, cost, currency, tuple((amount, name) for name, amount in others))
+
+
+def sums_by_currency(costs: Sequence[tuple[float, str]]) -> dict[str, float]:
+    """Amounts of runs, oldest first, summed in each currency; first that of the newest run, in which a limit counts."""
+    out: dict[str, float] = {}
+    for amount, currency in reversed(costs):
+        out[currency] = out.get(currency, 0.0) + amount
+    return out
 
 
 def spent_line(sweep: Sweep, used: Spent) -> str:
