@@ -15,13 +15,15 @@ def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
-@pytest.mark.parametrize("part", ["canvas", "azurite", "java", "compiler"])
+@pytest.mark.parametrize("part", ["canvas", "azurite", "java", "compiler", "actionlint"])
 def test_a_missing_part_skips_a_test_but_not_in_ci(
     part: str, ci: str, outcome: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    _, reason = outside_parts._PARTS["actionlint"]
+    monkeypatch.setitem(outside_parts._PARTS, "actionlint", ((tmp_path / "actionlint").is_file, reason))
     with pytest.raises(outcome, match="install"):
         require(part)
 

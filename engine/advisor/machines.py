@@ -306,13 +306,15 @@ def from_prices(machine: Machine) -> Candidate:
     )
 
 
-def _on_databricks(candidate: Candidate, name: str, price_per_dbu: float | None) -> Candidate:
-    """With Databricks' units in its price, where the profile pays for those; without a price where they are unknown."""
-    if price_per_dbu is None or candidate.price_per_hour is None:
+def _on_databricks(candidate: Candidate, name: str, profile: Profile) -> Candidate:
+    """With Databricks' units in its price, where the profile pays for those; without a price where they are unknown, or
+    are paid in another currency."""
+    if profile.price_per_dbu is None or candidate.price_per_hour is None:
         return candidate
     units = dbu_table().get(name.casefold())
-    price = None if units is None else candidate.price_per_hour + units.dbu_per_hour * price_per_dbu
-    return replace(candidate, price_per_hour=price)
+    if units is None or profile.currency not in ("", candidate.currency):
+        return replace(candidate, price_per_hour=None)
+    return replace(candidate, price_per_hour=candidate.price_per_hour + units.dbu_per_hour * profile.price_per_dbu)
 
 
 def from_profile(profile: Profile) -> Candidate:
@@ -343,5 +345,5 @@ def all_candidates(profile: Profile, measured: Sequence[Measured], table: Iterab
             out.setdefault(one.candidate.name, one.candidate)
     for machine in table:
         if machine.cores and machine.key != profile.machine and not (machine.gpus and not accelerator(machine.gpu)):
-            out.setdefault(machine.key, _on_databricks(from_prices(machine), machine.name, profile.price_per_dbu))
+            out.setdefault(machine.key, _on_databricks(from_prices(machine), machine.name, profile))
     return list(out.values())

@@ -303,6 +303,7 @@ def price_of(profile: Profile, workspace: Workspace) -> tuple[HourPrice | None, 
         found = HourPrice(hour, profile.currency, f"price_per_hour of the profile {profile.name}")
     else:
         found = price_in_table(profile.machine, hour, profile.currency, workspace)
+        found = replace(found, of=f"{found.of} on the spot market") if profile.spot else found
     return replace(found, units=profile.dbu_per_hour or 0.0, unit_price=profile.price_per_dbu), ""
 
 

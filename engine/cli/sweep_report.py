@@ -236,6 +236,7 @@ def sweep_as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
         "worked_s": used.worked_s,
         "cost": used.cost,
         "currency": used.currency,
+        "other_costs": [{"cost": amount, "currency": currency} for amount, currency in used.others],
         **plans_as_json(sweep),
     }
 

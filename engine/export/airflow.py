@@ -104,10 +104,16 @@ def _wrapped(text: str) -> list[str]:
 def _elsewhere(profile: Profile) -> Profile:
     """The profile for another workspace, which knows the shipped prices alone."""
     try:
-        machine_table(None).find(profile.machine)
+        found = machine_table(None).find(profile.machine)
+        shipped = (found.price_per_hour, found.currency)
     except UsageError:
-        return profile.model_copy(update={"machine": "", "price_per_hour": profile.hourly_price})
-    return profile
+        shipped = (None, "")
+    own = profile.price_per_hour
+    if own is None and not profile.spot and shipped == (profile.machine_price, profile.currency):
+        return profile
+    # Without Databricks' units, which the profile names itself.
+    price = profile.machine_price if own is None else own
+    return profile.model_copy(update={"machine": "", "spot": False, "price_per_hour": price})
 
 
 def _no_template(text: str) -> str:

@@ -6,15 +6,19 @@ import csv
 import datetime
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from engine.declare.field_rules import control_character
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
 
 Cell = str | int | float
+Row = TypeVar("Row")
+Read = Callable[[Path], list[Row]]
+"""Reads a file's rows. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,45 @@ def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]
             yield where, _cells(where, row, layout)
     except csv.Error as exc:
         raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+
+
+def brought_rows(path: Path, read: Read[Row], rows: str) -> list[Row]:
+    """What a person brings along: a file that is there, with at least one row; `rows` is what a row is.
+
+    Raises `UsageError`, with the line.
+    """
+    try:
+        found = read(path)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {path}") from None
+    if not found:
+        raise UsageError(f"{path} has no rows", hint=f"A row for each {rows}, below the line with the columns.")
+    return found
+
+
+def own_rows(path: Path | None, read: Read[Row]) -> tuple[list[Row], UsageError | None]:
+    """A workspace's own rows, of which there need be none, and why its file cannot be used."""
+    try:
+        return ([] if path is None else read(path)), None
+    except FileNotFoundError:
+        return [], None
+    except UsageError as exc:
+        return [], exc
+
+
+def merged_rows(
+    new: Sequence[Row], path: Path, read: Read[Row], key: Callable[[Row], Hashable]
+) -> tuple[list[Row], int]:
+    """New rows, then the workspace's own that they do not replace; and how many they do.
+
+    Raises `UsageError` when the workspace's file cannot be read.
+    """
+    before, problem = own_rows(path, read)
+    if problem is not None:
+        raise problem
+    keys = {key(row) for row in new}
+    kept = [row for row in before if key(row) not in keys]
+    return [*new, *kept], len(before) - len(kept)
 
 
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

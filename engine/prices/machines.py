@@ -4,8 +4,10 @@ Both have the columns `COLUMNS`, in any order; `name` is needed, all others may 
 its name and region, and a workspace's row replaces the shipped one of the same name and region. An empty price means
 that none is known: nothing is then computed from it.
 
-The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it
-was read from and that document's date, where it says one. A part of a GPU stands there as one, named `1/2 NVIDIA A10`.
+The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it was
+read from and that document's date, where it says one. Sources of other figures are documents at a commit, and Google's
+pages as of April 2026; AWS's guide of its instance types (2024) is read in a public copy. A part of a GPU stands there
+as one, named `1/2 NVIDIA A10`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from engine.errors import UsageError
-from engine.prices.csv_rows import Layout, read_rows, write_rows
+from engine.prices.csv_rows import Layout, brought_rows, merged_rows, own_rows, read_rows, write_rows
 from engine.workspace import Workspace
 
 FILE = "machines.csv"
@@ -30,9 +32,10 @@ _SHOWN = 5
 class Machine:
     """A machine type in one region. What is not known is "" or None.
 
-    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks and
-    its network carry at most, in MB (10**6 bytes) a second. `price_per_hour` is the price on demand, by which all costs
-    are counted; `spot_per_hour` that of a machine which the provider may take back. `date` (ISO 8601) and `source` are
+    `memory_gib` is in GiB (2**30 bytes), as providers give it; `disk_mb_s` and `network_mb_s` are what its disks (those
+    of the network, uncached) and its network carry at most, in MB (10**6 bytes) a second: all day, not in the bursts
+    that smaller sizes may have. `price_per_hour` is the price on demand, by which costs are counted; `spot_per_hour`
+    that of a machine which the provider may take back, for profiles that say so. `date` (ISO 8601) and `source` are
     those of the prices, `specs_source` names where the other figures stand. `origin` is "shipped" or the workspace's
     file.
     """
@@ -110,15 +113,7 @@ def machines_file(workspace: Workspace) -> Path:
 
 def machine_table(workspace: Workspace | None = None) -> MachineTable:
     """The workspace's machines, and the shipped ones that they do not replace. Raises nothing."""
-    own, problem = [], None
-    if workspace is not None:
-        path = machines_file(workspace)
-        try:
-            own = _read(path, origin=FILE)
-        except FileNotFoundError:
-            pass
-        except UsageError as exc:
-            problem = exc
+    own, problem = own_rows(None if workspace is None else machines_file(workspace), _read_own)
     keys = {machine.key.casefold() for machine in own}
     return MachineTable((*own, *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
 
@@ -134,31 +129,24 @@ def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:
 
 def read_machines(file: Path) -> list[Machine]:
     """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
-    try:
-        new = _read(file, origin=FILE)
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {file}") from None
-    if not new:
-        raise UsageError(f"{file} has no rows", hint="A row for each machine, below the line with the columns.")
-    return new
+    return brought_rows(file, _read_own, "machine")
 
 
 def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int]:
     """Take machines into the workspace's own; see `import_machines`."""
     path = machines_file(workspace)
-    try:
-        kept = {machine.key.casefold(): machine for machine in _read(path, origin=FILE)}
-    except FileNotFoundError:
-        kept = {}
-    replaced = sum(machine.key.casefold() in kept for machine in new)
-    kept |= {machine.key.casefold(): machine for machine in new}
-    write_rows(path, COLUMNS, ([getattr(machine, column) for column in COLUMNS] for machine in kept.values()))
+    rows, replaced = merged_rows(new, path, _read_own, lambda machine: machine.key.casefold())
+    write_rows(path, COLUMNS, ([getattr(machine, column) for column in COLUMNS] for machine in rows))
     return len(new) - replaced, replaced
 
 
 @cache
 def _shipped() -> tuple[Machine, ...]:
     return tuple(_read(_SHIPPED, origin="shipped"))
+
+
+def _read_own(path: Path) -> list[Machine]:
+    return _read(path, origin=FILE)
 
 
 def _read(path: Path, *, origin: str) -> list[Machine]:

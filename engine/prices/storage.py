@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from engine.errors import UsageError
-from engine.prices.csv_rows import Layout, read_rows, write_rows
+from engine.prices.csv_rows import Layout, brought_rows, merged_rows, own_rows, read_rows, write_rows
 from engine.storage.schemes import SCHEMES
 from engine.workspace import Workspace
 
@@ -90,27 +90,14 @@ def storage_file(workspace: Workspace) -> Path:
 
 def storage_table(workspace: Workspace | None = None) -> StorageTable:
     """The workspace's rows, and the shipped ones that they do not replace. Raises nothing."""
-    own, problem = [], None
-    if workspace is not None:
-        try:
-            own = _read(storage_file(workspace), origin=FILE)
-        except FileNotFoundError:
-            pass
-        except UsageError as exc:
-            problem = exc
+    own, problem = own_rows(None if workspace is None else storage_file(workspace), _read_own)
     keys = {price.key for price in own}
     return StorageTable((*own, *(price for price in _shipped() if price.key not in keys)), problem)
 
 
 def read_storage(file: Path) -> list[StoragePrice]:
     """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
-    try:
-        new = _read(file, origin=FILE)
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {file}") from None
-    if not new:
-        raise UsageError(f"{file} has no rows", hint="A row for each class, below the line with the columns.")
-    return new
+    return brought_rows(file, _read_own, "class")
 
 
 def add_storage(new: Sequence[StoragePrice], workspace: Workspace) -> tuple[int, int]:
@@ -119,20 +106,18 @@ def add_storage(new: Sequence[StoragePrice], workspace: Workspace) -> tuple[int,
     Raises `UsageError` when the workspace's file cannot be read, with the line, or written; then nothing has changed.
     """
     path = storage_file(workspace)
-    try:
-        before = _read(path, origin=FILE)
-    except FileNotFoundError:
-        before = []
-    keys = {price.key for price in new}
-    kept = [price for price in before if price.key not in keys]
-    write_rows(path, COLUMNS, (_row(price) for price in (*new, *kept)))
-    replaced = len(before) - len(kept)
+    rows, replaced = merged_rows(new, path, _read_own, lambda price: price.key)
+    write_rows(path, COLUMNS, (_row(price) for price in rows))
     return len(new) - replaced, replaced
 
 
 @cache
 def _shipped() -> tuple[StoragePrice, ...]:
     return tuple(_read(_SHIPPED, origin="shipped"))
+
+
+def _read_own(path: Path) -> list[StoragePrice]:
+    return _read(path, origin=FILE)
 
 
 def _read(path: Path, *, origin: str) -> list[StoragePrice]:

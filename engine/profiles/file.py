@@ -216,10 +216,22 @@ def _amount(name: str, example: float) -> Any:
     return read
 
 
+def _spot(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise _Wrong(f"must be true or false, not {value!r}", "For example spot = true.")
+    return {"spot": value}
+
+
 def _machine(value: object, _: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.strip():
         raise _Wrong("must be the name of a machine type", 'For example "m5.2xlarge"; `voxelflow prices` lists them.')
     return {"machine": value.strip()}
+
+
+def _currency(value: object, _: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z]{3}", value.strip()):
+        raise _Wrong(f"must be the three letters of a currency, not {value!r}", 'For example currency = "EUR".')
+    return {"currency": value.strip().upper()}
 
 
 def _stop_after(value: object, _: Path) -> dict[str, Any]:
@@ -280,7 +292,9 @@ _FIELDS: dict[str, Any] = {
     "price_per_hour": _amount("price_per_hour", 3.2),
     "price_per_dbu": _amount("price_per_dbu", 0.3),
     "dbu_per_hour": _amount("dbu_per_hour", 3),
+    "currency": _currency,
     "machine": _machine,
+    "spot": _spot,
     "stop_after": _stop_after,
     "stop_at_cost": _stop_at_cost,
     "storage_root": _storage_root,
@@ -304,8 +318,12 @@ def to_toml(profile: Profile) -> str:
         fields.append(("price_per_dbu", profile.price_per_dbu))
         if profile.dbu_per_hour is not None:
             fields.append(("dbu_per_hour", profile.dbu_per_hour))
+    if profile.currency and re.fullmatch(r"[A-Z]{3}", profile.currency):
+        fields.append(("currency", profile.currency))
     if profile.machine:
         fields.append(("machine", profile.machine))
+    if profile.spot:
+        fields.append(("spot", True))
     if profile.stop_after_s is not None:
         fields.append(("stop_after", written_time(profile.stop_after_s)))
     if profile.stop_at_cost is not None:
@@ -333,9 +351,11 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # parallel_tasks = 2               # tasks that run at the same time
 # keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
 # machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
+# spot = true                      # the machine may be taken back: the price is its spot_per_hour in that table
 # price_per_hour = 3.20
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
 # dbu_per_hour = 3                 # takes so many (known of many Azure machines)
+# currency = "EUR"                 # of these prices and of stop_at_cost
 # stop_after = "3h"                # stops each run then, as a cancel does; and at a cost, by the price:
 # stop_at_cost = 20
 # storage_root = "/mnt/shared"     # a folder that this machine and all executors see; default: the workspace

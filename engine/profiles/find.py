@@ -152,7 +152,13 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
 def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace: Workspace | None) -> Mapping[str, Any]:
     """The price of the machine that the profile names, with its currency. Raises `UsageError` when there is none."""
     units = _units(name, file, fields)
+    spot = bool(fields.get("spot"))
     if "machine" not in fields:
+        if spot:
+            raise UsageError(
+                f"{file.path}: profile {name}, spot: the profile names no machine type",
+                hint='Write for example machine = "m5.2xlarge"; a price of your own (price_per_hour) needs no spot.',
+            )
         return units
     try:
         found = machine_table(workspace).find(fields["machine"])
@@ -160,7 +166,19 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
         raise UsageError(f"{file.path}: profile {name}, machine: {exc.message}", hint=exc.hint) from None
     if fields.get("price_per_hour") is not None:
         return {**units, "machine": found.key}
-    return {**units, "machine": found.key, "machine_price": found.price_per_hour, "currency": found.currency}
+    own = str(fields.get("currency", ""))
+    if own and found.currency and found.currency.upper() != own:
+        raise UsageError(
+            f"{file.path}: profile {name}, currency: the price of {found.key} is in {found.currency}, not in {own}",
+            hint=f"Give a price of your own (price_per_hour = ..., in {own}), or take the currency out.",
+        )
+    if spot and found.spot_per_hour is None:
+        raise UsageError(
+            f"{file.path}: profile {name}, spot: no spot price of {found.key} is known",
+            hint="A row in machines.csv of the workspace gives it (spot_per_hour); or give price_per_hour here.",
+        )
+    price = found.spot_per_hour if spot else found.price_per_hour
+    return {**units, "machine": found.key, "machine_price": price, "currency": own or found.currency}
 
 
 def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[str, Any]:

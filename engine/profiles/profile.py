@@ -50,9 +50,11 @@ class Profile(BaseModel):
     keep_warm_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = KEEP_WARM_MINUTES
     """How long the Java of Spark on this machine waits for the next run; 0: it ends with its run."""
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What an hour costs by the profile itself, in the currency that the person thinks in."""
+    """What an hour costs by the profile itself, in `currency`."""
     machine: str = ""
     """The machine type in the table of prices, `name@region`; "" when none is named."""
+    spot: bool = False
+    """Whether the machine is one that the provider may take back, which costs less: its price is then that of these."""
     machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
     price_per_dbu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -60,6 +62,7 @@ class Profile(BaseModel):
     dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """The units that an hour takes."""
     currency: str = ""
+    """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where nobody named one."""
     stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     stop_at_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The limit of each run, where it is given none of its own."""

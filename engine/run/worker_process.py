@@ -33,7 +33,8 @@ _END_S = 10.0
 class WorkerProcess(Child):
     """A worker in a session of its own. It starts importing at once and waits for its task.
 
-    With `spark` it starts that session and takes one task after another, until `finish` is called.
+    With `spark` it starts that session and takes one task after another, until `finish` is called. Its application on
+    YARN, which may live on without its driver, ends with it, however this process ends.
     """
 
     def __init__(
@@ -46,9 +47,19 @@ class WorkerProcess(Child):
     ) -> None:
         self.node = ""
         self.holds_spark = spark is not None
-        self._spark = spark
+        # Before the worker: this process may be killed at any time.
+        self._guard = yarn.Guard(spark.tag, Path(spark.log)) if spark is not None and spark.tag else None
         arguments = [*PROGRAM[1:], "_worker", str(workspace)]
-        super().__init__(arguments, log, listener=lambda event: listener(self, event), session=True)
+
+        def heard(event: Event | None) -> None:
+            if event is None and self._guard is not None:
+                if self.exit_status == 0:
+                    self._guard.dismiss()
+                else:
+                    self._guard.end_applications()
+            listener(self, event)
+
+        super().__init__(arguments, log, listener=heard, session=True)
         self.send(WorkerStart(imports=imports, spark=spark).model_dump_json())
 
     def start(self, message: TaskMessage) -> None:
@@ -59,19 +70,6 @@ class WorkerProcess(Child):
     def cancel(self) -> None:
         """Ask it to stop at the next step."""
         self.send(CANCEL)
-
-    def kill(self) -> None:
-        """End it and its children now, and what it runs on a cluster."""
-        lives = self.exit_status is None
-        super().kill()
-        if lives:
-            self.end_application()
-
-    def end_application(self) -> None:
-        """Have its application on YARN ended, which without its driver may live on; once."""
-        if self._spark is not None and self._spark.tag:
-            yarn.begin_ending(self._spark.tag, Path(self._spark.log))
-            self._spark = None
 
     def finish(self) -> None:
         """No further task comes: it ends its Spark session in good order, then itself."""
@@ -129,7 +127,6 @@ class SparkWorker:
         if worker is not self._current:
             return False
         self._current = None
-        worker.end_application()
         return True
 
     def look(self, *, busy: bool, more: bool) -> None:

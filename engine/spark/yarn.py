@@ -3,7 +3,8 @@ end of applications whose driver was killed.
 
 A session that ends in good order ends its application. One that is killed cannot; and as long as the cluster is full,
 its application waits there for a place, and takes it for a driver that is gone. So each application bears a tag, and
-whoever kills a driver has the applications of that tag killed:
+beside each driver stands a guard, a process that outlives the run's. It has the applications of the tag killed when it
+is told to, and when whoever would tell it is gone:
 
     python -m engine.spark.yarn TAG
 """
@@ -16,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,6 +30,7 @@ _OURS = "file:///"
 TAGS = "spark.yarn.tags"
 _CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 _ALIVE = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
+_ENDED = b"ended\n"
 _ANSWER_S = 120.0
 """A cluster's resource manager that does not answer is tried again by Hadoop's client, for a quarter of an hour."""
 
@@ -73,13 +76,36 @@ def _file_system(environ: Mapping[str, str]) -> str:
     return ""
 
 
-def begin_ending(tag: str, log: Path) -> None:
-    """Have the applications of that tag killed, by a process of its own that outlives this one; `log` hears of it."""
-    with contextlib.suppress(OSError), log.open("ab") as output:
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, tag],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
+class Guard:
+    """Has the applications of a tag killed unless it hears that they have ended; `log` hears of it.
+
+    It reads a pipe, which the system closes when this process is killed, and is in a session of its own, which a kill
+    of the run's processes leaves alone.
+    """
+
+    def __init__(self, tag: str, log: Path) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        with contextlib.suppress(OSError), log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, tag],
+                stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+
+    def dismiss(self) -> None:
+        """The session was stopped in good order: nothing is left to be killed."""
+        self._close(_ENDED)
+
+    def end_applications(self) -> None:
+        """Have them killed now. This does not wait for it."""
+        self._close(b"")
+
+    def _close(self, last: bytes) -> None:
+        process, self._process = self._process, None
+        if process is None or process.stdin is None:
+            return
+        with contextlib.suppress(OSError), process.stdin as sink:  # somebody may have killed it
+            sink.write(last)
+        threading.Thread(target=process.wait, daemon=True).start()
 
 
 def end_applications(tag: str) -> list[str]:
@@ -106,5 +132,5 @@ def _ask(*words: str) -> str:
     return done.stdout
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.stdin.buffer.read() != _ENDED:
     print("killed on YARN:", *(end_applications(sys.argv[1]) or ["nothing, all of it has ended"]), flush=True)

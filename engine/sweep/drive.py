@@ -34,7 +34,7 @@ from engine.store.sweeps import Sweep, SweepState, Trial, TrialState
 from engine.sweep.options import SweepOptions, objective_as_json, share_of
 from engine.sweep.score import figures_of_run, steps_of_run, usual_objective
 from engine.sweep.search import Search, open_search
-from engine.sweep.spent import limit_line, spent, worked_alone
+from engine.sweep.spent import limit_line, spent, sums_by_currency, worked_alone
 from engine.sweep.trials import prepare_trial
 from engine.workspace import Workspace
 
@@ -102,7 +102,7 @@ class _Spent:
     def __init__(self, store: RunStore, sweep: Sweep) -> None:
         self._store, self._sweep = store, sweep
         runs = store.runs_of_sweep(sweep.sweep_id)
-        self._costs: dict[str, float] = {}
+        self._costs: dict[str, tuple[float, str]] = {}
         for run in runs:
             self.note(run)
         self._worked_s = sweep.worked_s + worked_alone(sweep, runs)
@@ -111,7 +111,7 @@ class _Spent:
     def note(self, run: Run) -> None:
         """Take what a run has cost by now; nothing of one without a price."""
         if run.cost is not None:
-            self._costs[run.run_id] = run.cost
+            self._costs[run.run_id] = run.cost, run.currency
 
     def count(self) -> None:
         """Add the time since the last call, and keep it from time to time."""
@@ -130,7 +130,8 @@ class _Spent:
     @property
     def is_all(self) -> bool:
         """Whether nothing is left of the sweep's limit."""
-        return self._sweep.limit.is_used(self._worked_s, sum(self._costs.values()) if self._costs else None)
+        cost = next(iter(sums_by_currency([*self._costs.values()]).values()), None)
+        return self._sweep.limit.is_used(self._worked_s, cost)
 
     def limit_line(self) -> str:
         """Which limit was reached, and how the sweep goes on."""

@@ -6,6 +6,7 @@ each is paid for by its own time, also where several share a machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.limit import Limit
@@ -17,24 +18,36 @@ from engine.wording import limit_text
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds at work, and the cost of all runs in the currency of their price; None where no run has a price."""
+    """Seconds at work, and the cost of all runs in the currency of the newest one's price; None where no run has a
+    price. `others` are the amounts in other currencies, which runs may have that a changed profile began."""
 
     worked_s: float
     cost: float | None = None
     currency: str = ""
+    others: tuple[tuple[float, str], ...] = ()
 
     def text(self) -> str:
         """`3 h 05 min and 20.00 USD`."""
-        cost = "" if self.cost is None else f" and {money(self.cost, self.currency)}"
-        return f"{duration(self.worked_s)}{cost}"
+        amounts = [] if self.cost is None else [(self.cost, self.currency), *self.others]
+        return " and ".join([duration(self.worked_s), *(money(*each) for each in amounts)])
 
 
 def spent(store: RunStore, sweep: Sweep) -> Spent:
     """What the sweep has spent by now, in all its attempts."""
     runs = store.runs_of_sweep(sweep.sweep_id)
-    costs = [run.cost for run in runs if run.cost is not None]
-    currency = next((run.currency for run in runs if run.currency), "")
-    return Spent(sweep.worked_s, sum(costs) if costs else None, currency)
+    sums = sums_by_currency([(run.cost, run.currency) for run in runs if run.cost is not None])
+    if not sums:
+        return Spent(sweep.worked_s, currency=next((run.currency for run in reversed(runs) if run.currency), ""))
+    (currency, cost), *others = sums.items()
+    return Spent(sweep.worked_s, cost, currency, tuple((amount, name) for name, amount in others))
+
+
+def sums_by_currency(costs: Sequence[tuple[float, str]]) -> dict[str, float]:
+    """Amounts of runs, oldest first, summed in each currency; first that of the newest run, in which a limit counts."""
+    out: dict[str, float] = {}
+    for amount, currency in reversed(costs):
+        out[currency] = out.get(currency, 0.0) + amount
+    return out
 
 
 def spent_line(sweep: Sweep, used: Spent) -> str:

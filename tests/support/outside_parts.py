@@ -1,4 +1,5 @@
-"""What some tests need that pip does not install with ours: packages of npm, a browser, Java, a C compiler, Airflow.
+"""What some tests need that pip does not install with ours: packages of npm, a browser, Java, a C compiler, Airflow,
+actionlint.
 
 On a person's machine a test skips and gives the reason; in CI (the environment variable `CI`) it fails.
 
@@ -21,6 +22,7 @@ _ROOT = Path(__file__).parents[2]
 CANVAS = _ROOT / "ui" / "canvas"
 AZURITE = Path(__file__).parent / "azurite"
 AIRFLOW = Path(__file__).parent / "airflow"
+ACTIONLINT = Path(__file__).parent / "actionlint" / "bin" / "actionlint"
 
 
 def _java() -> bool:
@@ -46,6 +48,11 @@ _PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "canvas": (
         lambda: shutil.which("node") is not None and (CANVAS / "node_modules").is_dir(),
         "the canvas's tools are not installed: install node.js 20.19 or newer, then run `npm ci` in ui/canvas",
+    ),
+    "actionlint": (
+        ACTIONLINT.is_file,
+        "actionlint is not installed: install Go 1.25 or newer, then run"
+        ' `GOBIN="$PWD/bin" go install github.com/rhysd/actionlint/cmd/actionlint` in tests/support/actionlint',
     ),
     "airflow": (
         lambda: (AIRFLOW / ".venv" / "bin" / "airflow").exists(),

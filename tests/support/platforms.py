@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Collection
 from functools import cache
 from importlib import resources
@@ -12,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import yaml
+from outside_parts import ACTIONLINT
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EXPRESSION = re.compile(r" (github|secrets|vars|env|inputs|steps|runner)(\.[A-Za-z_][\w-]*)+ ")
@@ -32,6 +34,15 @@ def check_github(text: str) -> dict[str, Any]:
     for job in workflow["jobs"].values():
         _known(job.get("needs", []), workflow["jobs"])
     return workflow
+
+
+def lint_github(text: str) -> None:
+    """Raises `ValueError` for what actionlint finds in a workflow, in its expressions and inputs of actions too."""
+    # Other linters, which it calls where they are installed, stay out: everywhere the same is found.
+    command = [str(ACTIONLINT), "-no-color", "-shellcheck=", "-pyflakes=", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stdout + done.stderr)
 
 
 def check_kubernetes(text: str) -> list[dict[str, Any]]:

@@ -54,8 +54,10 @@ class Form:
     numbers: dict[str, int | None] = field(default_factory=dict)
     memory: str = ""
     machine: str = ""
+    spot: bool = False
     keep_warm_minutes: float | None = None
     price_per_hour: float | None = None
+    currency: str = ""
     storage_root: str = ""
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -132,8 +134,10 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         numbers={key: _whole(fields.get(key), least) for key, (_, least, _) in WHOLE_NUMBERS.items()},
         memory=str(fields.get("memory", "")),
         machine=str(fields.get("machine", "")),
+        spot=fields.get("spot") is True,
         keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
         price_per_hour=_amount(fields.get("price_per_hour")),
+        currency=str(fields.get("currency", "")),
         storage_root=str(fields.get("storage_root", "")),
         spark=dict(written.spark),
     )
@@ -164,8 +168,10 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         **form.numbers,
         "memory": memory,
         "machine": form.machine.strip() or None,
+        "spot": form.spot or None,
         "keep_warm_minutes": form.keep_warm_minutes if spark else None,
         "price_per_hour": form.price_per_hour,
+        "currency": form.currency.strip() or None,
         "storage_root": form.storage_root.strip() or None,
     }
 

@@ -254,14 +254,28 @@ def _form(start: Form, name: str | None, profile: Profile | None) -> Form:
             key=f"{_DRAFT}_price",
             width=150,
         )
+        form.currency = st.text_input(
+            "Currency",
+            start.currency,
+            placeholder="" if profile is None else safe(profile.currency),
+            help="Of that price and of cost limits: EUR, for example. Amounts in different currencies are not added.",
+            key=f"{_DRAFT}_currency",
+            width=100,
+        )
         form.storage_root = st.text_input(
             "Storage root",
             start.storage_root,
             placeholder="the workspace",
             help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
             key=f"{_DRAFT}_root",
-            width=306,
+            width=192,
         )
+    form.spot = st.checkbox(
+        "A machine that may be taken back, at its spot price",
+        start.spot,
+        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
+        key=f"{_DRAFT}_spot",
+    )
     form.spark = dict(start.spark)
     if place.backend == "spark":
         form.spark = _spark_settings(start)

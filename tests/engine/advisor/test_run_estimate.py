@@ -31,7 +31,7 @@ from engine.catalog import Catalog
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline, read_pipeline
 from engine.prices import machine_table
-from engine.profiles import Profile
+from engine.profiles import Profile, find_profile
 from engine.run import launch
 from engine.store.estimates import Estimated
 from engine.store.runs import RunStore
@@ -193,6 +193,19 @@ def test_databricks_units_are_part_of_the_price_and_no_longer_missing(workspace:
     assert by_name["Standard_D16s_v3@eastus"] == pytest.approx(0.768 + 3 * 0.3)
     # What Databricks takes there is not known, and so is the price.
     assert by_name["g5.xlarge@us-east-1"] is None
+    in_euros = paid.model_copy(update={"price_per_hour": 1.0, "currency": "EUR"})
+    by_name = {c.name: c.price_per_hour for c in all_candidates(in_euros, (), machine_table().machines)}
+    assert by_name["vm"] == pytest.approx(1.0 + 0.9)
+    assert by_name["Standard_D16s_v3@eastus"] is None, "its price is in USD, that of the units in EUR"
+
+
+def test_a_spot_price_says_that_it_is_one(workspace: Workspace) -> None:
+    rows = "name,price_per_hour,spot_per_hour,currency,date\nours,0.9,0.3,EUR,2026-05-01\n"
+    (workspace.root / "machines.csv").write_text(rows)
+    (workspace.root / "profiles.toml").write_text('[vm]\nmachine = "ours"\nspot = true\n')
+    price, _ = price_of(find_profile("vm", workspace), workspace)
+    assert price is not None
+    assert price.line() == "0.3 EUR an hour: ours on the spot market, as of 2026-05-01"
 
 
 def test_an_own_price_says_that_it_is_one(workspace: Workspace) -> None:

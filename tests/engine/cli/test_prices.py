@@ -25,7 +25,7 @@ def test_a_machine_is_shown_with_its_sources(command: Command, workspace: Worksp
     said = command("prices", "show", "m5.2xlarge").done().out
     assert "0.384 USD" in said
     assert "2026-07-20" in said
-    assert said.count("https://") == 3
+    assert said.count("https://") == 4
     assert command("prices", "show", "m5.2xlarge", "--json").json["network_mb_s"] == 312.5
     command("prices", "show", "nothing").fails("there is no machine nothing")
 

@@ -218,6 +218,8 @@ def test_a_profile_takes_its_price_from_its_machine(command: Command, file: Path
     assert 'machine = "m5.2xlarge@us-east-1"' in told["toml"]
     assert "0.384 USD" in command("profiles", "show", "aws").out
     assert find_profile("own", Workspace(file.parent)).hourly_price == 0.1
+    file.write_text('[own]\nmachine = "m5.2xlarge"\nprice_per_hour = 0.1\ncurrency = "EUR"\n')
+    assert "0.1 EUR" in command("profiles", "list").out
     file.write_text('[aws]\nmachine = "m5.2xlarg"\n[good]\ncores = 1\n')
     assert command("profiles", "show", "good").status == 0
     command("profiles", "show", "aws").fails(

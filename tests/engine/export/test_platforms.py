@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import ValidationError
-from platforms import check_databricks, check_github, check_kubernetes
+from platforms import check_databricks, check_github, check_kubernetes, lint_github
 
 import nodes
 from engine.catalog import Catalog, build_catalog
@@ -28,7 +28,7 @@ from engine.export.yaml_text import to_yaml
 from engine.observe.paths import allowed_places
 from engine.profiles import Profile, find_profile
 from engine.spark.jars import delta_artifact
-from engine.workspace import open_workspace
+from engine.workspace import Workspace, open_workspace
 
 CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
 LOCAL = Profile(name="local", cores=2, memory_bytes=3 << 30)
@@ -214,6 +214,30 @@ def test_an_airflow_workspace_does_the_same_from_any_folder(mine: Catalog, tmp_p
     assert "profiles.toml" not in "".join(files_of("airflow", words(), LOCAL, mine))
 
 
+def test_an_airflow_workspace_counts_by_the_same_price(mine: Catalog, workspace: Workspace) -> None:
+    """It has the shipped table alone, which may say another price, or none."""
+    rows = "name,region,price_per_hour,spot_per_hour,currency\nm5.2xlarge,us-east-1,0.3,0.1,EUR\ncellar,,0.9,,EUR\n"
+    (workspace.root / "machines.csv").write_text(rows)
+    elsewhere = open_workspace(workspace.root.parent / "elsewhere")
+
+    def prices(table: str) -> tuple[Profile, Profile]:
+        (workspace.root / "profiles.toml").write_text(f"[vm]\ncores = 2\n{table}")
+        here = find_profile("vm", workspace)
+        files = files_of("airflow", words(), here, mine)
+        (elsewhere.root / "profiles.toml").write_text(files["workspace/profiles.toml"])
+        return here, find_profile("vm", elsewhere)
+
+    for table in (
+        'machine = "m5.2xlarge"\n',
+        'machine = "m5.2xlarge"\nspot = true\n',
+        'machine = "cellar"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
+        'machine = "m5.4xlarge"\n',
+    ):
+        here, there = prices(table)
+        assert (there.hourly_price, there.currency) == (here.hourly_price, here.currency), table
+    assert there.machine == "m5.4xlarge@us-east-1", "what is shipped keeps its source"
+
+
 def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine: Catalog) -> None:
     job = check_databricks(files_of("databricks", words(), CLUSTER, mine)["databricks.yml"])
     tasks = {task["task_key"]: task for task in job["tasks"]}
@@ -368,6 +392,44 @@ def test_what_the_schemas_pass_over_is_refused_too(mine: Catalog) -> None:
         assert right in workflow
         with pytest.raises(ValueError, match="expression"):
             check_github(workflow.replace(right, wrong))
+
+
+def workflow_of(files: dict[str, str]) -> str:
+    (name,) = (name for name in files if name.startswith(".github/workflows/"))
+    return files[name]
+
+
+@pytest.mark.needs(part="actionlint")
+def test_actionlint_has_nothing_to_say_of_workflows(mine: Catalog) -> None:
+    for path in (Path(__file__).parents[3] / ".github" / "workflows").iterdir():
+        lint_github(path.read_text())
+    catalog = build_catalog(nodes.BUILT_IN)
+    for path in shipped_pipelines().values():
+        pipeline = read_pipeline(path)
+        values = {n: "/data" for n, p in pipeline.parameters.items() if p.value is None}
+        lint_github(workflow_of(files_of("github", pipeline, SPARK_LOCAL, catalog, **values)))
+    makers = [Node(id="first", type="Words", params={"text": "az://box/folder"}), *words().nodes[1:]]
+    lint_github(workflow_of(files_of("github", words(nodes=makers), LOCAL, mine)))
+    for hostile in HOSTILE:
+        lint_github(workflow_of(files_of("github", words(name=hostile, description=hostile), LOCAL, mine)))
+
+
+@pytest.mark.needs(part="actionlint")
+@pytest.mark.parametrize(
+    ("right", "wrong", "found"),
+    [
+        ("github.run_id }}", "github.run_id", "expression"),
+        ("github.run_id", "github.run_idd", "run_idd"),
+        ("actions/cache/save@v4", "actions/cache/save", "actions/cache/save"),
+        ("python-version:", "python-verzion:", "python-verzion"),
+        ("workflow_dispatch: {}", "schedule: [{cron: 61 * * * *}]", "61"),
+    ],
+)
+def test_actionlint_finds_what_the_schema_passes_over(mine: Catalog, right: str, wrong: str, found: str) -> None:
+    workflow = workflow_of(files_of("github", words(), LOCAL, mine))
+    assert right in workflow
+    with pytest.raises(ValueError, match=found):
+        lint_github(workflow.replace(right, wrong))
 
 
 DATA = st.recursive(

@@ -33,6 +33,38 @@ def test_every_shipped_price_has_its_source_and_date() -> None:
         assert bool(machine.gpus) == bool(machine.gpu), machine.key
 
 
+NO_DISK_FIGURE = re.compile(r"g6e\..*|Standard_NC\d+as_T4_v3|a3-highgpu-1g")
+NO_NETWORK_FIGURE = re.compile(r"p2\.xlarge|Standard_NC\d+s_v3|n1-.*\+.*")
+"""Of which no document of the provider gave one."""
+
+
+def test_disk_and_network_are_known_where_the_provider_says_them() -> None:
+    table = machine_table()
+    for machine in table.machines:
+        assert (machine.disk_mb_s is None) == bool(NO_DISK_FIGURE.fullmatch(machine.name)), machine.key
+        assert (machine.network_mb_s is None) == bool(NO_NETWORK_FIGURE.fullmatch(machine.name)), machine.key
+    # What is kept up all day, not for the half an hour in which a smaller size does as much as a large one.
+    assert (table.find("r6i.4xlarge").disk_mb_s, table.find("m6i.2xlarge").disk_mb_s) == (625, 312.5)
+    assert table.find("Standard_E8s_v5@eastus").disk_mb_s == 290
+    sizes = ("g6.xlarge", "g6.2xlarge", "g6.4xlarge")
+    assert [table.find(name).disk_mb_s for name in sizes] == [125, 250, 1000]
+
+
+def test_what_a_shipped_machine_says_of_github_names_a_commit() -> None:
+    """A branch says something else tomorrow."""
+    for machine in machine_table().machines:
+        for source in f"{machine.source} {machine.specs_source}".split():
+            assert "github.com" not in source or re.search(r"/blob/[0-9a-f]{40}/", source), (machine.key, source)
+
+
+def test_the_readme_counts_the_table() -> None:
+    machines = machine_table().machines
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    told = re.search(r"lists (\d+) machine types of three providers \((\d+) prices", readme)
+    assert told is not None
+    assert [int(told[1]), int(told[2])] == [len({m.name for m in machines}), len(machines)]
+
+
 def _family(machine: Machine) -> str:
     """The name without its size: `m5`, `standard_d*s_v3`, `n1-standard+t4`."""
     name = machine.name.casefold()

@@ -31,6 +31,7 @@ gpus = 2
 parallel_tasks = 3
 keep_warm_minutes = 0.5
 price_per_hour = 3.2
+currency = "eur"
 stop_after = "1h30min"
 stop_at_cost = 4
 storage_root = "/mnt/shared"
@@ -68,6 +69,7 @@ def test_a_table_gives_every_field(workspace: Workspace) -> None:
         parallel_tasks=3,
         keep_warm_minutes=0.5,
         price_per_hour=3.2,
+        currency="EUR",
         stop_after_s=5400,
         stop_at_cost=4,
         storage_root=Path("/mnt/shared"),
@@ -125,6 +127,12 @@ def test_amounts_of_memory(value: object, count: int) -> None:
         ("price_per_hour = -1", "price_per_hour", "at least 0"),
         ("price_per_dbu = 0.3", "price_per_dbu", "dbu_per_hour = 3"),
         ('price_per_dbu = 0.3\nmachine = "m5.2xlarge"', "price_per_dbu", "an hour of m5.2xlarge takes is not known"),
+        ('currency = "€"', "currency", 'For example currency = "EUR"'),
+        ("currency = 3", "currency", "three letters of a currency, not 3"),
+        ('currency = "EUR"\nmachine = "m5.2xlarge"', "currency", "m5.2xlarge@us-east-1 is in USD, not in EUR"),
+        ("spot = 1", "spot", "true or false, not 1"),
+        ("spot = true", "spot", "the profile names no machine type"),
+        ('spot = true\nmachine = "m5.2xlarge"', "spot", "no spot price of m5.2xlarge@us-east-1 is known"),
         ("stop_after = 3", "stop_after", "3h, 90min"),
         ('stop_after = "3"', "stop_after", "3h, 90min"),
         ("stop_at_cost = 0", "stop_at_cost", "above 0"),
@@ -323,3 +331,31 @@ def test_databricks_units_are_in_the_price_where_a_profile_pays_for_them(workspa
     assert find_profile("own", workspace).hourly_price == 2.0
     text = to_toml(units)
     assert "price_per_dbu = 0.3" in text
+
+
+def test_a_profile_says_the_currency_of_its_own_price(workspace: Workspace) -> None:
+    machine = 'machine = "m5.2xlarge"\n'
+    write(
+        workspace,
+        f'[own]\n{machine}price_per_hour = 0.3\ncurrency = "EUR"\n[same]\n{machine}currency = "usd"\n'
+        '[ours]\nmachine = "cellar"\ncurrency = "EUR"\n',
+    )
+    (workspace.root / "machines.csv").write_text("name,price_per_hour\ncellar,0.9\n")
+    found = [find_profile(name, workspace) for name in ("own", "same", "ours")]
+    assert [(p.hourly_price, p.currency) for p in found] == [(0.3, "EUR"), (0.384, "USD"), (0.9, "EUR")]
+    for profile in found:
+        write(workspace, to_toml(profile))
+        assert find_profile(profile.name, workspace).currency == profile.currency
+
+
+def test_a_machine_that_may_be_taken_back_has_its_own_price(workspace: Workspace) -> None:
+    (workspace.root / "machines.csv").write_text("name,price_per_hour,spot_per_hour,currency\ncellar,0.9,0.3,EUR\n")
+    write(
+        workspace,
+        '[demand]\nmachine = "cellar"\n[spot]\nmachine = "cellar"\nspot = true\n'
+        '[own]\nmachine = "cellar"\nspot = true\nprice_per_hour = 0.2\n',
+    )
+    found = [find_profile(name, workspace) for name in ("demand", "spot", "own")]
+    assert [profile.hourly_price for profile in found] == [0.9, 0.3, 0.2]
+    write(workspace, to_toml(found[1]))
+    assert find_profile("spot", workspace).hourly_price == 0.3

@@ -144,9 +144,6 @@ class _Pretended:
     def kill(self) -> None:
         self.heard.append("kill")
 
-    def end_application(self) -> None:
-        self.heard.append("end its application")
-
 
 class _Clock:
     now = 1000.0
@@ -217,7 +214,6 @@ def test_one_that_does_not_end_is_killed(worker: SparkWorker, clock: _Clock) -> 
 def test_a_dead_one_is_replaced(worker: SparkWorker) -> None:
     first = worker.take()
     assert worker.has_ended(first)  # it could not say so itself
-    assert first.heard == ["end its application"]
     second = worker.take()
     assert second is not first
     worker.dismiss(second)  # it said so
@@ -246,19 +242,46 @@ def test_each_application_on_yarn_bears_a_tag_by_which_it_is_found(workspace: Wo
     assert [(order.tag, order.profile.spark) for order in orders("local[2]")] == [("", {})] * 2
 
 
-def test_a_killed_worker_has_its_application_ended_once(
+class _Guard:
+    """Stands for a `yarn.Guard`."""
+
+    def __init__(self, tag: str, log: Path) -> None:
+        self.tag, self.log = tag, log
+        self.heard: list[str] = []
+
+    def dismiss(self) -> None:
+        self.heard.append("dismiss")
+
+    def end_applications(self) -> None:
+        self.heard.append("end")
+
+
+def test_a_worker_that_does_not_end_in_good_order_has_its_application_ended(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended: list[tuple[str, Path]] = []
-    monkeypatch.setattr(worker_process.yarn, "begin_ending", lambda tag, log: ended.append((tag, log)))
-    profile = Profile(name="p", backend="spark", cores=1, memory_bytes=1 << 30)
+    guards: list[_Guard] = []
+    monkeypatch.setattr(worker_process.yarn, "Guard", lambda *given: guards.append(_Guard(*given)) or guards[-1])
+    # A session that cannot be opened does not keep a worker from ending in good order.
+    profile = Profile(name="p", backend="spark", cores=1, memory_bytes=1 << 30, master="sc://nowhere")
     log = tmp_path / "spark.log"
-    for tag in ("", "a-tag"):
+
+    def ended(tag: str, *, killed: bool) -> None:
         order = SparkOrder(
             profile=profile, name="n", workspace=str(workspace.root), log=str(log), folder=str(tmp_path), tag=tag
         )
-        worker = WorkerProcess(workspace.root, log, (), lambda *_: None, order)
-        worker.kill()
-        worker.end()
-        worker.end_application()
-    assert ended == [("a-tag", log)]
+        heard: queue.Queue[Event | None] = queue.Queue()
+        worker = WorkerProcess(workspace.root, log, (), lambda _, event: heard.put(event), order)
+        worker.finish()
+        if killed:
+            worker.kill()
+        while heard.get(timeout=WAIT_S) is not None:
+            pass
+
+    ended("", killed=True)
+    assert guards == []
+    ended("a-tag", killed=True)
+    ended("b-tag", killed=False)
+    assert [(guard.tag, guard.log, guard.heard) for guard in guards] == [
+        ("a-tag", log, ["end"]),
+        ("b-tag", log, ["dismiss"]),
+    ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import getpass
 import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 from cluster_runs import etl, folder_of, rows, soon
@@ -150,6 +152,70 @@ def test_a_cancelled_run_leaves_no_application(
         lambda: "killed on YARN: application_" in (workspace.run_folder(run_id) / "spark.log").read_text(),
         "what Spark's log says of it",
     )
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(900)
+def test_a_supervisor_that_is_killed_leaves_no_application(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that is killed with all its workers, while the application waits for a place in a full cluster."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
+    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
+    folder_of(tmp_path / "in", 20)
+    with cluster.full():
+        for together in (False, True):
+            before = len(cluster.applications())
+
+            def state(before: int = before) -> str:
+                (app,) = cluster.applications()[before:] or [{"state": ""}]
+                return str(app["state"])
+
+            run_id = runner.start(etl(tmp_path / "in"))
+            soon(lambda state=state: state() == "ACCEPTED", "the application that waits for a place", store, run_id)
+            supervisor = psutil.Process(store.run(run_id).pid)
+            workers = [child for child in supervisor.children() if "_worker" in child.cmdline()] if together else []
+            for process in (supervisor, *workers):
+                process.suspend()  # so that none sees another one's end
+            for process in (supervisor, *workers):
+                process.kill()
+            wait_until(lambda state=state: state() == "KILLED", "the end of the application")
+
+
+@pytest.fixture
+def pretended_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java whose YARN lists one application, and kills it."""
+    program = tmp_path / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        """#!/bin/sh
+case "$*" in
+    *-version) echo 'openjdk version "17.0.15" 2025-04-15' >&2;;
+    *"-list -appTags a-tag"*) echo "application_1795478400000_0007 Voxelflow etl";;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+
+
+@pytest.mark.usefixtures("pretended_cluster")
+@pytest.mark.parametrize("ending", ["dismissed", "told", "alone"])
+def test_a_guard_has_the_application_killed_when_told_to_and_when_nobody_is_left_to_tell_it(
+    tmp_path: Path, ending: str
+) -> None:
+    log = tmp_path / "spark.log"
+    code = (
+        "import os, pathlib; from engine.spark.yarn import Guard; "
+        f"guard = Guard('a-tag', pathlib.Path({str(log)!r})); print(guard._process.pid, flush=True); "
+        + {"dismissed": "guard.dismiss()", "told": "guard.end_applications()", "alone": "os.abort()"}[ending]
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode == 0) == (ending != "alone")
+    wait_until(lambda: not psutil.pid_exists(int(done.stdout)), "the end of the guard")
+    assert log.read_text() == ("" if ending == "dismissed" else "killed on YARN: application_1795478400000_0007\n")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from engine.limit import Limit
 from engine.profiles import find_profile
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep
+from engine.sweep.drive import _Spent
 from engine.sweep.spent import Spent, limit_line, resume_command, spent, stopped_at_limit, worked_alone
 from engine.sweep.start import resume_sweep
 from engine.workspace import Workspace
@@ -163,6 +164,25 @@ def test_a_sweep_of_runs_without_a_price_has_no_cost(store: RunStore) -> None:
     found = spent(store, store.sweeps.find(sweep_id))
     assert (found.worked_s, found.cost) == (1800.0, pytest.approx(1.0))
     assert found.text() == "30 min 00 s and 1.00"
+
+
+def test_what_a_sweep_has_spent_is_summed_in_each_currency(store: RunStore) -> None:
+    """The one of its newest run is that of its limit."""
+    limit = Limit(cost=2.5)
+    sweep_id = store.sweeps.create("p", '{"name": "p"}', limit.as_options(), "local")
+    for price, currency in ((2.0, "USD"), (3.0, "EUR"), (1.0, "EUR")):
+        options = {"sweep": sweep_id, "trial": 0, "price_per_hour": price, "currency": currency}
+        run_id = store.create_run("p", "{}", options, "local")
+        store.begin_attempt(run_id)
+        store.finish_run(run_id, "done")
+        now = time.time()
+        with store.write() as db:
+            db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (now - 1800, now, run_id))
+    store.sweeps.beat(sweep_id, 1800.0)
+    found = spent(store, store.sweeps.find(sweep_id))
+    assert (found.cost, found.currency) == (pytest.approx(2.0), "EUR")
+    assert found.text() == "30 min 00 s and 2.00 EUR and 1.00 USD"
+    assert not _Spent(store, store.sweeps.find(sweep_id)).is_all, "2.00 of 2.50 EUR"
 
 
 def test_the_limit_is_kept_with_the_sweep_and_is_no_part_of_what_it_is(workspace: Workspace, swept: Swept) -> None:

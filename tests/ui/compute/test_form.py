@@ -32,6 +32,7 @@ def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> Non
     file = workspace.root / "profiles.toml"
     text = (
         '[cluster]\nbackend = "spark"\nmaster = "spark://h:7077"\nmemory = "16 GB"\ncores = 8\nprice_per_hour = 3.2\n'
+        'currency = "EUR"\nmachine = "m5.2xlarge"\nspot = true\n'
         'storage_root = "/mnt/shared"\n\n[cluster.spark]\n"spark.executor.memory" = "8g"\n\n'
         '[two]\nbackend = "spark"\nmaster = "local[2]"\n\n[spark-local]\ncores = 1\nkeep_warm_minutes = 0\n'
     )
@@ -48,20 +49,19 @@ def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> Non
     cores=st.none() | st.integers(1, 99),
     memory=st.sampled_from(["", "16 GB", "16g", " 4 GiB "]),
     price=st.none() | st.floats(0, 1e6),
+    currency=st.sampled_from(["", "EUR"]),
+    spot=st.booleans(),
 )
 def test_what_a_form_says_comes_back_as_the_same_form(
-    place: str, cores: int | None, memory: str, price: float | None
+    place: str, cores: int | None, memory: str, price: float | None, currency: str, spot: bool
 ) -> None:
     master = PLACES[place].master or PLACES[place].example
-    form = Form("x", place, master or "local[*]", {"cores": cores}, memory.strip(), price_per_hour=price)
+    form = Form("x", place, master or "local[*]", {"cores": cores}, memory.strip())
+    form.price_per_hour, form.currency, form.spot = price, currency, spot
     fields = {k: v for k, v in fields_of(form).items() if v is not None}
     back = form_of("x", Written(fields))
-    assert (back.place, back.numbers["cores"], back.memory, back.price_per_hour) == (
-        place,
-        cores,
-        memory.strip(),
-        price,
-    )
+    assert (back.place, back.numbers["cores"], back.memory) == (place, cores, memory.strip())
+    assert (back.price_per_hour, back.currency, back.spot) == (price, currency, spot)
     assert back.master == form.master
 
 

@@ -39,8 +39,11 @@ def test_a_profile_is_made_changed_chosen_and_deleted(app: Open, workspace: Work
     page.button(key="compute_save").click().run()
     assert "memory: &#x27;much&#x27; is no amount of memory" in html(page)
     page.text_input(key="compute_draft_memory").set_value("2 GB").run()
+    page.number_input(key="compute_draft_price").set_value(1.5).run()
+    page.text_input(key="compute_draft_currency").set_value("eur").run()
     page.button(key="compute_save").click().run()
     assert "Saved cluster." in html(page)
+    assert "1.5 EUR an hour" in html(page)
     made = find_profile("cluster", workspace)
     assert (made.backend, made.master, made.cores, made.memory_bytes) == (
         "spark",
@@ -60,7 +63,7 @@ def test_a_profile_begins_with_a_machine_of_the_whitepaper(app: Open, workspace:
     page.button(key="compute_new").click().run()
     page.selectbox(key="compute_example").select_index(2).run()
     shown = html(page)
-    assert "4 cores, 28 GiB, 1 NVIDIA T4, 0.526 USD an hour (eastus, 2026-06-18)" in shown
+    assert "4 cores, 28 GiB, 1 NVIDIA T4, network 1000 MB/s, 0.526 USD an hour (eastus, 2026-06-18)" in shown
     assert "19 min from an optimised Delta table" in shown
     page.button(key="compute_save").click().run()
     made = find_profile("Standard_NC4as_T4_v3", workspace)
