@@ -74,7 +74,8 @@ class FileState(Wire):
 
 class Checked(Wire):
     """The problems of revision `rev`. By `node.port`: `previews` says in words what is known to come out, and `views`
-    has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so."""
+    has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so.
+    `listed` once all folders have been listed: until then there may be more to look at."""
 
     type: Literal["checked"] = "checked"
     document: str
@@ -83,6 +84,7 @@ class Checked(Wire):
     previews: dict[str, str]
     views: dict[str, str]
     does: dict[str, str]
+    listed: bool
 
 
 class RunForecast(Wire):

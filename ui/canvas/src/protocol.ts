@@ -117,6 +117,7 @@ export type Charts = {
 /**
  * The problems of revision `rev`. By `node.port`: `previews` says in words what is known to come out, and `views`
  * has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so.
+ * `listed` once all folders have been listed: until then there may be more to look at.
  */
 export type Checked = {
   type: 'checked';
@@ -132,6 +133,7 @@ export type Checked = {
   does: {
     [k: string]: string;
   };
+  listed: boolean;
 };
 /**
  * A diagnostic, as `engine.diagnostics.rule.Diagnostic`.
