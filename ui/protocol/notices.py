@@ -177,6 +177,27 @@ class VersionRead(Wire):
     problem: str
 
 
+class SweepNode(Wire):
+    """A node that runs in a sweep: in how many of its trials; None: not all of them were planned."""
+
+    node: str
+    times: int | None
+
+
+class SweepForecast(Wire):
+    """Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all in words
+    ("" where nothing runs), and how these are known. `problem` says why there can be no such sweep."""
+
+    type: Literal["sweep-forecast"] = "sweep-forecast"
+    request: int
+    trials: int
+    nodes: list[SweepNode]
+    time: str
+    cost: str
+    notes: list[str]
+    problem: str
+
+
 class Message(Wire):
     """Something a person should read: the outcome of a command, a refusal with its hint."""
 
@@ -211,6 +232,7 @@ Notice = Annotated[
     | Exported
     | Versions
     | VersionRead
+    | SweepForecast
     | Message
     | Others,
     Field(discriminator="type"),

@@ -158,6 +158,7 @@ export function reduce(state: State, notice: Notice): State {
     case 'exported':
     case 'versions':
     case 'version':
+    case 'sweep-forecast':
       return state;
     default:
       return notice.document === state.document ? ofDocument(state, notice) : state;
