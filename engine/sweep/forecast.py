@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ from engine.workspace import Workspace
 
 MOST_SHOWN = 500
 """Trials that a dry run plans one by one; of a larger sweep the first."""
-_MOST = 60
+MOST_PLANNED = 60
 """Trials that are planned before a sweep starts; the others are expected to lie between these."""
 _MOST_CORNERS = 32
 
@@ -53,11 +54,13 @@ class TrialForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The trials that were planned, none of a search, and what is expected of all. `notes` say where the price comes
+    """The trials that were planned, none of a search, and what is expected of all. `times` says of each node that runs
+    in how many trials, None where not all were planned: what all share runs in one. `notes` say where the price comes
     from, what is in the cost, and what would make more known."""
 
     trials: Sequence[TrialForecast]
     expected: SweepEstimate
+    times: Mapping[str, int | None]
     notes: tuple[str, ...] = ()
 
 
@@ -77,17 +80,28 @@ def forecast(
         trials = [planner.plan(values) for values in itertools.islice(options.space.combinations(), most)]
         others = _Others(trials[1:] or trials, options.count - len(trials), options.count - len(trials))
         known = trials
+        if others.most:
+            apart = _Planner(pipeline, catalog, workspace, store, options, share_of(profile, options.jobs))
+            times = _times(apart.shared([*_ends(options)]), trials)
+        else:
+            times = {**Counter(node for trial in trials for node in trial.runs)}
     else:
         trials, ends = [], [*_ends(options)]
         known = [planner.shared(ends)]
         full = min(options.trials, NEVER_GIVEN_UP) if options.prune else options.trials
         full = full if options.space.ranges else min(full, options.space.count)
         others = _Others([planner.plan(values, keep=False) for values in ends], full, options.trials)
+        times = _times(known[0], others.like)
     price, unpriced = price_of(profile, workspace)
     time, work = _together(known, others, options.jobs)
     amount, currency = (None, "") if price is None else (price.amount, price.currency)
     expected = SweepEstimate(time, work, amount, currency, unpriced)
-    return Forecast(trials, expected, tuple(_notes(price, expected, [*known, *others.like], options.jobs)))
+    return Forecast(trials, expected, times, tuple(_notes(price, expected, [*known, *others.like], options.jobs)))
+
+
+def _times(shared: TrialForecast, trials: Iterable[TrialForecast]) -> dict[str, int | None]:
+    own = dict.fromkeys(node for trial in trials for node in trial.runs if node not in shared.runs)
+    return {**dict.fromkeys(shared.runs, 1), **own}
 
 
 def _notes(
@@ -106,7 +120,7 @@ def expect(
 ) -> SweepEstimate | None:
     """What is expected of a sweep that is about to start; None, with a warning, where that fails."""
     try:
-        return forecast(pipeline, catalog, workspace, store, options, profile, _MOST).expected
+        return forecast(pipeline, catalog, workspace, store, options, profile, MOST_PLANNED).expected
     except Exception as exc:  # a sweep does not fail for want of a figure
         warnings.warn(f"the sweep's time could not be estimated: {type(exc).__name__}: {exc}", stacklevel=2)
         return None

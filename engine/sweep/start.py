@@ -35,20 +35,9 @@ def start_sweep(
 ) -> Sweep:
     """Record a sweep and start its process, or go on with an unfinished one that was asked for in the same words.
 
-    Raises `CheckFailed` with the problems of the pipeline and of every listed value, `UsageError` when nothing varies
-    or a cost is limited that cannot be counted, and `MissingPackage` when a search lacks Optuna; then nothing was
-    recorded.
+    Raises what `check_sweep` does, and `CheckFailed` with the problems of the pipeline; then nothing was recorded.
     """
-    require_price(options.limit, profile.hourly_price, profile.name, "sweep")
-    if options.trials is not None:
-        require("a search", "optuna")
-        if options.objective is None:
-            raise UsageError("a search needs a figure to go by", hint="Add --maximise val_auc, or --minimise val_loss.")
-    if not options.space.names:
-        raise UsageError(
-            "nothing varies in this sweep", hint="Give a parameter several values: --set learning_rate=1e-4,3e-4"
-        )
-    check_values(pipeline, catalog, options)
+    check_sweep(pipeline, catalog, options, profile)
     prepare_trial(pipeline, catalog, workspace, store, options, profile, first_values(options))
     kept = options.as_json(pipeline, profile.name)
     for earlier in store.sweeps.newest():
@@ -65,6 +54,24 @@ def start_sweep(
     failpoint("sweep:recorded")
     _spawn(workspace, sweep_id)
     return store.sweeps.find(sweep_id)
+
+
+def check_sweep(pipeline: Pipeline, catalog: Catalog, options: SweepOptions, profile: Profile) -> None:
+    """Whether there can be such a sweep, without a look at data.
+
+    Raises `CheckFailed` with the problems of every listed value, `UsageError` when nothing varies or a cost is limited
+    that cannot be counted, and `MissingPackage` when a search lacks Optuna.
+    """
+    require_price(options.limit, profile.hourly_price, profile.name, "sweep")
+    if options.trials is not None:
+        require("a search", "optuna")
+        if options.objective is None:
+            raise UsageError("a search needs a figure to go by", hint="Add --maximise val_auc, or --minimise val_loss.")
+    if not options.space.names:
+        raise UsageError(
+            "nothing varies in this sweep", hint="Give a parameter several values: --set learning_rate=1e-4,3e-4"
+        )
+    check_values(pipeline, catalog, options)
 
 
 def resume_sweep(

@@ -24,7 +24,7 @@ from engine.workspace import storage_of
 from ui.build.background import Loop
 from ui.build.catalogue import Catalogue, problem
 from ui.build.documents import doc_to_pipeline
-from ui.build.forecast import Memory, forecast, recall
+from ui.build.forecast import Memory, all_listed, forecast, recall
 from ui.build.shared_document import Member, SharedDocument
 from ui.build.status import previews_in_words, views_of
 from ui.protocol.document import Doc
@@ -107,13 +107,13 @@ class DocumentAnalysis:
         rev, _ = self._shared.snapshot
         with self._lock:
             known = self._checked.get(member.profile)
-            previews, views, does = (known.previews, known.views, known.does) if known is not None else ({}, {}, {})
+            if known is None:
+                known = Checked(
+                    document=self._shared.id, rev=rev, problems=[], previews={}, views={}, does={}, listed=False
+                )
             self._checked.clear()
             self._refused = (member, rev)
-            found = [problem(d) for d in problems]
-            member.post(
-                Checked(document=self._shared.id, rev=rev, problems=found, previews=previews, views=views, does=does)
-            )
+            member.post(known.model_copy(update={"rev": rev, "problems": [problem(d) for d in problems]}))
 
     def _profiles(self) -> list[str | None]:
         """Those chosen in the tabs, each once."""
@@ -136,7 +136,8 @@ class DocumentAnalysis:
         for name in self._profiles():
             profile, storage = self._place(name)
             seen = recall(resolved, at_storage(quick, workspace, storage), memory)
-            checked[name] = self._notice(rev, check(resolved, seen, profile))
+            listed = memory is not None and all_listed(quick, seen)
+            checked[name] = self._notice(rev, check(resolved, seen, profile), listed=listed)
         with self._lock:
             # Meanwhile a full look has come to its end: it knew more.
             # Or a tab has joined: it waits for the problems of the document that it shows.
@@ -146,7 +147,7 @@ class DocumentAnalysis:
         if outdated:
             self._checker.poke()
 
-    def _notice(self, rev: int, found: Found) -> Checked:
+    def _notice(self, rev: int, found: Found, *, listed: bool) -> Checked:
         return Checked(
             document=self._shared.id,
             rev=rev,
@@ -154,6 +155,7 @@ class DocumentAnalysis:
             previews=previews_in_words(found.previews),
             views=views_of(found.previews, self._studio.shown.key),
             does={node: preview.does for (node, _), preview in found.previews.items() if preview.does},
+            listed=listed,
         )
 
     def _place(self, name: str | None) -> tuple[Profile, Path | None]:
@@ -222,7 +224,7 @@ class DocumentAnalysis:
             last = self._with_last(resolved, observation)
             nodes = forecast(resolved, profile, last, found, self._studio.shown, advice, times, paid)
             forecasts[name] = RunForecast(document=self._shared.id, rev=rev, nodes=nodes)
-            checked[name] = self._notice(rev, found)
+            checked[name] = self._notice(rev, found, listed=True)
         with self._lock:
             self._memory = Memory(resolved, observation)
             before, self._forecasts = self._forecasts, forecasts

@@ -22,11 +22,9 @@ from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import Run
 from engine.sweep.expected import SweepEstimate
-from engine.sweep.options import SweepOptions
-from engine.sweep.score import Objective
-from engine.sweep.space import read_space
 from engine.sweep.start import start_sweep
 from ui.build.background import Loop
+from ui.build.document_sweeps import options_of
 from ui.build.link import LINES_A_NOTICE
 from ui.build.run_statuses import RunStatuses
 from ui.build.shared_document import Member, SharedDocument
@@ -98,18 +96,9 @@ class DocumentRuns:
         May take seconds. Raises `CheckFailed` with all problems, `UsageError` when nothing varies or its cost cannot be
         limited.
         """
-        studio, search = self._studio, command.search
-        settings = [f"{name}={text}" for name, text in command.values.items()]
-        options = SweepOptions(
-            read_space(settings, pipeline, catalog, searched=search is not None, base=studio.base),
-            objective=None if search is None else Objective(search.figure, search.maximise),
-            trials=None if search is None else search.trials,
-            jobs=command.jobs,
-            base=studio.base,
-            end=command.end,
-            source=self._shared.name,
-            limit=Limit() if command.limit is None else _limit(command.limit),
-        )
+        studio = self._studio
+        limit = Limit() if command.limit is None else _limit(command.limit)
+        options = options_of(command, pipeline, catalog, studio, self._shared.name, limit)
         profile = find_profile(command.profile, studio.workspace)
         began = start_sweep(pipeline, catalog, studio.workspace, studio.store, options, profile)
         self.poke()

@@ -23,6 +23,7 @@ from engine.workspace import allow
 from ui.build.background import LOG
 from ui.build.code import code_of
 from ui.build.document_runs import resume_run
+from ui.build.document_sweeps import Newest, forecast_of
 from ui.build.documents import pipeline_to_doc
 from ui.build.file_browser import browse, to_allow
 from ui.build.link import Link, read_outbox
@@ -37,6 +38,7 @@ from ui.protocol.commands import (
     Duplicate,
     Export,
     ExportCode,
+    ForecastSweep,
     Hello,
     Import,
     KeepDraft,
@@ -78,6 +80,7 @@ class Editor:
         self._watched: str | None = None
         self._wanted: str | None = None
         self._left = False
+        self._forecasts = Newest()
 
     @property
     def document(self) -> str | None:
@@ -222,6 +225,9 @@ class Editor:
             case StartSweep():
                 opened = documents.open(command.document)
                 self._in_background(command.type, partial(self._sweep, opened, opened.document.pipeline, command))
+            case ForecastSweep():
+                pipeline = documents.open(command.document).document.pipeline
+                self._in_background(command.type, self._forecasts.wrap(partial(self._forecast, pipeline, command)))
             case ResumeRun():
                 self._in_background(command.type, partial(resume_run, documents.studio, command.run_id, self._poke))
             case CancelRun():
@@ -256,6 +262,9 @@ class Editor:
         text = f"A sweep of {plural(count, 'trials')} is at work"
         outlook = f"{expected[0].upper()}{expected[1:]}. " if expected else ""
         self._message("success", text, hint=f"{outlook}The page Runs ranks them; the canvas shows the newest.")
+
+    def _forecast(self, pipeline: Pipeline, command: ForecastSweep) -> None:
+        self.post(forecast_of(command, pipeline, self._documents.catalogue.catalog, self._documents.studio))
 
     def _browse(self, command: Browse) -> None:
         studio = self._documents.studio

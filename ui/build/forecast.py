@@ -183,6 +183,11 @@ def recall(resolved: Resolved, quick: Observation, memory: Memory | None) -> Obs
     return replace(quick, paths=paths, facts=facts, cached_nodes=frozenset(seen.cached_nodes & same))
 
 
+def all_listed(quick: Observation, recalled: Observation) -> bool:
+    """Whether `recall` knew what each folder holds that the quick look passed by."""
+    return all(found.keys() <= recalled.paths.get(node, {}).keys() for node, found in quick.paths.items())
+
+
 def _unlisted(found: PathFound) -> bool:
     """A folder that is there and was not listed: nothing is known of what it holds."""
     return found.kind == "folder" and found.count > 0 and not found.manifest

@@ -209,24 +209,36 @@ class Search(Wire):
     maximise: bool
 
 
-class StartSweep(_Command):
-    """Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
+class SweepCommand(_Command):
+    """Every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
 
     With a `search` values may be ranges (`1e-5..1e-2:log`), and only its trials are run. Up to the node `end`; `jobs`
-    runs at a time. `limit` is that of all trials together; that of the profile is each trial's.
+    runs at a time.
     """
 
-    once: ClassVar[bool] = True
     resent: ClassVar[bool] = False
-
-    type: Literal["sweep"] = "sweep"
     document: str
     profile: str
     end: str | None
     values: dict[str, str]
     jobs: int
     search: Search | None = None
+
+
+class StartSweep(SweepCommand):
+    """Run the draft with these values. `limit` is that of all trials together; that of the profile is each trial's."""
+
+    once: ClassVar[bool] = True
+
+    type: Literal["sweep"] = "sweep"
     limit: RunLimit | None = None
+
+
+class ForecastSweep(SweepCommand):
+    """Ask what such a sweep of the draft would run, and what that would take."""
+
+    type: Literal["forecast-sweep"] = "forecast-sweep"
+    request: int
 
 
 class CancelRun(_Command):
@@ -299,6 +311,7 @@ Command = Annotated[
     | AllowFolder
     | StartRun
     | StartSweep
+    | ForecastSweep
     | CancelRun
     | ResumeRun
     | Watch

@@ -74,7 +74,8 @@ class FileState(Wire):
 
 class Checked(Wire):
     """The problems of revision `rev`. By `node.port`: `previews` says in words what is known to come out, and `views`
-    has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so."""
+    has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so.
+    `listed` once all folders have been listed: until then there may be more to look at."""
 
     type: Literal["checked"] = "checked"
     document: str
@@ -83,6 +84,7 @@ class Checked(Wire):
     previews: dict[str, str]
     views: dict[str, str]
     does: dict[str, str]
+    listed: bool
 
 
 class RunForecast(Wire):
@@ -175,6 +177,27 @@ class VersionRead(Wire):
     problem: str
 
 
+class SweepNode(Wire):
+    """A node that runs in a sweep: in how many of its trials; None: not all of them were planned."""
+
+    node: str
+    times: int | None
+
+
+class SweepForecast(Wire):
+    """Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all in words
+    ("" where nothing runs), and how these are known. `problem` says why there can be no such sweep."""
+
+    type: Literal["sweep-forecast"] = "sweep-forecast"
+    request: int
+    trials: int
+    nodes: list[SweepNode]
+    time: str
+    cost: str
+    notes: list[str]
+    problem: str
+
+
 class Message(Wire):
     """Something a person should read: the outcome of a command, a refusal with its hint."""
 
@@ -209,6 +232,7 @@ Notice = Annotated[
     | Exported
     | Versions
     | VersionRead
+    | SweepForecast
     | Message
     | Others,
     Field(discriminator="type"),

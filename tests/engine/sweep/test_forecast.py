@@ -76,6 +76,7 @@ def test_what_trials_share_is_counted_once(sweeps: _Sweeps) -> None:
     assert found.expected.cost == (found.expected.time.low, found.expected.time.high), "1 USD a second"
     assert found.expected.line() == "expected time: 1 min 40 s to 2 min 49 s; cost: 100.00 to 169.00 USD"
     assert found.notes[0].startswith("price: 3,600 USD an hour: price_per_hour of the profile desk")
+    assert found.times == {"data": 1, "model": 3}
     # What differs is counted in each.
     each = sweeps("data.text=a,b,c")
     assert (each.expected.time.low, each.expected.time.high) == _range(330, 330)
@@ -112,6 +113,7 @@ def test_trials_side_by_side_may_gain_all_or_nothing(sweeps: _Sweeps) -> None:
 def test_of_a_large_sweep_a_part_is_planned_and_the_rest_lies_between(sweeps: _Sweeps) -> None:
     found = sweeps("model.times=1,2,3,4,5,6", most=3)
     assert len(found.trials) == 3
+    assert found.times == {"data": 1, "model": None}
     assert (found.expected.time.low, found.expected.time.high) == _range(160, 160)
 
 
@@ -119,6 +121,7 @@ def test_of_a_large_sweep_a_part_is_planned_and_the_rest_lies_between(sweeps: _S
 def test_a_search_lies_between_the_ends_of_its_ranges(sweeps: _Sweeps) -> None:
     searched = sweeps("model.times=1..9", trials=10, objective=Objective("auc", True), prune=False)
     assert not searched.trials
+    assert searched.times == {"data": 1, "model": None}
     assert (searched.expected.time.low, searched.expected.time.high) == _range(200, 200)
     # Only the first trials are never given up.
     pruned = sweeps("model.times=1..9", trials=10, objective=Objective("auc", True)).expected

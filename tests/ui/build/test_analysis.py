@@ -306,6 +306,7 @@ def test_what_only_a_listing_tells_stays_while_one_types_elsewhere(real_tab, tmp
     )
     words = "12 volumes, 6x6x4x2 float32, 15 kB"
     tab.wait_for(Checked, lambda c: "folder.out" in c.previews)
+    assert all(c.listed == ("folder.out" in c.previews) for c in tab.all(Checked))
     assert tab.last(Checked).previews["folder.out"] == words
     seen = len(tab.all(Checked))
     tab.set("nodes", "convert", "params", "target_file_mb", to=5)
@@ -317,7 +318,9 @@ def test_what_only_a_listing_tells_stays_while_one_types_elsewhere(real_tab, tmp
     tab.wait_for(Checked, lambda c: c.rev == tab.rev)
     assert "folder.out" not in tab.last(Checked).previews
     assert _codes(tab) == []
+    assert not tab.last(Checked).listed
     tab.wait_for(Checked, lambda c: [p.code for p in c.problems][:1] == ["VF306"])
+    assert tab.last(Checked).listed
     tab.set("nodes", "convert", "title", to="Still")
     assert "VF306" in [c for c, _, _ in _codes(tab)]
     # It is removed: that is seen at once.

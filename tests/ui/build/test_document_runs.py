@@ -28,8 +28,18 @@ from engine.sweep.space import Range
 from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
-from ui.protocol.commands import CancelRun, Rename, ResumeRun, RunLimit, Search, StartRun, StartSweep, Watch
-from ui.protocol.notices import Checked, LogLines, Message, RunForecast, RunShown, StatusChanged
+from ui.protocol.commands import (
+    CancelRun,
+    ForecastSweep,
+    Rename,
+    ResumeRun,
+    RunLimit,
+    Search,
+    StartRun,
+    StartSweep,
+    Watch,
+)
+from ui.protocol.notices import Checked, LogLines, Message, RunForecast, RunShown, StatusChanged, SweepForecast
 from ui.protocol.status import RunInfo
 
 
@@ -259,6 +269,36 @@ def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.M
     assert options.objective == Objective("val_loss", maximise=False)
     assert options.space.ranges == {"b.steps": Range(1, 9, whole=True)}
     assert (options.trials, options.jobs) == (7, 2)
+
+
+def test_what_a_sweep_would_run_is_known_before_it_starts(open_tab: OpenTab, store: RunStore) -> None:
+    tab = open_tab(
+        pipeline(
+            box("a", "Make", text="${text}"), box("b", "Make"), box("c", "Join"),
+            wires="a.out>c.first b.out>c.second", name="swept", text="x",
+        )
+    )  # fmt: skip
+    asked = 0
+
+    def ask(**values: str) -> SweepForecast:
+        nonlocal asked
+        asked += 1
+        assert tab.document is not None
+        question = {"document": tab.document, "profile": "local", "end": None, "values": values, "jobs": 2}
+        tab.say(ForecastSweep.model_validate({**question, "request": asked}))
+        return tab.wait_for(SweepForecast, lambda found: found.request == asked)
+
+    _start(tab)
+    _ended(tab)
+    found = ask(**{"text": "x,y,z", "b.steps": "1,2"})
+    assert (found.trials, found.problem) == (6, "")
+    # What has run with these values is there already.
+    assert {each.node: each.times for each in found.nodes} == {"a": 2, "b": 1, "c": 5}
+    assert " to " in found.time
+    assert found.cost.startswith("unknown, as ")
+    assert ask(text="x,x").problem.startswith("nothing varies in this sweep")
+    assert "b.steps: must be at least 0 steps, not -2" in ask(**{"b.steps": "1,-2"}).problem
+    assert store.sweeps.newest() == []
 
 
 @pytest.mark.slow

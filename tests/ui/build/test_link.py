@@ -173,7 +173,7 @@ def _status(state: str, run: str = "r", whole: bool = False, nodes: str = "a") -
 
 
 def _checked(rev: int) -> Checked:
-    return Checked(document="d", rev=rev, problems=[], previews={}, views={}, does={})
+    return Checked(document="d", rev=rev, problems=[], previews={}, views={}, does={}, listed=True)
 
 
 def _edited(rev: int, document: str = "d") -> Edited:

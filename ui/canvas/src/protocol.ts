@@ -16,6 +16,7 @@ export type Notice =
   | Exported
   | Versions
   | VersionRead
+  | SweepForecast
   | Message
   | Others;
 export type Command =
@@ -39,6 +40,7 @@ export type Command =
   | AllowFolder
   | StartRun
   | StartSweep
+  | ForecastSweep
   | CancelRun
   | ResumeRun
   | Watch
@@ -117,6 +119,7 @@ export type Charts = {
 /**
  * The problems of revision `rev`. By `node.port`: `previews` says in words what is known to come out, and `views`
  * has the keys of what is there already and can be looked at. By node: `does` says what it does, where it says so.
+ * `listed` once all folders have been listed: until then there may be more to look at.
  */
 export type Checked = {
   type: 'checked';
@@ -132,6 +135,7 @@ export type Checked = {
   does: {
     [k: string]: string;
   };
+  listed: boolean;
 };
 /**
  * A diagnostic, as `engine.diagnostics.rule.Diagnostic`.
@@ -392,6 +396,29 @@ export type FileState = {
   path: string;
   dirty: boolean;
   disk: 'new' | 'same' | 'changed' | 'deleted';
+};
+/**
+ * Ask what such a sweep of the draft would run, and what that would take.
+ */
+export type ForecastSweep = {
+  document: string;
+  profile: string;
+  end: string | null;
+  values: {
+    [k: string]: string;
+  };
+  jobs: number;
+  search: Search | null;
+  type: 'forecast-sweep';
+  request: number;
+};
+/**
+ * A search of a sweep's values: so many trials, for the highest or the lowest of a figure such as `val_auc`.
+ */
+export type Search = {
+  trials: number;
+  figure: string;
+  maximise: boolean;
 };
 /**
  * The figure that says most of how good a dataset is, by its name in words: `Validation AUC`.
@@ -749,6 +776,27 @@ export type VersionRead = {
   problem: string;
 };
 /**
+ * Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all in words
+ * ("" where nothing runs), and how these are known. `problem` says why there can be no such sweep.
+ */
+export type SweepForecast = {
+  type: 'sweep-forecast';
+  request: number;
+  trials: number;
+  nodes: SweepNode[];
+  time: string;
+  cost: string;
+  notes: string[];
+  problem: string;
+};
+/**
+ * A node that runs in a sweep: in how many of its trials; None: not all of them were planned.
+ */
+export type SweepNode = {
+  node: string;
+  times: number | null;
+};
+/**
  * Something a person should read: the outcome of a command, a refusal with its hint.
  */
 export type Message = {
@@ -915,13 +963,9 @@ export type RunLimit = {
   stop_at_cost: number | null;
 };
 /**
- * Run the draft with every combination of `values`, as typed: by parameter, or `node.parameter`, with commas.
- *
- * With a `search` values may be ranges (`1e-5..1e-2:log`), and only its trials are run. Up to the node `end`; `jobs`
- * runs at a time. `limit` is that of all trials together; that of the profile is each trial's.
+ * Run the draft with these values. `limit` is that of all trials together; that of the profile is each trial's.
  */
 export type StartSweep = {
-  type: 'sweep';
   document: string;
   profile: string;
   end: string | null;
@@ -930,15 +974,8 @@ export type StartSweep = {
   };
   jobs: number;
   search: Search | null;
+  type: 'sweep';
   limit: RunLimit | null;
-};
-/**
- * A search of a sweep's values: so many trials, for the highest or the lowest of a figure such as `val_auc`.
- */
-export type Search = {
-  trials: number;
-  figure: string;
-  maximise: boolean;
 };
 /**
  * Go on with a run that did not end well.
@@ -1086,6 +1123,7 @@ export const NOT_RESENT: readonly Command['type'][] = [
   'read-version',
   'run',
   'sweep',
+  'forecast-sweep',
   'cancel',
   'resume',
   'watch',

@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest';
 
 import { NO_LIMIT } from './limit';
-import { countOf, EMPTY_SWEEP, isComplete, USUAL_SEARCH, valuesOf, type SweepRow } from './sweep';
+import {
+  countOf,
+  EMPTY_SWEEP,
+  forecastOf,
+  isComplete,
+  timesText,
+  USUAL_SEARCH,
+  valuesOf,
+  type SweepRow,
+} from './sweep';
 
 const of = (...rows: SweepRow[]) => ({ rows, jobs: 1, search: null, limit: NO_LIMIT });
 
@@ -24,6 +33,24 @@ describe('a sweep in the run dialog', () => {
     expect(isComplete(range)).toBe(false);
     expect(isComplete({ ...range, search: USUAL_SEARCH })).toBe(true);
     expect(isComplete({ ...range, search: { ...USUAL_SEARCH, figure: ' ' } })).toBe(false);
+  });
+
+  it('is asked about without its limit', () => {
+    const sweep = { ...of({ name: 'rate', text: '1e-3, 1e-4' }), limit: { after: '3h', cost: '2' } };
+    expect(forecastOf(sweep, 'd', 'local', 'train')).toEqual({
+      ...{ type: 'forecast-sweep', document: 'd', profile: 'local', end: 'train' },
+      ...{ values: { rate: '1e-3, 1e-4' }, jobs: 1, search: null },
+    });
+  });
+
+  it('shares work between its runs', () => {
+    expect([1, 9, 3, null].map((times) => timesText(times, 9))).toEqual([
+      'once, for all runs',
+      'in each run',
+      'in 3 of the runs',
+      'in each run that has other values for it',
+    ]);
+    expect(timesText(1, 1)).toBe('in the run');
   });
 
   it('counts from one on', () => {

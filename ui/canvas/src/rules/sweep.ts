@@ -1,6 +1,6 @@
 /** What a person has written into the run dialog for a sweep: values by parameter, as `--set` of the command takes them. */
 
-import type { Search } from '../protocol';
+import type { ForecastSweep, Search } from '../protocol';
 import { NO_LIMIT, type LimitTexts } from './limit';
 
 export interface SweepRow {
@@ -38,6 +38,25 @@ export function isComplete(sweep: Sweep): boolean {
   const varies = (text: string) => text.includes(',') || (sweep.search !== null && text.includes('..'));
   if (sweep.search?.figure.trim() === '') return false;
   return new Set(names).size === names.length && Object.values(valuesOf(sweep)).some(varies);
+}
+
+/** The question what this sweep would run, up to the node `end`; its limit changes nothing of that. */
+export function forecastOf(
+  sweep: Sweep,
+  document: string,
+  profile: string,
+  end: string | null,
+): Omit<ForecastSweep, 'request'> {
+  const { jobs, search } = sweep;
+  return { type: 'forecast-sweep', document, profile, end, values: valuesOf(sweep), jobs, search };
+}
+
+/** In how many of the trials a node runs; null: not all of them were planned. */
+export function timesText(times: number | null, trials: number): string {
+  if (trials === 1) return 'in the run';
+  if (times === 1) return 'once, for all runs';
+  if (times === trials) return 'in each run';
+  return times === null ? 'in each run that has other values for it' : `in ${times} of the runs`;
 }
 
 /** A number from 1 to `most` as it was typed. */

@@ -7,7 +7,18 @@ import { markOf } from '../document/ids';
 import { apply } from '../document/ops';
 import { Channel, type Command } from '../link/channel';
 import { BROWSER_TIMER, Pacing, type Timer } from '../link/pacing';
-import type { Exported, Inbox, Listing, MakeEdit, Op, Outbox, VersionRead, Versions } from '../protocol';
+import type {
+  Exported,
+  ForecastSweep,
+  Inbox,
+  Listing,
+  MakeEdit,
+  Op,
+  Outbox,
+  SweepForecast,
+  VersionRead,
+  Versions,
+} from '../protocol';
 import { NO_SHELF, type Shelf } from './browser_storage';
 import { INITIAL, NOTHING, reduce, still, type Selection, type State } from './state';
 
@@ -58,7 +69,7 @@ export class App {
     for (const notice of notices) next = reduce(next, notice);
     if (next !== this.state) this.store.setState(next, true);
     for (const notice of notices) {
-      if (notice.type === 'listing' || notice.type === 'versions' || notice.type === 'version') this.answered(notice);
+      if ('request' in notice) this.answered(notice);
       if (notice.type === 'exported') this.download(notice);
     }
     this.watch();
@@ -213,9 +224,15 @@ export class App {
   readVersion(document: string, version: string): Promise<VersionRead> {
     return this.ask('version', { type: 'read-version', document, version });
   }
+
+  /** What a sweep would run. Only the newest of such questions is answered: Python passes the others by. */
+  forecastSweep(question: Omit<ForecastSweep, 'request'>): Promise<SweepForecast> {
+    for (const [request, asked] of this.asked) if (asked.question.type === question.type) this.asked.delete(request);
+    return this.ask('sweep-forecast', question);
+  }
 }
 
-type Answer = Listing | Versions | VersionRead;
+type Answer = Listing | Versions | VersionRead | SweepForecast;
 type Asking = Extract<Command, { request: number }>;
 type Question = Asking extends infer Each ? (Each extends Asking ? Omit<Each, 'request'> : never) : never;
 

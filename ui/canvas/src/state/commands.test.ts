@@ -1,12 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
+import { TYPES } from '../document/arbitraries';
 import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import type { Doc, FileState, Problem, RunInfo } from '../protocol';
 import { EMPTY_SWEEP } from '../rules/sweep';
 import { docNode, runInfo } from '../testing';
 import { App } from './app';
-import { chosenProfile, keepMine, run, save, startSweep, takeTheirs, sendProfile } from './commands';
+import { chosenProfile, keepMine, look, run, save, startSweep, takeTheirs, sendProfile } from './commands';
 import { closeDialog, keep, panels } from './panels';
 
 const DOC: Doc = {
@@ -20,6 +21,17 @@ const PROFILES = [
   { name: 'cluster', backend: 'spark', description: '', ...NO_PRICE },
 ];
 
+const WELCOME: Notice = {
+  type: 'welcome',
+  types: [],
+  datasets: [],
+  problems: [],
+  profiles: PROFILES,
+  workspace: '',
+  version: '',
+  ran: true,
+};
+
 let app: App;
 let said: Command[];
 
@@ -30,19 +42,10 @@ function hear(...notices: Notice[]): void {
 
 function show(doc: Doc, file: Partial<FileState> = {}, problems: Problem[] = [], newest: RunInfo | null = null): void {
   hear(
-    {
-      type: 'welcome',
-      types: [],
-      datasets: [],
-      problems: [],
-      profiles: PROFILES,
-      workspace: '',
-      version: '',
-      ran: true,
-    },
+    { ...WELCOME },
     { type: 'opened', document: 'd', rev: 1, doc, edits: [] },
     { type: 'file', document: 'd', path: 'pipelines/d.json', dirty: false, disk: 'same', ...file },
-    { type: 'checked', document: 'd', rev: 1, problems, previews: {}, views: {}, does: {} },
+    { type: 'checked', document: 'd', rev: 1, problems, previews: {}, views: {}, does: {}, listed: true },
     { type: 'run', document: 'd', run: newest },
   );
 }
@@ -146,6 +149,50 @@ describe('run', () => {
     expect(chosenProfile(app)).toBe('cluster');
     keep({ profile: 'gone' });
     expect(chosenProfile(app)).toBe('local');
+  });
+});
+
+describe('looking at data', () => {
+  const session = 'looking';
+  let heard = 0;
+  const more = (...notices: Notice[]) => {
+    app.receive({ session, client: '', handled: 0, posted: notices.map((notice) => ({ n: (heard += 1), notice })) });
+  };
+  const found = (views: Record<string, string>, listed: boolean) => {
+    more({ type: 'checked', document: 'd', rev: 1, problems: [], previews: {}, views, does: {}, listed });
+  };
+  const toasts = () => app.state.toasts.map(({ text }) => text);
+
+  beforeEach(() => {
+    heard = 0;
+    more({ ...WELCOME, types: Object.values(TYPES) }, { type: 'opened', document: 'd', rev: 1, doc: DOC, edits: [] });
+    found({}, false);
+    app.select({ nodes: ['a'], edges: [] });
+  });
+
+  test('opens once its folder has been listed', () => {
+    look(app, 'a');
+    expect([dialog(), toasts()]).toEqual([undefined, ['Its data is still being listed.']]);
+    found({ 'a.out': 'key' }, true);
+    expect(panels.getState().dialog).toMatchObject({ kind: 'look', port: 'out', views: [{ port: 'out', key: 'key' }] });
+    closeDialog();
+    found({ 'a.out': 'other' }, true);
+    expect(dialog()).toBeUndefined();
+  });
+
+  test('says what is missing only when all folders have been listed', () => {
+    look(app, 'a');
+    found({}, false);
+    expect(toasts()).toEqual(['Its data is still being listed.']);
+    found({}, true);
+    expect([dialog(), toasts().at(-1)]).toEqual([undefined, 'There is nothing to look at yet.']);
+  });
+
+  test('calls nobody back who has chosen something else', () => {
+    look(app, 'a');
+    app.select({ nodes: ['b'], edges: [] });
+    found({ 'a.out': 'key' }, true);
+    expect([dialog(), toasts()]).toEqual([undefined, ['Its data is still being listed.']]);
   });
 });
 

@@ -101,15 +101,32 @@ export function takeTheirs(app: App): void {
   else app.say({ type: 'revert', document });
 }
 
-/** Show what a node made or has; a node without anything says so. */
+/** Show what a node made or has, as soon as folders have been listed; a node without anything says so. */
 export function look(app: App, node: string, port: string | null = null, row: GalleryItem | null = null): void {
+  if (opened(app, node, port, row)) return;
+  if (app.state.listed) {
+    app.notify('info', 'There is nothing to look at yet.', 'Run the node first.');
+    return;
+  }
+  const { document, selection } = app.state;
+  const leave = app.store.subscribe((state) => {
+    // Who has gone on to something else is not called back.
+    const elsewhere = state.document !== document || state.selection !== selection || panels.getState().dialog !== null;
+    if (elsewhere) leave();
+    else if (viewsAt(state, node).length > 0 || state.listed) {
+      leave();
+      look(app, node, port, row);
+    }
+  });
+  app.notify('info', 'Its data is still being listed.', 'It opens as soon as that is done.');
+}
+
+/** Open what there is of a node, or of one port of it; false where there is nothing. */
+function opened(app: App, node: string, port: string | null, row: GalleryItem | null): boolean {
   const views = viewsAt(app.state, node);
   const first = port === null ? views[0] : views.find((view) => view.port === port);
-  if (first) {
-    openDialog({ kind: 'look', title: nameOf(app.state.doc, node), views, port: first.port, row });
-  } else {
-    app.notify('info', 'There is nothing to look at yet.', 'Run the node first.');
-  }
+  if (first) openDialog({ kind: 'look', title: nameOf(app.state.doc, node), views, port: first.port, row });
+  return first !== undefined;
 }
 
 /** Make a version the document again: one step of undo, saved as a new version; what was there is kept as one too. */

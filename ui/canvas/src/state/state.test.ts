@@ -24,7 +24,16 @@ describe('notices of a document', () => {
   const others: Notice[] = [
     { type: 'edited', document: 'other', rev: 9, edit: 'x', ops: [set(['description'], 'theirs')] },
     { type: 'file', document: 'other', path: 'p', dirty: true, disk: 'changed' },
-    { type: 'checked', document: 'other', rev: 9, problems: [], previews: { 'a.out': '1' }, views: {}, does: {} },
+    {
+      type: 'checked',
+      document: 'other',
+      rev: 9,
+      problems: [],
+      previews: { 'a.out': '1' },
+      views: {},
+      does: {},
+      listed: true,
+    },
     { type: 'forecast', document: 'other', rev: 9, nodes: { a: nodeForecast(true) } },
     { type: 'run', document: 'other', run: RUN },
     { type: 'others', document: 'other', count: 3 },
@@ -173,7 +182,16 @@ describe('the rest', () => {
   test('that a pipeline is empty is no problem to report: the canvas says it', () => {
     const problem = { severity: 'error' as const, message: 'm', hint: '', node: null, port: null, parameter: null };
     const problems = ['VF108', 'VF205'].map((code) => ({ ...problem, code }));
-    const checked: Notice = { type: 'checked', document: 'd', rev: 1, problems, previews: {}, views: {}, does: {} };
+    const checked: Notice = {
+      type: 'checked',
+      document: 'd',
+      rev: 1,
+      problems,
+      previews: {},
+      views: {},
+      does: {},
+      listed: true,
+    };
     expect(after(opened('d'), checked).problems.map(({ code }) => code)).toEqual(['VF205']);
   });
 

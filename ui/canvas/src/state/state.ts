@@ -76,6 +76,8 @@ export interface State {
   readonly views: Readonly<Record<string, string>>;
   /** By node: what it does with its parameters, in a few words, where it says so. */
   readonly does: Readonly<Record<string, string>>;
+  /** All folders have been listed: until then there may be more to look at. */
+  readonly listed: boolean;
   readonly forecasts: Readonly<Record<string, NodeForecast>>;
   readonly run: RunInfo | null;
   readonly status: Readonly<Record<string, NodeStatus>>;
@@ -103,6 +105,7 @@ const UNKNOWN = {
   previews: {},
   views: {},
   does: {},
+  listed: false,
   forecasts: {},
   run: null,
   status: {},
@@ -155,6 +158,7 @@ export function reduce(state: State, notice: Notice): State {
     case 'exported':
     case 'versions':
     case 'version':
+    case 'sweep-forecast':
       return state;
     default:
       return notice.document === state.document ? ofDocument(state, notice) : state;
@@ -181,6 +185,7 @@ function ofDocument(state: State, notice: OfDocument): State {
         previews: notice.previews,
         views: notice.views,
         does: notice.does,
+        listed: notice.listed,
       };
     case 'forecast':
       return { ...state, forecasts: notice.nodes };

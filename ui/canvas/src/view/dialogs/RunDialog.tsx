@@ -22,6 +22,7 @@ import { Dialog } from './Dialog';
 import { BriefEstimate } from './Estimate';
 import { Forecast } from './Forecast';
 import { LimitForm } from './LimitForm';
+import { BriefOutlook, SweepForecastView, useSweepOutlook } from './SweepForecast';
 import { SweepForm } from './SweepForm';
 
 type Values = Readonly<Record<string, JsonValue>>;
@@ -49,6 +50,7 @@ export function RunDialog({ asked }: { asked: Part }) {
   const { after, cost } = objections(limits, profile);
   const incomplete = sweep === null ? ofFields.length > 0 : !isComplete(sweep);
   const wrong = incomplete || after !== '' || cost !== '';
+  const outlook = useSweepOutlook(sweep, part.end);
   const start = () => {
     if (wrong || stops > 0) return;
     closeDialog();
@@ -76,6 +78,7 @@ export function RunDialog({ asked }: { asked: Part }) {
             </button>
           )}
           {stops === 0 && sweep === null && <BriefEstimate part={part} />}
+          {stops === 0 && sweep !== null && <BriefOutlook outlook={outlook} />}
           <button type="button" className="btn" onClick={closeDialog}>
             Cancel
           </button>
@@ -122,6 +125,7 @@ export function RunDialog({ asked }: { asked: Part }) {
           else setSweep({ ...sweep, limit: texts });
         }}
       />
+      {sweep !== null && <SweepForecastView outlook={outlook} />}
       {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
     </Dialog>
   );
