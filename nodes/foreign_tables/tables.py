@@ -86,10 +86,51 @@ class ForeignTable:
     """How many rows there are, where that is known without reading the files."""
     remarks: tuple[str, ...] = ()
     """Links in the folder that were not followed, and why, a sentence each."""
+    columns: pa.Schema | None = None
+    """The columns that a Delta table has by its log. A file may lack one that came later, and hold others, such as
+    `_change_type`, that are none of the table's. None for a folder, whose columns are those of its files."""
 
     def path(self, number: int) -> str:
         """The path or URL of a file."""
         return place_at(self.where).path(self.names[number])
+
+    def stored(self, file: pq.ParquetFile) -> dict[str, str]:
+        """Which of the table's columns this file holds, each with its name there."""
+        names = dict.fromkeys(file.schema_arrow.names)
+        wanted = names if self.columns is None else self.columns.names
+        return {name: name for name in wanted if name in names and name not in self.partitions.column_names}
+
+    def read(self, file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
+        """These columns of the file, as far as it holds them, with the types that the table's log gives them.
+
+        Raises `UnsupportedTable` for values that such a type cannot hold.
+        """
+        stored = self.stored(file)
+        there = [name for name in wanted if name in stored]
+        # Arrow takes a name for the beginning of others, too: `a` for `a.b`.
+        found = file.read(columns=[stored[name] for name in there], use_threads=False)
+        return self._as_logged(plain(found.select([stored[name] for name in there]).rename_columns(there)))
+
+    def nulls(self, name: str, count: int) -> pa.Array:
+        """What a file without this column has of it."""
+        return pa.nulls(count, pa.null() if self.columns is None else self.columns.field(name).type)
+
+    def _as_logged(self, found: pa.Table) -> pa.Table:
+        for number, name in enumerate(found.column_names if self.columns is not None else ()):
+            assert self.columns is not None
+            kind = self.columns.field(name).type
+            if found.column(number).type == kind:
+                continue
+            try:
+                found = found.set_column(number, name, found.column(number).cast(kind))
+            except pa.ArrowException as exc:
+                raise UnsupportedTable(
+                    f"the column {name} of {self.where} is {kind} by its log, and {found.column(number).type} in a"
+                    f" file: {next(iter(str(exc).splitlines()), '')}",
+                    hint="Write the table's rows to a new one, or leave the column out by columns = none.",
+                    parameter="columns",
+                ) from exc
+        return found
 
     def access(self) -> FileAccess:
         """Opens the files by their paths."""
@@ -163,7 +204,8 @@ def _delta(where: str) -> ForeignTable:
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
     rows = None if counts.null_count else sum(counts.to_pylist())
     stamps = tuple((size, 0) for size in files["size_bytes"].to_pylist())
-    return ForeignTable(where, names, stamps, partitions, rows)
+    columns = plain(pa.schema(delta.schema().to_arrow()).empty_table()).schema
+    return ForeignTable(where, names, stamps, partitions, rows, columns=columns)
 
 
 def _folder(where: str) -> ForeignTable:
@@ -226,7 +268,13 @@ def opened(
         with (
             access.open(path) as source,
             pq.ParquetFile(
-                source, metadata=metadata, buffer_size=buffer, pre_buffer=whole, page_checksum_verification=True
+                source,
+                metadata=metadata,
+                buffer_size=buffer,
+                pre_buffer=whole,
+                page_checksum_verification=True,
+                # As nanoseconds, Arrow's default, times after 2262 would become others.
+                coerce_int96_timestamp_unit="us",
             ) as file,
         ):
             yield file
@@ -241,7 +289,8 @@ def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
 
 def column_bytes(metadata: pq.FileMetaData, column: str) -> list[int]:
     """Bytes of a column in each row group, not compressed."""
-    leaves = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path.partition(".")[0] == column]
+    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    leaves = [n for n, path in enumerate(paths) if path == column or path.startswith(f"{column}.")]
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [sum(group.column(n).total_uncompressed_size for n in leaves) for group in groups]
 
@@ -292,7 +341,10 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
 
 @dataclass(frozen=True)
 class _Sample:
-    """The columns of a sample of the files, in the order of the last one, and their bytes, not compressed."""
+    """The table's columns, and their bytes, not compressed, in a sample of its files.
+
+    Those of a folder are what the sampled files have, in the order of the last one.
+    """
 
     schema: pa.Schema
     mean_bytes: Mapping[str, int]
@@ -309,12 +361,14 @@ class _Sample:
         numbers = spread(len(table.names), _SAMPLED_FILES - 1)
         for number in dict.fromkeys([len(table.names) - 1, *numbers]):
             with opened(table, access, number) as file:
-                for field in file.schema_arrow:
-                    fields.setdefault(field.name, field)
-                    sizes = column_bytes(file.metadata, field.name)
+                for name, stored in table.stored(file).items():
+                    fields.setdefault(name, file.schema_arrow.field(stored).with_name(name))
+                    sizes = column_bytes(file.metadata, stored)
                     mean = sum(sizes) // max(1, file.metadata.num_rows)
-                    means[field.name] = max(means[field.name], mean)
-                    groups[field.name] = max(groups[field.name], *sizes, 0)
+                    means[name] = max(means[name], mean)
+                    groups[name] = max(groups[name], *sizes, 0)
+        if table.columns is not None:
+            fields = {field.name: field for field in table.columns}
         fields |= {field.name: field for field in table.partitions.schema}
         return cls(pa.schema(fields.values()), means, groups)
 
@@ -369,9 +423,10 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
     access = table.access()
     for number in spread(len(table.names), _SAMPLED_FILES):
         with opened(table, access, number, buffer=_SAMPLE_BUFFER) as file:
-            if roles.volume not in file.schema_arrow.names:
+            stored = table.stored(file).get(roles.volume)
+            if stored is None:
                 continue
-            for row, cell in _first_cells(file, roles.volume):
+            for row, cell in _first_cells(file, stored):
                 try:
                     values = decode(cell, parameters.shape, parameters.dtype)
                 except Refused as refused:
@@ -401,7 +456,7 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
 def _first_cells(file: pq.ParquetFile, column: str) -> Iterator[tuple[int, pa.Scalar]]:
     row = 0
     for batch in file.iter_batches(1, columns=[column], use_threads=False):
-        for cell in batch.column(0):
+        for cell in batch.column(column):
             yield row, cell
             row += 1
             if row == _SAMPLED_ROWS:
@@ -419,8 +474,10 @@ def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, b
     access, found = table.access(), []
     for number in numbers:
         with opened(table, access, number) as file:
-            if roles.label in file.schema_arrow.names:
-                found.append(plain(file.read(columns=[roles.label], use_threads=False)))
+            if roles.label in table.stored(file):
+                found.append(table.read(file, [roles.label]))
+            else:
+                found.append(pa.table({roles.label: table.nulls(roles.label, file.metadata.num_rows)}))
     return pa.concat_tables(found, promote_options="permissive")[roles.label], complete
 
 

@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, convert_to_deltalake, write_deltalake
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction
 from npy_folders import context, parts_of, reasons, rows
 from numpy.typing import NDArray
 from store_fixtures import upload_folder
@@ -335,6 +338,91 @@ def test_files_may_differ_in_columns_types_and_string_views(tmp_path: Path) -> N
     pq.write_table(pa.table({"name": ["x"]}), folder / "c.parquet")
     with pytest.raises(VoxelflowError, match=r"c\.parquet has no column image, which other files of the table have"):
         run(tmp_path, folder)
+
+
+def add_file(table: Path, name: str, written: pa.Table, **options: Any) -> None:
+    """Commit a file of another writer, which may hold other columns than the table has."""
+    pq.write_table(written, table / name, **options)
+    delta = DeltaTable(table)
+    action = AddAction(name, (table / name).stat().st_size, {}, 0, True, f'{{"numRecords": {len(written)}}}')
+    delta.create_write_transaction([action], "append", delta.schema())
+
+
+def stored_columns(out: VolumeParquet) -> dict[str, dict[str, Any]]:
+    """Each row's values by its id."""
+    stored = pa.concat_tables([pq.read_table(Path(out.uri) / p.path) for p in parts_of(out).parts])
+    return {row.pop("id"): row for row in stored.drop_columns("volume").to_pylist()}
+
+
+def test_a_delta_table_has_the_columns_that_its_log_says(tmp_path: Path) -> None:
+    """Not those of its files: Spark's files of a table with change data hold `_change_type`, which is none of it."""
+    table, volumes = tmp_path / "table", some(3)
+    first = table_of(volumes).slice(0, 1).append_column("_change_type", pa.array(["seen"]))
+    write_deltalake(table, first)
+    delta = DeltaTable(table)
+    delta.alter.set_table_properties({"delta.enableChangeDataFeed": "true"}, raise_if_not_exists=False)
+    more = table_of(volumes).slice(1, 2)
+    for name in ("_commit_version", "more"):
+        more = more.append_column(name, pa.array([7, 8]))
+    add_file(table, "more.parquet", more)
+    out, said = run(tmp_path, table)
+    assert look(tmp_path, table).inputs["made"].columns == ("well", "_change_type_")
+    assert "the column '_change_type' is kept as _change_type_" in said, "this one is the table's own"
+    assert bytes_in(out) == as_bytes(volumes)
+    assert stored_columns(out) == {
+        "p000": {"label": 0.0, "well": 0, "_change_type_": "seen"},
+        "p001": {"label": 1.0, "well": 0, "_change_type_": None},
+        "p002": {"label": None, "well": 0, "_change_type_": None},
+    }
+
+
+def test_columns_that_a_delta_table_got_later_are_null_in_older_files(tmp_path: Path) -> None:
+    """Also those that no file of the sample has, or none at all yet."""
+    table, volumes = tmp_path / "table", some(30)
+    written = table_of(volumes)
+    write_deltalake(table, written.slice(0, 0).drop_columns("class"))
+    for number in range(30):
+        if number == 5:
+            added = [Field("class", PrimitiveType("string")), Field("depth", PrimitiveType("double"))]
+            DeltaTable(table).alter.add_columns([*added, Field("seen", PrimitiveType("date"))])
+        row = written.slice(number, 1)
+        row = row.append_column("depth", pa.array([1.5])) if number == 5 else row.drop_columns("class")
+        add_file(table, f"{number:02d}.parquet", row)
+    seen = look(tmp_path, table)
+    assert seen.problems == []
+    assert seen.inputs["made"].columns == ("well", "depth", "seen")
+    out, _ = run(tmp_path, table)
+    assert bytes_in(out) == as_bytes(volumes)
+    assert out.spec is not None
+    assert out.spec.classes == ("salt",)
+    found = stored_columns(out)
+    assert found["p005"] == {"label": 0.0, "well": 1, "depth": 1.5, "seen": None}
+    assert found["p006"] == {"label": None, "well": 1, "depth": None, "seen": None}
+    assert sum(row["depth"] is None for row in found.values()) == 29
+
+
+def test_times_beyond_nanoseconds_are_read_as_they_are(tmp_path: Path) -> None:
+    """Spark writes INT96; as nanoseconds of 64 bits the year 9999 becomes 1816."""
+    (tmp_path / "t").mkdir()
+    days = [datetime(9999, 12, 31, 1, 2, 3, 4), datetime(2262, 5, 1), datetime(2022, 1, 1), datetime(1, 1, 1)]
+    written = table_of(some(4)).append_column("day", pa.array(days, pa.timestamp("us")))
+    pq.write_table(written, tmp_path / "t" / "a.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    for delta in (False, True):
+        if delta:
+            convert_to_deltalake(tmp_path / "t")
+        out, _ = run(tmp_path / str(delta), tmp_path / "t")
+        found = [row["day"].replace(tzinfo=None) for _, row in sorted(stored_columns(out).items())]
+        assert found == days
+
+
+def test_a_file_whose_values_are_not_of_the_type_in_the_log_is_refused(tmp_path: Path) -> None:
+    table, volumes = tmp_path / "table", some(4)
+    write_deltalake(table, table_of(volumes).slice(0, 2))
+    other = table_of(volumes).slice(2).set_column(2, "well", pa.array(["12", "twelve"]))
+    add_file(table, "other.parquet", other)
+    with pytest.raises(VoxelflowError, match=r"column well of .* is int32 by its log, and string in a file: .*twelve"):
+        run(tmp_path, table)
+    assert bytes_in(run(tmp_path, table, columns="none")[0]) == as_bytes(volumes)
 
 
 def test_values_of_many_bytes_are_left_out(tmp_path: Path) -> None:
