@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -89,7 +89,8 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
         finite=parameters.not_finite == "quarantine",
         columns=ledger.columns.schema,
     )
-    source = ForeignRows(table, roles, known.starts, parameters.shape, parameters.dtype)
+    # Whoever reads the volumes is told which rows: not sent to executors with each chunk.
+    source = ForeignRows(replace(table, deleted={}), roles, known.starts, parameters.shape, parameters.dtype)
     with opened_store(ctx) as store:
         making = Making(
             source, ledger, layout, store,
@@ -114,12 +115,15 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
     """All rows: ids, labels and the columns that are carried. Raises `DataError` for ids or labels that are none."""
     wanted = [name for name in (roles.id, roles.label) if name]
     wanted += roles.carried if parameters.columns == "all" else []
-    counts, rows = _read_columns(table, roles, wanted, ctx)
-    if not counts.sum():
-        raise DataError(f"{table.where} has no rows", hint="Choose another table.", parameter="table")
+    counts, rows = read_columns(table, wanted, ctx, roles.volume)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    number = np.repeat(np.arange(len(counts)), counts)
-    row = np.arange(len(number)) - starts[number]
+    at = np.flatnonzero(np.concatenate([table.kept(*each) for each in enumerate(counts.tolist())]))
+    if not len(at):
+        raise DataError(f"{table.where} has no rows", hint="Choose another table.", parameter="table")
+    if deleted := int(starts[-1]) - len(at):
+        ctx.info(f"{plural(deleted, 'rows')} left out, which the table's deletion vectors delete")
+    number = np.searchsorted(starts, at, side="right") - 1
+    row = at - starts[number]
     keys = pa.array([f"{table.names[n]}#{r}" for n, r in zip(number.tolist(), row.tolist(), strict=True)], pa.string())
     # Without any column to read, Arrow's table has no rows.
     unlabelled = np.full(len(keys), np.nan, np.float32)
@@ -134,24 +138,27 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
         pa.table({"size": stamps[:, 0], "mtime_ns": stamps[:, 1]}),
         labels,
         columns.table,
-        np.arange(len(keys), dtype=np.int64),
+        at,
     )
     return _Known(ledger, starts, classes)
 
 
-def _read_columns(
-    table: ForeignTable, roles: Roles, wanted: Sequence[str], ctx: TaskContext
+def read_columns(
+    table: ForeignTable, wanted: Sequence[str], ctx: TaskContext, volume: str = ""
 ) -> tuple[NDArray[np.int64], pa.Table]:
-    """How many rows each file has, and these columns of all of them; null where a file does not have one."""
+    """How many rows each file has, and these columns of the table's rows; null where a file does not have one.
+
+    Raises `DataError` for a file that cannot be read, or has no column `volume`.
+    """
     access = table.access()
     fixed = [name for name in wanted if name in table.partitions.column_names]
 
     def read(number: int) -> tuple[int, pa.Table]:
         with opened(table, access, number) as file:
             count = file.metadata.num_rows
-            if roles.volume not in table.stored(file):
+            if volume and volume not in table.stored(file):
                 raise UnsupportedTable(
-                    f"{table.path(number)} has no column {roles.volume}, which other files of the table have",
+                    f"{table.path(number)} has no column {volume}, which other files of the table have",
                     hint="Remove the file from the table, or name another column.",
                     parameter="volume_column",
                 )
@@ -162,6 +169,8 @@ def _read_columns(
         for name in wanted:
             if name not in found.column_names:
                 found = found.append_column(name, table.nulls(name, count))
+        if number in table.deleted and found.num_columns:
+            found = found.filter(pa.array(table.kept(number, count)))
         return count, found.replace_schema_metadata()
 
     counts: list[int] = []

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
 from engine.storage.files import DANGLING, check_regular
 from engine.storage.objects import RemotePath
-from engine.storage.place import place_at
-from nodes.conversion.columns import stored_type, typed
+from engine.storage.place import Place, place_at
+from nodes.conversion.columns import stored_type, to_bools, typed
 from nodes.conversion.npy_files import spread
 from nodes.conversion.quarantine import Refused
 from nodes.foreign_tables.cells import can_hold_arrays, decode, is_bytes, is_list
 from nodes.foreign_tables.table_parameters import TableParameters
 from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles
 from nodes.table.existing import identity as table_identity
-from nodes.table.features import refuse_features
+from nodes.table.features import deletion_vectors, mapped_columns, refuse_unknown_features
 from nodes.table.log import LOG
 from nodes.table.snapshot import load_delta
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _VOLUMES = ("volume", "array", "image", "data")
 _LABELS = ("label", "class", "target", "y")
@@ -43,6 +50,7 @@ _LARGEST_VALUE = 4096
 """Mean bytes of a value: columns of larger ones (other volumes, reports) are not carried, as they would be held in
 memory for all rows."""
 _LISTED = 8
+_FIELD_ID = b"PARQUET:field_id"
 _SAMPLE_BUFFER = 1 << 20
 
 
@@ -89,6 +97,10 @@ class ForeignTable:
     columns: pa.Schema | None = None
     """The columns that a Delta table has by its log. A file may lack one that came later, and hold others, such as
     `_change_type`, that are none of the table's. None for a folder, whose columns are those of its files."""
+    deleted: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Rows of files that deletion vectors delete, ascending, by the number of the file."""
+    mapped: Mapping[str, str | int] = field(default_factory=dict)
+    """The columns of a table with column mapping: the name of each in the files, or its number there."""
 
     def path(self, number: int) -> str:
         """The path or URL of a file."""
@@ -96,9 +108,12 @@ class ForeignTable:
 
     def stored(self, file: pq.ParquetFile) -> dict[str, str]:
         """Which of the table's columns this file holds, each with its name there."""
-        names = dict.fromkeys(file.schema_arrow.names)
-        wanted = names if self.columns is None else self.columns.names
-        return {name: name for name in wanted if name in names and name not in self.partitions.column_names}
+        there: dict[str | int, str] = {each.name: each.name for each in file.schema_arrow}
+        if any(isinstance(key, int) for key in self.mapped.values()):
+            there = {int((each.metadata or {}).get(_FIELD_ID, -1)): each.name for each in file.schema_arrow}
+        wanted = file.schema_arrow.names if self.columns is None else self.columns.names
+        keys = {name: self.mapped.get(name, name) for name in wanted if name not in self.partitions.column_names}
+        return {name: there[key] for name, key in keys.items() if key in there}
 
     def read(self, file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
         """These columns of the file, as far as it holds them, with the types that the table's log gives them.
@@ -110,6 +125,14 @@ class ForeignTable:
         # Arrow takes a name for the beginning of others, too: `a` for `a.b`.
         found = file.read(columns=[stored[name] for name in there], use_threads=False)
         return self._as_logged(plain(found.select([stored[name] for name in there]).rename_columns(there)))
+
+    def kept(self, number: int, count: int) -> NDArray[np.bool_]:
+        """Which of a file's `count` rows are rows of the table."""
+        kept = np.ones(count, bool)
+        if number in self.deleted:
+            rows = self.deleted[number]
+            kept[rows[rows < count]] = False
+        return kept
 
     def nulls(self, name: str, count: int) -> pa.Array:
         """What a file without this column has of it."""
@@ -141,11 +164,15 @@ class ForeignTable:
 
 
 def identity(path: str, params: Mapping[str, Any]) -> str:
-    """What the table holds: of a Delta table its version that last changed rows, of a folder its files.
+    """What the table holds: of a Delta table its version that last changed rows and its columns, of a folder its files.
 
     Raises `VoxelflowError` when there is no such table.
     """
-    return table_identity(path, {}) if _has_log(path) else manifest.digest(_listing(path))
+    if not _has_log(path):
+        return manifest.digest(_listing(path))
+    # A column may come, or get another name, without a change of any row.
+    columns = json.dumps(json.loads(load_delta(place_at(path)).schema().to_json()), sort_keys=True)
+    return f"{table_identity(path, {})}-{hashlib.sha256(columns.encode()).hexdigest()[:16]}"
 
 
 def _has_log(where: str) -> bool:
@@ -189,8 +216,7 @@ def _delta(where: str) -> ForeignTable:
     place = place_at(where)
     delta = load_delta(place)
     partitioned = delta.metadata().partition_columns
-    fields = [field.name for field in delta.schema().fields]
-    refuse_features(delta, place, [name for name in fields if name not in partitioned])
+    refuse_unknown_features(delta, place)
     files = pa.table(delta.get_add_actions(flatten=True)).sort_by("path")
     names = tuple(unquote(path) for path in files["path"].to_pylist())
     if outside := next(
@@ -202,10 +228,24 @@ def _delta(where: str) -> ForeignTable:
         )
     counts = files["num_records"]
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
-    rows = None if counts.null_count else sum(counts.to_pylist())
+    deleted = _deleted(delta, place, names)
+    rows = None if counts.null_count else sum(counts.to_pylist()) - sum(map(len, deleted.values()))
     stamps = tuple((size, 0) for size in files["size_bytes"].to_pylist())
     columns = plain(pa.schema(delta.schema().to_arrow()).empty_table()).schema
-    return ForeignTable(where, names, stamps, partitions, rows, columns=columns)
+    mapped = mapped_columns(delta)
+    return ForeignTable(where, names, stamps, partitions, rows, columns=columns, deleted=deleted, mapped=mapped)
+
+
+def _deleted(delta: DeltaTable, place: Place, names: Sequence[str]) -> dict[int, NDArray[np.int64]]:
+    """`ForeignTable.deleted`."""
+    vectors = {path: np.flatnonzero(~to_bools(kept)) for path, kept in deletion_vectors(delta, place)}
+    numbers = {name: number for number, name in enumerate(names)}
+    if other := sorted(vectors.keys() - numbers.keys()):
+        raise UnsupportedTable(
+            f"the table {place} has a deletion vector for {other[0]}, which its log does not list",
+            hint="Write its rows to a new table.",
+        )
+    return {numbers[path]: rows for path, rows in vectors.items()}
 
 
 def _folder(where: str) -> ForeignTable:
@@ -426,7 +466,7 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
             stored = table.stored(file).get(roles.volume)
             if stored is None:
                 continue
-            for row, cell in _first_cells(file, stored):
+            for row, cell in _first_cells(file, stored, table.kept(number, file.metadata.num_rows)):
                 try:
                     values = decode(cell, parameters.shape, parameters.dtype)
                 except Refused as refused:
@@ -453,14 +493,18 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
     return VolumeSpec(shape=shape, dtype=dtype)
 
 
-def _first_cells(file: pq.ParquetFile, column: str) -> Iterator[tuple[int, pa.Scalar]]:
-    row = 0
-    for batch in file.iter_batches(1, columns=[column], use_threads=False):
-        for cell in batch.column(column):
-            yield row, cell
-            row += 1
-            if row == _SAMPLED_ROWS:
-                return
+def _first_cells(file: pq.ParquetFile, column: str, kept: NDArray[np.bool_]) -> Iterator[tuple[int, pa.Scalar]]:
+    wanted = np.flatnonzero(kept)[:_SAMPLED_ROWS].tolist()
+    cells = (
+        cell
+        for batch in file.iter_batches(1, columns=[column], use_threads=False)
+        for cell in batch.column(column)
+    )  # fmt: skip
+    for row, cell in enumerate(cells):
+        if not wanted:
+            return
+        if row == wanted[0]:
+            yield wanted.pop(0), cell
 
 
 def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, bool] | None:
@@ -474,21 +518,23 @@ def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, b
     access, found = table.access(), []
     for number in numbers:
         with opened(table, access, number) as file:
+            count = file.metadata.num_rows
             if roles.label in table.stored(file):
-                found.append(table.read(file, [roles.label]))
+                labels = table.read(file, [roles.label])
             else:
-                found.append(pa.table({roles.label: table.nulls(roles.label, file.metadata.num_rows)}))
+                labels = pa.table({roles.label: table.nulls(roles.label, count)})
+            found.append(labels.filter(pa.array(table.kept(number, count))))
     return pa.concat_tables(found, promote_options="permissive")[roles.label], complete
 
 
 def plain(table: pa.Table) -> pa.Table:
     """The columns without the types that name only how values are held: dictionaries, views, large texts."""
-    for number, field in enumerate(table.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    for number, (name, held) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+        kind = held.value_type if pa.types.is_dictionary(held) else held
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
             kind = pa.string()
         elif is_bytes(kind):
             kind = pa.binary()
-        if kind != field.type:
-            table = table.set_column(number, field.name, table.column(number).cast(kind))
+        if kind != held:
+            table = table.set_column(number, name, table.column(number).cast(kind))
     return table.replace_schema_metadata()
