@@ -29,7 +29,8 @@ def convert_table(*, parameters: TableParameters, ctx: TaskContext) -> VolumePar
     given shape and dtype. Such volumes are decoded once, here; DeltaTable and ParquetFolder take tables of plain bytes
     where they lie. All other columns of single values are carried, also those that folders stand for (class=salt/). A
     row that is no volume is listed with its reason in quarantine.csv. When files are added only their rows are
-    converted; what a killed run had finished is not made again.
+    converted; what a killed run had finished is not made again. Of a Delta table, rows that its deletion vectors delete
+    are left out, and columns have the names that its column mapping gives them.
     """
     from nodes.foreign_tables.rows import convert_table
 

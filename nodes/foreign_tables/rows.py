@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -35,7 +35,6 @@ from nodes.foreign_tables.tables import (
     find_roles,
     find_table,
     opened,
-    plain,
     reading,
     sample_spec,
 )
@@ -90,7 +89,8 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
         finite=parameters.not_finite == "quarantine",
         columns=ledger.columns.schema,
     )
-    source = ForeignRows(table, roles, known.starts, parameters.shape, parameters.dtype)
+    # Whoever reads the volumes is told which rows: not sent to executors with each chunk.
+    source = ForeignRows(replace(table, deleted={}), roles, known.starts, parameters.shape, parameters.dtype)
     with opened_store(ctx) as store:
         making = Making(
             source, ledger, layout, store,
@@ -115,12 +115,15 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
     """All rows: ids, labels and the columns that are carried. Raises `DataError` for ids or labels that are none."""
     wanted = [name for name in (roles.id, roles.label) if name]
     wanted += roles.carried if parameters.columns == "all" else []
-    counts, rows = _read_columns(table, roles, wanted, ctx)
-    if not counts.sum():
-        raise DataError(f"{table.where} has no rows", hint="Choose another table.", parameter="table")
+    counts, rows = read_columns(table, wanted, ctx, roles.volume)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    number = np.repeat(np.arange(len(counts)), counts)
-    row = np.arange(len(number)) - starts[number]
+    at = np.flatnonzero(np.concatenate([table.kept(*each) for each in enumerate(counts.tolist())]))
+    if not len(at):
+        raise DataError(f"{table.where} has no rows", hint="Choose another table.", parameter="table")
+    if deleted := int(starts[-1]) - len(at):
+        ctx.info(f"{plural(deleted, 'rows')} left out, which the table's deletion vectors delete")
+    number = np.searchsorted(starts, at, side="right") - 1
+    row = at - starts[number]
     keys = pa.array([f"{table.names[n]}#{r}" for n, r in zip(number.tolist(), row.tolist(), strict=True)], pa.string())
     # Without any column to read, Arrow's table has no rows.
     unlabelled = np.full(len(keys), np.nan, np.float32)
@@ -135,34 +138,39 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
         pa.table({"size": stamps[:, 0], "mtime_ns": stamps[:, 1]}),
         labels,
         columns.table,
-        np.arange(len(keys), dtype=np.int64),
+        at,
     )
     return _Known(ledger, starts, classes)
 
 
-def _read_columns(
-    table: ForeignTable, roles: Roles, wanted: Sequence[str], ctx: TaskContext
+def read_columns(
+    table: ForeignTable, wanted: Sequence[str], ctx: TaskContext, volume: str = ""
 ) -> tuple[NDArray[np.int64], pa.Table]:
-    """How many rows each file has, and these columns of all of them; null where a file does not have one."""
+    """How many rows each file has, and these columns of the table's rows; null where a file does not have one.
+
+    Raises `DataError` for a file that cannot be read, or has no column `volume`.
+    """
     access = table.access()
     fixed = [name for name in wanted if name in table.partitions.column_names]
 
     def read(number: int) -> tuple[int, pa.Table]:
         with opened(table, access, number) as file:
-            names, count = file.schema_arrow.names, file.metadata.num_rows
-            if roles.volume not in names:
+            count = file.metadata.num_rows
+            if volume and volume not in table.stored(file):
                 raise UnsupportedTable(
-                    f"{table.path(number)} has no column {roles.volume}, which other files of the table have",
+                    f"{table.path(number)} has no column {volume}, which other files of the table have",
                     hint="Remove the file from the table, or name another column.",
                     parameter="volume_column",
                 )
-            there = [name for name in wanted if name in names and name not in fixed]
-            found = plain(file.read(columns=there, use_threads=False)) if there else pa.table({})
+            found = table.read(file, wanted)
         for name in fixed:
             value = table.partitions[name][number]
             found = found.append_column(name, pa.repeat(value, count))
-        if missing := [name for name in wanted if name not in found.column_names]:
-            found = found.append_column(missing[0], pa.nulls(count))
+        for name in wanted:
+            if name not in found.column_names:
+                found = found.append_column(name, table.nulls(name, count))
+        if number in table.deleted and found.num_columns:
+            found = found.filter(pa.array(table.kept(number, count)))
         return count, found.replace_schema_metadata()
 
     counts: list[int] = []
@@ -361,7 +369,7 @@ class OpenFiles:
             if cursor is not None:
                 self._idle.remove(cursor)
         if cursor is None:
-            cursor = _Cursor(self._table, self._access, number, group, footer, self._column)
+            cursor = _Cursor(self._table, self._access, number, group, footer)
         try:
             yield cursor
         except BaseException:
@@ -377,9 +385,9 @@ class OpenFiles:
 
     def _read_footer(self, number: int) -> _Footer:
         with opened(self._table, self._access, number) as file:
-            metadata = file.metadata
+            metadata, stored = file.metadata, self._table.stored(file)[self._column]
         counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        return _Footer(metadata, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), self._column)
+        return _Footer(metadata, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), stored)
 
 
 class _Turn:
@@ -408,19 +416,20 @@ class _Turn:
 
 
 class _Footer:
-    """What a file's footer says. `starts` is the number of each row group's first row, and of all rows."""
+    """What a file's footer says. `starts` is the number of each row group's first row, and of all rows.
 
-    def __init__(self, metadata: pq.FileMetaData, starts: NDArray[np.int64], column: str) -> None:
-        self.metadata, self.starts = metadata, starts
-        self.group_bytes = column_bytes(metadata, column)
+    `stored` is the name in the file of the column with the volumes.
+    """
+
+    def __init__(self, metadata: pq.FileMetaData, starts: NDArray[np.int64], stored: str) -> None:
+        self.metadata, self.starts, self.stored = metadata, starts, stored
+        self.group_bytes = column_bytes(metadata, stored)
 
 
 class _Cursor:
     """Reads one row group forwards. `row` is the number in the file of the row that comes next."""
 
-    def __init__(
-        self, table: ForeignTable, access: FileAccess, number: int, group: int, footer: _Footer, column: str
-    ) -> None:
+    def __init__(self, table: ForeignTable, access: FileAccess, number: int, group: int, footer: _Footer) -> None:
         self.number, self.group, self._path = number, group, table.path(number)
         self._at = int(footer.starts[group])
         count, size = int(footer.starts[group + 1]) - self._at, footer.group_bytes[group]
@@ -428,8 +437,9 @@ class _Cursor:
         self._stack = ExitStack()
         buffer = _BUFFER if size > _WHOLE_BYTES else 0
         file = self._stack.enter_context(opened(table, access, number, footer.metadata, buffer))
+        self._stored = footer.stored
         rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * count // max(1, size)))
-        self._batches = file.iter_batches(rows, row_groups=[group], columns=[column], use_threads=False)
+        self._batches = file.iter_batches(rows, row_groups=[group], columns=[footer.stored], use_threads=False)
         self._batch: pa.Array | None = None
         self._next = self._at
 
@@ -460,7 +470,7 @@ class _Cursor:
             batch = next(self._batches, None)
             if batch is None:
                 raise DataError(f"{self._path} has fewer rows than its footer says", hint="Write the file again.")
-            self._batch = batch.column(0)
+            self._batch = batch.column(self._stored)
         return self._batch
 
     def close(self) -> None:

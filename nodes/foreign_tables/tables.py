@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
 from engine.storage.files import DANGLING, check_regular
 from engine.storage.objects import RemotePath
-from engine.storage.place import place_at
-from nodes.conversion.columns import stored_type, typed
+from engine.storage.place import Place, place_at
+from nodes.conversion.columns import stored_type, to_bools, typed
 from nodes.conversion.npy_files import spread
 from nodes.conversion.quarantine import Refused
 from nodes.foreign_tables.cells import can_hold_arrays, decode, is_bytes, is_list
 from nodes.foreign_tables.table_parameters import TableParameters
 from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles
 from nodes.table.existing import identity as table_identity
-from nodes.table.features import refuse_features
+from nodes.table.features import deletion_vectors, mapped_columns, refuse_unknown_features
 from nodes.table.log import LOG
 from nodes.table.snapshot import load_delta
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _VOLUMES = ("volume", "array", "image", "data")
 _LABELS = ("label", "class", "target", "y")
@@ -43,6 +50,7 @@ _LARGEST_VALUE = 4096
 """Mean bytes of a value: columns of larger ones (other volumes, reports) are not carried, as they would be held in
 memory for all rows."""
 _LISTED = 8
+_FIELD_ID = b"PARQUET:field_id"
 _SAMPLE_BUFFER = 1 << 20
 
 
@@ -86,10 +94,66 @@ class ForeignTable:
     """How many rows there are, where that is known without reading the files."""
     remarks: tuple[str, ...] = ()
     """Links in the folder that were not followed, and why, a sentence each."""
+    columns: pa.Schema | None = None
+    """The columns that a Delta table has by its log. A file may lack one that came later, and hold others, such as
+    `_change_type`, that are none of the table's. None for a folder, whose columns are those of its files."""
+    deleted: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Rows of files that deletion vectors delete, ascending, by the number of the file."""
+    mapped: Mapping[str, str | int] = field(default_factory=dict)
+    """The columns of a table with column mapping: the name of each in the files, or its number there."""
 
     def path(self, number: int) -> str:
         """The path or URL of a file."""
         return place_at(self.where).path(self.names[number])
+
+    def stored(self, file: pq.ParquetFile) -> dict[str, str]:
+        """Which of the table's columns this file holds, each with its name there."""
+        there: dict[str | int, str] = {each.name: each.name for each in file.schema_arrow}
+        if any(isinstance(key, int) for key in self.mapped.values()):
+            there = {int((each.metadata or {}).get(_FIELD_ID, -1)): each.name for each in file.schema_arrow}
+        wanted = file.schema_arrow.names if self.columns is None else self.columns.names
+        keys = {name: self.mapped.get(name, name) for name in wanted if name not in self.partitions.column_names}
+        return {name: there[key] for name, key in keys.items() if key in there}
+
+    def read(self, file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
+        """These columns of the file, as far as it holds them, with the types that the table's log gives them.
+
+        Raises `UnsupportedTable` for values that such a type cannot hold.
+        """
+        stored = self.stored(file)
+        there = [name for name in wanted if name in stored]
+        # Arrow takes a name for the beginning of others, too: `a` for `a.b`.
+        found = file.read(columns=[stored[name] for name in there], use_threads=False)
+        return self._as_logged(plain(found.select([stored[name] for name in there]).rename_columns(there)))
+
+    def kept(self, number: int, count: int) -> NDArray[np.bool_]:
+        """Which of a file's `count` rows are rows of the table."""
+        kept = np.ones(count, bool)
+        if number in self.deleted:
+            rows = self.deleted[number]
+            kept[rows[rows < count]] = False
+        return kept
+
+    def nulls(self, name: str, count: int) -> pa.Array:
+        """What a file without this column has of it."""
+        return pa.nulls(count, pa.null() if self.columns is None else self.columns.field(name).type)
+
+    def _as_logged(self, found: pa.Table) -> pa.Table:
+        for number, name in enumerate(found.column_names if self.columns is not None else ()):
+            assert self.columns is not None
+            kind = self.columns.field(name).type
+            if found.column(number).type == kind:
+                continue
+            try:
+                found = found.set_column(number, name, found.column(number).cast(kind))
+            except pa.ArrowException as exc:
+                raise UnsupportedTable(
+                    f"the column {name} of {self.where} is {kind} by its log, and {found.column(number).type} in a"
+                    f" file: {next(iter(str(exc).splitlines()), '')}",
+                    hint="Write the table's rows to a new one, or leave the column out by columns = none.",
+                    parameter="columns",
+                ) from exc
+        return found
 
     def access(self) -> FileAccess:
         """Opens the files by their paths."""
@@ -100,11 +164,15 @@ class ForeignTable:
 
 
 def identity(path: str, params: Mapping[str, Any]) -> str:
-    """What the table holds: of a Delta table its version that last changed rows, of a folder its files.
+    """What the table holds: of a Delta table its version that last changed rows and its columns, of a folder its files.
 
     Raises `VoxelflowError` when there is no such table.
     """
-    return table_identity(path, {}) if _has_log(path) else manifest.digest(_listing(path))
+    if not _has_log(path):
+        return manifest.digest(_listing(path))
+    # A column may come, or get another name, without a change of any row.
+    columns = json.dumps(json.loads(load_delta(place_at(path)).schema().to_json()), sort_keys=True)
+    return f"{table_identity(path, {})}-{hashlib.sha256(columns.encode()).hexdigest()[:16]}"
 
 
 def _has_log(where: str) -> bool:
@@ -148,8 +216,7 @@ def _delta(where: str) -> ForeignTable:
     place = place_at(where)
     delta = load_delta(place)
     partitioned = delta.metadata().partition_columns
-    fields = [field.name for field in delta.schema().fields]
-    refuse_features(delta, place, [name for name in fields if name not in partitioned])
+    refuse_unknown_features(delta, place)
     files = pa.table(delta.get_add_actions(flatten=True)).sort_by("path")
     names = tuple(unquote(path) for path in files["path"].to_pylist())
     if outside := next(
@@ -161,9 +228,24 @@ def _delta(where: str) -> ForeignTable:
         )
     counts = files["num_records"]
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
-    rows = None if counts.null_count else sum(counts.to_pylist())
+    deleted = _deleted(delta, place, names)
+    rows = None if counts.null_count else sum(counts.to_pylist()) - sum(map(len, deleted.values()))
     stamps = tuple((size, 0) for size in files["size_bytes"].to_pylist())
-    return ForeignTable(where, names, stamps, partitions, rows)
+    columns = plain(pa.schema(delta.schema().to_arrow()).empty_table()).schema
+    mapped = mapped_columns(delta)
+    return ForeignTable(where, names, stamps, partitions, rows, columns=columns, deleted=deleted, mapped=mapped)
+
+
+def _deleted(delta: DeltaTable, place: Place, names: Sequence[str]) -> dict[int, NDArray[np.int64]]:
+    """`ForeignTable.deleted`."""
+    vectors = {path: np.flatnonzero(~to_bools(kept)) for path, kept in deletion_vectors(delta, place)}
+    numbers = {name: number for number, name in enumerate(names)}
+    if other := sorted(vectors.keys() - numbers.keys()):
+        raise UnsupportedTable(
+            f"the table {place} has a deletion vector for {other[0]}, which its log does not list",
+            hint="Write its rows to a new table.",
+        )
+    return {numbers[path]: rows for path, rows in vectors.items()}
 
 
 def _folder(where: str) -> ForeignTable:
@@ -226,7 +308,13 @@ def opened(
         with (
             access.open(path) as source,
             pq.ParquetFile(
-                source, metadata=metadata, buffer_size=buffer, pre_buffer=whole, page_checksum_verification=True
+                source,
+                metadata=metadata,
+                buffer_size=buffer,
+                pre_buffer=whole,
+                page_checksum_verification=True,
+                # As nanoseconds, Arrow's default, times after 2262 would become others.
+                coerce_int96_timestamp_unit="us",
             ) as file,
         ):
             yield file
@@ -241,7 +329,8 @@ def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
 
 def column_bytes(metadata: pq.FileMetaData, column: str) -> list[int]:
     """Bytes of a column in each row group, not compressed."""
-    leaves = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path.partition(".")[0] == column]
+    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    leaves = [n for n, path in enumerate(paths) if path == column or path.startswith(f"{column}.")]
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [sum(group.column(n).total_uncompressed_size for n in leaves) for group in groups]
 
@@ -292,7 +381,10 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
 
 @dataclass(frozen=True)
 class _Sample:
-    """The columns of a sample of the files, in the order of the last one, and their bytes, not compressed."""
+    """The table's columns, and their bytes, not compressed, in a sample of its files.
+
+    Those of a folder are what the sampled files have, in the order of the last one.
+    """
 
     schema: pa.Schema
     mean_bytes: Mapping[str, int]
@@ -309,12 +401,14 @@ class _Sample:
         numbers = spread(len(table.names), _SAMPLED_FILES - 1)
         for number in dict.fromkeys([len(table.names) - 1, *numbers]):
             with opened(table, access, number) as file:
-                for field in file.schema_arrow:
-                    fields.setdefault(field.name, field)
-                    sizes = column_bytes(file.metadata, field.name)
+                for name, stored in table.stored(file).items():
+                    fields.setdefault(name, file.schema_arrow.field(stored).with_name(name))
+                    sizes = column_bytes(file.metadata, stored)
                     mean = sum(sizes) // max(1, file.metadata.num_rows)
-                    means[field.name] = max(means[field.name], mean)
-                    groups[field.name] = max(groups[field.name], *sizes, 0)
+                    means[name] = max(means[name], mean)
+                    groups[name] = max(groups[name], *sizes, 0)
+        if table.columns is not None:
+            fields = {field.name: field for field in table.columns}
         fields |= {field.name: field for field in table.partitions.schema}
         return cls(pa.schema(fields.values()), means, groups)
 
@@ -369,9 +463,10 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
     access = table.access()
     for number in spread(len(table.names), _SAMPLED_FILES):
         with opened(table, access, number, buffer=_SAMPLE_BUFFER) as file:
-            if roles.volume not in file.schema_arrow.names:
+            stored = table.stored(file).get(roles.volume)
+            if stored is None:
                 continue
-            for row, cell in _first_cells(file, roles.volume):
+            for row, cell in _first_cells(file, stored, table.kept(number, file.metadata.num_rows)):
                 try:
                     values = decode(cell, parameters.shape, parameters.dtype)
                 except Refused as refused:
@@ -398,14 +493,18 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
     return VolumeSpec(shape=shape, dtype=dtype)
 
 
-def _first_cells(file: pq.ParquetFile, column: str) -> Iterator[tuple[int, pa.Scalar]]:
-    row = 0
-    for batch in file.iter_batches(1, columns=[column], use_threads=False):
-        for cell in batch.column(0):
-            yield row, cell
-            row += 1
-            if row == _SAMPLED_ROWS:
-                return
+def _first_cells(file: pq.ParquetFile, column: str, kept: NDArray[np.bool_]) -> Iterator[tuple[int, pa.Scalar]]:
+    wanted = np.flatnonzero(kept)[:_SAMPLED_ROWS].tolist()
+    cells = (
+        cell
+        for batch in file.iter_batches(1, columns=[column], use_threads=False)
+        for cell in batch.column(column)
+    )  # fmt: skip
+    for row, cell in enumerate(cells):
+        if not wanted:
+            return
+        if row == wanted[0]:
+            yield wanted.pop(0), cell
 
 
 def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, bool] | None:
@@ -419,19 +518,23 @@ def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, b
     access, found = table.access(), []
     for number in numbers:
         with opened(table, access, number) as file:
-            if roles.label in file.schema_arrow.names:
-                found.append(plain(file.read(columns=[roles.label], use_threads=False)))
+            count = file.metadata.num_rows
+            if roles.label in table.stored(file):
+                labels = table.read(file, [roles.label])
+            else:
+                labels = pa.table({roles.label: table.nulls(roles.label, count)})
+            found.append(labels.filter(pa.array(table.kept(number, count))))
     return pa.concat_tables(found, promote_options="permissive")[roles.label], complete
 
 
 def plain(table: pa.Table) -> pa.Table:
     """The columns without the types that name only how values are held: dictionaries, views, large texts."""
-    for number, field in enumerate(table.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    for number, (name, held) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+        kind = held.value_type if pa.types.is_dictionary(held) else held
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
             kind = pa.string()
         elif is_bytes(kind):
             kind = pa.binary()
-        if kind != field.type:
-            table = table.set_column(number, field.name, table.column(number).cast(kind))
+        if kind != held:
+            table = table.set_column(number, name, table.column(number).cast(kind))
     return table.replace_schema_metadata()

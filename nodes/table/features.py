@@ -8,14 +8,16 @@ Protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Table Featu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from engine.errors import UnsupportedTable
 from engine.storage.objects import redact
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable, Schema
 
 _HARMLESS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
@@ -92,35 +94,48 @@ def refuse_unreadable(delta: DeltaTable, root: object) -> None:
 
 def refuse_features(delta: DeltaTable, root: object, names: Sequence[str]) -> None:
     """Raise `UnsupportedTable` when the files do not hold what these columns of the table do, under their names."""
-    features, metadata = set(delta.protocol().reader_features or ()), delta.metadata()
-    for feature in sorted(features - _HARMLESS - _LOOKED_AT):
+    metadata = delta.metadata()
+    refuse_unknown_features(delta, root)
+    _refuse_partitions(metadata.partition_columns, root, names)
+    _refuse_mapping(delta.schema(), metadata.configuration, root, names)
+    if files := sum(1 for _ in deletion_vectors(delta, root)):
+        raise UnsupportedTable(
+            f"the table {root} has deletion vectors for {files:,} of its files: rows that these files still hold"
+            " are deleted (the Delta feature deletionVectors)",
+            hint=f"{_purge(root)} Or take its rows without the deleted ones by ConvertTable.",
+        )
+
+
+def refuse_unknown_features(delta: DeltaTable, root: object) -> None:
+    """Raise `UnsupportedTable` for a feature that may change what the files mean in a way that is not known here."""
+    for feature in sorted(set(delta.protocol().reader_features or ()) - _HARMLESS - _LOOKED_AT):
         raise UnsupportedTable(
             f"the table {root} uses the Delta feature {feature}, with which its files cannot be read as they are",
             hint=f"In Spark: ALTER TABLE delta.`{root}` DROP FEATURE {feature}. Or write its rows to a new table.",
         )
-    _refuse_partitions(metadata.partition_columns, root, names)
-    _refuse_mapping(delta.schema(), metadata.configuration, root, names)
-    if "deletionVectors" in features:
-        _refuse_deletion_vectors(delta, root)
 
 
-def _refuse_deletion_vectors(delta: DeltaTable, root: object) -> None:
-    """The feature alone does no harm: only files of which rows were deleted in this way cannot be read as they are."""
+def deletion_vectors(delta: DeltaTable, root: object) -> Iterator[tuple[str, pa.BooleanArray]]:
+    """Each file of which rows were deleted by a deletion vector: its path below the table, and which rows are kept.
+
+    Rows beyond the end of the array are kept, too. Raises `UnsupportedTable` when they cannot be read.
+    """
+    import pyarrow as pa
     from deltalake.exceptions import DeltaError
 
+    if "deletionVectors" not in (delta.protocol().reader_features or ()):
+        return
+    above = unquote(delta.table_uri).rstrip("/") + "/"
     try:
-        files = sum(batch.num_rows for batch in delta.deletion_vectors())
-    except (DeltaError, OSError) as exc:
+        for batch in pa.RecordBatchReader.from_stream(delta.deletion_vectors()):
+            kept = batch["selection_vector"]
+            for number, uri in enumerate(batch["filepath"]):
+                yield unquote(uri.as_py()).removeprefix(above), kept[number].values
+    except (DeltaError, OSError, pa.ArrowException) as exc:
         raise UnsupportedTable(
             f"the table {root} has deletion vectors, which cannot be read: {redact(str(exc)).partition(chr(10))[0]}",
             hint=_purge(root),
         ) from None
-    if files:
-        raise UnsupportedTable(
-            f"the table {root} has deletion vectors for {files:,} of its files: rows that these files still hold"
-            " are deleted (the Delta feature deletionVectors)",
-            hint=_purge(root),
-        )
 
 
 def _purge(root: object) -> str:
@@ -129,6 +144,28 @@ def _purge(root: object) -> str:
         f"Rewrite these files in Spark: REORG TABLE delta.`{root}` APPLY (PURGE). So that no new ones come:"
         f" ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')."
     )
+
+
+def mapped_columns(delta: DeltaTable) -> dict[str, str | int]:
+    """Of a table with column mapping, by which each column is found in its files: a name, or a number.
+
+    Empty for a table without. Raises `UnsupportedTable` for a column that has none.
+    """
+    mode = delta.metadata().configuration.get(_MAPPING) or "none"
+    if mode == "none":
+        return {}
+    key = "delta.columnMapping.id" if mode == "id" else "delta.columnMapping.physicalName"
+    found: dict[str, str | int] = {}
+    for column in delta.schema().fields:
+        value = (column.metadata or {}).get(key)
+        if mode not in ("id", "name") or value is None:
+            raise UnsupportedTable(
+                f"{_MAPPING} is {mode}, and the log does not say by which {key} the files hold the column"
+                f" {column.name}",
+                hint="Write the table's rows to a new one.",
+            )
+        found[column.name] = int(value) if mode == "id" else str(value)
+    return found
 
 
 def _refuse_mapping(columns: Schema, properties: Mapping[str, str | None], root: object, names: Sequence[str]) -> None:
@@ -142,7 +179,7 @@ def _refuse_mapping(columns: Schema, properties: Mapping[str, str | None], root:
         raise UnsupportedTable(
             f"the table {root} maps {mapped} in its files (the Delta feature columnMapping)",
             hint=f"In Spark 4: ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('{_MAPPING}' = 'none'), which rewrites"
-            " its files. Or write its rows to a new table.",
+            " its files. Or take its rows under their names by ConvertTable.",
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib
 import json
 import os
 import signal
+import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +23,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeParquet, VolumeSpec, dataset_from_json
+from nodes.table.log import actions, commit_file, versions
 from nodes.volume_file.layout import schema, writer_options
 from nodes.volume_file.parts import Part, Parts, write_parts
 
@@ -91,6 +94,30 @@ def write_shard(
         label_min=min(labels, default=None),
         label_max=max(labels, default=None),
     )
+
+
+def deletion_vector(rows: Sequence[int]) -> dict[str, Any]:
+    """One within the log, that deletes these rows of a file: a 64-bit roaring bitmap with one container, in Z85."""
+    bitmap = struct.pack(f"<IIHHI{len(rows)}H", 12346, 1, 0, len(rows) - 1, 16, *rows)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    padded = data + bytes(-len(data) % 4)
+    other = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+    z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    text = base64.b85encode(padded).decode().translate(str.maketrans(other, z85))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+def delete_by_vector(root: Path, path: str, rows: Sequence[int]) -> None:
+    """Delete rows of a file, by its path in the log, as Spark does it with `delta.enableDeletionVectors`."""
+    there = sorted(versions(root))
+    *_, newest = (found for version in there for found in actions(root, version, "add") if found["path"] == path)
+    remove = {"path": path, "dataChange": True, "deletionTimestamp": 1, "partitionValues": newest["partitionValues"]}
+    if "deletionVector" in newest:
+        remove["deletionVector"] = newest["deletionVector"]
+    features = ["deletionVectors"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    lines = [{"protocol": protocol}, {"remove": remove}, {"add": newest | {"deletionVector": deletion_vector(rows)}}]
+    commit_file(root, there[-1] + 1).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def dataset_of(folder: Path, parts: Sequence[Part], spec: VolumeSpec = SPEC) -> VolumeParquet:

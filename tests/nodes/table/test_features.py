@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from delta_tables import SPEC, context, ids, read_by_deltalake, rows_of, shards, write_shard
+from delta_tables import SPEC, context, deletion_vector, ids, read_by_deltalake, rows_of, shards, write_shard
 from deltalake import DeltaTable, Schema
 from spark_nodes import rows_by_duckdb
 from volumes import rows_by_polars, rows_by_pyarrow
@@ -185,23 +183,13 @@ def test_columns_with_other_names_in_the_files_are_refused(tmp_path: Path, mode:
     assert "'none'" in caught.value.hint
 
 
-def _first_row_deleted() -> dict[str, Any]:
-    """A deletion vector within the log: a 64-bit roaring bitmap that holds 0, in Z85."""
-    bitmap = struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, 0)
-    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
-    padded = data + bytes(-len(data) % 4)
-    other = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-    z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    text = base64.b85encode(padded).decode().translate(str.maketrans(other, z85))
-    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": 1}
-
-
 def test_deletion_vectors_are_refused_until_they_are_purged(tmp_path: Path) -> None:
-    vector = _first_row_deleted()
+    vector = deletion_vector([0])
     root = table_with(tmp_path / "t", reader=("deletionVectors",), deletionVector=vector)
     with pytest.raises(UnsupportedTable, match="has deletion vectors for 1 of its files") as caught:
         open_table(root)
     assert "APPLY (PURGE)" in caught.value.hint
+    assert "ConvertTable" in caught.value.hint
     purge = [action["path"] for action in actions(root, 0, "add") if "deletionVector" in action]
     remove = {"path": purge[0], "dataChange": False, "deletionTimestamp": 1, "deletionVector": vector}
     again = describe_file(root, write_shard(root, ids(4, 1), name="purged.parquet").path)
