@@ -14,6 +14,7 @@ from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
 from engine.storage.files import check_regular
+from engine.storage.io_errors import remedy
 
 if TYPE_CHECKING:
     from nodes.volume_file.parts import Part
@@ -113,7 +114,9 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     try:
         check_regular(path, sys.maxsize)
     except OSError as exc:
-        raise UnsupportedTable(f"{name} cannot be read: {exc.strerror}", hint="Put it back, or remove it.") from exc
+        raise UnsupportedTable(
+            f"{name} cannot be read: {exc.strerror}", hint=f"{remedy(exc)} Or remove the file."
+        ) from exc
     try:
         with pq.ParquetFile(path) as file:
             columns, rows = file.schema_arrow, file.metadata.num_rows

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from engine.errors import PipelineError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 
 SCHEMA_VERSION = 1
 SCHEMA_ID = "urn:voxelflow:pipeline:1"
@@ -266,9 +267,9 @@ def read_pipeline(path: Path) -> Pipeline:
     try:
         text = read_document(path)
     except OSError as exc:
-        raise PipelineError(
-            f"{path} cannot be read: {exc.strerror}", hint="`voxelflow new` makes a pipeline to start from."
-        ) from exc
+        new = "`voxelflow new` makes a pipeline to start from."
+        hint = new if isinstance(exc, FileNotFoundError) else remedy(exc)
+        raise PipelineError(f"{path} cannot be read: {exc.strerror}", hint=hint) from exc
     return load(text, str(path))
 
 

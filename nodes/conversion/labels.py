@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.storage.files import check_regular
+from engine.storage.io_errors import remedy
 from nodes.conversion.columns import ByFile, by_file, of_label_table, typed
 from nodes.conversion.convert_parameters import ConvertParameters, LabelSource, compile_pattern
 
@@ -249,7 +250,7 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
     except OSError as exc:
         raise DataError(
             f"{path.name} cannot be read: {exc.strerror}",
-            hint="Put a CSV or Parquet file there, remove it, or name another table in label_file.",
+            hint=f"{remedy(exc)} Or name another table in label_file.",
             parameter="label_file",
         ) from exc
     read = _read_parquet if path.suffix == ".parquet" else _read_csv
