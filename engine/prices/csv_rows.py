@@ -13,6 +13,7 @@ from pathlib import Path
 from engine.declare.field_rules import control_character
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 
 Cell = str | int | float
 
@@ -58,7 +59,7 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
     try:
         write_whole(path, text.getvalue(), durable=True)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def _text(path: Path) -> str:
@@ -68,7 +69,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
 

@@ -18,6 +18,7 @@ from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
 from engine.storage.files import DANGLING, check_regular
+from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
 from engine.storage.place import place_at
 from nodes.conversion.columns import stored_type, typed
@@ -126,7 +127,7 @@ def _local_listing(where: str, left_out: manifest.LeftOut | None) -> pa.Table:
     try:
         return manifest.list_folder(Path(where), _FILES, left_out=left_out)
     except OSError as exc:
-        raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint="Check the folder's rights.") from exc
+        raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
 
 
 def find_table(where: str) -> ForeignTable:
@@ -206,7 +207,7 @@ def reading(path: str) -> Iterator[None]:
             f"{path} cannot be read as Parquet: {said}", hint="Repair the file, or remove it from the table."
         ) from exc
     except OSError as exc:
-        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint="Check the disk or the store.") from exc
+        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 @contextmanager

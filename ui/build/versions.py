@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.document.pipeline import Pipeline, dump, load
 from engine.errors import PipelineError, WorkspaceError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 from ui.build.documents import is_document_id
 
@@ -57,7 +58,9 @@ class Versions:
         try:
             return load(read_document(path), f"the version {version} of {document}")
         except OSError as exc:
-            raise PipelineError(f"the version {version} of {document} cannot be read: {exc.strerror}") from exc
+            raise PipelineError(
+                f"the version {version} of {document} cannot be read: {exc.strerror}", hint=remedy(exc)
+            ) from exc
 
     def keep(self, document: str, text: str, *, unsaved: bool = False, saved: float | None = None) -> None:
         """Keep a pipeline's text as the newest version, durably. Raises `WorkspaceError` when it cannot be written."""
@@ -73,7 +76,9 @@ class Versions:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / f"{stamp:019d}{'-unsaved' if unsaved else ''}.json", text, durable=True)
         except OSError as exc:
-            raise WorkspaceError(f"a version cannot be kept in {folder}: {exc.strerror or exc}") from exc
+            raise WorkspaceError(
+                f"a version cannot be kept in {folder}: {exc.strerror or exc}", hint=remedy(exc)
+            ) from exc
         for old in self.listed(document)[KEPT:]:
             with suppress(OSError):
                 (folder / f"{old.name}.json").unlink()
