@@ -47,7 +47,7 @@ def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]
             where = f"{path}, line {reader.line_num}"
             yield where, _cells(where, row, layout)
     except csv.Error as exc:
-        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Save it as a CSV file with commas.") from exc
 
 
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -83,7 +83,7 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
         if name not in layout.columns:
             raise UsageError(f"{path} has a column {name!r}, which a table of {layout.rows}s has not", hint=hint)
     if len(set(header)) < len(header):
-        raise UsageError(f"{path} has a column twice", hint="Each column once.")
+        raise UsageError(f"{path} has a column twice", hint="Name each column once.")
 
 
 def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout) -> dict[str, Cell]:
@@ -100,12 +100,14 @@ def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout:
             values[column] = _number(where, column, text, layout) if is_number else text
     for name in layout.needed:
         if name not in values:
-            raise UsageError(f"{where} has no {name}", hint=f"Each {layout.rows} has a {name}.")
+            raise UsageError(f"{where} has no {name}", hint=f"Give each {layout.rows} a {name}.")
     if "date" in values:
         try:
             datetime.date.fromisoformat(str(values["date"]))
         except ValueError:
-            raise UsageError(f"{where}, date: {values['date']} is no date", hint="For example 2026-06-18.") from None
+            raise UsageError(
+                f"{where}, date: {values['date']} is no date", hint="Write for example 2026-06-18."
+            ) from None
     return values
 
 

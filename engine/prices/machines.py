@@ -137,9 +137,9 @@ def read_machines(file: Path) -> list[Machine]:
     try:
         new = _read(file, origin=FILE)
     except FileNotFoundError:
-        raise UsageError(f"there is no file {file}") from None
+        raise UsageError(f"there is no file {file}", hint="Check the path.") from None
     if not new:
-        raise UsageError(f"{file} has no rows", hint="A row for each machine, below the line with the columns.")
+        raise UsageError(f"{file} has no rows", hint="Write a row for each machine, below the line with the columns.")
     return new
 
 
@@ -167,7 +167,7 @@ def _read(path: Path, *, origin: str) -> list[Machine]:
     for where, cells in read_rows(path, _LAYOUT):
         machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
         if machine.key.casefold() in out:
-            raise UsageError(f"{where}: {machine.key} is listed twice")
+            raise UsageError(f"{where}: {machine.key} is listed twice", hint="Remove one of the rows.")
         out[machine.key.casefold()] = machine
     return list(out.values())
 

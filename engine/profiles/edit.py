@@ -97,7 +97,7 @@ def delete_profile(name: str, workspace: Workspace, *, revision: str) -> None:
     text, document = _read(workspace)
     _check_revision(text, revision, workspace)
     if name not in document:
-        raise UsageError(f"{profiles_file(workspace)} has no profile {name}")
+        raise UsageError(f"{profiles_file(workspace)} has no profile {name}", hint="`voxelflow profiles` lists them.")
     table = document[name]
     behind = _take_behind(table) if isinstance(table, Table) else ""
     at = next(i for i, (key, _) in enumerate(document.body) if key is not None and key.key == name)

@@ -199,7 +199,7 @@ def _whole(name: str, at_least: int) -> Any:
 
 
 def _memory(value: object, _: Path) -> dict[str, Any]:
-    hint = 'For example "16 GB", "16 GiB", "16g", or a whole number of bytes.'
+    hint = 'Write for example "16 GB", "16 GiB", "16g", or a whole number of bytes.'
     try:
         count = memory(value)
     except ValueError as exc:

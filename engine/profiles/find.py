@@ -131,7 +131,7 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
     if name not in READY and name not in file.tables:
         raise UsageError(
             f"there is no compute profile {name}",
-            hint=f"Ready ones: {', '.join(_names(file))}. `voxelflow profiles new {name}` begins another.",
+            hint=f"Choose one of: {', '.join(_names(file))}. `voxelflow profiles new {name}` begins another.",
         )
     ready, own = READY.get(name, {}), file.tables.get(name, {})
     fields = {**ready, **own}

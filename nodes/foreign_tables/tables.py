@@ -158,7 +158,7 @@ def _delta(where: str) -> ForeignTable:
     ):
         raise UnsupportedTable(
             f"the table {place} refers to a file outside its folder: {outside}",
-            hint="A shallow clone does: use the table that it was made from, or make a deep clone of that.",
+            hint="Use the table that this shallow clone was made from, or make a deep clone of that.",
         )
     counts = files["num_records"]
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
@@ -268,7 +268,7 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
         arrays = [field.name for field in schema if can_hold_arrays(field.type)]
         raise UnsupportedTable(
             f"the column {volume} of {table.where} is {schema.field(volume).type}, not lists of numbers or bytes",
-            hint=f"Columns of arrays are {', '.join(arrays) or '(none)'}.",
+            hint=f"Choose a column of arrays: {', '.join(arrays) or '(none)'}.",
             parameter="volume_column",
         )
     single = [f.name for f in schema if f.name != volume and _is_single(f.type)]

@@ -104,7 +104,7 @@ class Drafts:
             kept = self._set_aside(path)
             raise PipelineError(
                 f"the unsaved changes of {document} are damaged and cannot be used",
-                hint=f"They are kept in {kept}.",
+                hint=f"Go on from the saved pipeline; they are kept in {kept}.",
             ) from exc
         self._read[document] = ((found.st_mtime_ns, found.st_size), draft)
         return draft
@@ -147,7 +147,7 @@ class Drafts:
 
     def _path(self, document: str) -> Path:
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self.folder / f"{document}.json"
 
     def _replace(self, path: Path, text: str, *, durable: bool) -> None:

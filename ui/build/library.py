@@ -75,7 +75,7 @@ class Library:
     def path(self, document: str) -> Path:
         """Where the document's file is or will be. Raises `PipelineError` for an invalid id."""
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self._workspace.pipelines / f"{document}.json"
 
     def signature(self, document: str) -> Signature | None:
@@ -250,7 +250,9 @@ def read_text(text: str | bytes, where: str) -> Pipeline:
     try:
         dump(pipeline).encode()
     except (ValueError, OverflowError, RecursionError) as exc:
-        raise PipelineError(f"{where} holds figures or characters that no file can hold") from exc
+        raise PipelineError(
+            f"{where} holds figures or characters that no file can hold", hint="Take back the last change."
+        ) from exc
     return pipeline
 
 

@@ -54,7 +54,7 @@ class Versions:
         """What a version holds. Raises `PipelineError` when it is gone or cannot be read."""
         path = self.folder(document) / f"{version}.json"
         if not _NAME.fullmatch(path.name):
-            raise PipelineError(f"{version[:80]!r} is not the name of a version")
+            raise PipelineError(f"{version[:80]!r} is not the name of a version", hint="Choose one from the list.")
         try:
             return load(read_document(path), f"the version {version} of {document}")
         except OSError as exc:
@@ -110,7 +110,7 @@ class Versions:
     def folder(self, document: str) -> Path:
         """Where a document's versions lie. Raises `PipelineError` for an invalid id."""
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self._root / document
 
     @staticmethod
