@@ -180,7 +180,7 @@ def _read_storages(workspace: Workspace) -> dict[str, str]:
     except (OSError, ValueError, AttributeError) as exc:
         raise WorkspaceError(
             f"{workspace.root / _STORAGES} cannot be read: {exc}",
-            hint='It maps storage roots to the folders used there: {"/mnt/shared": "/mnt/shared/voxelflow-..."}.',
+            hint='Write the folder used there beside each storage root: {"/mnt/shared": "/mnt/shared/voxelflow-..."}.',
         ) from exc
 
 

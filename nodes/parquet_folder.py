@@ -158,7 +158,7 @@ def _check_columns(columns: Any, name: str) -> None:
     if missing := {"id", "volume"} - found.keys():
         raise UnsupportedTable(
             f"{name} has no column {' and '.join(sorted(missing))}; it has {listed}",
-            hint="A file of volumes has the columns id, label and volume. ConvertTable converts others.",
+            hint="Convert it with ConvertTable: a file of volumes has the columns id, label and volume.",
         )
     fits = {
         "id": types.is_string(found["id"]) or types.is_large_string(found["id"]),
@@ -169,7 +169,7 @@ def _check_columns(columns: Any, name: str) -> None:
         if not fit:
             raise UnsupportedTable(
                 f"the column {column} of {name} is {found[column]}",
-                hint="id is text, label a number, and volume the bytes of an array. ConvertTable converts others.",
+                hint="Convert it with ConvertTable: id is text, label a number, and volume the bytes of an array.",
             )
 
 

@@ -66,7 +66,9 @@ class BenchVolumes:
 
 def _known(files: VolumeFiles) -> VolumeSpec:
     if files.spec is None:
-        raise DataError(f"none of the files in {files.uri} can be read as a volume", hint="Are they .npy files?")
+        raise DataError(
+            f"none of the files in {files.uri} can be read as a volume", hint="Choose a folder of .npy files."
+        )
     return files.spec
 
 
@@ -94,7 +96,7 @@ def bench_volumes(options: BenchOptions, ctx: TaskContext) -> Iterator[BenchVolu
     except OSError as exc:
         raise UsageError(
             f"nothing can be written to {place}: {exc.strerror or exc}",
-            hint=f"{remedy(exc)} A benchmark makes volumes of its own in the folder and removes them.",
+            hint=f"{remedy(exc)} A benchmark makes volumes of its own there and removes them.",
         ) from exc
     try:
         files, table = _make(options, folder, str(folder / "table"), ctx)
