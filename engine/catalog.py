@@ -202,5 +202,5 @@ def _broken(what: str, exc: BaseException) -> Diagnostic:
         line = f", line {exc.lineno}"
     text = exc.line() if isinstance(exc, VoxelflowError) else f"{type(exc).__name__}: {exc}"
     return rules.NodesNotLoaded.found(
-        f"{what}{line} could not be loaded: {text}", hint="Its node types are missing until it loads."
+        f"{what}{line} could not be loaded: {text}", hint="Correct it; its node types are missing until it loads."
     )

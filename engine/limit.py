@@ -13,7 +13,7 @@ from engine.text import duration, money
 
 _SECONDS = {"d": 86400, "day": 86400, "h": 3600, "hour": 3600, "min": 60, "minute": 60, "m": 60, "s": 1, "second": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
-TIME_EXAMPLE = "For example 3h, 90min, 1h30min or 2d."
+TIME_EXAMPLE = "Write for example 3h, 90min, 1h30min or 2d."
 
 
 def read_time(text: str) -> float:
@@ -115,7 +115,7 @@ def changed_limit(
     Raises `UsageError` when both is said, and for a cost that is not above 0.
     """
     if cost is not None and not 0 < cost < math.inf:
-        raise UsageError(f"{cost:g} is no cost to stop at", hint="It is an amount above 0.")
+        raise UsageError(f"{cost:g} is no cost to stop at", hint="Give an amount above 0.")
     if without and (seconds is not None or cost is not None):
         raise UsageError("--no-limit means nothing beside a limit", hint="Give the one or the other.")
     if without:

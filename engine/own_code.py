@@ -16,6 +16,7 @@ from typing import Literal
 
 from engine.errors import UsageError
 from engine.storage.files import read_document_text, write_whole
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace, is_trusted, trust_folder, trusted_workspaces, workspace_of_file
 
 Folder = Literal["my_models", "my_transforms"]
@@ -60,9 +61,9 @@ class OwnFile:
         except SyntaxError as exc:
             raise self.unusable(f"{path}, line {exc.lineno}: {exc.msg}", "Correct that line.") from exc
         except OSError as exc:
-            raise self.unusable(f"{path} cannot be read: {exc.strerror}", f"{self.what} is Python in UTF-8.") from exc
+            raise self.unusable(f"{path} cannot be read: {exc.strerror}", remedy(exc)) from exc
         except (ValueError, RecursionError, MemoryError) as exc:  # also what the parser says of deep nesting
-            raise self.unusable(f"{path} cannot be read: {exc}", f"{self.what} is Python in UTF-8.") from exc
+            raise self.unusable(f"{path} cannot be read: {exc}", "Save it as Python in UTF-8.") from exc
         if self.function not in _top_level_names(tree):
             raise self.unusable(f"{path} has no function {self.call}", self.example)
         return text

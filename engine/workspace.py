@@ -30,6 +30,7 @@ from pathlib import Path
 from engine.declare.field_rules import control_character
 from engine.errors import WorkspaceError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 from engine.storage.workspace_paths import INSIDE, WorkspacePaths
 
 FORMAT = 2
@@ -179,7 +180,7 @@ def _read_storages(workspace: Workspace) -> dict[str, str]:
     except (OSError, ValueError, AttributeError) as exc:
         raise WorkspaceError(
             f"{workspace.root / _STORAGES} cannot be read: {exc}",
-            hint='It maps storage roots to the folders used there: {"/mnt/shared": "/mnt/shared/voxelflow-..."}.',
+            hint='Write the folder used there beside each storage root: {"/mnt/shared": "/mnt/shared/voxelflow-..."}.',
         ) from exc
 
 
@@ -241,7 +242,7 @@ def open_workspace(root: Path | None = None) -> Workspace:
     except OSError as exc:
         raise WorkspaceError(
             f"the workspace {root} cannot be used: {exc.strerror or exc}",
-            hint="Choose another directory with --workspace.",
+            hint=f"{remedy(exc)} Or choose another directory with --workspace.",
         ) from exc
     return workspace
 
@@ -270,7 +271,9 @@ def data_roots(workspace: Workspace) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as exc:
-        raise WorkspaceError(f"{workspace.root / _MARK} cannot be read: {exc.strerror or exc}") from exc
+        raise WorkspaceError(
+            f"{workspace.root / _MARK} cannot be read: {exc.strerror or exc}", hint=remedy(exc)
+        ) from exc
     if not isinstance(listed, list):
         raise WorkspaceError(
             f"{workspace.root / _MARK}: data_roots is {listed!r}, not a list",
@@ -300,7 +303,7 @@ def allow(workspace: Workspace, place: str) -> None:
         text = json.dumps({**settings, "data_roots": [*listed, place]}, ensure_ascii=False) + "\n"
         write_whole(mark, text, durable=True)
     except OSError as exc:
-        raise WorkspaceError(f"{mark} cannot be written: {exc.strerror or exc}") from exc
+        raise WorkspaceError(f"{mark} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def _settings(root: Path) -> dict[str, object]:

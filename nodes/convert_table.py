@@ -85,7 +85,7 @@ def _look_at_labels(column: Any, complete: bool) -> dict[str, Any]:
     try:
         values, classes = label_values(column.combine_chunks())
     except (pa.ArrowException, DataError) as exc:
-        hint = exc.hint if isinstance(exc, DataError) else "A label is a number or a text."
+        hint = exc.hint if isinstance(exc, DataError) else "Choose a column of numbers or texts."
         return {"problem": str(exc).partition("\n")[0], "hint": hint}
     return {
         "values": different(values.astype(np.float32)),

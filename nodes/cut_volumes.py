@@ -239,7 +239,7 @@ def _problem(parameters: CutParameters) -> DataError | None:
         if needed and not getattr(parameters, needed):
             raise DataError(
                 f"labels come from a {parameters.labels}, and nothing says which file has them",
-                hint="For example {cube}_labels.nii.gz." if needed == "label_volume" else "Choose the text file.",
+                hint="Write for example {cube}_labels.nii.gz." if needed == "label_volume" else "Choose the text file.",
                 parameter=needed,
             )
     except DataError as exc:

@@ -14,6 +14,7 @@ from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
 from engine.storage.files import check_regular
+from engine.storage.io_errors import remedy
 
 if TYPE_CHECKING:
     from nodes.volume_file.parts import Part
@@ -113,7 +114,9 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     try:
         check_regular(path, sys.maxsize)
     except OSError as exc:
-        raise UnsupportedTable(f"{name} cannot be read: {exc.strerror}", hint="Put it back, or remove it.") from exc
+        raise UnsupportedTable(
+            f"{name} cannot be read: {exc.strerror}", hint=f"{remedy(exc)} Or remove the file."
+        ) from exc
     try:
         with pq.ParquetFile(path) as file:
             columns, rows = file.schema_arrow, file.metadata.num_rows
@@ -155,7 +158,7 @@ def _check_columns(columns: Any, name: str) -> None:
     if missing := {"id", "volume"} - found.keys():
         raise UnsupportedTable(
             f"{name} has no column {' and '.join(sorted(missing))}; it has {listed}",
-            hint="A file of volumes has the columns id, label and volume. ConvertTable converts others.",
+            hint="Convert it with ConvertTable: a file of volumes has the columns id, label and volume.",
         )
     fits = {
         "id": types.is_string(found["id"]) or types.is_large_string(found["id"]),
@@ -166,7 +169,7 @@ def _check_columns(columns: Any, name: str) -> None:
         if not fit:
             raise UnsupportedTable(
                 f"the column {column} of {name} is {found[column]}",
-                hint="id is text, label a number, and volume the bytes of an array. ConvertTable converts others.",
+                hint="Convert it with ConvertTable: id is text, label a number, and volume the bytes of an array.",
             )
 
 

@@ -121,7 +121,7 @@ def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest:
         return name, float(value)
     known = ", ".join(sorted(k for k, v in measured.items() if isinstance(v, (int, float)))[:20])
     raise DataError(
-        f"{name} was not measured, or is not finite", hint=f"There is: {known or 'nothing'}.", parameter="metric"
+        f"{name} was not measured, or is not finite", hint=f"Choose one of: {known or 'nothing'}.", parameter="metric"
     )
 
 

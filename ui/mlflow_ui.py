@@ -139,7 +139,7 @@ class MlflowUi:
         except UsageError as error:
             return message_page(html.escape(error.message), _hint(error.hint), 404)
         if not link:
-            hint = "It is sent while the run is at work and after it. This page looks again."
+            hint = "Wait: it is sent while the run is at work and after it. This page looks again."
             return message_page("Nothing of this run is in MLflow yet.", _hint(hint), 200, again_s=3)
         if url := link.get("url"):
             return RedirectResponse(str(url), 303)

@@ -30,6 +30,7 @@ from engine.bench import FOLDER
 from engine.environment import Machine
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 
 FORMAT = 1
@@ -241,7 +242,7 @@ def write_result(path: Path, result: BenchResult) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, to_json(result), durable=True)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def read_result(path: Path) -> BenchResult:
@@ -255,7 +256,7 @@ def read_result(path: Path) -> BenchResult:
     except FileNotFoundError:
         raise UsageError(f"there is no file {path}", hint="`voxelflow bench` writes one.") from None
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
     try:
         value = json.loads(text)
     except (UnicodeDecodeError, ValueError, RecursionError) as exc:

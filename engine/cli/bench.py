@@ -245,7 +245,10 @@ def compare_results(
         )
     known = works(results)
     if not known:
-        raise UsageError("none of the results has a row that was measured", hint="Their files say why, row by row.")
+        raise UsageError(
+            f"none of the {len(results)} results has a row that was measured",
+            hint="Look at the rows of their files, which say why.",
+        )
     work = known[0]
     comparison = compare(results, work, kind or common_input(results, work), epoch)  # type: ignore[arg-type]
     if not comparison.points:

@@ -162,10 +162,10 @@ def _report(exc: Exception, arguments: Sequence[str], session: Session) -> int:
     described = _described(exc)
     for diagnostic in described.get("diagnostics", ()):
         print(safe(diagnostic.line()), file=sys.stderr)
-    line, hint = described.pop("line"), ""
+    line, where = described.pop("line"), ""
     if described["code"] == "unexpected" and not wants_traceback:
-        hint = f" ({TRACEBACK}=1 or `voxelflow --traceback ...` shows where)"
-    print(f"error: {safe(line)}{hint}", file=sys.stderr)
+        where = f" ({TRACEBACK}=1 or `voxelflow --traceback ...` shows where)"
+    print(f"error: {safe(line)}{where}", file=sys.stderr)
     status: int = described.pop("status")
     if "--json" in arguments:
         from engine.cli.screen import say_json

@@ -45,7 +45,7 @@ def _explain(catalog: Catalog, code: str, as_json: bool) -> None:
         # A code that is missing may be one of a file or package that was not loaded.
         say_diagnostics(catalog.problems, error=True)
         near = [f"{r.code} ({r.title})" for r in catalog.rules.similar(code)]
-        hint = f"Near it: {', '.join(near)}." if near else "`voxelflow explain` lists all codes."
+        hint = f"Try one of: {', '.join(near)}." if near else "`voxelflow explain` lists all codes."
         raise UsageError(f"there is no code {code!r}", hint=hint)
     if as_json:
         say_json(rule.describe())

@@ -188,7 +188,7 @@ def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: i
         if not last:
             raise
         last = last.removeprefix("error: ")
-        raise ExecutionError(f"the run's process did not start: {last}", hint=f"{log} has more.") from exc
+        raise ExecutionError(f"the run's process did not start: {last}", hint=f"See {log}.") from exc
 
 
 def _announce(run: Run, workspace: Workspace, *, detach: bool, as_json: bool) -> None:

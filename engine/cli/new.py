@@ -71,5 +71,5 @@ def _from_template(template: str) -> Pipeline:
         return Pipeline(name=_EMPTY)
     shipped = shipped_pipelines()
     if template not in shipped:
-        raise UsageError(f"there is no template {template}", hint=f"Ready ones: {', '.join([*shipped, _EMPTY])}.")
+        raise UsageError(f"there is no template {template}", hint=f"Choose one of: {', '.join([*shipped, _EMPTY])}.")
     return read_pipeline(shipped[template])

@@ -50,7 +50,7 @@ def command(
     from engine.cli.screen import say, say_json
 
     if out is not None and as_json:
-        raise click.UsageError("--out and --json say the same in two ways: choose one.")
+        raise click.UsageError("--out and --json say the same in two ways. Choose one.")
     with _folder(session, model, node, root) as folder:
         asked = session.work.ask_model(folder, files)
         if out is not None:

@@ -243,7 +243,9 @@ def reproduce_run(
     store = RunStore(workspace)
     if other is not None:
         if settings or profile:
-            raise UsageError("--with starts nothing, so --set and --profile mean nothing beside it")
+            raise UsageError(
+                "--with starts nothing, so --set and --profile mean nothing beside it", hint="Leave out either."
+            )
         return compare_with(workspace, store, run, other, as_json=as_json)
     return reproduce(
         workspace, store, session.catalog(workspace), run, settings=settings, profile=profile, as_json=as_json

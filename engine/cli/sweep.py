@@ -148,7 +148,9 @@ def start(
     from engine.sweep.start import start_sweep
 
     if maximise is not None and minimise is not None:
-        raise UsageError("--maximise and --minimise are both given", hint="Trials are ranked by one figure.")
+        raise UsageError(
+            "--maximise and --minimise are both given", hint="Choose the one figure by which trials are ranked."
+        )
     workspace = session.workspace(root)
     document, catalog, _ = session.pipeline(pipeline, (), workspace)
     figure = maximise or minimise

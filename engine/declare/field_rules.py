@@ -193,7 +193,9 @@ def check_pattern(source: str) -> None:
     try:
         _compiled(source)
     except re.error as exc:
-        raise DeclarationError(f"the pattern {source!r} is not a regular expression: {exc}") from None
+        raise DeclarationError(
+            f"the pattern {source!r} is not a regular expression: {exc}", hint="Correct it."
+        ) from None
 
 
 def matches(source: str, text: str) -> bool:

@@ -444,7 +444,7 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as exc:  # whatever evaluating an author's annotations can raise
-        raise DeclarationError(f"{name}: its annotations cannot be read: {exc}") from exc
+        raise DeclarationError(f"{name}: its annotations cannot be read: {exc}", hint="Correct them.") from exc
     summary, description, argument_help = read_docstring(inspect.getdoc(function) or "")
     inputs: list[Port] = []
     parameters: list[Parameter] = []
@@ -453,7 +453,7 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
     context_argument = None
     for argument in inspect.signature(function).parameters.values():
         if argument.name not in hints:
-            raise DeclarationError(f"{name}: argument {argument.name} has no type")
+            raise DeclarationError(f"{name}: argument {argument.name} has no type", hint="Annotate it.")
         annotation = hints[argument.name]
         has_default = argument.default is not inspect.Parameter.empty
         if annotation is TaskContext:
@@ -477,12 +477,18 @@ def _declare(function: Callable[P, R], *, name: str, mutates: str | None, **fiel
             kinds = kinds_of(annotation, name, argument.name, datasets)
             inputs.append(Port(argument.name, kinds, not has_default, argument_help.get(argument.name, "")))
         else:
-            raise DeclarationError(f"{name}: argument {argument.name} can be neither a port nor a parameter")
+            raise DeclarationError(
+                f"{name}: argument {argument.name} can be neither a port nor a parameter",
+                hint="Give it the type of a dataset, of a parameter or TaskContext.",
+            )
     names = [*(p.name for p in inputs), *(p.name for p in parameters), *classes, context_argument]
     if twice := next((n for n in names if names.count(n) > 1), None):
-        raise DeclarationError(f"{name}: {twice} is declared twice")
+        raise DeclarationError(f"{name}: {twice} is declared twice", hint="Rename one of them.")
     if mutates is not None and mutates not in {p.name for p in inputs}:
-        raise DeclarationError(f"{name}: mutates names {mutates!r}, which is no input port")
+        raise DeclarationError(
+            f"{name}: mutates names {mutates!r}, which is no input port",
+            hint="Name an input port.",
+        )
     made = NodeType(
         name=name,
         inputs=tuple(inputs),

@@ -38,7 +38,9 @@ def _fields_of(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
     try:
         hints = typing.get_type_hints(cls, include_extras=True)
     except Exception as exc:  # whatever evaluating an author's annotations can raise
-        raise DeclarationError(f"the annotations of {cls.__name__} cannot be read: {exc}") from exc
+        raise DeclarationError(
+            f"the annotations of {cls.__name__} cannot be read: {exc}", hint="Correct them."
+        ) from exc
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
@@ -86,7 +88,10 @@ def callable_by_name(
             hint=f"The node has: {', '.join(sorted(known))}.",
         )
     if not takes_all and (missing := [n for n in inputs if n not in declared]):
-        raise DeclarationError(f"{function.__name__} does not take the input {missing[0]}")
+        raise DeclarationError(
+            f"{function.__name__} does not take the input {missing[0]}",
+            hint="Add an argument of that name.",
+        )
     fields = {argument: {f.name for f in dataclasses.fields(cls) if f.init} for argument, cls in classes.items()}
     within = {name for argument in classes if argument in declared for name in fields[argument]}
     defaults = {p.name: p.default for p in parameters if not p.required}

@@ -345,7 +345,10 @@ def parameter_from_annotation(name: str, annotation: Any, default: Any, help_tex
             case Secret() | Policy() | Extendable() | Advanced() | Added():
                 fields[type(note).__name__.lower()] = True
             case _:
-                raise DeclarationError(f"parameter {name}: annotation {note!r} is not known")
+                raise DeclarationError(
+                    f"parameter {name}: annotation {note!r} is not known",
+                    hint="Use those of voxelflow, as PathIn or Extendable.",
+                )
     parameter = Parameter(
         name=name,
         type=tuple[found.item, ...] if found.many else found.item,  # type: ignore[name-defined]
@@ -381,7 +384,10 @@ def _parts_of(name: str, annotation: Any) -> _Parts:
     if origin in (typing.Union, types.UnionType):
         members = [a for a in arguments if a is not type(None)]
         if len(members) != 1:
-            raise DeclarationError(f"parameter {name}: a union of several types is not supported")
+            raise DeclarationError(
+                f"parameter {name}: a union of several types is not supported",
+                hint="Choose one type, which may be None too.",
+            )
         out = _parts_of(name, members[0])
         out.optional = True
         return out
@@ -407,7 +413,9 @@ def _check_declaration(parameter: Parameter) -> None:
     is_number, is_text = parameter.base in ("int", "float"), parameter.base == "str"
     for limit in (parameter.range.low, parameter.range.high) if parameter.range else ():
         if limit is not None and not math.isfinite(limit):
-            raise DeclarationError(f"parameter {parameter.name}: {limit} is no limit", hint="None leaves an end open.")
+            raise DeclarationError(
+                f"parameter {parameter.name}: {limit} is no limit", hint="Write None for an end that is open."
+            )
     for noted, fits, wants in (
         (parameter.range, is_number, "Range needs a number"),
         (parameter.step, is_number, "Step needs a number"),
@@ -415,7 +423,10 @@ def _check_declaration(parameter: Parameter) -> None:
         (parameter.is_path or parameter.secret, is_text, "paths and Secret need text"),
     ):
         if noted and not fits:
-            raise DeclarationError(f"parameter {parameter.name}: {wants}, not {type_name(parameter.type)}")
+            raise DeclarationError(
+                f"parameter {parameter.name}: {wants}, not {type_name(parameter.type)}",
+                hint="Change its type, or remove the annotation.",
+            )
     if parameter.wanted_widget is not None:
         _check_widget(parameter, parameter.wanted_widget)
     if parameter.pattern is not None:
@@ -427,7 +438,10 @@ def _check_declaration(parameter: Parameter) -> None:
         try:
             read_value(parameter, parameter.default)
         except ValueError as exc:
-            raise DeclarationError(f"parameter {parameter.name}: its default {parameter.default!r} {exc}") from None
+            raise DeclarationError(
+                f"parameter {parameter.name}: its default {parameter.default!r} {exc}",
+                hint="Choose a default that fits its type and limits.",
+            ) from None
 
 
 def _check_widget(parameter: Parameter, widget: WidgetName) -> None:
@@ -445,7 +459,8 @@ def _check_widget(parameter: Parameter, widget: WidgetName) -> None:
     }
     if not fits.get(widget, True):
         raise DeclarationError(
-            f"parameter {parameter.name}: the widget {widget!r} cannot show it, a {type_name(parameter.type)}"
+            f"parameter {parameter.name}: the widget {widget!r} cannot show it, a {type_name(parameter.type)}",
+            hint="Leave the widget out, or choose another.",
         )
 
 

@@ -52,7 +52,9 @@ def kinds_of(annotation: Any, name: str, where: str, datasets: list[type[Dataset
     members = tuple(m for m in members if m is not type(None))
     for member in members:
         if not (inspect.isclass(member) and issubclass(member, Dataset)):
-            raise DeclarationError(f"{name}: {where} must be a dataset type, not {member!r}")
+            raise DeclarationError(
+                f"{name}: {where} must be a dataset type, not {member!r}", hint="Name a subclass of Dataset."
+            )
     datasets += members
     return tuple(m.__name__ for m in members)
 

@@ -122,7 +122,7 @@ def _graph(resolved: Resolved) -> Iterator[Diagnostic]:
             if port.required and f"{item.node.id}.{port.name}" not in wired:
                 yield rules.InputNotWired.found(
                     f"the input {port.name} is not wired",
-                    hint=f"It takes {' or '.join(port.kinds)}.",
+                    hint=f"Wire {' or '.join(port.kinds)} into it.",
                     node=item.node.id,
                     port=port.name,
                 )
@@ -417,7 +417,7 @@ def passed_over(
         said.append(f"the link{'s' if len(found.links) > 1 else ''} {shown}{more}")
     if not said:
         return None
-    hint = "Volumes of another format go into a folder of their own. " if found.left_out else ""
+    hint = "Put volumes of another format into a folder of their own. " if found.left_out else ""
     hint += "Fetch what a link leads to (git annex get, or dvc pull), or remove it." if found.links else ""
     message = f"in {value} these are left out: {'; '.join(said)}"
     return rules.PassedOver.found(message, hint=hint.strip(), node=node, parameter=parameter)

@@ -33,7 +33,7 @@ def find_pipeline(name: str, workspace: Workspace) -> Pipeline:
             return read_pipeline(candidate)
     if not is_name and not path.exists() and path.stem in shipped:
         raise PipelineError(
-            f"{name} does not exist", hint=f"`{path.stem}` alone means the pipeline that comes with Voxelflow."
+            f"{name} does not exist", hint=f"Write `{path.stem}` alone for the pipeline that comes with Voxelflow."
         )
     if not is_name or path.exists():
         return read_pipeline(path)

@@ -19,11 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from engine.errors import PipelineError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 
 SCHEMA_VERSION = 1
 SCHEMA_ID = "urn:voxelflow:pipeline:1"
 SCHEMA_FILE = "pipeline.schema.json"
 """Lies beside the documents, so that editors complete and check them."""
+_SCHEMA = "See what may stand there in the JSON Schema: `voxelflow new --schema`."
 ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 MAX_NAME = 300
 """Characters in a pipeline's name."""
@@ -214,11 +216,13 @@ def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int
         # Half of a character, cut in two by a program that counts in UTF-16, could not be written again.
         json.dumps(raw, ensure_ascii=False).encode()
     except json.JSONDecodeError as exc:
-        raise PipelineError(f"{where} is not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from exc
+        raise PipelineError(
+            f"{where} is not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}", hint="Correct it there."
+        ) from exc
     except (RecursionError, ValueError) as exc:
-        raise PipelineError(f"{where} cannot be read as JSON: {exc}") from exc
+        raise PipelineError(f"{where} cannot be read as JSON: {exc}", hint="Save it as JSON in UTF-8.") from exc
     if not isinstance(raw, dict):
-        raise PipelineError(f"{where} is not a pipeline: the top level must be an object")
+        raise PipelineError(f"{where} is not a pipeline: the top level must be an object", hint=_SCHEMA)
     raw.pop("$schema", None)
     raw = _migrate(raw, where, MIGRATIONS if migrations is None else migrations)
     try:
@@ -230,7 +234,7 @@ def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int
         message = first["msg"].removeprefix("Value error, ")
         raise PipelineError(
             f"{where} is not a pipeline: {path}: {message}{more}",
-            hint="The JSON Schema (`voxelflow new --schema`) lists what may stand there.",
+            hint=_SCHEMA,
         ) from exc
 
 
@@ -247,14 +251,17 @@ def _migrate(raw: dict[str, Any], where: str, migrations: dict[int, Migration]) 
     newest = max([SCHEMA_VERSION, *(n + 1 for n in migrations)])
     version = raw.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or isinstance(version, bool):
-        raise PipelineError(f"{where}: schema_version must be a whole number")
+        raise PipelineError(f"{where}: schema_version must be a whole number", hint=f"Write {SCHEMA_VERSION}.")
     if version > newest:
         raise PipelineError(
             f"{where} has schema_version {version}; this Voxelflow reads up to {newest}", hint="Update Voxelflow."
         )
     while version < newest:
         if version not in migrations:
-            raise PipelineError(f"{where} has schema_version {version}, which no release of Voxelflow wrote")
+            raise PipelineError(
+                f"{where} has schema_version {version}, which no release of Voxelflow wrote",
+                hint=f"Write {SCHEMA_VERSION}.",
+            )
         raw = migrations[version](raw)
         version += 1
         raw["schema_version"] = version
@@ -266,9 +273,9 @@ def read_pipeline(path: Path) -> Pipeline:
     try:
         text = read_document(path)
     except OSError as exc:
-        raise PipelineError(
-            f"{path} cannot be read: {exc.strerror}", hint="`voxelflow new` makes a pipeline to start from."
-        ) from exc
+        new = "`voxelflow new` makes a pipeline to start from."
+        hint = new if isinstance(exc, FileNotFoundError) else remedy(exc)
+        raise PipelineError(f"{path} cannot be read: {exc.strerror}", hint=hint) from exc
     return load(text, str(path))
 
 

@@ -33,7 +33,7 @@ def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog)
     for text in settings:
         name, value = split_setting(text)
         if name in texts:
-            raise UsageError(f"--set {name} is given twice")
+            raise UsageError(f"--set {name} is given twice", hint="Leave one of them out.")
         texts[name] = value
     return read_texts(texts, pipeline, catalog)
 
@@ -42,7 +42,7 @@ def split_setting(text: str) -> tuple[str, str]:
     """Name and value of a `NAME=VALUE` text. Raises `UsageError` where it is none."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
-        raise UsageError(f"--set {text} is not of the form name=value")
+        raise UsageError(f"--set {text} is not of the form name=value", hint="Write --set name=value.")
     return name.strip(), value
 
 

@@ -146,7 +146,7 @@ def _settings(profile: Profile) -> dict[str, str]:
         elif "${" in value:
             raise UsageError(
                 f"the setting {name} of profile {profile.name} cannot go into a bundle, which reads ${{...}} itself",
-                hint="A credential must be the whole value there: put the rest of it into the variable, too.",
+                hint="Let the credential be the whole value there: put the rest of it into the variable, too.",
             )
         out[name] = value
     return out

@@ -119,7 +119,9 @@ def load_node(path: Path | str, name: str) -> AnyNodeType:
         if isinstance(value, NodeType) and value.name == name:
             value.origin = str(path)
             return value
-    raise UsageError(f"{path} declares no node {name}")
+    raise UsageError(
+        f"{path} declares no node {name}", hint="Export the pipeline again, or write the file's node anew."
+    )
 
 
 class _AsWritten(argparse.RawDescriptionHelpFormatter):
@@ -239,16 +241,18 @@ class Steps:
             dataset = given.get(port.name)
             if dataset is None:
                 if port.required:
-                    raise UsageError(f"the input {port.name} is missing", hint=f"It takes {' or '.join(port.kinds)}.")
+                    raise UsageError(f"the input {port.name} is missing", hint=f"Give {' or '.join(port.kinds)}.")
                 continue
             if isinstance(dataset, _NotMade):
                 raise dataset.error(port.name)
             origin = self._origins.get(id(dataset))
             if origin is None:
-                raise UsageError(f"the input {port.name} is not what another step gave")
+                raise UsageError(
+                    f"the input {port.name} is not what another step gave", hint="Give the output of a step."
+                )
             if origin.dataset.kind not in port.kinds:
                 raise UsageError(
-                    f"the input {port.name} is {origin.dataset.kind}", hint=f"It takes {' or '.join(port.kinds)}."
+                    f"the input {port.name} is {origin.dataset.kind}", hint=f"Give {' or '.join(port.kinds)}."
                 )
             out[port.name] = origin
         return out
@@ -265,7 +269,7 @@ class Steps:
             if problem := path_problem(path, parameter.path_in, found):
                 raise DataError(
                     problem.message,
-                    hint=f"{problem.hint} It may stand at the top of the file.",
+                    hint=f"{problem.hint} Change it at the top of the file, where it may stand.",
                     parameter=parameter.name,
                 )
             if (left_out := passed_over(path, found)) is not None:
@@ -286,7 +290,10 @@ class Steps:
         identity: Identity,
     ) -> Result:
         if backend not in node_type.backends:
-            raise UsageError(f"{node_type.name} has no variant for {backend}")
+            raise UsageError(
+                f"{node_type.name} has no variant for {backend}",
+                hint=f"Use {' or '.join(node_type.backends)}.",
+            )
         self._say(f"{name}: {one_line(node_type.summary)}")
         began = time.monotonic()
         result = self._done.to_make(name, node_type, identity)
@@ -396,7 +403,11 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as the node will get them. Raises `UsageError` naming the one that cannot be used."""
     known = {p.name for p in node_type.parameters} | {p.name for p in node_type.inputs}
     if unknown := sorted(given.keys() - known):
-        raise UsageError(f"{node_type.name} has no parameter {unknown[0]}", parameter=unknown[0])
+        raise UsageError(
+            f"{node_type.name} has no parameter {unknown[0]}",
+            hint=f"Choose one of: {', '.join(sorted(known))}.",
+            parameter=unknown[0],
+        )
     out: dict[str, Any] = {}
     for parameter in node_type.parameters:
         value = given.get(parameter.name, parameter.default)
@@ -406,7 +417,9 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
             out[parameter.name] = as_the_node_reads(parameter, value)
         except ValueError as exc:
             problem = one_line(refusal(exc, value))
-            raise UsageError(f"{parameter.name} {problem}", parameter=parameter.name) from None
+            raise UsageError(
+                f"{parameter.name} {problem}", hint="Correct the value.", parameter=parameter.name
+            ) from None
     return out
 
 

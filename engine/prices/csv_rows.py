@@ -14,6 +14,7 @@ from typing import TypeVar
 from engine.declare.field_rules import control_character
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 
 Cell = str | int | float
 Row = TypeVar("Row")
@@ -50,7 +51,7 @@ def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]
             where = f"{path}, line {reader.line_num}"
             yield where, _cells(where, row, layout)
     except csv.Error as exc:
-        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Is it a CSV file with commas?") from exc
+        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Save it as a CSV file with commas.") from exc
 
 
 def brought_rows(path: Path, read: Read[Row], rows: str) -> list[Row]:
@@ -61,9 +62,9 @@ def brought_rows(path: Path, read: Read[Row], rows: str) -> list[Row]:
     try:
         found = read(path)
     except FileNotFoundError:
-        raise UsageError(f"there is no file {path}") from None
+        raise UsageError(f"there is no file {path}", hint="Check the path.") from None
     if not found:
-        raise UsageError(f"{path} has no rows", hint=f"A row for each {rows}, below the line with the columns.")
+        raise UsageError(f"{path} has no rows", hint=f"Write a row for each {rows}, below the line with the columns.")
     return found
 
 
@@ -101,7 +102,7 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
     try:
         write_whole(path, text.getvalue(), durable=True)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def _text(path: Path) -> str:
@@ -111,7 +112,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
 
@@ -125,7 +126,7 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
         if name not in layout.columns:
             raise UsageError(f"{path} has a column {name!r}, which a table of {layout.rows}s has not", hint=hint)
     if len(set(header)) < len(header):
-        raise UsageError(f"{path} has a column twice", hint="Each column once.")
+        raise UsageError(f"{path} has a column twice", hint="Name each column once.")
 
 
 def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout) -> dict[str, Cell]:
@@ -142,12 +143,14 @@ def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout:
             values[column] = _number(where, column, text, layout) if is_number else text
     for name in layout.needed:
         if name not in values:
-            raise UsageError(f"{where} has no {name}", hint=f"Each {layout.rows} has a {name}.")
+            raise UsageError(f"{where} has no {name}", hint=f"Give each {layout.rows} a {name}.")
     if "date" in values:
         try:
             datetime.date.fromisoformat(str(values["date"]))
         except ValueError:
-            raise UsageError(f"{where}, date: {values['date']} is no date", hint="For example 2026-06-18.") from None
+            raise UsageError(
+                f"{where}, date: {values['date']} is no date", hint="Write for example 2026-06-18."
+            ) from None
     return values
 
 

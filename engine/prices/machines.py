@@ -155,7 +155,7 @@ def _read(path: Path, *, origin: str) -> list[Machine]:
     for where, cells in read_rows(path, _LAYOUT):
         machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
         if machine.key.casefold() in out:
-            raise UsageError(f"{where}: {machine.key} is listed twice")
+            raise UsageError(f"{where}: {machine.key} is listed twice", hint="Remove one of the rows.")
         out[machine.key.casefold()] = machine
     return list(out.values())
 

@@ -128,11 +128,11 @@ def _read(path: Path, *, origin: str) -> list[StoragePrice]:
         price = StoragePrice(storage_class=storage_class, **cells, origin=origin)  # type: ignore[arg-type]
         if price.provider not in SCHEMES:
             known = ", ".join(sorted(SCHEMES))
-            raise UsageError(f"{where}, provider: {price.provider!r} is no store", hint=f"It is one of: {known}.")
+            raise UsageError(f"{where}, provider: {price.provider!r} is no store", hint=f"Write one of: {known}.")
         if price.unit not in _UNITS:
-            raise UsageError(f"{where}, unit: {price.unit!r} is no unit of data", hint=f"It is {' or '.join(_UNITS)}.")
+            raise UsageError(f"{where}, unit: {price.unit!r} is no unit of data", hint=f"Write {' or '.join(_UNITS)}.")
         if price.key in out:
-            raise UsageError(f"{where}: {price.name} is listed twice")
+            raise UsageError(f"{where}: {price.name} is listed twice", hint="Remove one of the rows.")
         out[price.key] = price
     return list(out.values())
 

@@ -106,7 +106,7 @@ def failure_of(
         node=node,
         code="task-failed",
         message=f"{type(exc).__name__}: {exc}",
-        hint="The node's log has the traceback (`voxelflow runs logs`).",
+        hint="Look at the traceback in the node's log (`voxelflow runs logs`).",
         details=details,
     )
 
@@ -119,7 +119,7 @@ def error_of(failure: Failure) -> VoxelflowError:
 
 def death_of(status: int | None, log: Path, *, node: str | None = None) -> Failure:
     """The report on a child that ended without one. `status` is as of `Popen.returncode`."""
-    hint = why_killed(status) or "Its log may say more (`voxelflow runs logs`)."
+    hint = why_killed(status) or "Look at its log (`voxelflow runs logs`)."
     return Failure(
         node=node,
         code="worker-died",

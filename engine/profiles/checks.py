@@ -37,7 +37,7 @@ def databricks_checks(profile: Profile) -> Iterator[Check]:
     yield _machine_type(profile)
     program = shutil.which("databricks")
     if program is None:
-        hint = "https://docs.databricks.com/dev-tools/cli/install.html says how; then `databricks auth login`."
+        hint = "Install it (https://docs.databricks.com/dev-tools/cli/install.html), then `databricks auth login`."
         yield Check("databricks", False, "Databricks' command line is not installed", hint)
         return
     yield Check("databricks", True, program)

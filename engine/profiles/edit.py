@@ -16,6 +16,7 @@ from engine.profiles.file import ProfilesFile, check_name, parse_profiles, toml_
 from engine.profiles.find import READY, check_profile, profiles_file, write_profiles_file
 from engine.profiles.profile import as_text, flatten
 from engine.storage.files import read_document
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 
 
@@ -96,7 +97,7 @@ def delete_profile(name: str, workspace: Workspace, *, revision: str) -> None:
     text, document = _read(workspace)
     _check_revision(text, revision, workspace)
     if name not in document:
-        raise UsageError(f"{profiles_file(workspace)} has no profile {name}")
+        raise UsageError(f"{profiles_file(workspace)} has no profile {name}", hint="`voxelflow profiles` lists them.")
     table = document[name]
     behind = _take_behind(table) if isinstance(table, Table) else ""
     at = next(i for i, (key, _) in enumerate(document.body) if key is not None and key.key == name)
@@ -171,8 +172,10 @@ def _read(workspace: Workspace) -> tuple[str, tomlkit.TOMLDocument]:
         text = read_document(path).decode()
     except FileNotFoundError:
         text = ""
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"{path} cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"{path} is not text in UTF-8", hint="Save it as UTF-8.") from exc
     if (problem := parse_profiles(path, text).unreadable) is not None:
         raise problem
     return text, tomlkit.parse(text)

@@ -39,6 +39,7 @@ from engine.profiles.profile import (
     text_holds_secret,
 )
 from engine.storage.files import read_document
+from engine.storage.io_errors import remedy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNITS = {"": 1, "b": 1} | {
@@ -81,7 +82,9 @@ def read_profiles_file(path: Path) -> ProfilesFile:
     except FileNotFoundError:
         return ProfilesFile(path)
     except OSError as exc:
-        return ProfilesFile(path, unreadable=UsageError(f"{path} cannot be read: {exc.strerror or exc}"))
+        return ProfilesFile(
+            path, unreadable=UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc))
+        )
     except UnicodeDecodeError:
         return ProfilesFile(path, unreadable=UsageError(f"{path} is not text in UTF-8", hint="Save it as UTF-8."))
     return parse_profiles(path, text)
@@ -196,7 +199,7 @@ def _whole(name: str, at_least: int) -> Any:
 
 
 def _memory(value: object, _: Path) -> dict[str, Any]:
-    hint = 'For example "16 GB", "16 GiB", "16g", or a whole number of bytes.'
+    hint = 'Write for example "16 GB", "16 GiB", "16g", or a whole number of bytes.'
     try:
         count = memory(value)
     except ValueError as exc:

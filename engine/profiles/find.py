@@ -13,6 +13,7 @@ from engine.prices.dbu import dbu_table
 from engine.profiles.file import ProfilesFile, check_name, example, read_profiles_file
 from engine.profiles.profile import Profile, usable_cores
 from engine.storage.files import read_document, whole_file
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 
 FILE = "profiles.toml"
@@ -107,7 +108,7 @@ def write_profiles_file(path: Path, text: str) -> None:
             if path.exists():
                 temporary.chmod(path.stat().st_mode)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def _read(workspace: Workspace | None) -> ProfilesFile:
@@ -130,7 +131,7 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
     if name not in READY and name not in file.tables:
         raise UsageError(
             f"there is no compute profile {name}",
-            hint=f"Ready ones: {', '.join(_names(file))}. `voxelflow profiles new {name}` begins another.",
+            hint=f"Choose one of: {', '.join(_names(file))}. `voxelflow profiles new {name}` begins another.",
         )
     ready, own = READY.get(name, {}), file.tables.get(name, {})
     fields = {**ready, **own}
@@ -224,7 +225,7 @@ def new_profile(name: str, workspace: Workspace) -> Path:
     try:
         before = read_document(path).decode() if path.exists() else ""
     except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     write_profiles_file(path, before + gap + example(name))
     return path

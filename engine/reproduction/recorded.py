@@ -160,7 +160,9 @@ def _find(client: MlflowClient, name: str, target: Destination) -> MlflowRun:
             raise
         return _by_our_id(client, name, target)
     if RUN_ID not in found.data.tags:
-        raise UsageError(f"the run {name} in MLflow was not made by Voxelflow", hint="Only those can be reproduced.")
+        raise UsageError(
+            f"the run {name} in MLflow was not made by Voxelflow", hint="Choose a run that Voxelflow sent there."
+        )
     if found.data.tags.get(ROLE) == NODE_ROLE:
         return client.get_run(found.data.tags["mlflow.parentRunId"])
     return found
@@ -189,7 +191,7 @@ def _read(client: MlflowClient, run: MlflowRun, target: Destination) -> Recorded
     if document is None:
         raise TrackingError(
             f"MLflow at {target.shown} has no {DOCUMENT} of run {run_id}",
-            hint="Where it ran, `voxelflow runs show` says whether all of it was sent.",
+            hint="Look there where it ran whether all of it was sent: `voxelflow runs show`.",
         )
     text = _artifact(client, mlflow_run, ENVIRONMENT)
     environment = read_environment(text) if text else None

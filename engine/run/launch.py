@@ -208,7 +208,7 @@ def _used_up(run: Run, limit: Limit) -> UsageError:
     return UsageError(
         f"run {run.run_id} has used its limit of {limit.text(run.currency)}: it was at work for"
         f" {duration(run.worked_s)}{cost}",
-        hint=f"{resume_command(run, limited=True)} goes on with a higher limit; --no-limit goes on without one.",
+        hint=f"Go on with a higher limit, {resume_command(run, limited=True)}, or with --no-limit without one.",
     )
 
 
@@ -220,7 +220,10 @@ def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
     """
     run = store.run(run_id)
     if not run.active:
-        raise UsageError(f"run {run.run_id} is not running; its state is {run.state}")
+        raise UsageError(
+            f"run {run.run_id} is not running; its state is {run.state}",
+            hint="Choose one that `voxelflow runs list` shows at work.",
+        )
     store.request_cancel(run.run_id, why)
     if run.state == "stuck":
         _end_stuck(store, run)

@@ -63,7 +63,7 @@ def rebuild(workspace: Workspace) -> Rebuilt:
     Raises `UsageError` when a run or the app is at work in the workspace, or there is no run store.
     """
     if not workspace.database.exists():
-        raise UsageError(f"there is no run store {workspace.database}", hint="The first run of a pipeline makes one.")
+        raise UsageError(f"there is no run store {workspace.database}", hint="Run a pipeline, which makes one.")
     if is_held(workspace.locks / "studio"):
         raise UsageError("the app is open in this workspace", hint="Close `voxelflow studio` first.")
     with nobody_starts(workspace) as locked:

@@ -28,14 +28,16 @@ def spark_error(exc: BaseException, log: Path | None = None) -> ExecutionError:
     if "Python worker exited unexpectedly" in text or "Python worker faulted" in text or "ExecutorLostFailure" in text:
         return ExecutionError(
             f"Spark lost the process that did the work, each time it tried: {text}",
-            hint=f"Perhaps the machine ran out of memory: fewer cores, or more memory for each executor.{where}",
+            hint=f"If the machine ran out of memory, choose fewer cores, or more memory for each executor.{where}",
         )
     if found := re.search(r'Cannot run program "([^"]+)"', text):
         return ExecutionError(
             f"the executors have no {found[1]} to run Python with",
             hint=f'Name the one they have in the profile: "spark.pyspark.python" = "/path/to/python".{where}',
         )
-    return ExecutionError(f"Spark: {text}", hint=f"The node's log has the whole error (`voxelflow runs logs`).{where}")
+    return ExecutionError(
+        f"Spark: {text}", hint=f"Look at the whole error in the node's log (`voxelflow runs logs`).{where}"
+    )
 
 
 def _sentence(exc: BaseException) -> str:

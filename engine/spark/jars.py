@@ -173,7 +173,7 @@ def _failed(log: str) -> ExecutionError:
         why = "Ivy failed: " + " ".join(log.split())[-300:]
     return ExecutionError(
         f"the jars of Delta Lake for Spark ({GROUP}:{delta_artifact()}) could not be fetched: {why}",
-        hint=f"A mirror: set spark.jars.repositories in the profile. Without any access: {_by_hand()}",
+        hint=f"Set spark.jars.repositories in the profile to a mirror. Without any access: {_by_hand()}",
     )
 
 

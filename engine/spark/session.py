@@ -74,7 +74,7 @@ def open_session(
     if profile.master.startswith("sc:"):
         raise UsageError(
             f"profile {profile.name} names a Spark Connect server ({profile.master})",
-            hint="Voxelflow hands work to executors itself, which Spark Connect cannot: name the cluster's own master.",
+            hint="Name the cluster's own master: Voxelflow hands work to executors itself, which Spark Connect cannot.",
         )
     if is_kubernetes(profile.master):
         kubernetes.check(profile)
@@ -172,7 +172,8 @@ def _reach(master: str) -> None:
             why = str(exc.strerror or exc)
     if masters:
         raise ExecutionError(
-            f"no Spark master answers at {master} ({why})", hint="Is the cluster up, and the profile's `master` right?"
+            f"no Spark master answers at {master} ({why})",
+            hint="Check that the cluster is up and the profile's `master` right.",
         )
 
 
@@ -387,7 +388,13 @@ class SharedSession:
         session = self._session
         if session is None or _lives(session):
             return None
-        why = why_ended(ExecutionError("its Java process died without an error message"), self.log, self._begun)
+        why = why_ended(
+            ExecutionError(
+                "its Java process died without an error message", hint="Look at the node's log (`voxelflow runs logs`)."
+            ),
+            self.log,
+            self._begun,
+        )
         return ExecutionError(
             f"the Spark session has ended: {why}",
             hint=f"`voxelflow runs resume` goes on from what is done. Java's output is in {self.log}.",

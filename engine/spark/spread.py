@@ -147,7 +147,7 @@ class _Raised:
                 exc = pickle.loads(self.data)
                 if isinstance(exc, Exception):
                     return exc
-        return ExecutionError(self.text, hint="The node's log has the traceback (`voxelflow runs logs`).")
+        return ExecutionError(self.text, hint="Look at the traceback in the node's log (`voxelflow runs logs`).")
 
 
 class _Waiting:

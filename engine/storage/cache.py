@@ -56,7 +56,9 @@ class RangeCache:
         try:
             limit = int(float(text or 0) * 1e9)
         except (ValueError, OverflowError):
-            raise UsageError(f"{LIMIT} is {text!r}, not a number of GB", hint=f"For example {LIMIT}=20.") from None
+            raise UsageError(
+                f"{LIMIT} is {text!r}, not a number of GB", hint=f"Write for example {LIMIT}=20."
+            ) from None
         if limit <= 0:
             return None
         if named := os.environ.get(FOLDER):

@@ -12,15 +12,18 @@ import io
 import os
 import re
 import resource
-import sqlite3
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, TypeGuard
 
 from engine.errors import Cancelled, DiskFull, FileError, VoxelflowError
 from engine.text import size
+
+if TYPE_CHECKING:
+    import sqlite3
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Of a disk without space, and of a user's share of one."""
@@ -33,7 +36,9 @@ NO_SPACE_TO_WRITE = FULL | {errno.EFBIG}
 _OF_WRITES = NO_SPACE_TO_WRITE | {errno.EROFS, errno.EIO}
 _NEARLY_NOTHING = 1 << 20
 """With less free than this, SQLite or a log could not be written."""
-_OF_SQLITE = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO, sqlite3.SQLITE_READONLY: errno.EROFS}
+_READONLY, _IOERR, _SQLITE_FULL, _CANTOPEN = 8, 10, 13, 14
+"""Of SQLite (https://sqlite.org/rescode.html), whose module is not imported here: node types are loaded without it."""
+_OF_SQLITE = {_SQLITE_FULL: errno.ENOSPC, _IOERR: errno.EIO, _READONLY: errno.EROFS}
 _NUMBERS = (r"\(os error (\d+)\)", r"(?i:\[errno (\d+)\])", r"\berrno = (\d+)")
 _PHRASES = {os.strerror(number): number for number in OUT_OF_RESOURCES | {errno.EROFS}} | {
     "database or disk is full": errno.ENOSPC
@@ -57,17 +62,27 @@ def explain(
     number, cause = _number(exc)
     file = file_of(cause) or file_of(exc)
     folder = _folder(file, folders)
-    if isinstance(cause, sqlite3.Error):
+    if _is_of_sqlite(cause):
         number = _behind_sqlite(cause, number, folder)
     if number is None:
         return None
     text = getattr(cause, "strerror", None)
     if number == errno.EIO and isinstance(text, str) and os.strerror(number) not in text:
-        return FileError(f"{file}: {text}" if file else text)  # the code that read the file knows more
-    if (found := _sentence(number, file, folder, about_bytes)) is not None:
-        found.hint = found.hint if in_run else found.hint.replace(_AGAIN, "then try again")
-        return found
-    return FileError(f"{file}: {os.strerror(number)}" if file else os.strerror(number))
+        found: VoxelflowError = FileError(f"{file}: {text}" if file else text, hint=_DAMAGED)  # its reader knows more
+    else:
+        found = _sentence(number, file, folder, about_bytes)
+    found.hint = found.hint if in_run else found.hint.replace(_AGAIN, "then try again")
+    return found
+
+
+def remedy(error: BaseException) -> str:
+    """What to do about an error whose own message says already what could not be read or written.
+
+    It goes by the system's error number: free space, raise a limit, give access. The sentence is for someone who can
+    repeat what they did; there need be no run to resume.
+    """
+    found = explain(error, in_run=False)
+    return found.hint if found is not None else _ELSEWHERE.replace(_AGAIN, "then try again")
 
 
 @contextmanager
@@ -149,7 +164,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
 def _own_number(exc: BaseException) -> int | None:
     if isinstance(exc, VoxelflowError):
         return None  # its text may quote anything
-    if isinstance(exc, sqlite3.Error):
+    if _is_of_sqlite(exc):
         code = getattr(exc, "sqlite_errorcode", None)  # the lowest byte is the kind of error
         return _OF_SQLITE.get(code & 0xFF) if code is not None else _phrase(str(exc))
     if isinstance(exc, OSError) and exc.errno is not None:
@@ -168,10 +183,14 @@ def _phrase(text: str) -> int | None:
     return next((number for phrase, number in _PHRASES.items() if phrase in text), None)
 
 
+def _is_of_sqlite(exc: BaseException) -> TypeGuard[sqlite3.Error]:
+    return type(exc).__module__ == "sqlite3"
+
+
 def _behind_sqlite(exc: sqlite3.Error, number: int | None, folder: Path | None) -> int | None:
     """The likely number behind SQLite's "disk I/O error" and "unable to open database file", which hide it."""
     code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
-    if code not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or folder is None:
+    if code not in (_IOERR, _CANTOPEN) or folder is None:
         return number
     if (_free(folder) or 0) < _NEARLY_NOTHING:
         return errno.ENOSPC
@@ -179,7 +198,7 @@ def _behind_sqlite(exc: sqlite3.Error, number: int | None, folder: Path | None) 
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as refused:
         return refused.errno
-    if code == sqlite3.SQLITE_CANTOPEN and not os.access(folder, os.W_OK | os.X_OK):
+    if code == _CANTOPEN and not os.access(folder, os.W_OK | os.X_OK):
         return errno.EACCES
     return number
 
@@ -265,12 +284,13 @@ def _no_space(
     return DiskFull(message, hint=hint or f"Free space there (`voxelflow clean` shows what can go), {_AGAIN}.")
 
 
-def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: int | None) -> VoxelflowError | None:
-    """The error of this number with its names and figures; None when there is no sentence for it."""
+def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: int | None) -> VoxelflowError:
+    """The error of this number with its names and figures."""
     if number == errno.ENOSPC:
         return _no_space(file, folder, about_bytes)
     if number not in _SENTENCES:
-        return None
+        text = os.strerror(number)
+        return FileError(f"{file}: {text}" if file else text, hint=_REMEDIES.get(number, _ELSEWHERE))
     kind, message, hint = _SENTENCES[number]
     files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -304,6 +324,29 @@ def _user() -> str:
     return str(os.getuid())
 
 
+_MOVED = f"Check the path and that its disk is mounted, {_AGAIN}."
+_BUSY = f"Wait until the drive or the program that holds the file answers, {_AGAIN}."
+_ELSEWHERE = f"Check that the file and its folder can be used from here, {_AGAIN}."
+_DAMAGED = f"Look at the system's log for errors of the disk or the network drive and repair it, {_AGAIN}."
+_REMEDIES: Mapping[int, str] = {
+    errno.ENOENT: _MOVED,
+    errno.ENOTDIR: _MOVED,
+    errno.ESTALE: _MOVED,
+    errno.ENODEV: _MOVED,
+    errno.ENXIO: _MOVED,
+    errno.EISDIR: "Give the path of a file, not of a folder.",
+    errno.EEXIST: "Move away what lies there, or choose another name.",
+    errno.ENOTEMPTY: "Move away what lies there, or choose another name.",
+    errno.ENAMETOOLONG: "Choose a shorter name, or a folder with a shorter path.",
+    errno.ELOOP: "Repair the symbolic links of this path, which lead in a circle.",
+    errno.EXDEV: "Choose a folder on the same disk.",
+    errno.EBUSY: _BUSY,
+    errno.ETXTBSY: _BUSY,
+    errno.ETIMEDOUT: _BUSY,
+    errno.EAGAIN: _BUSY,
+    errno.ENOLCK: "Choose a folder on a file system with locks.",
+}
+"""What to do about errors whose message is the system's own."""
 _NO_PERMISSION = (
     FileError,
     "no permission to use {file_or_folder}",
@@ -341,6 +384,6 @@ _SENTENCES: Mapping[int, tuple[type[DiskFull | FileError], str, str]] = {
     errno.EIO: (
         FileError,
         "the disk failed to read or write {file_or_folder} (input/output error)",
-        "Look at the system's log for errors of the disk or the network drive and repair it, {again}.",
+        _DAMAGED,
     ),
 }

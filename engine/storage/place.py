@@ -70,8 +70,8 @@ class Place(ABC):
         """The local folder. Raises `UsageError` when this place is not one."""
         raise UsageError(
             f"the table {self} does not lie in a local folder",
-            hint="This step works in local folders. With object storage VolumeFolder, NumpyToParquet, ParquetToDelta,"
-            " OptimizeDelta and training with the loader arrow do, on the backend embedded.",
+            hint="Give a local folder. With object storage VolumeFolder, NumpyToParquet, ParquetToDelta, OptimizeDelta"
+            " and training with the loader arrow work, on the backend embedded.",
         )
 
     @abstractmethod

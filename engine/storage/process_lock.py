@@ -40,7 +40,7 @@ class ProcessLock:
             os.close(handle)
             raise WorkspaceError(
                 f"{self.path} cannot be locked: {exc.strerror}",
-                hint="The workspace and its tables must lie on a file system with locks.",
+                hint="Put the workspace and its tables on a file system with locks.",
             ) from exc
         self._handle = handle
         return True

@@ -141,9 +141,11 @@ def read_range(name: str, text: str) -> Range | None:
     if not low < high or not math.isfinite(high - low):
         raise UsageError(f"--set {name}={text}: the range is empty", hint="Write the lower end first: 1e-5..1e-2")
     if how == "log" and low <= 0:
-        raise UsageError(f"--set {name}={text}: a logarithmic range cannot begin at {match[1]}", hint="Begin above 0.")
+        raise UsageError(
+            f"--set {name}={text}: a logarithmic range cannot begin at {match[1]}", hint="Choose a beginning above 0."
+        )
     if step is not None and step <= 0:
-        raise UsageError(f"--set {name}={text}: the step must be above 0")
+        raise UsageError(f"--set {name}={text}: the step must be above 0", hint="Write a larger step.")
     return Range(low, high, whole, how == "log", step)
 
 

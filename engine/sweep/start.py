@@ -112,7 +112,7 @@ def _require_something_left(workspace: Workspace, store: RunStore, sweep: Sweep,
     if limit.is_used(used.worked_s, used.cost):
         raise UsageError(
             f"sweep {sweep.sweep_id} has used its limit of {limit.text(used.currency)}: it has spent {used.text()}",
-            hint=f"{resume_command(sweep, used, limit)} goes on with a higher limit; --no-limit goes on without one.",
+            hint=f"Go on with a higher limit, {resume_command(sweep, used, limit)}, or with --no-limit without one.",
         )
 
 
@@ -123,7 +123,10 @@ def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:
     """
     sweep = store.sweeps.find(sweep_id)
     if not sweep.active:
-        raise UsageError(f"sweep {sweep.sweep_id} is not at work; its state is {sweep.state}")
+        raise UsageError(
+            f"sweep {sweep.sweep_id} is not at work; its state is {sweep.state}",
+            hint="Choose one that `voxelflow sweep list` shows at work.",
+        )
     store.sweeps.request_cancel(sweep.sweep_id)
     return store.sweeps.find(sweep.sweep_id)
 

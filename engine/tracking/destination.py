@@ -133,7 +133,10 @@ def connect(target: Destination, workspace: Workspace) -> MlflowClient:
 def _locked(workspace: Workspace) -> Iterator[None]:
     lock = ProcessLock(workspace.locks / "mlflow")
     if not lock.acquire_within(_LOCK_PATIENCE_S):
-        raise TrackingError(f"another process has held {lock.path} for {_LOCK_PATIENCE_S:g} s")
+        raise TrackingError(
+            f"another process has held {lock.path} for {_LOCK_PATIENCE_S:g} s",
+            hint="Wait until it has sent its runs, or end it.",
+        )
     try:
         yield
     finally:

@@ -125,7 +125,9 @@ class _Follower:
         client = connect(self._target, self._workspace)
         state = self._state
         if state.run and client.get_run(state.run).info.lifecycle_stage == "deleted":
-            raise RunDeleted(f"the run {state.run} was deleted in MLflow", hint="Nothing more of it is sent.")
+            raise RunDeleted(
+                f"the run {state.run} was deleted in MLflow", hint="Restore it in MLflow to have the rest sent."
+            )
         if not state.run:
             state.experiment = find_or_create_experiment(client, run.pipeline, self._target.artifacts)
             parent, more = sweep_parent(client, self._store, run, state.experiment) or (None, {})

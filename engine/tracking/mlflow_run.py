@@ -176,4 +176,6 @@ class MlflowRun:
 
     def _stop_if_deleted(self) -> None:
         if self._client.get_run(self.id).info.lifecycle_stage == "deleted":
-            raise RunDeleted(f"the run {self.id} was deleted in MLflow", hint="Nothing more of it is sent.")
+            raise RunDeleted(
+                f"the run {self.id} was deleted in MLflow", hint="Restore it in MLflow to have the rest sent."
+            )

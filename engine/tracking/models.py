@@ -212,7 +212,7 @@ def _named(uri: str, target: Destination) -> Iterator[None]:
     except Exception as exc:
         if is_gone(exc) or "not found" in str(exc):
             raise UsageError(
-                f"there is no model {uri} in MLflow at {target.shown}", hint="RegisterModel puts models there."
+                f"there is no model {uri} in MLflow at {target.shown}", hint="Register one with RegisterModel."
             ) from exc
         raise
 

@@ -92,7 +92,7 @@ def _respond(parent: Parent, views: OpenViews, line: bytes) -> None:
         parent.send(views.answer(question))
     except BaseException:
         print(traceback.format_exc(), file=sys.stderr, flush=True)
-        parent.send(_problem(question.n, 500, "The picture could not be made.", "The app's log says more."))
+        parent.send(_problem(question.n, 500, "The picture could not be made.", "Look at the app's log."))
 
 
 class OpenViews:
@@ -114,7 +114,7 @@ class OpenViews:
             known = exc if isinstance(exc, VoxelflowError) else known_error(exc, in_run=False)
             if known is None:
                 print(traceback.format_exc(), file=sys.stderr, flush=True)
-                known = DataError(f"this cannot be shown: {type(exc).__name__}: {exc}")
+                known = DataError(f"this cannot be shown: {type(exc).__name__}: {exc}", hint="Look at the app's log.")
             return _problem(question.n, 422, known.message, known.hint)
 
     def _answer(self, question: Question) -> Answer:
@@ -200,7 +200,10 @@ class _Opened:
                 return
             view = self.dataset.open_view(self._made_from) or self._open_view(self.dataset, self._made_from)
             if view is None:
-                raise DataError(f"there is nothing to look at in a {self.dataset.kind}")
+                raise DataError(
+                    f"there is nothing to look at in a {self.dataset.kind}",
+                    hint="Choose another dataset.",
+                )
             self.view, self.locks = view, {name: threading.Lock() for name in view.panels}
             galleries = {name: panel for name, panel in view.panels.items() if isinstance(panel, Gallery)}
             self.scales = {name: GalleryScales(gallery) for name, gallery in galleries.items()}
@@ -267,7 +270,10 @@ def _number(query: Mapping[str, str], name: str, usual: int, most: int) -> int:
     """Raises `UsageError` for what is no number from 0 to `most`."""
     text = query.get(name, str(usual))
     if not text.isascii() or not text.isdigit() or len(text) > 20 or int(text) > most:
-        raise UsageError(f"{name} must be a whole number from 0 to {most}, not {text[:40]!r}")
+        raise UsageError(
+            f"{name} must be a whole number from 0 to {most}, not {text[:40]!r}",
+            hint="Go back to the picture, which asks for what there is.",
+        )
     return int(text)
 
 

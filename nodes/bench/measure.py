@@ -79,7 +79,8 @@ def bench(
     lock = ProcessLock(folder.with_name(f"{folder.name}.lock"))
     if not lock.acquire():
         raise UsageError(
-            "another benchmark is running in this workspace", hint="Two at a time would slow each other down; wait."
+            "another benchmark is running in this workspace",
+            hint="Wait for it: two at a time would slow each other down.",
         )
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
@@ -115,7 +116,7 @@ def _check_options(options: BenchOptions) -> None:
     for what, given, known in (("depth", options.depths, LAYOUTS), ("loader", options.loaders, READS)):
         for value in given:
             if value not in known:
-                raise UsageError(f"there is no {what} {value}", hint=f"There are {', '.join(map(str, known))}.")
+                raise UsageError(f"there is no {what} {value}", hint=f"Choose one of {', '.join(map(str, known))}.")
 
 
 def _context(folder: Path, cores: int) -> TaskContext:

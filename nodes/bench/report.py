@@ -12,6 +12,7 @@ from engine.bench.result import BenchResult
 from engine.bench.tables import COMPARED, HARDWARE, STALLS, compared_rows, hardware_rows, meaning, stalls_rows
 from engine.errors import UsageError
 from engine.storage.files import write_whole
+from engine.storage.io_errors import remedy
 from engine.text import moment, plural
 from nodes.reporting.page import Html, html_page, html_table
 
@@ -29,7 +30,7 @@ def write_page(comparison: Comparison, results: Sequence[BenchResult], path: Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, _page(comparison, results), durable=True)
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 def _page(comparison: Comparison, results: Sequence[BenchResult]) -> str:

@@ -19,6 +19,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeSpec
 from engine.errors import DataError, UsageError
 from engine.storage import is_url, manifest
+from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
 from engine.storage.page_cache import forget
 from engine.storage.urls import parse_url
@@ -65,7 +66,9 @@ class BenchVolumes:
 
 def _known(files: VolumeFiles) -> VolumeSpec:
     if files.spec is None:
-        raise DataError(f"none of the files in {files.uri} can be read as a volume", hint="Are they .npy files?")
+        raise DataError(
+            f"none of the files in {files.uri} can be read as a volume", hint="Choose a folder of .npy files."
+        )
     return files.spec
 
 
@@ -93,7 +96,7 @@ def bench_volumes(options: BenchOptions, ctx: TaskContext) -> Iterator[BenchVolu
     except OSError as exc:
         raise UsageError(
             f"nothing can be written to {place}: {exc.strerror or exc}",
-            hint="A benchmark makes volumes of its own and removes them. Name a folder that you may write to.",
+            hint=f"{remedy(exc)} A benchmark makes volumes of its own there and removes them.",
         ) from exc
     try:
         files, table = _make(options, folder, str(folder / "table"), ctx)

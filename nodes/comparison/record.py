@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import DataError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 
 FORMAT = 1
 CPU = "CPU"
@@ -178,7 +179,7 @@ def read_trainings(path: Path) -> tuple[Training, ...]:
             )
         return Trainings.model_validate(content).trainings
     except OSError as exc:
-        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=hint) from exc
+        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
     except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as exc:
         raise DataError(f"{path} is no comparison of trainings", hint=hint) from exc
 

@@ -79,7 +79,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as exc:
         raise DataError(
-            f"the pattern {pattern!r} is not a regular expression: {exc}", parameter="label_pattern"
+            f"the pattern {pattern!r} is not a regular expression: {exc}",
+            hint="Correct it there.",
+            parameter="label_pattern",
         ) from exc
     if "label" not in compiled.groupindex:
         raise DataError(

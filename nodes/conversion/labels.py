@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.storage.files import check_regular
+from engine.storage.io_errors import remedy
 from nodes.conversion.columns import ByFile, by_file, columns_with_commas, of_label_table, typed
 from nodes.conversion.commas import number_with_comma
 from nodes.conversion.convert_parameters import ConvertParameters, LabelSource, compile_pattern
@@ -176,7 +177,9 @@ def _matches(ids: pa.StringArray, pattern: re.Pattern[str]) -> pa.StringArray:
         limited = regex.compile(pattern.pattern, regex.VERSION0)
     except regex.error as exc:
         raise DataError(
-            f"the pattern {pattern.pattern!r} cannot be searched for: {exc}", parameter="label_pattern"
+            f"the pattern {pattern.pattern!r} cannot be searched for: {exc}",
+            hint="Write a pattern that the package regex reads.",
+            parameter="label_pattern",
         ) from exc
     whole_path = "/" in pattern.pattern
     batches: list[pa.Array] = []
@@ -254,7 +257,7 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
     except OSError as exc:
         raise DataError(
             f"{path.name} cannot be read: {exc.strerror}",
-            hint="Put a CSV or Parquet file there, remove it, or name another table in label_file.",
+            hint=f"{remedy(exc)} Or name another table in label_file.",
             parameter="label_file",
         ) from exc
     read = _read_parquet if path.suffix == ".parquet" else _read_csv
@@ -266,7 +269,7 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
         reason = next(iter(str(exc).splitlines()), type(exc).__name__)
         raise DataError(
             f"{path.name} cannot be read: {reason}",
-            hint="It should be UTF-8 text with a header line such as file,label, or a Parquet file.",
+            hint="Save it as UTF-8 text with a header line such as file,label, or as a Parquet file.",
         ) from exc
     if (bad := np.flatnonzero(np.isinf(values))).size:
         row, more = int(bad[0]), f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
@@ -420,7 +423,7 @@ def encode(texts: pa.StringArray, *, numbers: bool) -> tuple[NDArray[np.float64]
     if len(names) > MAX_CLASSES:
         raise DataError(
             f"there are {len(names)} different labels, such as {names[0]!r}; at most {MAX_CLASSES} can be classes",
-            hint="Is this the right label column, folder level or pattern?",
+            hint="Check the label column, the folder level or the pattern.",
         )
     whole = all(n.isdecimal() for n in names)
     classes = tuple(sorted(names, key=lambda n: (int(n), n) if whole else (0, n)))

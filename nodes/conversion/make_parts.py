@@ -288,7 +288,7 @@ class _Work:
         examples = "; ".join(f"{name} {sentence}" for name, sentence in self._examples())
         return DataError(
             f"none of the {len(self.ledger)} {self.making.source.noun} can be converted, for example {examples}",
-            hint=f"All are listed in {listed}.",
+            hint=f"See {listed}, where all are listed.",
         )
 
     def _examples(self) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import VolumeFiles, VolumeSpec
 from engine.errors import DataError
 from engine.storage import is_url
+from engine.storage.io_errors import remedy
 from nodes.conversion.formats import NPY, ROWS, Reading, endings_of, format_named, formats
 from nodes.conversion.labels import LABEL_FILES, LABEL_TABLES, label_file_in
 from nodes.conversion.npy_files import HeaderSample, ListedFile, VolumeReader, sample_local_headers
@@ -172,7 +173,7 @@ def label_table(listing: pa.Table, source: str, scratch: Path) -> Path | None:
             return place  # reading it reports the problem; it is read only when labels are needed
         raise DataError(f"{place} is gone since the folder was listed", hint="Run the pipeline again.") from exc
     except OSError as exc:
-        raise DataError(f"{place} cannot be read: {exc.strerror}", hint="Run the pipeline again.") from exc
+        raise DataError(f"{place} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
     if found != (wanted["size"], wanted["mtime_ns"]):
         raise DataError(f"{place} has changed since the folder was listed", hint="Run the pipeline again.")
     if data is not None:

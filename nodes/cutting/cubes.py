@@ -173,7 +173,7 @@ def _label_files(
         example = f", for example {files[0].path}" if files else ""
         raise DataError(
             f"no file is named like {parameters.label_volume}{example}",
-            hint="The label volumes lie in the same folder, in the same format as the volumes.",
+            hint="Put the label volumes into the same folder, in the same format as the volumes.",
             parameter="label_volume",
         )
     return found, others

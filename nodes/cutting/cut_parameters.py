@@ -142,7 +142,7 @@ def keep_rates(text: str, classes: tuple[str, ...] = ()) -> dict[str, float]:
         if classes and name not in (*classes, UNLABELLED):
             raise DataError(
                 f"there is no class {name!r} to keep a share of",
-                hint=f"There are {', '.join((*classes, UNLABELLED))}.",
+                hint=f"Choose of {', '.join((*classes, UNLABELLED))}.",
                 parameter="keep",
             )
         out[name] = rate
@@ -186,7 +186,7 @@ def name_pattern(text: str, parameter: str, channels: tuple[str, ...] = ()) -> N
         allowed = "{cube} and {channel}, each once" if wanted else "{cube}, once, or nothing in braces"
         raise DataError(
             f"{text!r} does not say how files are named: it needs {allowed}",
-            hint="For example {cube}_{channel}.sgy." if wanted else "For example {cube}_labels.nii.gz.",
+            hint="Write for example {cube}_{channel}.sgy." if wanted else "Write for example {cube}_labels.nii.gz.",
             parameter=parameter,
         )
     one_channel = "|".join(re.escape(name) for name in sorted(channels, key=len, reverse=True)) or "[^/]+?"

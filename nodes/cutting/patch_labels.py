@@ -49,7 +49,9 @@ class LabelRule:
             rule = cls(parameters, parameters.names_of_classes if kind == "volume" else ())
         else:
             if not parameters.label_file:
-                raise DataError(f"labels come from a {kind}, and no file is given", parameter="label_file")
+                raise DataError(
+                    f"labels come from a {kind}, and no file is given", hint="Name it.", parameter="label_file"
+                )
             path = Path(parameters.label_file)
             points = surfaces.read_points(path)
             rule = cls(parameters, class_names(parameters), tuple(points))

@@ -224,7 +224,7 @@ def _labels(rows: pa.Table, roles: Roles, table: ForeignTable) -> tuple[NDArray[
         said = exc.message if isinstance(exc, DataError) else next(iter(str(exc).splitlines()), "")
         raise DataError(
             f"the column {roles.label} of {table.where} cannot be used for labels: {said}",
-            hint=(exc.hint if isinstance(exc, DataError) else "") or "A label is a number or a text.",
+            hint=(exc.hint if isinstance(exc, DataError) else "") or "Choose a column of numbers or texts.",
             parameter="label_column",
         ) from exc
 

@@ -22,6 +22,7 @@ from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, manifest
 from engine.storage.files import DANGLING, check_regular
+from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
 from engine.storage.place import Place, place_at
 from nodes.conversion.columns import stored_type, to_bools, typed
@@ -194,7 +195,7 @@ def _local_listing(where: str, left_out: manifest.LeftOut | None) -> pa.Table:
     try:
         return manifest.list_folder(Path(where), _FILES, left_out=left_out)
     except OSError as exc:
-        raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint="Check the folder's rights.") from exc
+        raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
 
 
 def find_table(where: str) -> ForeignTable:
@@ -224,7 +225,7 @@ def _delta(where: str) -> ForeignTable:
     ):
         raise UnsupportedTable(
             f"the table {place} refers to a file outside its folder: {outside}",
-            hint="A shallow clone does: use the table that it was made from, or make a deep clone of that.",
+            hint="Use the table that this shallow clone was made from, or make a deep clone of that.",
         )
     counts = files["num_records"]
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
@@ -288,7 +289,7 @@ def reading(path: str) -> Iterator[None]:
             f"{path} cannot be read as Parquet: {said}", hint="Repair the file, or remove it from the table."
         ) from exc
     except OSError as exc:
-        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint="Check the disk or the store.") from exc
+        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 @contextmanager
@@ -356,7 +357,7 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
         arrays = [field.name for field in schema if can_hold_arrays(field.type)]
         raise UnsupportedTable(
             f"the column {volume} of {table.where} is {schema.field(volume).type}, not lists of numbers or bytes",
-            hint=f"Columns of arrays are {', '.join(arrays) or '(none)'}.",
+            hint=f"Choose a column of arrays: {', '.join(arrays) or '(none)'}.",
             parameter="volume_column",
         )
     single = [f.name for f in schema if f.name != volume and _is_single(f.type)]

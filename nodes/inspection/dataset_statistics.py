@@ -367,7 +367,7 @@ def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) 
             if array.nbytes != spec.volume_bytes:
                 raise DataError(
                     f"the volume {volume_id} in {source.path} has {array.nbytes} bytes, not {spec.volume_bytes}",
-                    hint="Its shape is not that of the table.",
+                    hint="Make the table again: the shape of this volume is not the table's.",
                 )
             yield Seen(volume_id.as_py(), label.as_py(), array.reshape(spec.shape))
 

@@ -46,6 +46,6 @@ def open_source(loader: LoaderName, dataset: Dataset, *, cores: int, verify: boo
         return open_npy(dataset, cores=cores)
     raise UsageError(
         f"the {loader} loader does not read {dataset.kind}",
-        hint=f"It reads {' and '.join(READS[loader])}.",
+        hint=f"Give it {' or '.join(READS[loader])}, or choose another loader.",
         parameter="loader",
     )

@@ -221,7 +221,7 @@ def _rows_of(path: str, opened: pa.NativeFile | BinaryIO, index_bytes: int | Non
         if missing := {"id", "volume"} - names:
             raise UnsupportedTable(
                 f"{path} has no column {' and '.join(sorted(missing))}",
-                hint="A volume table has the columns id, label and volume.",
+                hint="Choose a volume table: it has the columns id, label and volume.",
             )
         table = file.read(columns=["id", "label"] if "label" in names else ["id"], use_threads=False)
         metadata = file.metadata

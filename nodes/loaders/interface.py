@@ -111,7 +111,10 @@ class Loader(ABC):
     def restore(self, state: LoaderState) -> None:
         """Go on from there. Raises `UsageError` when the epoch has fewer steps."""
         if not 0 <= state.step <= self.steps:
-            raise UsageError(f"{state} lies outside an epoch of {self.steps} steps")
+            raise UsageError(
+                f"{state} lies outside an epoch of {self.steps} steps",
+                hint="Give a state of this loader.",
+            )
         self._state = state
 
     def batches(self) -> Generator[Batch]:

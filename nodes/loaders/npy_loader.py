@@ -58,7 +58,7 @@ def open_npy(dataset: VolumeFiles, *, cores: int) -> Source:
         labels = labels_of(listing, ids, LabelRule(found=table, endings=endings_of(reading)))
     spec = dataset.spec or sample_headers(str(folder), [paths[i] for i in spread(len(paths))], reading).majority
     if spec is None:
-        raise DataError(f"none of the files in {folder} can be read as a volume", hint="Are they .npy files?")
+        raise DataError(f"none of the files in {folder} can be read as a volume", hint="Choose a folder of .npy files.")
     spec = spec.model_copy(update={"classes": labels.classes})
     read_columns = columns_in(listing).select if is_rows(listing) else None
     rows = Rows.by_id(ids, labels.values, dataset.uri, read_columns)

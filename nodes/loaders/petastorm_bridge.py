@@ -71,7 +71,7 @@ def open_reader(
         made.join()
         raise UsageError(
             f"petastorm does not read the column {', '.join(sorted(left_out))}",
-            hint="It reads numbers, text, binary and lists, but no lists of a fixed size or other nested columns.",
+            hint="Choose columns of numbers, text, binary or lists; lists of a fixed size it does not read.",
         )
     return made
 

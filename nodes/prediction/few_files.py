@@ -142,7 +142,7 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> It
 def _check(file: Path, card: ModelCard) -> None:
     """Raise `DataError` for a file whose header says that it does not fit the model."""
     if not os.path.lexists(file):
-        raise DataError("there is no such file")
+        raise DataError("there is no such file", hint="Check the path.")
     form, _, _ = _volumes(file, card).form(file.name)
     card.check_shape(form[0], str(file))
 

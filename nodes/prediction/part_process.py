@@ -92,7 +92,7 @@ def _work(folder: Path, numbers: Sequence[int]) -> str:
         if prediction.identity() != job.identity:
             raise ExecutionError(
                 "this machine sees other volumes or another model than the driver",
-                hint="The folders of the data and the model must be the same storage on every machine.",
+                hint="Mount the same storage on every machine for the folders of the data and the model.",
             )
         prediction.make(numbers, job.cores, lambda problem: None, lambda count: None, _executor_point)
     return ""

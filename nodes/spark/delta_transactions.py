@@ -223,6 +223,6 @@ def _meant(exc: BaseException, root: Path) -> VoxelflowError | None:
     if _UNSUPPORTED.search(text):
         return UnsupportedTable(f"Delta does not write to the table {root}: {why}", hint="Choose another table.")
     if _CONDITION.search(text):
-        hint = "The node's log has the whole error (`voxelflow runs logs`)."
+        hint = "Look at the whole error in the node's log (`voxelflow runs logs`)."
         return DataError(f"Delta refused the commit to the table {root}: {why}", hint=hint)
     return None

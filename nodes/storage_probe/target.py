@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import DataError, UsageError
 from engine.storage import is_url, manifest
 from engine.storage.files import flush
+from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
 from engine.storage.page_cache import cached, forget
 from nodes.loaders.arrow_loader import open_files
@@ -65,7 +66,7 @@ class Target(ABC):
                 raise
             raise UsageError(
                 f"nothing can be written to {self.place}: {exc.strerror or exc}",
-                hint="A probe writes files of its own and removes them. Name a folder beside it that you may write to.",
+                hint=f"{remedy(exc)} A probe writes files of its own beside the folder and removes them.",
             ) from exc
         try:
             yield

@@ -32,6 +32,7 @@ from engine.declare.context import TaskContext, Transaction
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, TableConflict, UnsupportedTable, VoxelflowError
 from engine.storage.files import flush
+from engine.storage.io_errors import remedy
 from engine.storage.objects import redact, storage_error
 from engine.storage.place import CANNOT_LINK, LocalPlace, Place, RemotePlace, place_at
 from engine.storage.table_lock import WRITER_APP_ID, table_lock
@@ -246,7 +247,7 @@ class TableWriter:
             raise beaten(self.place) from exc
         except OSError as exc:
             if exc.errno not in CANNOT_LINK:
-                raise DataError(f"the table {self.place} cannot be written: {exc}") from exc
+                raise DataError(f"the table {self.place} cannot be written: {exc}", hint=remedy(exc)) from exc
             with _in_our_words(self.place):
                 load_delta(self.place, table.version).alter.add_columns(list(columns))
             self.flush_log(table.version + 1)
@@ -292,7 +293,7 @@ class TableWriter:
             raise beaten(self.place) from exc
         except OSError as exc:
             if exc.errno not in CANNOT_LINK:
-                raise DataError(f"the table {self.place} cannot be written: {exc}") from exc
+                raise DataError(f"the table {self.place} cannot be written: {exc}", hint=remedy(exc)) from exc
             return False
         return True
 
@@ -442,4 +443,4 @@ def _error(place: Place, exc: DeltaError) -> VoxelflowError:
         return DataError(f"the table {place} is gone", hint="Run it again.")
     if "already exists" in text:
         return TableConflict(f"another program just made the table {place}", hint="Run it again.")
-    return DataError(f"the table {place} cannot be written: {text}")
+    return DataError(f"the table {place} cannot be written: {text}", hint=remedy(exc))

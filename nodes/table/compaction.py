@@ -323,11 +323,11 @@ class _Round:
         place, version = self._table.place, self._table.version
         newest = newest_version(place)
         if newest != version:
-            raise TableConflict(f"the table is at version {newest} now, not {version}")
+            raise TableConflict(f"the table {place} is at version {newest} now, not {version}", hint="Run it again.")
         # A table that was deleted and made anew counts from the beginning; its last token differs.
         writer = last_writer(place, version)
         if writer is not None and writer[1] != self._table.token:
-            raise TableConflict("the table was made anew")
+            raise TableConflict(f"the table {place} was made anew", hint="Run it again.")
 
     def _follow(self, changes: Sequence[Change]) -> None:
         """Let the ledger know which rows went where."""

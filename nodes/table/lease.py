@@ -72,7 +72,7 @@ def _take(root: Path, version: int, is_cancelled: Callable[[], bool]) -> Process
         lease = ProcessLock(_folder(root) / f"{version}-{secrets.token_hex(8)}")
         # Nobody else knows the name, and looking through the folder needs the gate.
         if not lease.acquire():
-            raise WorkspaceError(f"{lease.path} is locked by another process")
+            raise WorkspaceError(f"{lease.path} is locked by another process", hint="Wait until it is done.")
         return lease
     finally:
         gate.release()

@@ -100,7 +100,7 @@ class Doubled:
         return DataError(
             f"rows of the table {place} are in it twice: in version {self.version} {self.program} compacted files that"
             f" version {self.earlier} had replaced already",
-            hint=f"In Python: deltalake.DeltaTable({str(place)!r}).restore({self.version - 1}), then run the pipeline"
+            hint=f"Run deltalake.DeltaTable({str(place)!r}).restore({self.version - 1}) in Python, then the pipeline"
             " again. Repeat what other programs wrote since.",
         )
 

@@ -41,7 +41,7 @@ def sample_table(where: str | Path | Place, version: int, count: int) -> TableVe
     begin = max((found for found in checkpoints if found <= version), default=-1)
     for current in range(version, begin, -1):
         if commit_name(current) not in names:
-            raise DataError(f"the log of {place} lacks {commit_name(current)}")
+            raise DataError(f"the log of {place} lacks {commit_name(current)}", hint="Run the node that made it again.")
         try:
             sample.take(lines(place, current))
         except ValueError as exc:

@@ -244,7 +244,7 @@ def unreadable(root: object, version: int | None, text: str, *, is_there: bool) 
     if version is not None and is_there:
         return StaleInput(
             f"version {version} of the table {root} cannot be read any more",
-            hint="Its log was cleaned or the table was replaced: run the node that makes it again.",
+            hint="Run the node that makes it again: its log was cleaned, or the table was replaced.",
         )
     return DataError(
         f"the Delta log of {root} cannot be read: {text}",
@@ -314,8 +314,8 @@ def _table_files(place: Place, rows: Iterable[tuple[Any, ...]]) -> Iterator[Tabl
         if "://" in path or path.startswith("/") or ".." in path.split("/"):
             raise UnsupportedTable(
                 f"the table {place} refers to a file outside its folder: {path}",
-                hint="A shallow clone does: use the table that it was made from, or make a deep clone of that. Any"
-                " other table: write its rows to a new one.",
+                hint="If it is a shallow clone, use the table that it was made from, or make a deep clone of that."
+                " Write the rows of any other table to a new one.",
             )
         if None in (count, unlabelled, id_min, id_max):
             yield replace(describe_file(place, path), spelling=spelling_of(logged, path))

@@ -68,7 +68,9 @@ def output_count(classes: int, target: Target | None = None) -> int:
     if target is not None:
         return 1
     if classes < 2:
-        raise UsageError(f"a classifier needs at least two classes, not {classes}", parameter="classes")
+        raise UsageError(
+            f"a classifier needs at least two classes, not {classes}", hint="Choose 2 or more.", parameter="classes"
+        )
     return 1 if classes == 2 else classes
 
 

@@ -202,7 +202,7 @@ class Layers(Table):
                 config = json.loads(archive.read("config.json"))
             layers = list(_layers(config))
         except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as exc:
-            raise DataError(f"the layers in {self._path} cannot be read: {exc}") from exc
+            raise DataError(f"the layers in {self._path} cannot be read: {exc}", hint="Train the model again.") from exc
         for layer in layers:
             own = layer.get("config", {})
             shape = (layer.get("build_config") or {}).get("input_shape") or own.get("batch_shape")
@@ -303,7 +303,7 @@ class Seen(Gallery):
         source, _ = self._open()
         epoch, number = divmod(row, len(source.rows))
         if epoch > _MOST_EPOCHS:
-            raise DataError(f"there is no volume {row:,}")
+            raise DataError(f"there is no volume {row:,}", hint="Choose one from the gallery.")
         volume = np.empty((1, *source.spec.shape), np.float32)
         numbers = np.array([number], np.int64)
         source.fill(numbers, volume)
@@ -328,7 +328,7 @@ class Seen(Gallery):
                     source.close()
                     raise DataError(
                         f"the volumes of {self._data.uri} cannot be read one by one as the network does",
-                        hint="OptimizeDelta gives the table a layout in which they can.",
+                        hint="Give the table a layout in which they can with OptimizeDelta.",
                     )
                 self._opened = source, source.rows_in(*self._selections(1))
             return self._opened

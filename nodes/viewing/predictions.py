@@ -133,7 +133,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as exc:
-        raise DataError(f"{text[:40]!r} is no number") from exc
+        raise DataError(f"{text[:40]!r} is no number", hint="Write a number, as 0.5.") from exc
 
 
 def _choices(rows: Rows) -> list[Choice]:
@@ -186,7 +186,7 @@ class PredictedVolumes(Gallery):
 
     def _found(self, row: int) -> int:
         if not 0 <= row < len(self._rows.ids):
-            raise DataError(f"there is no prediction {row:,}")
+            raise DataError(f"there is no prediction {row:,}", hint="Choose one from the table.")
         volume_id = str(self._rows.ids[row])
         found = self._volumes.find(volume_id)
         if found is None:

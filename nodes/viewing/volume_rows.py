@@ -134,7 +134,7 @@ class VolumeRows(ABC):
     def check(self, number: int) -> int:
         """The number. Raises `DataError` when there is no such row."""
         if not 0 <= number < self.count:
-            raise DataError(f"there is no volume {number:,}", hint=f"There are {self.count:,}, counted from 0.")
+            raise DataError(f"there is no volume {number:,}", hint=f"Choose one of {self.count:,}, counted from 0.")
         return number
 
     def label_name(self, label: float) -> str:
@@ -382,7 +382,8 @@ class FolderRows(VolumeRows):
         spec = dataset.spec or self._sampled()
         if spec is None:
             raise DataError(
-                f"none of the files in {dataset.uri} can be read as a volume", hint="Was the folder copied whole?"
+                f"none of the files in {dataset.uri} can be read as a volume",
+                hint="Check that the folder was copied whole.",
             )
         super().__init__(len(self._paths), spec)
         self._scan = threading.Lock()
@@ -427,7 +428,7 @@ class FolderRows(VolumeRows):
             path = f"{self._uri}/{name}"
             return np.memmap(path, header.dtype, "r", header.offset, header.shape, order)  # type: ignore[call-overload, no-any-return]
         except Refused as exc:
-            raise DataError(f"{name} {exc.message}") from exc
+            raise DataError(f"{name} {exc.message}", hint="Replace the file and run the pipeline again.") from exc
         except FileNotFoundError as exc:
             raise DataError(f"{name} is gone since the folder was listed", hint="Run the pipeline again.") from exc
 

@@ -173,7 +173,7 @@ def _as_number(text: str) -> float:
     try:
         return float(text)
     except ValueError as exc:
-        raise DataError(f"{text[:40]!r} is no label") from exc
+        raise DataError(f"{text[:40]!r} is no label", hint="Choose a label from the list.") from exc
 
 
 class Values(ChartPanel):
@@ -330,7 +330,7 @@ def volume_rows(dataset: Dataset) -> VolumeRows:
         return _delta_rows(dataset)
     if isinstance(dataset, VolumeParquet):
         return _parquet_rows(dataset)
-    raise DataError(f"a {dataset.kind} holds no volumes")
+    raise DataError(f"a {dataset.kind} holds no volumes", hint="Choose another dataset.")
 
 
 def files_view(dataset: VolumeFiles, made_from: Mapping[str, Dataset]) -> DatasetView:

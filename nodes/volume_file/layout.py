@@ -79,7 +79,7 @@ def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
             transforms=tuple(json.loads(values.get("voxelflow.transforms", "[]"))),
         )
     except (ValueError, KeyError, TypeError) as exc:
-        raise UnsupportedTable(f"{where} has broken volume metadata: {exc}") from exc
+        raise UnsupportedTable(f"{where} has broken volume metadata: {exc}", hint="Make the file again.") from exc
 
 
 def _text(value: Any) -> str:

@@ -191,7 +191,7 @@ def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterato
     except (OSError, pa.ArrowException) as exc:
         raise DataError(f"{source.path} cannot be read: {exc}", hint=_HINT) from exc
     if first < end_of_all:
-        raise DataError(f"{source.path} has {first} rows, not the {end_of_all} it should have")
+        raise DataError(f"{source.path} has {first} rows, not the {end_of_all} it should have", hint=_HINT)
 
 
 def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:

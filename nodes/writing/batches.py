@@ -69,7 +69,7 @@ class Checked:
             found = VolumeSpec.model_construct(shape=shape, dtype=dtype).describe()
             raise DataError(
                 f"the function made {found} of {made.ids[0]!r}, and {self.spec.describe()} of the first volume",
-                hint="All volumes of a dataset have one shape and type.",
+                hint="Give all volumes of a dataset one shape and type.",
             )
         if made.columns.keys() != set(self.columns.names):
             raise DataError(
@@ -140,7 +140,10 @@ def _stored(name: str, values: pa.Array) -> pa.DataType:
     """The type of a table's column for such values, under that very name."""
     named = of_label_table(pa.table({name: values}))
     if named.remarks:
-        raise DataError(f"the column {name} that the function gave cannot be stored: {named.remarks[0]}")
+        raise DataError(
+            f"the column {name} that the function gave cannot be stored: {named.remarks[0]}",
+            hint="Give numbers or text.",
+        )
     return named.table.schema.field(name).type
 
 

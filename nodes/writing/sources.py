@@ -89,7 +89,7 @@ def _checked(ids: Sequence[str]) -> pa.Array:
     if len(names.unique()) < len(names):
         counts = names.value_counts()
         twice = next(v["values"] for v in counts.to_pylist() if v["counts"] > 1)
-        raise DataError(f"the id {twice!r} comes twice", hint="A volume's id must be its own.")
+        raise DataError(f"the id {twice!r} comes twice", hint="Give each volume an id of its own.")
     return names
 
 

@@ -24,6 +24,7 @@ from ui.protocol.document import Doc, DocAnnotation, DocEdge, DocNode, DocParame
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MAX_STEM_BYTES = 80
+_RELOAD = "Reload the page, which then shows the pipeline as it is."
 _DEEPEST = 100
 _FIELDS = frozenset(DocNode.model_fields)
 _ANNOTATION_FIELDS = frozenset(DocAnnotation.model_fields)
@@ -119,7 +120,10 @@ def _apply(doc: Doc, op: Op) -> Doc:
                 return doc
             changed = _inside_node(node_id, doc.nodes[node_id], inside, op)
             return doc.model_copy(update={"nodes": {**doc.nodes, node_id: changed}})
-    raise PipelineError(f"a pipeline has nothing at {'/'.join(op.path) or 'the top'} that could be changed so")
+    raise PipelineError(
+        f"a pipeline has nothing at {'/'.join(op.path) or 'the top of the pipeline'} that could be changed so",
+        hint=_RELOAD,
+    )
 
 
 def _inside_node(node_id: str, node: DocNode, inside: list[str], op: Op) -> DocNode:
@@ -131,7 +135,9 @@ def _inside_node(node_id: str, node: DocNode, inside: list[str], op: Op) -> DocN
             changed = _read(DocNode, {**node.model_dump(), field: op.value}, f"{node_id}.{field}")
             _convertible(node_id, changed)
             return changed
-    raise PipelineError(f"a node has nothing at {'/'.join(inside)} that could be changed so", node=node_id)
+    raise PipelineError(
+        f"a node has nothing at {'/'.join(inside)} that could be changed so", hint=_RELOAD, node=node_id
+    )
 
 
 def _changed(items: Mapping[str, T], key: str, op: Op, value: T | None) -> dict[str, Any]:
@@ -168,7 +174,7 @@ def _checked_edge(key: str, op: Op) -> DocEdge:
     _refuse_unwritable(edge.order)
     plain = edge_key(edge.source, edge.target)
     if key != plain and not re.fullmatch(re.escape(plain) + r"#([2-9]|[1-9][0-9]+)", key):
-        raise PipelineError(f"the wire {plain} cannot be kept under another name")
+        raise PipelineError(f"the wire {plain} cannot be kept under another name", hint=_RELOAD)
     try:
         _edge(edge)
     except ValidationError as exc:
@@ -197,7 +203,7 @@ def _parameter(name: str, op: Op) -> DocParameter:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise PipelineError("a description is text")
+        raise PipelineError(f"the pipeline's description is text, not {type(value).__name__}", hint="Write text.")
     return value
 
 
@@ -217,7 +223,7 @@ def _error(exc: ValidationError, what: str) -> PipelineError:
             f"{what!r} cannot be a node's id",
             hint="Use letters, digits, _ and -, at most 64, and begin with a letter.",
         )
-    return PipelineError(f"{what}{': ' + place if place else ''}: {first['msg']}")
+    return PipelineError(f"{what}{': ' + place if place else ''}: {first['msg']}", hint="Correct the value.")
 
 
 def _refuse_unwritable(value: Any) -> None:
@@ -226,13 +232,13 @@ def _refuse_unwritable(value: Any) -> None:
     while waiting:
         item, depth = waiting.pop()
         if depth > _DEEPEST:
-            raise PipelineError("the value is nested too deeply")
+            raise PipelineError("the node's value is nested too deeply", hint="Write fewer lists in lists.")
         if isinstance(item, float) and not math.isfinite(item):
-            raise PipelineError("NaN and infinity have no place in a JSON document")
+            raise PipelineError("NaN and infinity have no place in the pipeline's JSON", hint="Write a number.")
         if isinstance(item, str):
             # Half of an emoji, cut in two by a program that counts in UTF-16.
             if any("\ud800" <= c <= "\udfff" for c in item):
-                raise PipelineError("the text has a broken character", hint="Type it again.")
+                raise PipelineError("the node's text has a broken character", hint="Type it again.")
         elif isinstance(item, dict):
             waiting += [(k, depth + 1) for k in item] + [(v, depth + 1) for v in item.values()]
         elif isinstance(item, list):

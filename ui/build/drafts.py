@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engine.document.pipeline import Pipeline, dump, load
 from engine.errors import PipelineError, WorkspaceError
 from engine.storage.files import write_whole
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 from ui.build.documents import is_document_id
 
@@ -93,7 +94,9 @@ class Drafts:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise PipelineError(f"the unsaved changes of {document} cannot be read: {exc.strerror}") from exc
+            raise PipelineError(
+                f"the unsaved changes of {document} cannot be read: {exc.strerror}", hint=remedy(exc)
+            ) from exc
         try:
             written = _Written.model_validate_json(raw)
             draft = Draft(load(written.pipeline, document), written.base, written.rev, tuple(written.edits))
@@ -101,7 +104,7 @@ class Drafts:
             kept = self._set_aside(path)
             raise PipelineError(
                 f"the unsaved changes of {document} are damaged and cannot be used",
-                hint=f"They are kept in {kept}.",
+                hint=f"Go on from the saved pipeline; they are kept in {kept}.",
             ) from exc
         self._read[document] = ((found.st_mtime_ns, found.st_size), draft)
         return draft
@@ -144,7 +147,7 @@ class Drafts:
 
     def _path(self, document: str) -> Path:
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self.folder / f"{document}.json"
 
     def _replace(self, path: Path, text: str, *, durable: bool) -> None:
@@ -154,7 +157,7 @@ class Drafts:
         except OSError as exc:
             raise WorkspaceError(
                 f"changes cannot be kept in {self.folder}: {exc.strerror or exc}",
-                hint="Free some disk space and look at the folder's permissions; until then save often.",
+                hint=f"{remedy(exc)} Until then save often.",
             ) from exc
 
     def _set_aside(self, path: Path) -> Path:

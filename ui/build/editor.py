@@ -276,7 +276,7 @@ class Editor:
         if not studio.only_here:
             raise UsageError(
                 "folders cannot be allowed from here: the app is open to others",
-                hint='Whoever started it lists the folder in workspace.json under "data_roots".',
+                hint='Ask whoever started it to list the folder in workspace.json under "data_roots".',
             )
         place = to_allow(studio.base, path)
         allow(studio.workspace, place)

@@ -137,7 +137,7 @@ def to_allow(base: Path, text: str) -> str:
     if is_url(text):
         return str(parse_url(text))
     if "\0" in text:
-        raise UsageError("that is no path")
+        raise UsageError(f"{text!r} is no path", hint="Type it again.")
     path = (base / Path(text).expanduser()).resolve()
     folder = path if path.is_dir() else path.parent
     if not folder.is_dir():

@@ -18,6 +18,7 @@ from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline, dump, load, read_pipeline, write_pipeline
 from engine.errors import PipelineError, WorkspaceError
 from engine.storage.files import read_document
+from engine.storage.io_errors import remedy
 from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace
 from ui.build.documents import is_document_id
@@ -74,7 +75,7 @@ class Library:
     def path(self, document: str) -> Path:
         """Where the document's file is or will be. Raises `PipelineError` for an invalid id."""
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self._workspace.pipelines / f"{document}.json"
 
     def signature(self, document: str) -> Signature | None:
@@ -94,7 +95,7 @@ class Library:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise PipelineError(f"{path} cannot be read: {exc.strerror}") from exc
+            raise PipelineError(f"{path} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
         pipeline = read_text(raw, str(path))
         return Stored(pipeline, Base(file=digest(raw), text=digest(dump(pipeline))), modified)
 
@@ -143,7 +144,8 @@ class Library:
                 write_pipeline(pipeline, path)
             except OSError as exc:
                 raise WorkspaceError(
-                    f"{path} cannot be written: {exc.strerror or exc}", hint="Your changes are kept as a draft."
+                    f"{path} cannot be written: {exc.strerror or exc}",
+                    hint=f"{remedy(exc)} Your changes are kept as a draft.",
                 ) from exc
             with suppress(WorkspaceError):  # the file is written: that is what was asked for
                 self.versions.keep(document, text)
@@ -177,7 +179,9 @@ class Library:
                 if unsaved is not None:
                     write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
             except OSError as exc:
-                raise WorkspaceError(f"{path} cannot be moved to {trash}: {exc.strerror or exc}") from exc
+                raise WorkspaceError(
+                    f"{path} cannot be moved to {trash}: {exc.strerror or exc}", hint=remedy(exc)
+                ) from exc
 
     def keep_in_trash(self, document: str, unsaved: Pipeline) -> None:
         """Write what a person has dropped to the trash, as far as that is possible."""
@@ -246,7 +250,9 @@ def read_text(text: str | bytes, where: str) -> Pipeline:
     try:
         dump(pipeline).encode()
     except (ValueError, OverflowError, RecursionError) as exc:
-        raise PipelineError(f"{where} holds figures or characters that no file can hold") from exc
+        raise PipelineError(
+            f"{where} holds figures or characters that no file can hold", hint="Take back the last change."
+        ) from exc
     return pipeline
 
 

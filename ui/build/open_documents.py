@@ -160,7 +160,7 @@ class OpenDocuments:
             return self.add(Pipeline(name="untitled"))
         pipeline = self.files.templates().get(template)
         if pipeline is None:
-            raise UsageError(f"there is no template {template[:80]}")
+            raise UsageError(f"there is no template {template[:80]}", hint="Choose one from Start.")
         return self.add(pipeline)
 
     def import_text(self, text: str, where: str) -> LiveDocument:
@@ -232,7 +232,9 @@ class OpenDocuments:
             elif (draft := self._draft(document)) is not None:
                 name, unsaved = draft.pipeline.name, draft.pipeline if draft.unsaved else None
             if self.files.signature(document) is None and unsaved is None:
-                raise PipelineError(f"there is no pipeline {document[:80]}", hint="Someone else may have deleted it.")
+                raise PipelineError(
+                    f"there is no pipeline {document[:80]}", hint="Look in the trash: someone else may have deleted it."
+                )
             self.files.to_trash(document, unsaved)
             self.drafts.remove(document)
             if opened is not None:
@@ -275,7 +277,10 @@ class OpenDocuments:
             return draft
         stored = self.files.read(document)
         if stored is None:
-            raise PipelineError(f"there is no pipeline {document[:80]}", hint="It may have been renamed or deleted.")
+            raise PipelineError(
+                f"there is no pipeline {document[:80]}",
+                hint="Look for it on Start: it may have been renamed or deleted.",
+            )
         return Draft(stored.pipeline, stored.base, 0, ())
 
     def _furnish(self, shared: SharedDocument) -> LiveDocument:
@@ -307,9 +312,9 @@ class OpenDocuments:
     def _fit(self, name: str, own: SharedDocument | None) -> str:
         name = name.strip()
         if not 1 <= len(name) <= MAX_NAME:
-            raise UsageError(f"a pipeline's name has 1 to {MAX_NAME} characters")
+            raise UsageError(f"a pipeline's name has 1 to {MAX_NAME} characters", hint="Type such a name.")
         if any("\ud800" <= c <= "\udfff" for c in name):
-            raise UsageError("the name has a broken character", hint="Type it again.")
+            raise UsageError("the pipeline's name has a broken character", hint="Type it again.")
         if name in self._names(but=own.id if own else None):
             # Runs are distinguished by their pipeline's name.
             raise UsageError(f"there is a pipeline called {name} already", hint="Choose another name.")

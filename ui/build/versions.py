@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.document.pipeline import Pipeline, dump, load
 from engine.errors import PipelineError, WorkspaceError
 from engine.storage.files import read_document, write_whole
+from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 from ui.build.documents import is_document_id
 
@@ -53,11 +54,13 @@ class Versions:
         """What a version holds. Raises `PipelineError` when it is gone or cannot be read."""
         path = self.folder(document) / f"{version}.json"
         if not _NAME.fullmatch(path.name):
-            raise PipelineError(f"{version[:80]!r} is not the name of a version")
+            raise PipelineError(f"{version[:80]!r} is not the name of a version", hint="Choose one from the list.")
         try:
             return load(read_document(path), f"the version {version} of {document}")
         except OSError as exc:
-            raise PipelineError(f"the version {version} of {document} cannot be read: {exc.strerror}") from exc
+            raise PipelineError(
+                f"the version {version} of {document} cannot be read: {exc.strerror}", hint=remedy(exc)
+            ) from exc
 
     def keep(self, document: str, text: str, *, unsaved: bool = False, saved: float | None = None) -> None:
         """Keep a pipeline's text as the newest version, durably. Raises `WorkspaceError` when it cannot be written."""
@@ -73,7 +76,9 @@ class Versions:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / f"{stamp:019d}{'-unsaved' if unsaved else ''}.json", text, durable=True)
         except OSError as exc:
-            raise WorkspaceError(f"a version cannot be kept in {folder}: {exc.strerror or exc}") from exc
+            raise WorkspaceError(
+                f"a version cannot be kept in {folder}: {exc.strerror or exc}", hint=remedy(exc)
+            ) from exc
         for old in self.listed(document)[KEPT:]:
             with suppress(OSError):
                 (folder / f"{old.name}.json").unlink()
@@ -105,7 +110,7 @@ class Versions:
     def folder(self, document: str) -> Path:
         """Where a document's versions lie. Raises `PipelineError` for an invalid id."""
         if not is_document_id(document):
-            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline")
+            raise PipelineError(f"{document[:80]!r} is not the name of a pipeline", hint="Open one from Start.")
         return self._root / document
 
     @staticmethod

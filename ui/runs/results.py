@@ -202,7 +202,7 @@ def register(studio: Studio, details: Details, made: Made, name: str, alias: str
     assert details.pipeline is not None
     catalog = studio.make_catalog(studio.workspace)
     if catalog.find(REGISTER) is None:
-        raise UsageError(f"there is no node type {REGISTER} here")
+        raise UsageError(f"there is no node type {REGISTER} here", hint="Update Voxelflow.")
     pipeline, node = registering(details.pipeline, made, name, alias, metric)
     values = {n: p.value for n, p in pipeline.parameters.items() if p.value is not None}
     profile = find_profile(details.run.profile, studio.workspace)
@@ -214,7 +214,7 @@ def register(studio: Studio, details: Details, made: Made, name: str, alias: str
     if again := [task.title or task.node for task in planned.to_run if task.node != node]:
         raise UsageError(
             f"the model would be made again: {', '.join(again)} must run first",
-            hint="Re-run the pipeline, then register the model of that run.",
+            hint="Run the pipeline again, then register the model of that run.",
         )
     run_id, _ = launch.start(
         pipeline, catalog, studio.workspace, studio.store,

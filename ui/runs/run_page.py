@@ -27,7 +27,7 @@ def show() -> None:
     wanted = st.query_params.get("run", "")
     try:
         if not wanted:  # an empty id is the beginning of every other
-            raise UsageError("no run is chosen")
+            raise UsageError("no run is chosen", hint="Choose one from the list.")
         details = read_details(studio().workspace, studio().store, wanted)
     except UsageError:
         _missing(wanted)

@@ -143,7 +143,7 @@ class Outcome:
             if report.code != LostWorkers.code:
                 line = next(iter(report.message.splitlines()), "")
                 return ExecutionError(
-                    f"{self._name(rank)} failed: {line}", hint=f"{hint} The node's log has the traceback."
+                    f"{self._name(rank)} failed: {line}", hint=f"{hint} Look at the traceback in the node's log."
                 )
         if self.problem:
             silent = [rank for rank in range(self.ranks) if rank not in self.reports and rank not in self.ends]

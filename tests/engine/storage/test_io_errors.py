@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import Cancelled, DataError, DiskFull, FileError, VoxelflowError
-from engine.storage.io_errors import explain, explained, file_of, naming, number_of
+from engine.storage.io_errors import explain, explained, file_of, naming, number_of, remedy
 
 
 def refused(number: int, file: str | None = "/d/x.parquet") -> OSError:
@@ -35,7 +35,11 @@ def refused(number: int, file: str | None = "/d/x.parquet") -> OSError:
         (errno.EPERM, FileError, r"no permission to use /d/x\.parquet", "Give the user"),
         (errno.EIO, FileError, r"failed to read or write /d/x\.parquet \(input/output error\)", "system's log"),
         (errno.EFBIG, FileError, r"/d/x\.parquet cannot grow larger than", "Raise the limit"),
-        (errno.ENOENT, FileError, r"/d/x\.parquet: No such file or directory", ""),
+        (errno.ENOENT, FileError, r"/d/x\.parquet: No such file or directory", "Check the path"),
+        (errno.ENAMETOOLONG, FileError, r"/d/x\.parquet: File name too long", "Choose a shorter name"),
+        (errno.EISDIR, FileError, r"/d/x\.parquet: Is a directory", "Give the path of a file"),
+        (errno.ETIMEDOUT, FileError, r"/d/x\.parquet: Connection timed out", "Wait until the drive"),
+        (errno.EDOM, FileError, r"/d/x\.parquet: Numerical argument", "Check that the file"),
     ],
 )
 def test_each_error_names_its_file_and_says_what_to_do(
@@ -46,6 +50,24 @@ def test_each_error_names_its_file_and_says_what_to_do(
     assert re.search(sentence, found.message)
     assert hint in found.hint
     assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "Free space there"),
+        (errno.EMFILE, "Raise the limit"),
+        (errno.EACCES, "Give the user"),
+        (errno.EROFS, "Mount it for writing"),
+        (errno.ENOENT, "Check the path"),
+        (errno.EIO, "Look at the system's log"),
+        (None, "Check that the file"),
+    ],
+)
+def test_the_remedy_goes_by_the_error_number_and_resumes_no_run(number: int | None, hint: str) -> None:
+    error = OSError("no number") if number is None else refused(number)
+    assert remedy(error).startswith(hint)
+    assert "resume" not in remedy(error)
 
 
 def test_a_limit_on_file_size_is_named(tmp_path: Path) -> None:
