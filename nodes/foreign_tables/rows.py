@@ -162,14 +162,13 @@ def read_columns(
                     hint="Remove the file from the table, or name another column.",
                     parameter="volume_column",
                 )
-            found = table.read(file, wanted)
-        for name in fixed:
-            value = table.partitions[name][number]
-            found = found.append_column(name, pa.repeat(value, count))
-        for name in wanted:
-            if name not in found.column_names:
-                found = found.append_column(name, table.nulls(name, count))
-        if number in table.deleted and found.num_columns:
+            read = table.read(file, wanted)
+        # Put together at once: a table without columns has no rows, and takes none.
+        columns = {name: read[name] for name in read.column_names}
+        columns |= {name: pa.repeat(table.partitions[name][number], count) for name in fixed}
+        columns |= {name: table.nulls(name, count) for name in wanted if name not in columns}
+        found = pa.table(columns)
+        if number in table.deleted and columns:
             found = found.filter(pa.array(table.kept(number, count)))
         return count, found.replace_schema_metadata()
 

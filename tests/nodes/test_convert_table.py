@@ -404,6 +404,21 @@ def test_columns_that_a_delta_table_got_later_are_null_in_older_files(tmp_path: 
     assert sum(row["depth"] is None for row in found.values()) == 29
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_files_may_hold_nothing_but_volumes(tmp_path: Path, partitioned: bool) -> None:
+    """What else the table has came later, or stands in the names of folders."""
+    table, volumes = tmp_path / "table", some(4)
+    written = table_of(volumes).select(["class", "image"] if partitioned else ["image"])
+    write_deltalake(table, written, partition_by=["class"] if partitioned else None)
+    if not partitioned:
+        DeltaTable(table).alter.add_columns([Field("class", PrimitiveType("string"))])
+    out, _ = run(tmp_path, table)
+    assert sorted(bytes_in(out).values()) == sorted(as_bytes(volumes).values())
+    assert sorted(str(label) for label, _ in rows(out).values()) == (
+        ["0.0", "0.0", "1.0", "None"] if partitioned else ["None"] * 4
+    )
+
+
 def test_times_beyond_nanoseconds_are_read_as_they_are(tmp_path: Path) -> None:
     """Spark writes INT96; as nanoseconds of 64 bits the year 9999 becomes 1816."""
     (tmp_path / "t").mkdir()
