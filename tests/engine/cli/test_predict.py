@@ -115,7 +115,7 @@ def test_answers_are_written_as_a_table(ask: Ask, home: Path) -> None:
         "bad.npy,,,,is \x1b[1mempty",
     ]
     assert [path.name for path in (home / "found").iterdir()] == ["out.csv"]
-    assert "choose one" in ask("model", "a.npy", "-o", "out.csv", "--json").err
+    assert "Choose one" in ask("model", "a.npy", "-o", "out.csv", "--json").err
 
 
 def test_the_newest_run_that_made_a_model_is_the_last(ask: Ask, store: RunStore, model: _Model) -> None:

@@ -23,7 +23,7 @@ def test_what_is_brought_is_there_and_has_rows(tmp_path: Path) -> None:
     given.write_text("name\n")
     with pytest.raises(UsageError, match=r"given\.csv has no rows") as caught:
         brought_rows(given, read, "fruit")
-    assert "A row for each fruit" in caught.value.hint
+    assert "Write a row for each fruit" in caught.value.hint
     given.write_text("name,count\nplum,many\n")
     with pytest.raises(UsageError, match=r"given\.csv, line 2, count"):
         brought_rows(given, read, "fruit")

@@ -135,7 +135,7 @@ def test_a_step_that_several_workers_share_is_not_compiled(tmp_path: Path) -> No
 
 def test_what_cannot_be_measured_is_named(tmp_path: Path, ctx: TaskContext) -> None:
     for options, message in (
-        (replace(SMALL, depths=(19,)), "there is no depth 19. There are 18, 34, 50, 101, 152"),
+        (replace(SMALL, depths=(19,)), "there is no depth 19. Choose one of 18, 34, 50, 101, 152"),
         (replace(SMALL, loaders=("tape",)), "there is no loader tape"),
         (replace(SMALL, data="/nowhere"), "there is no folder /nowhere"),
         (replace(SMALL, storage="/nowhere"), "there is no folder /nowhere"),
