@@ -235,7 +235,9 @@ def test_a_changed_value_makes_its_part_again_and_no_other(tmp_path: Path) -> No
 class _Scanner(VolumeReader):
     """A reader that knows something of each volume."""
 
-    columns = pa.schema([("spacing", pa.float64()), ("seen", pa.date32())])
+    def __init__(self, *args: Any, finite: bool) -> None:
+        super().__init__(*args, finite=finite)
+        self.columns = pa.schema([("spacing", pa.float64()), ("seen", pa.date32())])
 
     def read(self, path: str, size: int, mtime_ns: int, row: Any) -> tuple[Any, ...]:
         super().read(path, size, mtime_ns, row)
