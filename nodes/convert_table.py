@@ -51,7 +51,8 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Look at the columns, and at the first volumes and labels of some files."""
     from engine.errors import VoxelflowError
     from nodes.conversion.columns import of_label_table
-    from nodes.foreign_tables.tables import find_roles, find_table, sample_labels, sample_spec
+    from nodes.foreign_tables.sample import find_roles, sample_labels, sample_spec
+    from nodes.foreign_tables.tables import find_table
 
     parameters = TableParameters(**{**look.params, "table": look.paths["table"].path})
     try:

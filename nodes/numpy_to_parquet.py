@@ -459,8 +459,8 @@ class LabelsSpeltDifferently(Rule):
 
 class NumbersWithCommas(Rule):
     """All values of a column of the label table are numbers, and some have a comma: 0,5 as spreadsheets write it in
-    much of Europe, or 1,234 for a thousand. Which of the two it is nobody can tell, so the column stays text: labels
-    become names of classes, nothing is sorted by value, and a regression has nothing to learn.
+    much of Europe, or 1,234 for a thousand. The file does not say which of the two it is, so the column stays text:
+    labels become names of classes, nothing is sorted by value, and a regression has nothing to learn.
 
     What to do: write decimals with a point and thousands without a mark, in the spreadsheet's export or the table.
     """
@@ -472,7 +472,7 @@ class NumbersWithCommas(Rule):
 
 class AxesPointSeveralWays(Rule):
     """The files say where the axes of their volumes point to, and not all of them say the same: RAS has the right side
-    of a body at the end of X, LAS the left one. In one table nothing tells them apart for a model, so that it learns
+    of a body at the end of X, LAS the left one. A model cannot distinguish them in one table, so that it learns
     both sides mixed up.
 
     What to do: put TransformVolumes before NumpyToParquet and set its `orientation`, to RAS for example. Nothing, if

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 SCHEMA_ID = "urn:voxelflow:pipeline:1"
 SCHEMA_FILE = "pipeline.schema.json"
 """Lies beside the documents, so that editors complete and check them."""
-_SCHEMA = "See what may stand there in the JSON Schema: `voxelflow new --schema`."
+_SCHEMA = "See what is allowed in the JSON Schema: `voxelflow new --schema`."
 ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 MAX_NAME = 300
 """Characters in a pipeline's name."""

@@ -6,7 +6,7 @@ that none is known: nothing is then computed from it.
 
 The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it was
 read from and that document's date, where it says one. Sources of other figures are documents at a commit, and Google's
-pages as of April 2026; AWS's guide of its instance types (2024) is read in a public copy. A part of a GPU stands there
+pages as of April 2026; AWS's guide of its instance types (2024) is read in a public copy. A part of a GPU is listed
 as one, named `1/2 NVIDIA A10`.
 """
 

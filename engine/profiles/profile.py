@@ -62,7 +62,7 @@ class Profile(BaseModel):
     dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """The units that an hour takes."""
     currency: str = ""
-    """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where nobody named one."""
+    """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where none is given."""
     stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     stop_at_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The limit of each run, where it is given none of its own."""

@@ -4,7 +4,7 @@ end of applications whose driver was killed.
 A session that ends in good order ends its application. One that is killed cannot; and as long as the cluster is full,
 its application waits there for a place, and takes it for a driver that is gone. So each application bears a tag, and
 beside each driver stands a guard, a process that outlives the run's. It has the applications of the tag killed when it
-is told to, and when whoever would tell it is gone:
+is asked to, and when the process that would do so is gone:
 
     python -m engine.spark.yarn TAG
 """
@@ -103,7 +103,7 @@ class Guard:
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
-        with contextlib.suppress(OSError), process.stdin as sink:  # somebody may have killed it
+        with contextlib.suppress(OSError), process.stdin as sink:  # it may have been killed
             sink.write(last)
         threading.Thread(target=process.wait, daemon=True).start()
 

@@ -27,17 +27,9 @@ from nodes.conversion.npy_files import finite_mask, refuse_not_finite, refuse_ot
 from nodes.conversion.part_writer import Layout, Row
 from nodes.conversion.row_ledger import RowLedger
 from nodes.foreign_tables.cells import decode, number_type
+from nodes.foreign_tables.sample import Roles, column_bytes, find_roles, sample_spec
 from nodes.foreign_tables.table_parameters import TableParameters
-from nodes.foreign_tables.tables import (
-    ForeignTable,
-    Roles,
-    column_bytes,
-    find_roles,
-    find_table,
-    opened,
-    reading,
-    sample_spec,
-)
+from nodes.foreign_tables.tables import ForeignTable, find_table, opened, reading
 from nodes.loaders.data_files import FileAccess
 
 _FILES_AT_ONCE = 1000
@@ -89,7 +81,7 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
         finite=parameters.not_finite == "quarantine",
         columns=ledger.columns.schema,
     )
-    # Whoever reads the volumes is told which rows: not sent to executors with each chunk.
+    # A reader of volumes is given the rows it needs: this is not sent to executors with each chunk.
     source = ForeignRows(replace(table, deleted={}), roles, known.starts, parameters.shape, parameters.dtype)
     with opened_store(ctx) as store:
         making = Making(

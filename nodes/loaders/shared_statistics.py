@@ -1,7 +1,7 @@
 """Statistics of volumes that several nodes need, measured by the first of them: the parts of a split are changed alike.
 
-They lie in a folder of results of their own, one small file for each, as `voxelflow clean` knows them. Nobody frees the
-folder while somebody measures: a run holds its lock, as it does for the folders of its own results.
+They lie in a folder of results of their own, one small file for each, as `voxelflow clean` knows them. A run
+holds the folder's lock while it measures, as it does for the folders of its own results, so nothing frees it meanwhile.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _WITHOUT_ADVICE = {
     "Cancelled": "the person asked for it",
     "CheckFailed": "its diagnostics have the advice",
     "LostWorkers": "the worker's own process; `Group` makes the error that people see",
-    "NodeLeftOut": "tells what the person did",
+    "NodeLeftOut": "says what the person did",
     "Refused": "the reason of one file for the quarantine; the error about all of them has the advice",
     "SpecDiffers": "is caught by the node, which knows what can be done",
     "TooLarge": "a kind of `Refused`",

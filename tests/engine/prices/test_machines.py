@@ -60,9 +60,9 @@ def test_what_a_shipped_machine_says_of_github_names_a_commit() -> None:
 def test_the_readme_counts_the_table() -> None:
     machines = machine_table().machines
     readme = (Path(__file__).parents[3] / "README.md").read_text()
-    told = re.search(r"lists (\d+) machine types of three providers \((\d+) prices", readme)
-    assert told is not None
-    assert [int(told[1]), int(told[2])] == [len({m.name for m in machines}), len(machines)]
+    counted = re.search(r"lists (\d+) machine types of three providers \((\d+) prices", readme)
+    assert counted is not None
+    assert [int(counted[1]), int(counted[2])] == [len({m.name for m in machines}), len(machines)]
 
 
 def _family(machine: Machine) -> str:

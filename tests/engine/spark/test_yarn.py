@@ -202,15 +202,15 @@ esac
 
 
 @pytest.mark.usefixtures("pretended_cluster")
-@pytest.mark.parametrize("ending", ["dismissed", "told", "alone"])
-def test_a_guard_has_the_application_killed_when_told_to_and_when_nobody_is_left_to_tell_it(
+@pytest.mark.parametrize("ending", ["dismissed", "asked", "alone"])
+def test_a_guard_has_the_application_killed_when_asked_to_and_when_its_parent_is_gone(
     tmp_path: Path, ending: str
 ) -> None:
     log = tmp_path / "spark.log"
     code = (
         "import os, pathlib; from engine.spark.yarn import Guard; "
         f"guard = Guard('a-tag', pathlib.Path({str(log)!r})); print(guard._process.pid, flush=True); "
-        + {"dismissed": "guard.dismiss()", "told": "guard.end_applications()", "alone": "os.abort()"}[ending]
+        + {"dismissed": "guard.dismiss()", "asked": "guard.end_applications()", "alone": "os.abort()"}[ending]
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.PIPE, text=True, timeout=60)
     assert (done.returncode == 0) == (ending != "alone")

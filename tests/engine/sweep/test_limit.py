@@ -150,16 +150,21 @@ def test_what_runs_worked_alone_is_no_longer_than_they_worked() -> None:
     assert worked_alone(STOPPED, [went_on]) == 0, "it has ended by itself"
 
 
+def half_an_hour(store: RunStore, sweep_id: str, **options: object) -> None:
+    """A run of the sweep that was half an hour at work."""
+    run_id = store.create_run("p", "{}", {"sweep": sweep_id, "trial": 0, **options}, "local")
+    store.begin_attempt(run_id)
+    store.finish_run(run_id, "done")
+    now = time.time()
+    with store.write() as db:
+        db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (now - 1800, now, run_id))
+
+
 def test_a_sweep_of_runs_without_a_price_has_no_cost(store: RunStore) -> None:
     sweep_id = store.sweeps.create("p", '{"name": "p"}', {}, "local")
     assert spent(store, store.sweeps.find(sweep_id)) == Spent(0.0)
     for price in (2.0, None):
-        run_id = store.create_run("p", "{}", {"sweep": sweep_id, "trial": 0, "price_per_hour": price}, "local")
-        store.begin_attempt(run_id)
-        store.finish_run(run_id, "done")
-        now = time.time()
-        with store.write() as db:
-            db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (now - 1800, now, run_id))
+        half_an_hour(store, sweep_id, price_per_hour=price)
     store.sweeps.beat(sweep_id, 1800.0)
     found = spent(store, store.sweeps.find(sweep_id))
     assert (found.worked_s, found.cost) == (1800.0, pytest.approx(1.0))
@@ -171,13 +176,7 @@ def test_what_a_sweep_has_spent_is_summed_in_each_currency(store: RunStore) -> N
     limit = Limit(cost=2.5)
     sweep_id = store.sweeps.create("p", '{"name": "p"}', limit.as_options(), "local")
     for price, currency in ((2.0, "USD"), (3.0, "EUR"), (1.0, "EUR")):
-        options = {"sweep": sweep_id, "trial": 0, "price_per_hour": price, "currency": currency}
-        run_id = store.create_run("p", "{}", options, "local")
-        store.begin_attempt(run_id)
-        store.finish_run(run_id, "done")
-        now = time.time()
-        with store.write() as db:
-            db.execute("UPDATE runs SET started = ?, ended = ? WHERE run_id = ?", (now - 1800, now, run_id))
+        half_an_hour(store, sweep_id, price_per_hour=price, currency=currency)
     store.sweeps.beat(sweep_id, 1800.0)
     found = spent(store, store.sweeps.find(sweep_id))
     assert (found.cost, found.currency) == (pytest.approx(2.0), "EUR")

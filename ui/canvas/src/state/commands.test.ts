@@ -188,7 +188,7 @@ describe('looking at data', () => {
     expect([dialog(), toasts().at(-1)]).toEqual([undefined, 'There is nothing to look at yet.']);
   });
 
-  test('calls nobody back who has chosen something else', () => {
+  test('opens nothing when something else was chosen meanwhile', () => {
     look(app, 'a');
     app.select({ nodes: ['b'], edges: [] });
     found({ 'a.out': 'key' }, true);

@@ -110,7 +110,7 @@ export function look(app: App, node: string, port: string | null = null, row: Ga
   }
   const { document, selection } = app.state;
   const leave = app.store.subscribe((state) => {
-    // Who has gone on to something else is not called back.
+    // It does not open once something else was chosen.
     const elsewhere = state.document !== document || state.selection !== selection || panels.getState().dialog !== null;
     if (elsewhere) leave();
     else if (viewsAt(state, node).length > 0 || state.listed) {

@@ -1,6 +1,7 @@
 /** How long a run takes and what it costs, before it is started: the range, how it is known, what is not in it. */
 
 import { Clock } from 'lucide-react';
+import { Children, type ReactNode } from 'react';
 
 import { own } from '../../document/own';
 import { briefTime, costText, estimateOf, rangeOf, requestsText, timeText } from '../../rules/estimate';
@@ -38,33 +39,50 @@ export function Estimate({ steps }: { steps: readonly Step[] }) {
   const found = estimateOf(doc, forecasts, steps);
   const name = (node: string) => nameOf(doc, node);
   return (
-    <section className="run-estimate" aria-label="Time and cost of this run">
+    <TimeAndCost what="run" time={timeText(found, name)} cost={costText(found, profile, name)}>
+      {works.map(({ node }) => {
+        const known = own(forecasts, node);
+        const range = rangeOf(known);
+        return (
+          <li key={node}>
+            <b dir="auto">{name(node)}</b> {range === null ? 'unknown' : between(range.low, range.high)}
+            {known?.basis && <span className="quiet">: {known.basis.replaceAll('`', '')}</span>}
+            {known?.requests && <>; {requestsText(known.requests)}</>}
+          </li>
+        );
+      })}
+      {profile && profile.price !== null && <li>The machine costs its time by the price: {profile.priced}.</li>}
+    </TimeAndCost>
+  );
+}
+
+interface TimeAndCostProps {
+  what: 'run' | 'sweep';
+  time: string;
+  cost: string;
+  /** List items: how it is known. */
+  children: ReactNode;
+}
+
+export function TimeAndCost({ what, time, cost, children }: TimeAndCostProps) {
+  const title = `Time and cost of this ${what}`;
+  return (
+    <section className="run-estimate" aria-label={title}>
       <h3>
-        <Clock size={14} aria-hidden /> Time and cost of this run
+        <Clock size={14} aria-hidden /> {title}
       </h3>
-      <dl data-testid="run-estimate">
+      <dl data-testid={`${what}-estimate`}>
         <dt>Time</dt>
-        <dd>{timeText(found, name)}</dd>
+        <dd>{time}</dd>
         <dt>Cost</dt>
-        <dd>{costText(found, profile, name)}</dd>
+        <dd>{cost}</dd>
       </dl>
-      <details>
-        <summary>How this is known</summary>
-        <ul>
-          {works.map(({ node }) => {
-            const known = own(forecasts, node);
-            const range = rangeOf(known);
-            return (
-              <li key={node}>
-                <b dir="auto">{name(node)}</b> {range === null ? 'unknown' : between(range.low, range.high)}
-                {known?.basis && <span className="quiet">: {known.basis.replaceAll('`', '')}</span>}
-                {known?.requests && <>; {requestsText(known.requests)}</>}
-              </li>
-            );
-          })}
-          {profile && profile.price !== null && <li>The machine costs its time by the price: {profile.priced}.</li>}
-        </ul>
-      </details>
+      {Children.count(children) > 0 && (
+        <details>
+          <summary>How this is known</summary>
+          <ul>{children}</ul>
+        </details>
+      )}
     </section>
   );
 }

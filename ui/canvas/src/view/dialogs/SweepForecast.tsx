@@ -1,6 +1,5 @@
 /** What a sweep will run, how long that takes and what it costs, before it is started: Python plans its trials. */
 
-import { Clock } from 'lucide-react';
 import { useEffect, useState } from 'react';
 
 import { orderedNodes } from '../../document/ops';
@@ -11,6 +10,7 @@ import { plural, sentence } from '../../rules/wording';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
+import { TimeAndCost } from './Estimate';
 
 /** Typing is over by then; a longer pause would be felt. */
 const PAUSE_MS = 400;
@@ -96,27 +96,11 @@ export function SweepForecastView({ outlook: { found, waiting } }: { outlook: Sw
         ))}
       </ul>
       {found.time !== '' && (
-        <section className="run-estimate" aria-label="Time and cost of this sweep">
-          <h3>
-            <Clock size={14} aria-hidden /> Time and cost of this sweep
-          </h3>
-          <dl data-testid="sweep-estimate">
-            <dt>Time</dt>
-            <dd>{found.time}</dd>
-            <dt>Cost</dt>
-            <dd>{found.cost}</dd>
-          </dl>
-          {found.notes.length > 0 && (
-            <details>
-              <summary>How this is known</summary>
-              <ul>
-                {found.notes.map((note) => (
-                  <li key={note}>{sentence(note.replaceAll('`', ''))}</li>
-                ))}
-              </ul>
-            </details>
-          )}
-        </section>
+        <TimeAndCost what="sweep" time={found.time} cost={found.cost}>
+          {found.notes.map((note) => (
+            <li key={note}>{sentence(note.replaceAll('`', ''))}</li>
+          ))}
+        </TimeAndCost>
       )}
     </section>
   );
