@@ -26,8 +26,6 @@ from ui.studio_context import Studio, studio
 _EVERYTHING, _BEFORE, _BEHIND = "Everything", "What leads to it", "What was made from it"
 _PIPELINE, _KINDS, _SCOPE, _CHOSEN = "lineage_pipeline", "lineage_kinds", "lineage_scope", "lineage_item"
 _OLDER, _MOST, _GRAPH, _LIST = "lineage_older", "lineage_most", "lineage_graph", "lineage_list"
-_ADDRESS = "item"
-"""What in the page's address names the chosen item."""
 _SETTLED = "lineage_settled"
 """Key of the session state: the page is drawn again because the answer is there, not because somebody opened it."""
 _DRAWN = 120
@@ -48,7 +46,6 @@ _judgings: dict[Path, Judging] = {}
 def show() -> None:
     """Draw the page."""
     navigation.set_title("Lineage")
-    _follow_address()
     found = studio()
     judged = judging_of(found).now(anew=not st.session_state.pop(_SETTLED, False))
     st.fragment(_page, run_every=None if judged.complete else _TICK_S)(judged.complete)
@@ -65,7 +62,6 @@ def judging_of(found: Studio) -> Judging:
 
 
 def _page(was_complete: bool) -> None:
-    _correct_address()
     found = studio()
     judged = judging_of(found).now()
     if judged.complete != was_complete:
@@ -191,58 +187,29 @@ def _legend(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> Html
 
 
 def _chosen(whole: Lineage) -> str | None:
-    wanted: str | None = st.session_state.get(_CHOSEN)
+    wanted = st.session_state.get(_CHOSEN) or st.query_params.get("item")
     return wanted if wanted in whole.items else None
 
 
-def _follow_address() -> None:
-    """Choose what the address names. The whole page is drawn when it is opened, and when the browser goes back or
-    forward; what is chosen on it draws only the fragment."""
-    item = st.query_params.get(_ADDRESS)
-    if item != st.session_state.get(_CHOSEN):
-        _choose(item)
-        _begin_anew(_GRAPH, _LIST)
-
-
-def _correct_address() -> None:
-    """Name what is chosen. A timer's question may leave the browser before the last choice's answer is there: it then
-    has the address of before, which would come back with the next whole page."""
-    if st.query_params.get(_ADDRESS) != st.session_state.get(_CHOSEN):
-        _choose(st.session_state.get(_CHOSEN))
+def _clicked(item: str) -> None:
+    _choose(item)
+    # A new list, drawn with this item: the old one would say what it held before.
+    st.session_state[_LIST] = st.session_state.get(_LIST, 0) + 1
 
 
 def _choose(item: str | None) -> None:
     st.session_state[_CHOSEN] = item
     if item is None:
-        st.query_params.pop(_ADDRESS, None)
+        st.query_params.pop("item", None)
         st.session_state.pop(_SCOPE, None)
     else:
-        st.query_params[_ADDRESS] = item
-
-
-def _begin_anew(*parts: str) -> None:
-    """Draw the graph or the list as a new one, which has heard no click.
-
-    The old list would say what it held before. The browser keeps the last click in the old graph and sends it with
-    every question: it would be heard again once the server has forgotten it, and never when it is the same again.
-    """
-    for part in parts:
-        st.session_state[part] = st.session_state.get(part, 0) + 1
-
-
-def _clicked(item: str) -> None:
-    _choose(item)
-    _begin_anew(_LIST)
+        st.query_params["item"] = item
 
 
 def _listed(key: str) -> None:
     _choose(st.session_state[key])
-    _begin_anew(_GRAPH)
-
-
-def _led_to(item: str) -> None:
-    _choose(item)
-    _begin_anew(_GRAPH, _LIST)
+    # A new graph: the old one says nothing when the item that was clicked last in it is clicked again.
+    st.session_state[_GRAPH] = st.session_state.get(_GRAPH, 0) + 1
 
 
 def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping[str, Kind]) -> None:
@@ -327,6 +294,6 @@ def _neighbours(title: str, icon: str, whole: Lineage, keys: tuple[str, ...], ki
     for key in keys[:20]:
         item = whole.items[key]
         name = f"{plain(item.title, 60)} · {plain(kind_of(item, kinds).title)}"
-        st.button(name, key=f"lineage-{title}-{key}", type="tertiary", icon=icon, on_click=partial(_led_to, key))
+        st.button(name, key=f"lineage-{title}-{key}", type="tertiary", icon=icon, on_click=partial(_clicked, key))
     if len(keys) > 20:
         st.html(tag("p", f"and {number(len(keys) - 20)} more", class_="vf-muted"))
