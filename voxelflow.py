@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from engine.catalog import Catalog
     from engine.cli.session import Asked, CheckedData
     from engine.declare.appearance import Category, Colour
+    from engine.declare.check_context import CheckContext, Look
     from engine.declare.context import TaskContext
     from engine.declare.datasets import (
         Dataset,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         VolumeParquet,
         VolumeSpec,
     )
-    from engine.declare.node import CheckContext, Look, node
+    from engine.declare.node import node
     from engine.declare.parameters import (
         Added,
         Advanced,
@@ -179,7 +180,8 @@ _HOME = {
     ),
     "engine.diagnostics.rule": ("Rule",),
     "engine.errors": ("VoxelflowError",),
-    "engine.declare.node": ("CheckContext", "Look", "node"),
+    "engine.declare.check_context": ("CheckContext", "Look"),
+    "engine.declare.node": ("node",),
     "engine.declare.parameters": (
         "Added", "Advanced", "Extendable", "Help", "Needs", "PathIn", "PathOut", "Pattern", "Policy", "Range", "Secret",
         "Step", "Unit", "Widget",
@@ -298,7 +300,7 @@ def _check_data(
     progress: Callable[[int, int], None],
     aside: Sequence[Path] | None = None,
 ) -> CheckedData:
-    from nodes.inspection.damage import check_data
+    from nodes.inspection.verify import check_data
 
     return check_data(data, threads=threads, progress=progress, aside=aside)
 

@@ -413,8 +413,8 @@ def _networks() -> Callable[[Configuration], Any]:
 
 
 def _work(case: Case) -> Any:
+    from engine.declare.check_context import CheckContext
     from engine.declare.datasets import Preview, VolumeSpec
-    from engine.declare.node import CheckContext
     from nodes.train_resnet3d import train_resnet3d
 
     own = {

@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.declare.dataset_type import Dataset, DatasetTypes, dataset_types_in
 from engine.declare.datasets import BUILT_IN_TYPES
-from engine.declare.node import NodeType
+from engine.declare.node_type import NodeType
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, RuleBook, rules_in
 from engine.errors import DeclarationError, VoxelflowError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import with_hint
@@ -241,7 +242,23 @@ def expected_text(run: Run) -> str:
     kept = run.estimated
     if kept is None or (kept.high is None and not kept.unknown):
         return ""
-    return f"expected time: {time_expected(kept)}; cost: {cost_expected(kept, run.price, run.currency)}"
+    return time_and_cost(kept, kept, run.price, run.currency)
+
+
+def time_and_cost(time: Estimated, work: Estimated, price: float | None, currency: str, unpriced: str = "") -> str:
+    """Both on one line, which says once what is not known and why: `expected time and cost: unknown, without an earlier
+    run of train`. The cost is that of the `work`, at a price an hour; `unpriced` says why there is none."""
+    if time.low is None or time.high is None:
+        why = f"without an earlier run of {_named(time.unknown)}"
+        if price is None:
+            why += f", and {unpriced}" if unpriced else " or a price an hour"
+        asked = "".join(f", and {each.words}" for each in work.requests)
+        return f"expected time and cost: unknown, {why}{asked}"
+    known = replace(time, unknown=()), replace(work, unknown=())
+    line = f"expected time: {time_expected(known[0])}; cost: {cost_expected(known[1], price, currency, unpriced)}"
+    if not time.unknown:
+        return line
+    return f"{line}; not counting {_named(time.unknown)}, which {_has(time.unknown)} no earlier run"
 
 
 def time_expected(kept: Estimated) -> str:
@@ -286,6 +303,10 @@ def against_estimate(run: Run) -> str:
         else ""
     )
     return f"expected: {expected}{left_out}; it took {was}"
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import (
     Dataset,
@@ -17,7 +18,7 @@ from engine.declare.datasets import (
     VolumeParquet,
     VolumeSpec,
 )
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Advanced, Policy, Range, Unit
 from engine.diagnostics.rule import Rule
 

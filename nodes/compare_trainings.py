@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Advanced, PathIn, Range, Unit
 from engine.errors import UsageError
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.diagnostics.rules import PassedOver
 from nodes.foreign_tables.table_parameters import TableParameters
@@ -68,7 +69,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         "roles": {"volume": roles.volume, "label": roles.label, "id": roles.id},
         "columns": carried.table.column_names,
         "left_out": [*roles.remarks, *carried.remarks],
-        "links": table.remarks,
+        "links": table.left_out,
         "rows": table.rows,
     }
     if labels is not None:
@@ -104,8 +105,8 @@ def _preview(look: CheckContext) -> Preview:
         look.report(NoArrays, facts["problem"], hint=facts["hint"], parameter=facts["parameter"])
     if "spec" not in facts:
         return Preview(kind="VolumeParquet")
-    for remark in facts["links"]:
-        look.report(PassedOver, remark, hint="Fetch what it leads to, or remove it.", parameter="table")
+    for message, hint in facts["links"]:
+        look.report(PassedOver, message, hint=hint, parameter="table")
     if look.params["columns"] == "all":
         for remark in facts["left_out"]:
             look.report(ColumnsLeftOut, remark, hint="Set columns to none to carry none.", parameter="columns")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 
 

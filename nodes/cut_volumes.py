@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet, VolumeSpec, words_of
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, MissingPackage
 from engine.text import number, plural

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import PathIn, Range
 from engine.diagnostics.rule import Rule
 

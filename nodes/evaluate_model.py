@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Predictions, Preview, Report
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Advanced, Range
 from engine.declare.progress import enter_phase
 from engine.errors import UsageError

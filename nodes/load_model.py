@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, TrainedModel, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Advanced, PathIn, Pattern
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError

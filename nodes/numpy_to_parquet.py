@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError
 from engine.text import plural

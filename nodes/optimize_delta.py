@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta
-from engine.declare.node import CheckContext, node
-from engine.declare.parameters import Advanced, Range, Unit
+from engine.declare.node import node
+from engine.declare.parameters import Advanced, Help, Range, Unit
 from engine.errors import UsageError
 from engine.storage import is_url
 from engine.text import plural
+from nodes.volume_file.parameters import MB, TARGET_FILE_MB, TargetFileMB
 
 if TYPE_CHECKING:
     from nodes.table.commit import Committer
@@ -25,7 +27,6 @@ class OptimizeParameters:
     """The parameters of OptimizeDelta.
 
     Attributes:
-        target_file_mb: size of the files that come out.
         min_fill: files smaller than this share of the target are rewritten; larger ones stay.
         rewrite_layout: also write files again that are compressed, have a dictionary or huge row
             groups, so that training reads them at full speed.
@@ -35,7 +36,7 @@ class OptimizeParameters:
             readers that this workspace does not know.
     """
 
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
+    target_file_mb: Annotated[TargetFileMB, Help("size of the files that come out.")] = TARGET_FILE_MB
     min_fill: Annotated[float, Range(0.05, 1), Advanced()] = 0.75
     rewrite_layout: Annotated[bool, Advanced()] = False
     vacuum: bool = False
@@ -46,7 +47,7 @@ class OptimizeParameters:
         """What the files should be like afterwards."""
         from nodes.table.compaction import Target
 
-        return Target(self.target_file_mb * 1_000_000, self.min_fill, self.rewrite_layout)
+        return Target(self.target_file_mb * MB, self.min_fill, self.rewrite_layout)
 
 
 # pyarrow looks for pandas when it is first given a list: better while the node before is at work.

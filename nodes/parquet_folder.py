@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
-from engine.declare.datasets import DTYPES, Preview, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.datasets import DTYPES, DTypeName, Preview, VolumeParquet, VolumeSpec
+from engine.declare.node import node
 from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from nodes.volume_file.parts import Part
 
 _FILES = ("**/*.parquet", "**/*.PARQUET")
-DTypeName = Literal[
-    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
-]
 
 
 @node(
@@ -38,7 +36,7 @@ def parquet_folder(
     *,
     folder: Annotated[str, PathIn("folder", *_FILES, holds="Parquet files")],
     shape: tuple[int, ...] = (),
-    dtype: DTypeName = "",
+    dtype: Literal["", DTypeName] = "",
     ctx: TaskContext,
 ) -> VolumeParquet:
     """Take Parquet files of volumes that are there already, from another workspace or another program.

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Added, Advanced, PathOut
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError

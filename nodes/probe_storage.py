@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, VolumeFiles
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import PathOut
 from nodes.storage_probe.parameters import Epoch, ProbeParameters
 

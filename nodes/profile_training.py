@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from nodes.profiling.settings import ProfileParameters
 from nodes.train_resnet3d import check_input

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Advanced
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Selection, VolumeDelta
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Added, Advanced, Range
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError, VoxelflowError

@@ -9,9 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, Preview, VolumeFiles, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.datasets import Dataset, DTypeName, Preview, VolumeFiles, VolumeSpec
+from engine.declare.node import node
 from engine.declare.parameters import Extendable, Range, Unit
 from engine.declare.progress import track
 from engine.diagnostics.rule import Rule
@@ -43,9 +44,7 @@ def synthetic_volumes(
     *,
     count: Annotated[int, Range(1, 10_000_000), Unit("volumes"), Extendable()] = 2000,
     shape: Annotated[tuple[int, ...], Range(1, 4096), Unit("voxels")] = (30, 30, 10, 10),
-    dtype: Literal[
-        "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
-    ] = "float32",
+    dtype: Literal["float32", DTypeName] = "float32",
     classes: Annotated[int, Range(2, MAX_CLASSES)] = 2,
     noise: Annotated[float, Range(0, 10)] = 0.5,
     seed: Annotated[int, Range(0, 2**32 - 1)] = 0,

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet, words_of
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import (
     Preview,
@@ -16,7 +17,7 @@ from engine.declare.datasets import (
     VolumeSpec,
     words_of,
 )
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
 from nodes.transforms.parameters import TransformParameters

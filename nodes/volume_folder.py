@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.parameters import Added, Advanced, PathIn
 from engine.diagnostics.rule import Rule
 from engine.diagnostics.rules import PackageMissing

@@ -9,7 +9,7 @@ than its log says, or refused without a sentence for it.
 
 The second makes `GOLDEN_TABLES`, which the test suite looks at: the logs that delta-rs (deltalake's source distribution
 on PyPI) and delta-kernel-rs (the crate, whose later versions have no test data) are published with, under the Apache
-License 2.0. Those of delta-io/delta are in no package.
+License 2.0. Those of delta-io/delta are in no package; the test suite takes their logs from `golden_rows.GOLDEN_ROWS`.
 """
 
 from __future__ import annotations

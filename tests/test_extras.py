@@ -98,9 +98,9 @@ def test_only_an_import_of_an_absent_extra_is_explained(monkeypatch: pytest.Monk
     # Installed, and broken inside: the traceback says more.
     assert missing_package(ModuleNotFoundError("No module named 'mlflow.gone'", name="mlflow.gone")) is None
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    told = missing_package(ModuleNotFoundError("No module named 'mlflow.tracking'", name="mlflow.tracking"))
-    assert told is not None
-    assert told.line() == "MLflow is not installed. Install it: pip install 'voxelflow[mlflow]'"
+    message = missing_package(ModuleNotFoundError("No module named 'mlflow.tracking'", name="mlflow.tracking"))
+    assert message is not None
+    assert message.line() == "MLflow is not installed. Install it: pip install 'voxelflow[mlflow]'"
 
 
 # --- the base alone ----------------------------------------------------------------------------
@@ -151,9 +151,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     found = _base("-c", f"import sys; sys.path.insert(0, '')\n{_COMMANDS}", cwd=home,
                   given=json.dumps([c.split() for c in commands]))  # fmt: skip
     assert found.returncode == 0, found.stderr
-    told = json.loads(found.stdout)
-    assert sorted(told["missing"]) == told["optional"]
-    return dict(zip(commands, map(tuple, told["said"]), strict=True))
+    printed = json.loads(found.stdout)
+    assert sorted(printed["missing"]) == printed["optional"]
+    return dict(zip(commands, map(tuple, printed["said"]), strict=True))
 
 
 @pytest.mark.slow

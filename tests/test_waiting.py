@@ -21,7 +21,7 @@ def test_the_answer_is_given_and_what_was_seen_instead_is_told_at_the_end() -> N
         wait_until(lambda: 0, "rain", NEVER_S)
     seen: list[int] = []
     with pytest.raises(AssertionError, match=r"^only \d+ drops$"):
-        wait_until(lambda: seen.append(1), "rain", NEVER_S, told=lambda: f"only {len(seen)} drops")
+        wait_until(lambda: seen.append(1), "rain", NEVER_S, details=lambda: f"only {len(seen)} drops")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_of_what_a_process_prints_no_more_is_read_than_the_line(start: Start) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "timeout_s", "told"),
+    ("script", "timeout_s", "message"),
     [
         ("echo no such module; exit 3", WAIT_S, r"has ended without saying '\^ready\$', but: no such module\n$"),
         ("printf read; exec sleep 600", NEVER_S, r"has not said '\^ready\$' within 0\.05 s, but: (read)?$"),
@@ -55,9 +55,9 @@ def test_of_what_a_process_prints_no_more_is_read_than_the_line(start: Start) ->
     ],
 )
 def test_a_process_that_does_not_come_up_is_told_with_what_it_has_said(
-    start: Start, script: str, timeout_s: float, told: str
+    start: Start, script: str, timeout_s: float, message: str
 ) -> None:
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=message):
         wait_for_line(start(script), "^ready$", timeout_s)
 
 

@@ -13,8 +13,8 @@ from engine.advisor.reading import InputModel, Way, from_bench, from_memory, fro
 from engine.advisor.report import in_a_line
 from engine.bench.result import BenchResult, Configuration, bench_results, newest_by_machine
 from engine.catalog import AnyNodeType
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.declare.workload import Network, TrainingWork
 from engine.document.checks import Observation
 from engine.document.identity import identify

@@ -39,7 +39,7 @@ def list_all(session: Session, words: tuple[str, ...], as_json: bool, root: Path
     Prices are on demand, without discounts, taxes, disks and traffic. Machines that `voxelflow bench` measured show
     the volumes a second of their fastest training.
     """
-    from engine.cli.screen import COLOURS, say, say_json, table
+    from engine.cli.screen import say, say_json, table
     from engine.prices import machine_table, machines_file
     from engine.prices.doubts import own_doubts
 
@@ -78,10 +78,7 @@ def list_all(session: Session, words: tuple[str, ...], as_json: bool, root: Path
         table(columns, rows, right=right)
     else:
         say("no machine has " + " and ".join(words))
-    for text in doubtful:
-        say(f"warning: machines.csv: {text}", style=COLOURS["warning"], error=True)
-    if problem:
-        say(f"error: {problem}", style=COLOURS["error"], error=True)
+    _say_problems("machines.csv", doubtful, problem)
     return 0
 
 
@@ -144,7 +141,7 @@ def storage(ctx: click.Context, as_json: bool, root: Path | None) -> None:
     workspace's file storage.csv adds rows, which go before the shipped ones, and replaces those of the same store,
     class and region.
     """
-    from engine.cli.screen import COLOURS, say, say_json, table
+    from engine.cli.screen import say_json, table
     from engine.prices import storage_file, storage_table
     from engine.prices.doubts import own_storage_doubts
 
@@ -159,10 +156,7 @@ def storage(ctx: click.Context, as_json: bool, root: Path | None) -> None:
         return
     columns = ("store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from")
     table(columns, [_storage_row(price) for price in found.prices], right=columns[3:6])
-    for text in doubtful:
-        say(f"warning: storage.csv: {text}", style=COLOURS["warning"], error=True)
-    if problem:
-        say(f"error: {problem}", style=COLOURS["error"], error=True)
+    _say_problems("storage.csv", doubtful, problem)
 
 
 @storage.command("import", short_help="Take the rows of a CSV file into the workspace's own prices of storage.")
@@ -191,6 +185,16 @@ def import_storage(session: Session, file: Path, anyway: bool, as_json: bool, ro
     added, replaced = add_storage(new, workspace)
     _say_imported("prices", added, replaced, storage_file(workspace), as_json)
     return 0
+
+
+def _say_problems(file: str, doubtful: list[str], problem: str) -> None:
+    """What looks wrong in a file of the workspace's own prices, and why it cannot be read."""
+    from engine.cli.screen import COLOURS, say
+
+    for text in doubtful:
+        say(f"warning: {file}: {text}", style=COLOURS["warning"], error=True)
+    if problem:
+        say(f"error: {problem}", style=COLOURS["error"], error=True)
 
 
 def _refuse(file: Path, doubtful: list[str], anyway: bool) -> None:

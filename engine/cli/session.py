@@ -84,7 +84,10 @@ class Damage(Protocol):
 
 
 class CheckedData(Protocol):
-    """What was read and what was found: volumes that match their checksums, and those that have none."""
+    """What was read and what was found: volumes that match their checksums, and those that have none.
+
+    `remarks` say what else could not be checked, a sentence each.
+    """
 
     @property
     def files(self) -> int: ...
@@ -94,6 +97,8 @@ class CheckedData(Protocol):
     def unchecked(self) -> int: ...
     @property
     def damages(self) -> Sequence[Damage]: ...
+    @property
+    def remarks(self) -> Sequence[str]: ...
     @property
     def moved(self) -> Sequence[Path]: ...
 

@@ -146,6 +146,7 @@ def start(
     from engine.sweep.score import Objective
     from engine.sweep.space import read_space
     from engine.sweep.start import start_sweep
+    from engine.sweep.trials import SweepInputs
 
     if maximise is not None and minimise is not None:
         raise UsageError(
@@ -168,9 +169,10 @@ def start(
     )
     where = find_profile(profile, workspace)
     store = RunStore(workspace)
+    inputs = SweepInputs(document, catalog, workspace, store, options, where)
     if dry_run:
-        return dry_run_of(document, catalog, workspace, store, options, where, as_json=as_json)
-    began = start_sweep(document, catalog, workspace, store, options, where)
+        return dry_run_of(inputs, as_json=as_json)
+    began = start_sweep(inputs)
     return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
 
 

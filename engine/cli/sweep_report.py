@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from engine.catalog import Catalog
     from engine.document.pipeline import Pipeline
     from engine.profiles import Profile
     from engine.store.runs import RunStore
@@ -16,29 +15,22 @@ if TYPE_CHECKING:
     from engine.sweep.forecast import Forecast, TrialForecast
     from engine.sweep.options import SweepOptions
     from engine.sweep.score import Objective
+    from engine.sweep.trials import SweepInputs
     from engine.workspace import Workspace
 
 # --- what would be done ------------------------------------------------------------------------------
 
 
-def dry_run_of(
-    document: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-    *,
-    as_json: bool,
-) -> int:
+def dry_run_of(inputs: SweepInputs, *, as_json: bool) -> int:
     """Print the trials of a sweep that is not started, what each would run, and the time and cost of all."""
     from engine.cli.screen import say, say_json
     from engine.sweep.forecast import forecast
     from engine.sweep.trials import check_values
     from engine.text import plural
 
-    check_values(document, catalog, options)
-    found = forecast(document, catalog, workspace, store, options, profile)
+    document, options = inputs.pipeline, inputs.options
+    check_values(document, inputs.catalog, options)
+    found = forecast(inputs)
     if as_json:
         say_json(
             {
@@ -55,7 +47,7 @@ def dry_run_of(
         _say_space(document, options)
     else:
         _forecast_table(found, options)
-        say(f"{plural(options.count, 'trials')}; {resources(profile, options.jobs)}")
+        say(f"{plural(options.count, 'trials')}; {resources(inputs.profile, options.jobs)}")
     if found.expected.has_work:
         for name, text in zip(("time", "cost"), found.expected.texts, strict=True):
             say(f"{name}: {text}")

@@ -34,13 +34,14 @@ _THREADS = 4
 def command(session: Session, target: str, node: str | None, set_aside: bool, as_json: bool, root: Path | None) -> int:
     """Read everything of TARGET and compare it with its checksums, its log and its lists.
 
-    TARGET is the folder or URL of a Delta table (its newest version), the folder of a trained model, the folder of
-    Parquet files that a run of this workspace made, or a run ("last" or an id), of which the tables, Parquet files and
-    models are read. Printed is a line for each damaged file: what is wrong, what is lost, and what repairs it.
+    TARGET is the folder or URL of a Delta table (its newest version) or of Parquet files, the folder of a trained
+    model, or a run ("last" or an id), of which the tables, Parquet files and models are read. Printed is a line for
+    each damaged file: what is wrong, what is lost, and what repairs it.
 
     The workspace's history of runs (runs.db) is checked, too, and named when it is damaged.
 
-    Volumes in files of other programs, and of Voxelflow before it wrote checksums, may have none. They are counted.
+    Volumes in files of other programs, and of Voxelflow before it wrote checksums, may have none. They are counted. Of
+    tables of other programs (petastorm, Spark) all is read that ConvertTable reads; what could not be checked is said.
 
     Exit status: 0 when nothing is damaged, 1 when something is.
     """
@@ -144,6 +145,7 @@ def _report(name: str, checked: CheckedData, maker: Result | None) -> dict[str, 
         "files": checked.files,
         "volumes": checked.volumes,
         "unchecked": checked.unchecked,
+        "not_checked": list(checked.remarks),
         "damaged": damaged,
         "set_aside": [str(path) for path in checked.moved],
     }
@@ -155,7 +157,8 @@ def _report_runs(name: str, problem: str) -> dict[str, Any]:
         "file": name, "kind": "runs", "problem": problem, "lost": lost, "volumes": 0, "ids": [],
         "repair": "`voxelflow runs rebuild`",
     }  # fmt: skip
-    return {"data": name, "files": 1, "volumes": 0, "unchecked": 0, "damaged": [damaged], "set_aside": []}
+    none: dict[str, Any] = {"volumes": 0, "unchecked": 0, "not_checked": [], "set_aside": []}
+    return {"data": name, "files": 1, "damaged": [damaged], **none}
 
 
 def _repair(name: str, damage: Damage, maker: Result | None, *, is_aside: bool) -> str:
@@ -188,6 +191,8 @@ def _show(name: str, checked: CheckedData, damaged: Sequence[dict[str, Any]]) ->
     _show_damaged(damaged)
     for path in checked.moved:
         say(f"set aside: {path}")
+    for remark in checked.remarks:
+        say(f"not checked: {remark}")
     volumes = f", {plural(checked.volumes, 'volumes')} match their checksums" if checked.volumes else ""
     unchecked = f", {checked.unchecked:,} not checked: no checksums" if checked.unchecked else ""
     good = f"{plural(len(damaged), 'damaged files')}" if damaged else "nothing is damaged"

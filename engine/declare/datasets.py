@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,7 @@ __all__ = [
     "DTYPES",
     "FORMAT_VERSION",
     "AnyDataset",
+    "DTypeName",
     "Dataset",
     "Predictions",
     "Preview",
@@ -58,10 +59,11 @@ from engine.storage.workspace_paths import LocalPath
 FORMAT_VERSION = 1
 """Version of the volume table layout, kept in schema metadata and table properties."""
 
-DTYPES = frozenset(
-    ["float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
+DTypeName = Literal[
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+]
 """NumPy dtype names a volume may have; bool, complex, strings, objects and records are refused."""
+DTYPES: frozenset[str] = frozenset(get_args(DTypeName))
 
 
 class Transform(_Frozen):
@@ -320,7 +322,7 @@ class VolumeDelta(_Volumes):
         return {**out, **super().mlflow_profile()}
 
 
-_HEADLINES = tuple(
+HEADLINES = tuple(
     f"{of}{name}" for of in ("test_", "val_", "") for name in ("auc", "accuracy", "f1", "mae", "rmse", "loss")
 )
 """What says most of a model: on volumes that it never saw before those that it was judged by, these before its own."""
@@ -347,7 +349,7 @@ class TrainedModel(Dataset):
         return self.metrics
 
     def headline(self) -> tuple[str, float] | None:
-        return next(((name, self.metrics[name]) for name in _HEADLINES if name in self.metrics), None)
+        return next(((name, self.metrics[name]) for name in HEADLINES if name in self.metrics), None)
 
     def mlflow_source(self) -> None:
         return None
@@ -397,7 +399,7 @@ class Report(Dataset):
         return _headline_first(dict(self.figures), self.headline())
 
     def headline(self) -> tuple[str, float] | None:
-        found = ((name, self.figures.get(name)) for name in _HEADLINES)
+        found = ((name, self.figures.get(name)) for name in HEADLINES)
         return next(((name, value) for name, value in found if isinstance(value, (int, float))), None)
 
     def mlflow_source(self) -> None:

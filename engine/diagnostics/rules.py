@@ -458,11 +458,13 @@ class NotRunFromHere(Rule):
 
 class PassedOver(Rule):
     """A folder holds what the node does not read, though it may belong to it: volumes of another format than the one
-    that is taken, or a link that is not followed, because its target is missing or is a folder around this one. It is
-    neither converted nor put aside.
+    that is taken, files whose ending mixes small letters and capitals (`.Nii`), or links that are not followed: their
+    content was not fetched by git-annex or DVC, their target is missing or may not be opened, or they lead to
+    themselves or to a folder around this one. It is neither converted nor put aside. There is one warning for each of
+    these reasons.
 
-    What to do: nothing where you know of it. Else put volumes of another format into a folder of their own, or choose
-    the format; fetch what a link leads to, as with `git annex get` or `dvc pull`.
+    What to do: nothing where you know of it. Else what the warning says: it names the files and has the command, such
+    as `git annex get`, `dvc pull`, `mv` or `rm`.
     """
 
     code = "VF313"

@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from engine.catalog import AnyNodeType, Catalog
+from engine.declare.check_context import CheckContext
 from engine.declare.dataset_type import dataset_type
 from engine.declare.datasets import Preview
-from engine.declare.node import CheckContext, PathFound, Port
 from engine.declare.parameters import PathIn
+from engine.declare.path_found import FilesLeftOut, PathFound
+from engine.declare.signature import Port
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, Rule
 from engine.document.pipeline import Edge
 from engine.document.resolve import Resolved, ResolvedNode, TypedNode
 from engine.extras import missing_text, modules
 from engine.profiles import Profile
-from engine.storage import is_url
+from engine.storage import is_url, links
 from engine.storage.workspace_paths import WorkspacePaths
 from engine.store.results import Cached, Result
-from engine.text import size
+from engine.text import plural, size
 
 
 @dataclass(frozen=True)
@@ -266,18 +269,16 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
             if parameter.path_out is not None and (reason := observation.not_writable.get(str(value))):
                 message = f"{value} cannot be written: {reason}"
                 yield rules.PlaceNotWritable.found(message, hint="Choose another place.", **at)
-            if parameter.is_path and str(value) in observation.outside:
-                yield rules.OutsideAllowedFolders.found(
-                    f"{value} lies outside the folders that this workspace may use",
-                    hint='Give it with --set, or list its folder in workspace.json under "data_roots".',
-                    **at,
-                )
-                continue
             found = observation.paths.get(item.node.id, {}).get(parameter.name)
+            if parameter.is_path and str(value) in observation.outside:
+                yield _outside(value, found, **at)
+                continue
             if parameter.path_in is None or found is None:
                 continue
-            if problem := path_problem(value, parameter.path_in, found, **at) or passed_over(value, found, **at):
+            if problem := path_problem(value, parameter.path_in, found, **at):
                 yield problem
+            else:
+                yield from passed_over(value, parameter.path_in, found, **at)
     if observation.not_writable.get(""):
         yield rules.PlaceNotWritable.found(
             f"{observation.storage or 'the workspace'} cannot be written: {observation.not_writable['']}",
@@ -285,6 +286,25 @@ def _environment(resolved: Resolved, observation: Observation) -> Iterator[Diagn
             if observation.storage
             else "Choose another with --workspace.",
         )
+
+
+def _outside(value: object, found: PathFound | None, *, node: str, parameter: str) -> Diagnostic:
+    """Of a path that documents may not name. One where nothing is has most likely a slip in it: to allow it would not
+    help."""
+    if found is not None and not found.exists:
+        return rules.PathMissing.found(
+            f"{value} does not exist",
+            hint="Check the spelling. It lies outside the folders that this workspace may use, so once it is there,"
+            " allow it too.",
+            node=node,
+            parameter=parameter,
+        )
+    return rules.OutsideAllowedFolders.found(
+        f"{value} lies outside the folders that this workspace may use",
+        hint='Give it with --set, or list its folder in workspace.json under "data_roots".',
+        node=node,
+        parameter=parameter,
+    )
 
 
 def _disk(
@@ -405,25 +425,46 @@ def path_problem(
 
 
 def passed_over(
-    value: object, found: PathFound, *, node: str | None = None, parameter: str | None = None
-) -> Diagnostic | None:
-    """What the listing of the folder `value` skips and a user may expect to be read; None when there is nothing."""
-    said = []
-    if found.left_out:
-        said.append(", ".join(f"{count:,} {ending}" for ending, count in found.left_out))
-    if found.links:
-        shown = ", ".join(f"{name} ({reason})" for name, reason in found.links[:_LINKS_NAMED])
-        more = f" and {len(found.links) - _LINKS_NAMED} more" if len(found.links) > _LINKS_NAMED else ""
-        said.append(f"the link{'s' if len(found.links) > 1 else ''} {shown}{more}")
-    if not said:
-        return None
-    hint = "Put volumes of another format into a folder of their own. " if found.left_out else ""
-    hint += "Fetch what a link leads to (git annex get, or dvc pull), or remove it." if found.links else ""
-    message = f"in {value} these are left out: {'; '.join(said)}"
-    return rules.PassedOver.found(message, hint=hint.strip(), node=node, parameter=parameter)
+    value: object, wanted: PathIn, found: PathFound, *, node: str | None = None, parameter: str | None = None
+) -> list[Diagnostic]:
+    """What the listing of the folder `value` skips and a user may expect to be read: a problem for each reason."""
+    said = _files_left_out(str(value), wanted, found) + links.remarks(str(value), found.links)
+    return [rules.PassedOver.found(message, hint=hint, node=node, parameter=parameter) for message, hint in said]
 
 
-_LINKS_NAMED = 3
+def _files_left_out(folder: str, wanted: PathIn, found: PathFound) -> list[links.Remark]:
+    out = []
+    if others := [files for files in found.left_out if not files.is_taken]:
+        counts = ", ".join(f"{files.count:,} {files.ending}" for files in others)
+        out.append(
+            links.Remark(
+                f"in {folder} these are left out: {counts}, for example {others[0].example}",
+                f"To take them, too, use another node of this type for the same folder, with {_kinds(wanted, others)}."
+                + (" Volumes of several files are read from disks only: copy them there." if is_url(folder) else ""),
+            )
+        )
+    for files in found.left_out:
+        if files.is_taken:
+            path = f"{folder.rstrip('/')}/{files.example}"
+            right = path[: -len(files.ending)] + files.ending
+            rename = f"rename it to {right}" if is_url(folder) else f"`mv {quote(path)} {quote(right)}`"
+            out.append(
+                links.Remark(
+                    f"in {folder} {plural(files.count, 'files')} {'is' if files.count == 1 else 'are'} left out, whose "
+                    f"ending mixes small letters and capitals: {files.example}" + (", ..." if files.count > 1 else ""),
+                    f"Write {files.ending} in small letters: {rename}" + (" and so on." if files.count > 1 else "."),
+                )
+            )
+    return out
+
+
+def _kinds(wanted: PathIn, left_out: Iterable[FilesLeftOut]) -> str:
+    """Values of the parameter that chooses among kinds of files, for those that were left out."""
+    name = wanted.kind_parameter
+    found = dict.fromkeys(f"{name}={each.kind}" if each.kind else f"the {name} of {each.ending}" for each in left_out)
+    return " or ".join(found)
+
+
 _BACKENDS = {"spark": modules("spark")}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from engine.catalog import AnyNodeType
-from engine.declare.node import PathFound
+from engine.declare.path_found import PathFound
 from engine.document.resolve import Resolved, TypedNode
 from engine.storage.workspace_paths import WorkspacePaths
 

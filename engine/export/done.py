@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.catalog import AnyNodeType
-from engine.declare.datasets import Dataset, dataset_from_json
+from engine.declare.datasets import dataset_from_json
 from engine.document.identity import Identity
 from engine.errors import UsageError
 from engine.export.source import one_line
-from engine.observe.results import check_outputs, protected_versions, result_to_extend
+from engine.observe.results import check_result, result_to_extend
 from engine.storage.files import write_whole
 from engine.store.results import Result
 
@@ -21,9 +21,9 @@ RUN = "exported"
 
 
 class Done:
-    """What was made, by fingerprint, oldest first; kept in a file that appears whole or not at all.
+    """What was made, by fingerprint, oldest first (`engine.observe.results.Results`).
 
-    Each result's folders lie below the file's own.
+    It is kept in a file that appears whole or not at all. Each result's folders lie below the file's own.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,9 +38,8 @@ class Done:
                 f"{path} is damaged: {one_line(str(exc))}", hint="Delete it; the steps then find their own work again."
             ) from exc
 
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """All results, oldest first."""
+    def all(self) -> tuple[Result, ...]:
+        """All results, the oldest first."""
         return tuple(self._results)
 
     def find(self, fingerprint: str) -> Result | None:
@@ -63,7 +62,7 @@ class Done:
         Also when its table can no longer be changed: unlike a run, which knows its whole plan, a step does not know
         whether one behind it will change the table in place.
         """
-        return check_outputs(node_type, result, self._path.parent).moved_on
+        return check_result(node_type, result, self._path.parent).moved_on
 
     def to_make(self, step: str, node_type: AnyNodeType, identity: Identity) -> Result:
         """The result that a step is about to make, without outputs: beside the newest of its lineage."""
@@ -93,21 +92,13 @@ class Done:
         """The newest result of the lineage; None when there is none."""
         return next((r for r in reversed(self._results) if r.lineage == lineage), None)
 
-    def to_extend(self, node_type: AnyNodeType, identity: Identity) -> Mapping[str, Dataset]:
-        """The outputs of the result to extend; see `result_to_extend`."""
+    def of_base(self, base: str) -> list[Result]:
+        """Results that differ from one another only by extendable parameters, the oldest first."""
+        return [r for r in self._results if r.base == base]
 
-        def of_base(base: str) -> Iterable[Result]:
-            return (r for r in self._results if r.base == base)
-
-        def is_usable(result: Result) -> bool:
-            return not check_outputs(node_type, result, self._path.parent).problem
-
-        found = result_to_extend(node_type, identity, of_base, is_usable)
-        return found.outputs if found is not None else {}
-
-    def protected(self) -> dict[str, tuple[int, ...]]:
-        """By table: the versions that some result here refers to."""
-        return protected_versions(self._results)
+    def to_extend(self, node_type: AnyNodeType, identity: Identity) -> Result | None:
+        """The result to extend; see `result_to_extend`."""
+        return result_to_extend(self, node_type, identity, self._path.parent)
 
 
 def _shared_folder(step: str, lineage: str) -> str:

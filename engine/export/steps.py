@@ -38,15 +38,16 @@ from engine.declare.dataset_type import details_of
 from engine.declare.datasets import Dataset
 from engine.declare.events import Event, Message, Progress
 from engine.declare.field_rules import refusal
-from engine.declare.node import DEFAULT_OUTPUT, NodeType
+from engine.declare.node_type import NodeType
 from engine.declare.parameters import MISSING
+from engine.declare.signature import DEFAULT_OUTPUT
 from engine.document.checks import passed_over, path_problem
 from engine.document.identity import Identity, identity_of, seed_of
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.export.done import RUN, Done
 from engine.export.source import as_the_node_reads, one_line
 from engine.observe.paths import find_path
-from engine.observe.results import still_there
+from engine.observe.results import protected_versions, still_there
 from engine.processes.messages import known_error
 from engine.profiles import local_profile
 from engine.run.task import TaskMessage, context_of, run_task
@@ -272,7 +273,7 @@ class Steps:
                     hint=f"{problem.hint} Change it at the top of the file, where it may stand.",
                     parameter=parameter.name,
                 )
-            if (left_out := passed_over(path, found)) is not None:
+            for left_out in passed_over(path, parameter.path_in, found):
                 self._say(f"warning: {one_line(left_out.message)}. {left_out.hint}")
             digests[parameter.name] = found.digest
             if found.manifest:
@@ -298,6 +299,7 @@ class Steps:
         began = time.monotonic()
         result = self._done.to_make(name, node_type, identity)
         newest = self._done.newest_of_lineage(identity.lineage)
+        shorter = self._done.to_extend(node_type, identity)
         message = TaskMessage(
             run_id=RUN,
             node=name,
@@ -314,9 +316,9 @@ class Steps:
             memory_bytes=self._resources.memory_bytes,
             seed=seed_of(identity.fingerprint),
             previous=still_there(newest.outputs) if newest is not None else {},
-            extends=still_there(self._done.to_extend(node_type, identity)),
+            extends=still_there(shorter.outputs) if shorter is not None else {},
             listings=dict(listings),
-            protected=self._done.protected(),
+            protected=protected_versions(self._done),
         )
         context = context_of(message, emit=self._hear, is_cancelled=lambda: False, open_spark=lambda _: self._spark())
         try:

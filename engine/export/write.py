@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from engine.catalog import AnyNodeType
-from engine.declare.node import DEFAULT_OUTPUT
+from engine.declare.signature import DEFAULT_OUTPUT
 from engine.document.plan import backend_of
 from engine.document.resolve import Resolved, TypedNode
 from engine.errors import UsageError

@@ -69,7 +69,7 @@ def tiles(tasks: Sequence[Task], before: Sequence[Task] = ()) -> list[Tile]:
     Each is compared with the same figure of the same node in the run `before`.
     """
     earlier = {task.node: figures_of(task) for task in before}
-    found = [(task, figures_of(task)) for task in reversed(tasks) if task.state in ("done", "cached")]
+    found = _last_first(tasks)
     out: list[Tile] = []
     # Of each node what says most, before more is said of any.
     for turn in range(MOST_TILES):
@@ -80,6 +80,16 @@ def tiles(tasks: Sequence[Task], before: Sequence[Task] = ()) -> list[Tile]:
                     Tile(task.node, safe(task.title or task.node), name, value, earlier.get(task.node, {}).get(name))
                 )
     return out[:MOST_TILES]
+
+
+def leading_figures(tasks: Sequence[Task]) -> dict[str, float]:
+    """The main figures of a run, for where there is space for one or two: those of the last node that has some, the
+    most important first. The first is also the first of `tiles`; {} of a run without a model or a report."""
+    return next((figures for _, figures in _last_first(tasks) if figures), {})
+
+
+def _last_first(tasks: Sequence[Task]) -> list[tuple[Task, dict[str, float]]]:
+    return [(task, figures_of(task)) for task in reversed(tasks) if task.state in ("done", "cached")]
 
 
 def figures_of(task: Task) -> dict[str, float]:

@@ -6,17 +6,16 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.catalog import AnyNodeType
-from engine.declare.node import CheckContext, PathFound
+from engine.declare.check_context import CheckContext
+from engine.declare.path_found import PathFound
 from engine.document.checks import Observation, packages_needed, preview_outputs
 from engine.document.identity import identify
 from engine.document.resolve import Resolved, TypedNode
 from engine.extras import missing
-from engine.observe.paths import allowed_places, find_path, why_not_writable
+from engine.observe.paths import allowed_places, find_path, is_missing, why_not_writable
 from engine.observe.results import check_result, result_to_extend
 from engine.storage import manifest
 from engine.storage.workspace_paths import WorkspacePaths
@@ -55,6 +54,8 @@ def observe(
                 pass
             elif place not in allowed:
                 outside.add(place)
+                if parameter.path_in is not None and is_missing(place):
+                    paths.setdefault(item.node.id, {})[parameter.name] = PathFound(place, exists=False)
             elif parameter.path_in is not None:
                 found = find_path(place, parameter.path_in, workspace.observations, scan=scan, params=item.params)
                 paths.setdefault(item.node.id, {})[parameter.name] = found
@@ -103,14 +104,13 @@ def look_into_cache(resolved: Resolved, seen: Observation, store: RunStore, work
         if identity is None:
             continue
         if result := store.results.find(identity.fingerprint):
-            found = check_result(item.type, result, workspace)
+            found = check_result(item.type, result, workspace.data)
             cache[identity.fingerprint] = found
             if not found.problem:
                 usable.add(node)
         if newest := store.results.newest_of_lineage(identity.lineage, seen.storage):
             previous[identity.lineage] = newest
-        is_usable = partial(_is_usable, item.type, workspace)
-        if best := result_to_extend(item.type, identity, store.results.of_base, is_usable):
+        if best := result_to_extend(store.results, item.type, identity, workspace.data):
             shorter[identity.base] = best
         if before := store.results.newest_of_node(resolved.pipeline.name, node):
             last[node] = before
@@ -170,10 +170,6 @@ def _without_result(store: RunStore, pipeline: str, item: TypedNode, fingerprint
         return "its result was removed"
     other = store.ran_in(item.node.id, item.type.name)
     return f"has not run in this pipeline yet, only in {other}" if other else ""
-
-
-def _is_usable(node_type: AnyNodeType, workspace: Workspace, result: Result) -> bool:
-    return not check_result(node_type, result, workspace).problem
 
 
 def _listing_change(workspace: Workspace, before: Result, name: str, now: PathFound) -> str:

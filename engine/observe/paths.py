@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.declare.field_rules import control_character
-from engine.declare.node import PathFound
 from engine.declare.parameters import FileKind, PathIn
+from engine.declare.path_found import FilesLeftOut, PathFound
 from engine.errors import UsageError, VoxelflowError
 from engine.storage import StorageUrl, is_url, manifest, parse_url
 from engine.workspace import Workspace, data_roots, storages
@@ -124,7 +124,7 @@ def find_path(
     except OSError as exc:
         return PathFound(text, exists=True, kind=kind, problem=f"{exc.filename}: {exc.strerror}")
     found_folder = _found_folder(text, listing, listings)
-    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out))
+    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out, kinds, file_kind))
 
 
 def _identified(text: str, wanted: PathIn, params: Mapping[str, Any]) -> PathFound:
@@ -170,6 +170,19 @@ def _commonest(endings: tuple[tuple[str, int], ...], kinds: Iterable[FileKind]) 
     return best if counts.get(best) else ""
 
 
+def is_missing(place: str) -> bool:
+    """Whether there is nothing at a path; False of a URL, and where that cannot be seen."""
+    if is_url(place):
+        return False
+    try:
+        Path(place).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _find_url(text: str, wanted: PathIn, listings: Path, *, scan: bool, params: Mapping[str, Any]) -> PathFound:
     try:
         url = parse_url(text)
@@ -204,7 +217,7 @@ def _find_url(text: str, wanted: PathIn, listings: Path, *, scan: bool, params: 
     except VoxelflowError as exc:
         return PathFound(text, exists=True, kind=wanted.kind, problem=exc.line())
     found_folder = _found_folder(text, listing, listings)
-    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out))
+    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out, kinds, file_kind))
 
 
 def _to_count(wanted: PathIn, kinds: Iterable[FileKind]) -> manifest.LeftOut:
@@ -218,9 +231,13 @@ def _to_count(wanted: PathIn, kinds: Iterable[FileKind]) -> manifest.LeftOut:
     )
 
 
-def _passed_over(left_out: manifest.LeftOut) -> dict[str, Any]:
-    links = sorted(left_out.links.items())
-    return {"left_out": tuple(left_out.files.most_common()), "links": tuple(links)}
+def _passed_over(left_out: manifest.LeftOut, kinds: Mapping[str, FileKind], file_kind: str) -> dict[str, Any]:
+    files = []
+    for ending, count in left_out.files.most_common():
+        of = [each.name for each in kinds.values() if ending in (*each.endings, *each.folder_endings)]
+        kind = file_kind if file_kind in of else (of or [""])[0]
+        files.append(FilesLeftOut(ending, count, left_out.examples[ending], kind, kind == file_kind))
+    return {"left_out": tuple(files), "links": tuple(sorted(left_out.links.items()))}
 
 
 def _folder_or_file(path: str, kinds: Iterable[FileKind]) -> str:

@@ -4,8 +4,8 @@ A result is whole when all that its references name is there and its own files h
 written down when its node has returned, in `.files.json` in the task's own folder. Datasets that list their files
 themselves (a Delta log, a manifest) are for the checks of their type and of the node.
 
-A run in a workspace and an exported file keep their results in different places (the run store, `done.json`); both
-choose among them here.
+A run in a workspace and an exported file keep their results in different places (the run store, `done.json`): each is
+`Results`, and both choose among them here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.catalog import AnyNodeType
 from engine.declare.dataset_type import pinned_versions
@@ -28,9 +28,24 @@ if TYPE_CHECKING:
     # A worker writes down its result with this module, and needs nothing of documents and the run store.
     from engine.document.identity import Identity
     from engine.store.results import Cached, Result
-    from engine.workspace import Workspace
 
 SIZES = ".files.json"
+
+
+class Results(Protocol):
+    """Where the results of finished tasks are kept: `engine.store.results.ResultCache`, `engine.export.done.Done`."""
+
+    def find(self, fingerprint: str) -> Result | None:
+        """The result of that fingerprint; None when there is none."""
+
+    def newest_of_lineage(self, lineage: str) -> Result | None:
+        """The newest result of the lineage; None when there is none."""
+
+    def of_base(self, base: str) -> Sequence[Result]:
+        """Results that differ from one another only by extendable parameters, the oldest first."""
+
+    def all(self) -> Sequence[Result]:
+        """All results, the oldest first."""
 
 
 def refuse_damaged(node_type: AnyNodeType | None, out: Path, outputs: Mapping[str, Dataset]) -> None:
@@ -84,12 +99,7 @@ def is_removed(out: Path, outputs: Mapping[str, Dataset]) -> bool:
     return not out.exists() or any(not is_url(folder) and not os.path.exists(folder) for folder in folders)
 
 
-def check_result(node_type: AnyNodeType | None, result: Result, workspace: Workspace) -> Cached:
-    """Whether a result in the workspace's cache is still whole, and its table can still be changed."""
-    return check_outputs(node_type, result, workspace.data)
-
-
-def check_outputs(node_type: AnyNodeType | None, result: Result, data: Path) -> Cached:
+def check_result(node_type: AnyNodeType | None, result: Result, data: Path) -> Cached:
     """Whether a result is still whole, and its table can still be changed. `data` is what its folders lie below."""
     from engine.store.results import Cached
 
@@ -152,15 +162,10 @@ def _size_problem(out: Path) -> str:
         return f"{path} cannot be read: {exc}"
 
 
-def result_to_extend(
-    node_type: AnyNodeType,
-    identity: Identity,
-    of_base: Callable[[str], Iterable[Result]],
-    is_usable: Callable[[Result], bool],
-) -> Result | None:
-    """The finished result to extend: the one with the largest extendable values not above ours.
+def result_to_extend(results: Results, node_type: AnyNodeType, identity: Identity, data: Path) -> Result | None:
+    """The finished result to extend: of the whole ones that with the largest extendable values not above ours.
 
-    `of_base` gives the results of a base, oldest first.
+    `data` is what their folders lie below.
     """
     # A result may be older than the parameter.
     defaults = {p.name: p.default for p in node_type.parameters if p.extendable}
@@ -173,10 +178,10 @@ def result_to_extend(
     wanted = values(identity.parts["params"])
     fitting = [
         result
-        for result in of_base(identity.base)
+        for result in results.of_base(identity.base)
         if result.fingerprint != identity.fingerprint
         and all(v <= w for v, w in zip(values(result.identity["params"]), wanted, strict=True))
-        and is_usable(result)
+        and not check_result(node_type, result, data).problem
     ]
     return max(fitting, key=lambda result: values(result.identity["params"]), default=None)
 
@@ -187,6 +192,6 @@ def still_there(outputs: Mapping[str, Dataset]) -> dict[str, Any]:
     return {} if gone else dict(outputs)
 
 
-def protected_versions(results: Iterable[Result]) -> dict[str, tuple[int, ...]]:
+def protected_versions(results: Results) -> dict[str, tuple[int, ...]]:
     """By table: the versions that some result refers to, which must stay readable."""
-    return pinned_versions(dataset for result in results for dataset in result.outputs.values())
+    return pinned_versions(dataset for result in results.all() for dataset in result.outputs.values())

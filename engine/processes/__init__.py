@@ -7,5 +7,5 @@
 
 A child reports its result or its failure once. When its standard input closes, its parent is gone, and it kills
 itself with all that it started. Tasks (`engine.run.worker`), training workers and the processes that predict on
-executors are started this way; `failures` words what becomes of them.
+executors are started this way; `failures` words what becomes of them. `detached` starts those that live on.
 """

@@ -17,8 +17,10 @@ from pydantic import JsonValue
 
 from engine.catalog import AnyNodeType, Catalog
 from engine.declare.appearance import Category
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Dataset, Preview
-from engine.declare.node import CheckContext, NodeType, Port
+from engine.declare.node_type import NodeType
+from engine.declare.signature import Port
 from engine.document.identity import Identity
 from engine.document.pipeline import Node, Pipeline
 from engine.document.plan import Choice, Plan, PlannedTask, plan
@@ -179,7 +181,7 @@ def _check(node: str, result: Result, document: Pipeline, catalog: Catalog, work
                 hint='List its folder in workspace.json under "data_roots".',
                 node=node,
             )
-    if problem := check_result(catalog.find(found.type, found.version), result, workspace).problem:
+    if problem := check_result(catalog.find(found.type, found.version), result, workspace.data).problem:
         raise DataError(
             f"the data of then are not there any more: {problem}",
             hint="Without the same data nothing can be reproduced; `voxelflow run` runs the pipeline on today's.",

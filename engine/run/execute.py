@@ -444,7 +444,7 @@ class Execution:
     def _check(self, task: PlannedTask, result: Result) -> Cached:
         node_type = self._catalog.find(task.node_type, task.version)
         with self._heartbeat.long_step():
-            return check_result(node_type, result, self._workspace)
+            return check_result(node_type, result, self._workspace.data)
 
     def _watch(self) -> None:
         now = time.monotonic()

@@ -118,7 +118,7 @@ class Job:
             previous=still_there(task.previous),
             extends=still_there(task.extends),
             listings=task.listings,
-            protected=protected_versions(run.store.results.all()),
+            protected=protected_versions(run.store.results),
             workspace=str(run.workspace.root),
             former_workspaces=run.store.former_roots,
             log=str(run.log(task)),

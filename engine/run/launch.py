@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +31,7 @@ from engine.errors import DiskFull, ExecutionError, UsageError
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
 from engine.observe.observe import observe
+from engine.processes.detached import start_detached
 from engine.processes.system import kill_tree
 from engine.profiles import Profile, find_profile
 from engine.run.start_lock import HANDED_ON, starting
@@ -336,19 +336,13 @@ def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.
 
 
 def _spawn(workspace: Workspace, run_id: str) -> None:
-    with starting(workspace) as lock, (workspace.run_folder(run_id) / _LOG).open("ab") as output:
-        process = subprocess.Popen(
+    with starting(workspace) as lock:
+        _children[run_id] = start_detached(
             [*PROGRAM, "_supervise", str(workspace.root), run_id],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
+            workspace.run_folder(run_id) / _LOG,
+            environment={**os.environ, HANDED_ON: str(lock.fileno())},
             pass_fds=(lock.fileno(),),
-            env={**os.environ, HANDED_ON: str(lock.fileno())},
         )
-    _children[run_id] = process
-    # Reaped by a thread of its own: a long-lived caller must not collect dead processes.
-    threading.Thread(target=process.wait, daemon=True).start()
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 import traceback
@@ -27,6 +26,7 @@ from engine.document.plan import require_plan
 from engine.environment import keep_environment
 from engine.errors import ExecutionError, VoxelflowError
 from engine.extras import missing, missing_text, tracking_is_off
+from engine.processes.detached import start_detached
 from engine.profiles import Profile
 from engine.run.execute import Execution
 from engine.run.monitor import INTERVAL_S, Monitor
@@ -199,13 +199,6 @@ def _start_tracker(workspace: Workspace, store: RunStore, run_id: str) -> None:
         store.add_events(run_id, [Message(level="warning", text=text)])
         return
     try:
-        with (workspace.run_folder(run_id) / "tracker.log").open("ab") as output:
-            subprocess.Popen(
-                [*PROGRAM, "_track", str(workspace.root), run_id],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        start_detached([*PROGRAM, "_track", str(workspace.root), run_id], workspace.run_folder(run_id) / "tracker.log")
     except OSError as exc:  # the next run's tracker sends this one too
         print(f"warning: the tracker did not start: {exc}", file=sys.stderr, flush=True)

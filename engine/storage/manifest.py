@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.errors import DataError
 from engine.storage import arrow_file
 from engine.storage.files import whole_file
+from engine.storage.links import Unfollowed, leads_around, why_unusable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from engine.storage.objects import RemotePath
 
 _CHUNK = 50_000
-NOWHERE = "its target is missing"
-AROUND = "it leads to a folder around this one"
 
 
 class FileEntry(NamedTuple):
@@ -42,25 +41,28 @@ class FileEntry(NamedTuple):
 class LeftOut:
     """What a listing skips and a user may expect in it, hidden files and folders apart.
 
-    `files` counts those with an ending of `endings`, and folders with one of `folder_endings` (all in small letters);
-    `links` are those that were not followed, each with the reason.
+    `files` counts those with an ending of `endings`, and folders with one of `folder_endings` (all in small letters),
+    of which `examples` has one each; `links` are those that were not followed, by their paths below the folder.
     """
 
     endings: tuple[str, ...] = ()
     folder_endings: tuple[str, ...] = ()
     files: Counter[str] = field(default_factory=Counter)
-    links: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+    links: dict[str, Unfollowed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._files, self._folders = _by_last_part(self.endings), _by_last_part(self.folder_endings)
 
-    def add(self, name: str, *, is_folder: bool = False) -> None:
+    def add(self, path: str, *, is_folder: bool = False) -> None:
         """Count a file, or a folder, by its name."""
-        lower = name.lower()
+        lower = path.lower()
         # By what follows the last dot, which leaves one or two: a folder may have hundreds of thousands of files.
         for ending in (self._folders if is_folder else self._files).get(lower[lower.rfind(".") :], ()):
             if lower.endswith(ending):
                 self.files[ending] += 1
+                if self.files[ending] == 1:
+                    self.examples[ending] = _as_text(path)
                 return
 
 
@@ -213,7 +215,7 @@ def _walk(
             if not os.path.join(top, "").startswith(os.path.join(folder, "")):
                 yield from _walk_folder(folder, prefix, wanted, listed, links, whole, sizes, passed)
             elif folder != top:
-                passed.links[_as_text(prefix.rstrip("/"))] = AROUND
+                passed.links[_as_text(prefix.rstrip("/"))] = leads_around(link)
 
 
 def _walk_folder(
@@ -239,18 +241,18 @@ def _walk_folder(
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
-                left_out.add(entry.name, is_folder=True)
+                left_out.add(prefix + entry.name, is_folder=True)
                 continue
             if entry.is_symlink() and os.path.isdir(entry.path):
                 links.append((f"{prefix}{entry.name}/", entry.path))
-                left_out.add(entry.name, is_folder=True)
+                left_out.add(prefix + entry.name, is_folder=True)
                 continue
             path = prefix + entry.name
             if not wanted(path, entry.name):
-                left_out.add(entry.name)
+                left_out.add(path)
                 # It may have led to a folder of what is wanted.
-                if entry.is_symlink() and not os.path.exists(entry.path):
-                    left_out.links[_as_text(path)] = NOWHERE
+                if entry.is_symlink() and (unusable := why_unusable(entry.path)) is not None:
+                    left_out.links[_as_text(path)] = unusable
                 continue
             size = mtime_ns = 0
             try:
@@ -337,8 +339,8 @@ def is_whole(path: Path | str) -> bool:
 
 
 def entries(table: pa.Table) -> Iterator[FileEntry]:
-    """The rows one by one, a chunk in memory at a time."""
-    for batch in table.to_batches(max_chunksize=_CHUNK):
+    """The rows one by one, a chunk in memory at a time; without further columns, such as those of a table's rows."""
+    for batch in table.select(FileEntry._fields).to_batches(max_chunksize=_CHUNK):
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield FileEntry(*row)
 

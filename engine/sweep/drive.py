@@ -35,7 +35,7 @@ from engine.sweep.options import SweepOptions, objective_as_json, share_of
 from engine.sweep.score import figures_of_run, steps_of_run, usual_objective
 from engine.sweep.search import Search, open_search
 from engine.sweep.spent import limit_line, spent, sums_by_currency, worked_alone
-from engine.sweep.trials import prepare_trial
+from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace
 
 _TICK_S = 0.1
@@ -324,11 +324,11 @@ class _Driver:
         """The fingerprints that the trial's run would make, planned once."""
         if trial.number not in self._planned:
             try:
-                ready = prepare_trial(
+                inputs = SweepInputs(
                     self._document, self._catalog, self._workspace, self._store, self._options,
-                    find_profile(self._profile_name, self._workspace), trial.values,
+                    find_profile(self._profile_name, self._workspace),
                 )  # fmt: skip
-                self._planned[trial.number] = frozenset(_work(ready.plan).values())
+                self._planned[trial.number] = frozenset(_work(inputs.prepare(trial.values).plan).values())
             except VoxelflowError:
                 self._planned[trial.number] = frozenset()  # said when it begins
         return self._planned[trial.number]

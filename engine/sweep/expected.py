@@ -10,7 +10,7 @@ from engine.store.estimates import Estimated
 from engine.store.sweeps import Sweep
 from engine.sweep.spent import Spent
 from engine.text import between, duration, money
-from engine.wording import cost_expected, time_expected
+from engine.wording import cost_expected, time_and_cost, time_expected
 
 _KEY = "expected"
 
@@ -41,7 +41,9 @@ class SweepEstimate:
 
     def line(self) -> str:
         """`expected time: 12 min 00 s to 25 min 00 s; cost: 0.08 to 0.16 USD`; "" where there is nothing to do."""
-        return "expected time: {}; cost: {}".format(*self.texts) if self.has_work else ""
+        if not self.has_work:
+            return ""
+        return time_and_cost(self.time, self.work, self.price, self.currency, self.unpriced)
 
     def as_options(self) -> dict[str, Any]:
         """What `of` reads, for the options of the sweep."""

@@ -16,18 +16,13 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from engine.advisor.run_estimate import HourPrice, RunEstimate, estimate_run, price_of
-from engine.catalog import Catalog
-from engine.document.pipeline import Pipeline
-from engine.profiles import Profile
 from engine.run.launch import Prepared
 from engine.store.estimates import Estimated, RequestCost
-from engine.store.runs import RunStore
 from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions, share_of
 from engine.sweep.search import NEVER_GIVEN_UP
 from engine.sweep.space import Space
-from engine.sweep.trials import prepare_trial, samples
-from engine.workspace import Workspace
+from engine.sweep.trials import SweepInputs, samples
 
 MOST_SHOWN = 500
 """Trials that a dry run plans one by one; of a larger sweep the first."""
@@ -64,25 +59,18 @@ class Forecast:
     notes: tuple[str, ...] = ()
 
 
-def forecast(
-    pipeline: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-    most: int = MOST_SHOWN,
-) -> Forecast:
+def forecast(inputs: SweepInputs, most: int = MOST_SHOWN) -> Forecast:
     """Plan at most so many combinations as their runs would be planned. Raises `CheckFailed` with the first one's
     problems."""
-    planner = _Planner(pipeline, catalog, workspace, store, options, share_of(profile, options.jobs))
+    options = inputs.options
+    share = replace(inputs, profile=share_of(inputs.profile, options.jobs))
+    planner = _Planner(share)
     if options.trials is None:
         trials = [planner.plan(values) for values in itertools.islice(options.space.combinations(), most)]
         others = _Others(trials[1:] or trials, options.count - len(trials), options.count - len(trials))
         known = trials
         if others.most:
-            apart = _Planner(pipeline, catalog, workspace, store, options, share_of(profile, options.jobs))
-            times = _times(apart.shared([*_ends(options)]), trials)
+            times = _times(_Planner(share).shared([*_ends(options)]), trials)
         else:
             times = {**Counter(node for trial in trials for node in trial.runs)}
     else:
@@ -92,7 +80,7 @@ def forecast(
         full = full if options.space.ranges else min(full, options.space.count)
         others = _Others([planner.plan(values, keep=False) for values in ends], full, options.trials)
         times = _times(known[0], others.like)
-    price, unpriced = price_of(profile, workspace)
+    price, unpriced = price_of(inputs.profile, inputs.workspace)
     time, work = _together(known, others, options.jobs)
     amount, currency = (None, "") if price is None else (price.amount, price.currency)
     expected = SweepEstimate(time, work, amount, currency, unpriced)
@@ -115,12 +103,10 @@ def _notes(
     yield from dict.fromkeys(node.hint for trial in trials for node in trial.estimate.nodes if node.hint)
 
 
-def expect(
-    pipeline: Pipeline, catalog: Catalog, workspace: Workspace, store: RunStore, options: SweepOptions, profile: Profile
-) -> SweepEstimate | None:
+def expect(inputs: SweepInputs) -> SweepEstimate | None:
     """What is expected of a sweep that is about to start; None, with a warning, where that fails."""
     try:
-        return forecast(pipeline, catalog, workspace, store, options, profile, MOST_PLANNED).expected
+        return forecast(inputs, MOST_PLANNED).expected
     except Exception as exc:  # a sweep does not fail for want of a figure
         warnings.warn(f"the sweep's time could not be estimated: {type(exc).__name__}: {exc}", stacklevel=2)
         return None
@@ -141,22 +127,13 @@ def _ends(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
 class _Planner:
     """Plans trials, and remembers what those before make."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        catalog: Catalog,
-        workspace: Workspace,
-        store: RunStore,
-        options: SweepOptions,
-        profile: Profile,
-    ) -> None:
-        self._pipeline, self._catalog, self._workspace, self._store = pipeline, catalog, workspace, store
-        self._options, self._profile = options, profile
+    def __init__(self, inputs: SweepInputs) -> None:
+        self._inputs = inputs
         self._made: set[str] = set()
 
     def plan(self, values: Mapping[str, JsonValue], *, keep: bool = True) -> TrialForecast:
         """A trial without what is made already, and with `keep` what it makes then is, too."""
-        ready = self._prepared(values)
+        ready = self._inputs.prepare(values)
         makes = _makes(ready)
         found = self._without(ready, values, self._made)
         if keep:
@@ -165,16 +142,11 @@ class _Planner:
 
     def shared(self, all_values: Sequence[Mapping[str, JsonValue]]) -> TrialForecast:
         """What each trial with one of these sets of values needs; it is made from now on."""
-        prepared = [self._prepared(values) for values in all_values]
+        prepared = [self._inputs.prepare(values) for values in all_values]
         common = frozenset.intersection(*(_makes(ready) for ready in prepared))
         first = prepared[0]
         self._made |= common
         return self._without(first, {}, _makes(first) - common)
-
-    def _prepared(self, values: Mapping[str, JsonValue]) -> Prepared:
-        return prepare_trial(
-            self._pipeline, self._catalog, self._workspace, self._store, self._options, self._profile, values
-        )
 
     def _without(self, ready: Prepared, values: Mapping[str, JsonValue], made: Iterable[str]) -> TrialForecast:
         """The trial's estimate where what is `made` counts as done."""
@@ -184,7 +156,7 @@ class _Planner:
             for task in ready.plan.tasks
         )
         plan = ready.plan.model_copy(update={"tasks": tasks})
-        estimate = estimate_run(plan, ready.resolved, ready.observation, self._workspace, self._store)
+        estimate = estimate_run(plan, ready.resolved, ready.observation, self._inputs.workspace, self._inputs.store)
         return TrialForecast(values, tuple(task.node for task in plan.to_run), estimate, _makes(ready))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 
 from engine.catalog import Catalog
@@ -12,6 +11,7 @@ from engine.errors import ExecutionError, UsageError
 from engine.extras import require
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
+from engine.processes.detached import start_detached
 from engine.profiles import Profile, find_profile
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
@@ -19,26 +19,21 @@ from engine.store.sweeps import Sweep
 from engine.sweep.forecast import expect
 from engine.sweep.options import SweepOptions
 from engine.sweep.spent import resume_command, spent
-from engine.sweep.trials import check_values, first_values, prepare_trial
+from engine.sweep.trials import SweepInputs, check_values, first_values
 from engine.workspace import Workspace
 
 _LOG = "sweep.log"
 
 
-def start_sweep(
-    pipeline: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-) -> Sweep:
+def start_sweep(inputs: SweepInputs) -> Sweep:
     """Record a sweep and start its process, or go on with an unfinished one that was asked for in the same words.
 
     Raises what `check_sweep` does, and `CheckFailed` with the problems of the pipeline; then nothing was recorded.
     """
-    check_sweep(pipeline, catalog, options, profile)
-    prepare_trial(pipeline, catalog, workspace, store, options, profile, first_values(options))
+    pipeline, workspace, store = inputs.pipeline, inputs.workspace, inputs.store
+    options, profile = inputs.options, inputs.profile
+    check_sweep(pipeline, inputs.catalog, options, profile)
+    inputs.prepare(first_values(options))
     kept = options.as_json(pipeline, profile.name)
     for earlier in store.sweeps.newest():
         if earlier.options.get("key") == kept["key"] and earlier.state != "done":
@@ -47,7 +42,7 @@ def start_sweep(
             limit = options.limit or None
             return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
     trials = list(options.space.combinations()) if options.trials is None else []
-    expected = expect(pipeline, catalog, workspace, store, options, profile)
+    expected = expect(inputs)
     if expected is not None:
         kept |= expected.as_options()
     sweep_id = store.sweeps.create(pipeline.name, dump(pipeline), kept, profile.name, trials)
@@ -150,17 +145,7 @@ def wait_started(workspace: Workspace, store: RunStore, before: Sweep, timeout_s
 def _spawn(workspace: Workspace, sweep_id: str) -> None:
     folder = workspace.sweep_folder(sweep_id)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOG).open("ab") as output:
-        process = subprocess.Popen(
-            [*PROGRAM, "_sweep", str(workspace.root), sweep_id],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    _children[sweep_id] = process
-    # Reaped by a thread of its own: a long-lived caller must not collect dead processes.
-    threading.Thread(target=process.wait, daemon=True).start()
+    _children[sweep_id] = start_detached([*PROGRAM, "_sweep", str(workspace.root), sweep_id], folder / _LOG)
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -51,17 +52,21 @@ def samples(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
         yield {**first, name: int(within.high) if within.whole else within.high}
 
 
-def prepare_trial(
-    pipeline: Pipeline,
-    catalog: Catalog,
-    workspace: Workspace,
-    store: RunStore,
-    options: SweepOptions,
-    profile: Profile,
-    values: Mapping[str, JsonValue],
-) -> Prepared:
-    """Look and plan as a run with these values does. Raises `CheckFailed`."""
-    return prepare(
-        pipeline, catalog, workspace, store,
-        values={**options.space.fixed, **values}, profile=profile, choice=Choice(end=options.end), base=options.base,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class SweepInputs:
+    """What all trials of a sweep are planned from: they differ in their values alone."""
+
+    pipeline: Pipeline
+    catalog: Catalog
+    workspace: Workspace
+    store: RunStore
+    options: SweepOptions
+    profile: Profile
+
+    def prepare(self, values: Mapping[str, JsonValue]) -> Prepared:
+        """Look and plan as the run of a trial with these values does. Raises `CheckFailed`."""
+        options = self.options
+        return prepare(
+            self.pipeline, self.catalog, self.workspace, self.store, values={**options.space.fixed, **values},
+            profile=self.profile, choice=Choice(end=options.end), base=options.base,
+        )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from engine.declare.datasets import Dataset, VolumeSpec, dataset_from_json
-from engine.declare.node import DEFAULT_OUTPUT
+from engine.declare.signature import DEFAULT_OUTPUT
 from engine.document.pipeline import Edge, Pipeline, load, substitute
 from engine.errors import PipelineError
 from engine.store.runs import Run, RunStore

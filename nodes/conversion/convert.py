@@ -27,6 +27,7 @@ from nodes.conversion.row_ledger import RowLedger
 from nodes.conversion.table_rows import labels_of
 from nodes.conversion.volume_sources import Reader, label_table, open_reader, reading_of, sample_headers
 from nodes.transforms.function_file import refuse_untrusted
+from nodes.volume_file.parameters import MB
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def convert_files(
         ctx.info(f"columns: {describe(columns)}")
     layout = Layout(
         spec=spec.model_copy(update={"classes": labels.classes}),
-        target_bytes=parameters.target_bytes,
+        target_bytes=parameters.target_file_mb * MB,
         row_group_rows=parameters.row_group_rows,
         compression=parameters.compression,
         finite=finite,

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range, Unit
+from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range
 from engine.errors import DataError
+from nodes.volume_file.layout import ROW_GROUP_ROWS
+from nodes.volume_file.parameters import TARGET_FILE_MB, Compression, RowGroupRows, TargetFileMB, Threads
 
 _LONGEST_PATTERN = 2_000
 LabelSource = Literal["auto", "manifest", "folders", "pattern", "none"]
@@ -37,9 +39,6 @@ class ConvertParameters:
         unlabelled: keep files without a label, or quarantine them.
         not_finite: what to do with volumes that hold a NaN or an infinity.
         max_bad_files: stop when more files than this are quarantined.
-        target_file_mb: size of a Parquet file.
-        compression: makes reading 3-10 times slower; use it only when storage cost matters.
-        row_group_rows: rows that are read together.
         threads: files converted side by side; 0 takes the machine's cores. On Spark its tasks decide.
     """
 
@@ -52,16 +51,10 @@ class ConvertParameters:
     unlabelled: Literal["keep", "quarantine"] = "keep"
     not_finite: Literal["quarantine", "keep"] = "quarantine"
     max_bad_files: Annotated[int, Range(0), Policy()] = 0
-    # 650,000 volumes of 360 kB then make 3,000 files: the layout of the reference whitepaper.
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
-    compression: Literal["none", "zstd", "lz4"] = "none"
-    row_group_rows: Annotated[int, Range(1, 100_000), Advanced()] = 64
-    threads: Annotated[int, Range(0, 256), Policy(), Advanced()] = 0
-
-    @property
-    def target_bytes(self) -> int:
-        """`target_file_mb` in bytes."""
-        return self.target_file_mb * 1_000_000
+    target_file_mb: TargetFileMB = TARGET_FILE_MB
+    compression: Compression = "none"
+    row_group_rows: RowGroupRows = ROW_GROUP_ROWS
+    threads: Threads = 0
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:

@@ -196,7 +196,7 @@ class _Work:
         places = self.ledger.open_rows()
         self.looked = len(self.ledger) - len(places)
         self._check_limit()
-        step = self.layout.part_rows
+        step = self.layout.file_rows
         chunks = [places[i : i + step] for i in range(0, len(places), step)]
         made, reused = self._make(chunks) if chunks else (0, 0)
         converted = sum(p.rows for p in self.parts)

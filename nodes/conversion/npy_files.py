@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import DTYPES, VolumeSpec
 from engine.storage.io_errors import OUT_OF_RESOURCES
+from engine.storage.links import why_unusable
 from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.source_hash import SOURCE_HASH
@@ -380,8 +381,8 @@ def _open(root: str, path: str) -> tuple[int, os.stat_result]:
         handle = os.open(f"{root}/{path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
         # A listing spells bytes that are not UTF-8 as \xNN: such a name cannot be opened, nor be an id.
-        if exc.errno == errno.ENOENT and os.path.islink(f"{root}/{path}"):
-            raise Refused("unreadable", "is a link whose target is missing (git annex get, or dvc pull?)") from exc
+        if os.path.islink(f"{root}/{path}") and (link := why_unusable(f"{root}/{path}")) is not None:
+            raise Refused("unreadable", f"is a link: {link.reason}") from exc
         if exc.errno == errno.ENOENT and "\\x" not in path:
             raise Refused("changed-during-run", "is gone since the folder was listed") from exc
         advice = "; names must be valid UTF-8" if exc.errno == errno.ENOENT else ""

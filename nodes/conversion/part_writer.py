@@ -13,88 +13,27 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.declare.datasets import FORMAT_VERSION, VolumeSpec
-from engine.errors import DataError
-from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.part_store import Outcome, PartStore, Rejected
 from nodes.conversion.quarantine import Refused
-from nodes.volume_file.join import template
-from nodes.volume_file.layout import schema, writer_options
+from nodes.volume_file.new_files import FileLayout
 from nodes.volume_file.parts import Part
-from nodes.volume_file.write import CompressedFile, PlainFile, buffer_rows
-
-MAX_CELL_BYTES = 2**31 - 1 - 4
-"""What a page can hold: a value behind the four bytes of its length."""
-MAX_GROUP_BYTES = 256 << 20
-"""Row groups of larger volumes get fewer rows: a reader holds a row group in memory."""
-MAX_PART_ROWS = 65_536
-"""Parts of tiny volumes stay below their target size: what is held per row counts then."""
-_ROW_OVERHEAD = 64
-"""About what a row's id, label and length prefix take, in bytes."""
-_WRITER = 3
-"""Raise it when the same rows would give other bytes: it enters the parts' names."""
-_BUFFERS = 3
-"""Row groups that a writer of compressed parts holds at most: its buffer and what pyarrow encodes."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How parts look. `finite` says whether volumes with a NaN or an infinity are refused.
+class Layout(FileLayout):
+    """How parts look; `columns` are in the order of the values that `RowReader.fill` gives.
 
-    `columns` are those besides id, label and volume, in the order of the values that `RowReader.fill` gives.
+    `finite` says whether volumes with a NaN or an infinity are refused.
     """
 
-    spec: VolumeSpec
-    target_bytes: int
-    row_group_rows: int
-    compression: str
-    finite: bool
-    columns: pa.Schema = NO_COLUMNS
-
-    def __post_init__(self) -> None:
-        if self.spec.volume_bytes > MAX_CELL_BYTES:
-            raise DataError(
-                f"one volume of {self.spec.describe()} has {self.spec.volume_bytes} bytes,"
-                f" a table's cell holds {MAX_CELL_BYTES}",
-                hint="Cut the volumes into smaller ones.",
-            )
-
-    @property
-    def part_rows(self) -> int:
-        """Rows of a full part: 217 volumes of 360 kB make 78 MB."""
-        rows = round(self.target_bytes / (self.spec.volume_bytes + _ROW_OVERHEAD))
-        return max(1, min(rows, MAX_PART_ROWS))
-
-    @property
-    def group_rows(self) -> int:
-        """Rows of a full row group."""
-        by_size = MAX_GROUP_BYTES // self.spec.volume_bytes
-        return max(1, min(self.row_group_rows, self.part_rows, by_size))
-
-    @property
-    def writer_bytes(self) -> int:
-        """Memory for data that a `PartWriter` takes."""
-        if self.compression == "none":
-            return buffer_rows(self.spec.volume_bytes, self.group_rows) * self.spec.volume_bytes
-        return _BUFFERS * self.group_rows * self.spec.volume_bytes
-
-    def key(self) -> str:
-        """All that shapes a part's bytes, besides its sources."""
-        parts = [FORMAT_VERSION, _WRITER, self.spec.model_dump_json(), self.group_rows, self.compression]
-        return json.dumps([*parts, self.columns_text] if len(self.columns) else parts)
-
-    @property
-    def columns_text(self) -> str:
-        """Names and types of the columns, as text to compare; empty without columns."""
-        return str(self.columns.to_string())
+    finite: bool = field(kw_only=True)
 
 
 class Row(NamedTuple):
@@ -156,8 +95,7 @@ class PartWriter:
         self._store, self._layout, self._commit_point = store, layout, commit_point
         self._reader = source.open(layout)
         self._key = [layout.key(), *source.key()]
-        self._schema = schema(layout.spec, layout.columns)
-        self._empty = template(self._schema, writer_options(layout.compression))
+        self._open = layout.opener()
 
     def make(self, rows: Sequence[Row], progress: Callable[[int], None], stopped: Callable[[], bool]) -> Outcome | None:
         """Make the part of `rows`, or find it made. None: `stopped` said so on the way.
@@ -213,12 +151,6 @@ class PartWriter:
             out.finish()
         progress(len(rows) - reported)
         return rejected, labels
-
-    def _open(self, path: Path) -> PlainFile | CompressedFile:
-        layout = self._layout
-        if layout.compression == "none":
-            return PlainFile(path, self._empty, layout.spec.volume_bytes, layout.group_rows, layout.columns)
-        return CompressedFile(path, self._schema, layout.compression, layout.spec.volume_bytes, layout.group_rows)
 
     def _publish(self, rows: Sequence[Row], labels: Sequence[float], temporary: Path) -> Part:
         name = f"{_digest(self._key, rows)}.parquet"

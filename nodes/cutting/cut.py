@@ -34,6 +34,7 @@ from nodes.cutting.patches import PatchSource, Place, columns_of, ids_of
 from nodes.cutting.same_place import refuse_elsewhere
 from nodes.cutting.source_hashes import StoredHashes, source_hashes
 from nodes.cutting.tiles import TileCache, TooLarge, open_tiled
+from nodes.volume_file.parameters import MB
 
 _SLAB_BYTES = 512 << 20
 """What is kept in memory of a volume that is read in tiles: the slab that patches are cut from, and what comes next. Of
@@ -207,7 +208,7 @@ def cut_files(
     )
     layout = Layout(
         spec=spec,
-        target_bytes=parameters.target_bytes,
+        target_bytes=parameters.target_file_mb * MB,
         row_group_rows=parameters.row_group_rows,
         compression=parameters.compression,
         finite=parameters.not_finite == "quarantine",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from engine.declare.parameters import Added, Advanced, PathIn, Policy, Range, Unit
 from engine.errors import DataError
 from engine.text import plural
+from nodes.volume_file.layout import ROW_GROUP_ROWS
+from nodes.volume_file.parameters import TARGET_FILE_MB, Compression, RowGroupRows, TargetFileMB, Threads
 
 if TYPE_CHECKING:
     import regex
@@ -55,9 +57,6 @@ class CutParameters:
             file is read once more before it is cut, and not again while it stays as it is.
         bad_volumes: stop at a volume that cannot be read, or leave it out; it is listed with the patches that were
             quarantined.
-        target_file_mb: size of a Parquet file.
-        compression: makes reading 3-10 times slower; use it only when storage cost matters.
-        row_group_rows: rows that are read together.
         threads: threads that cut side by side; 0 takes the machine's cores. On Spark its tasks decide.
     """
 
@@ -80,15 +79,10 @@ class CutParameters:
     not_finite: Annotated[Literal["quarantine", "keep"], Advanced()] = "quarantine"
     hash_sources: Annotated[bool, Advanced(), Added()] = False
     bad_volumes: Annotated[Literal["stop", "leave out"], Policy()] = "stop"
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
-    compression: Literal["none", "zstd", "lz4"] = "none"
-    row_group_rows: Annotated[int, Range(1, 100_000), Advanced()] = 64
-    threads: Annotated[int, Range(0, 256), Policy(), Advanced()] = 0
-
-    @property
-    def target_bytes(self) -> int:
-        """`target_file_mb` in bytes."""
-        return self.target_file_mb * 1_000_000
+    target_file_mb: TargetFileMB = TARGET_FILE_MB
+    compression: Compression = "none"
+    row_group_rows: RowGroupRows = ROW_GROUP_ROWS
+    threads: Threads = 0
 
     @property
     def names_of_channels(self) -> tuple[str, ...]:

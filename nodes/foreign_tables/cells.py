@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.declare.datasets import DTYPES, VolumeSpec
+from engine.text import plural
 from nodes.conversion.formats.npz import open_archive
 from nodes.conversion.npy_files import MAGIC, array_of, parse_header, refuse_unusable
 from nodes.conversion.quarantine import Refused
@@ -109,7 +110,7 @@ def _of_bytes(data: pa.Buffer, shape: tuple[int, ...], dtype: str) -> NDArray[An
     wanted = VolumeSpec(shape=shape, dtype=dtype)
     if len(view) != wanted.volume_bytes:
         reason = "truncated" if len(view) < wanted.volume_bytes else "too-long"
-        raise Refused(reason, f"has {len(view):,} bytes, {wanted.describe()} has {wanted.volume_bytes:,}")
+        raise Refused(reason, f"has {plural(len(view), 'bytes')}, {wanted.describe()} has {wanted.volume_bytes:,}")
     return np.frombuffer(view, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
@@ -136,7 +137,7 @@ def _of_list(cell: pa.Scalar) -> NDArray[Any]:
         shape.append(lengths[0].as_py() if len(lengths) else 0)
         values = values.flatten()
     if values.null_count:
-        raise Refused("not-finite", f"has no value in {values.null_count} places")
+        raise Refused("not-finite", f"has no value in {plural(values.null_count, 'places')}")
     out: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape)
     return out
 

@@ -31,6 +31,8 @@ from nodes.foreign_tables.sample import Roles, column_bytes, find_roles, sample_
 from nodes.foreign_tables.table_parameters import TableParameters
 from nodes.foreign_tables.tables import ForeignTable, find_table, opened, reading
 from nodes.loaders.data_files import FileAccess
+from nodes.volume_file.layout import ROW_GROUP_ROWS
+from nodes.volume_file.parameters import MB
 
 _FILES_AT_ONCE = 1000
 """Files whose rows are joined to one piece: a small table for each of 650,000 files takes a gigabyte."""
@@ -44,7 +46,6 @@ _PAGE_ROWS = 1024
 _IDLE, _IDLE_BYTES = 2, 256 << 20
 """Files that stay open between two chunks: two, and as many as have pages of so many bytes together."""
 _FOOTERS = 32
-_ROW_GROUP_ROWS = 64
 
 
 def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunks = in_threads) -> VolumeParquet:
@@ -56,8 +57,8 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
     table = find_table(parameters.table)
     roles = find_roles(table, parameters)
     spec = sample_spec(table, roles, parameters)
-    for remark in table.remarks:
-        ctx.warn(remark)
+    for message, hint in table.left_out:
+        ctx.warn(f"{message}. {hint}")
     if parameters.columns == "all":
         for remark in roles.remarks:
             ctx.warn(remark)
@@ -66,7 +67,7 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
     ledger.refuse_double_ids()
     if ledger.refused > parameters.max_bad_rows:
         raise DataError(
-            f"{plural(ledger.refused, 'rows')} of {table.where} have a value of {roles.id} that another row has",
+            f"the value of {roles.id} is that of another row in {plural(ledger.refused, 'rows')} of {table.where}",
             hint="Name a column in which all rows differ, or allow for it with max_bad_rows.",
             parameter="id_column",
         )
@@ -75,8 +76,8 @@ def convert_table(parameters: TableParameters, ctx: TaskContext, make: MakeChunk
         ctx.info(f"columns: {describe(ledger.columns.schema)}")
     layout = Layout(
         spec=spec.model_copy(update={"classes": known.classes}),
-        target_bytes=parameters.target_file_mb * 1_000_000,
-        row_group_rows=_ROW_GROUP_ROWS,
+        target_bytes=parameters.target_file_mb * MB,
+        row_group_rows=ROW_GROUP_ROWS,
         compression="none",
         finite=parameters.not_finite == "quarantine",
         columns=ledger.columns.schema,
@@ -195,7 +196,7 @@ def _ids(rows: pa.Table, roles: Roles, table: ForeignTable) -> pa.StringArray:
     column = rows[roles.id]
     if column.null_count:
         raise DataError(
-            f"{plural(column.null_count, 'rows')} of {table.where} have no {roles.id}",
+            f"{roles.id} is missing in {plural(column.null_count, 'rows')} of {table.where}",
             hint="Give every row an id, or name another column.",
             parameter="id_column",
         )
@@ -207,7 +208,7 @@ def _labels(rows: pa.Table, roles: Roles, table: ForeignTable) -> tuple[NDArray[
         values, classes = label_values(rows[roles.label].combine_chunks())
         if (infinite := np.flatnonzero(np.isinf(values))).size:
             raise DataError(
-                f"{plural(len(infinite), 'rows')} have one that is infinite or too large for a number",
+                f"it is infinite or too large for a number in {plural(len(infinite), 'rows')}",
                 hint="Correct them, or leave them empty.",
             )
         return to_float32(values), classes
@@ -253,7 +254,7 @@ class ForeignRows:
         """The cells of a part, the batches of which they are slices, and what is read of a file at a time."""
         cell = self._cell_bytes(layout.spec)
         page = min(_PAGE_ROWS * cell, max(self.roles.group_bytes, _WHOLE_BYTES))
-        return layout.part_rows * cell + 2 * max(_BATCH_BYTES, cell) + 2 * page
+        return layout.file_rows * cell + 2 * max(_BATCH_BYTES, cell) + 2 * page
 
     def _cell_bytes(self, spec: VolumeSpec) -> int:
         kind = number_type(self.roles.schema.field(self.roles.volume).type)

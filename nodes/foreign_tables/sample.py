@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, UnsupportedTable
+from engine.text import plural
 from nodes.conversion.columns import stored_type
 from nodes.conversion.npy_files import spread
 from nodes.conversion.quarantine import Refused
@@ -215,7 +216,7 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
     ((shape, dtype), _), *_ = found.most_common(1)
     if flat and not parameters.shape:
         raise DataError(
-            f"the column {roles.volume} of {table.where} holds flat lists of {shape[0]:,} numbers,"
+            f"the column {roles.volume} of {table.where} holds flat lists of {plural(shape[0], 'numbers')},"
             " which do not say the volumes' shape",
             hint="Give it, for example 30, 30, 10, 2: the axes X, Y, Z, then channels, the last one fastest.",
             parameter="shape",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from engine.declare.parameters import Advanced, PathIn, Policy, Range, Unit
-
-DTypeName = Literal[
-    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
-]
+from engine.declare.datasets import DTypeName
+from engine.declare.parameters import PathIn, Policy, Range
+from nodes.volume_file.parameters import TARGET_FILE_MB, TargetFileMB, Threads
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class TableParameters:
         unlabelled: keep rows without a label, or quarantine them.
         not_finite: what to do with volumes that hold a NaN or an infinity.
         max_bad_rows: stop when more rows than this are quarantined.
-        target_file_mb: size of a Parquet file.
         threads: files written side by side; 0 takes the machine's cores. On Spark its tasks decide.
     """
 
@@ -41,10 +38,10 @@ class TableParameters:
     label_column: str = ""
     id_column: str = ""
     shape: Annotated[tuple[int, ...], Range(1, 65_536)] = ()
-    dtype: DTypeName = ""
+    dtype: Literal["", DTypeName] = ""
     columns: Literal["all", "none"] = "all"
     unlabelled: Literal["keep", "quarantine"] = "keep"
     not_finite: Literal["quarantine", "keep"] = "quarantine"
     max_bad_rows: Annotated[int, Range(0), Policy()] = 0
-    target_file_mb: Annotated[int, Range(1, 4096), Unit("MB")] = 78
-    threads: Annotated[int, Range(0, 256), Policy(), Advanced()] = 0
+    target_file_mb: TargetFileMB = TARGET_FILE_MB
+    threads: Threads = 0

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import DataError, UnsupportedTable
-from engine.storage import is_url, manifest
+from engine.storage import is_url, links, manifest
 from engine.storage.files import DANGLING, check_regular
 from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
@@ -53,8 +53,8 @@ class ForeignTable:
     partitions: pa.Table
     rows: int | None = None
     """How many rows there are, where that is known without reading the files."""
-    remarks: tuple[str, ...] = ()
-    """Links in the folder that were not followed, and why, a sentence each."""
+    left_out: tuple[links.Remark, ...] = ()
+    """What is to be said of links in the folder that were not followed."""
     columns: pa.Schema | None = None
     """The columns that a Delta table has by its log. A file may lack one that came later, and hold others, such as
     `_change_type`, that are none of the table's. None for a folder, whose columns are those of its files."""
@@ -158,12 +158,17 @@ def _local_listing(where: str, left_out: manifest.LeftOut | None) -> pa.Table:
         raise DataError(f"{exc.filename} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
 
 
+def has_files(where: str) -> bool:
+    """Whether there are Parquet files below this folder or URL. Raises `DataError` when it cannot be listed."""
+    return len(_listing(where)) > 0
+
+
 def find_table(where: str) -> ForeignTable:
     """A Delta table, or the Parquet files in a folder, local or in object storage.
 
     Raises `DataError` when there is none, `UnsupportedTable` for a Delta feature that would be read wrongly.
     """
-    found = _delta(where) if _has_log(where) else _folder(where)
+    found = any_table(where)
     if not found.names:
         raise DataError(
             f"{where} has no Parquet files",
@@ -171,6 +176,11 @@ def find_table(where: str) -> ForeignTable:
             parameter="table",
         )
     return found
+
+
+def any_table(where: str) -> ForeignTable:
+    """The same, also where it has no file yet."""
+    return _delta(where) if _has_log(where) else _folder(where)
 
 
 def _delta(where: str) -> ForeignTable:
@@ -214,8 +224,8 @@ def _folder(where: str) -> ForeignTable:
     entries = list(manifest.entries(_listing(where, left_out)))
     names = tuple(entry.path for entry in entries)
     stamps = tuple((entry.size, entry.mtime_ns) for entry in entries)
-    remarks = tuple(f"the link {name} is left out: {reason}" for name, reason in sorted(left_out.links.items()))
-    return ForeignTable(where, names, stamps, _hive_partitions(names), remarks=remarks)
+    remarks = tuple(links.remarks(where, left_out.links))
+    return ForeignTable(where, names, stamps, _hive_partitions(names), left_out=remarks)
 
 
 def _hive_partitions(names: Sequence[str]) -> pa.Table:

@@ -19,7 +19,7 @@ from engine.declare.datasets import Dataset, TrainedModel, VolumeDelta, VolumePa
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.results import SIZES
 from engine.storage.files import size_problem
-from engine.storage.place import LocalPlace, Place, place_at
+from engine.storage.place import Place, place_at
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
 from nodes.table.snapshot import TableVersion, open_table
 from nodes.volume_file.damage import FileCheck, check_file
@@ -49,13 +49,14 @@ class Damage:
 class Checked:
     """What was read and found. `volumes` have been compared with their checksums, `unchecked` have none.
 
-    `moved` are the new names of files that were set aside.
+    `remarks` say what else could not be checked, `moved` are the new names of files that were set aside.
     """
 
     files: int = 0
     volumes: int = 0
     unchecked: int = 0
     damages: list[Damage] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     moved: list[Path] = field(default_factory=list)
 
 
@@ -89,9 +90,25 @@ def check_files(
     place: Place, files: Sequence[StoredFile], spec: VolumeSpec, threads: int, progress: Progress
 ) -> Generator[tuple[StoredFile, FileCheck], None, None]:
     """Check every file against its size, its rows and its checksums; in any order."""
-    total = sum(file.bytes for file in files)
 
     def check(file: StoredFile) -> FileCheck:
+        with place.open(file.path, file.bytes) as opened:
+            return check_file(opened, file.rows, spec.volume_bytes)
+
+    yield from in_threads(place, check, files, threads, progress)
+
+
+def in_threads(
+    place: Place,
+    check: Callable[[StoredFile], FileCheck],
+    files: Sequence[StoredFile],
+    threads: int,
+    progress: Progress,
+) -> Generator[tuple[StoredFile, FileCheck], None, None]:
+    """What `check` finds in each file that is there with its size; in any order."""
+    total = sum(file.bytes for file in files)
+
+    def checked(file: StoredFile) -> FileCheck:
         found = place.stat(file.path)
         if found is None:
             return FileCheck(("it is gone",), ((0, file.rows),))
@@ -100,8 +117,7 @@ def check_files(
         if found.size != file.bytes:
             return FileCheck((f"it has {found.size:,} bytes, not {file.bytes:,}",), ((0, file.rows),))
         try:
-            with place.open(file.path, file.bytes) as opened:
-                return check_file(opened, file.rows, spec.volume_bytes)
+            return check(file)
         except OSError as exc:
             return FileCheck((f"it cannot be read ({exc.strerror or exc})",), ((0, file.rows),))
 
@@ -111,7 +127,7 @@ def check_files(
         try:
             while True:
                 for file in islice(waiting, 2 * threads - len(pending)):
-                    pending[pool.submit(check, file)] = file
+                    pending[pool.submit(checked, file)] = file
                 if not pending:
                     return
                 for future in wait(pending, return_when=FIRST_COMPLETED).done:
@@ -150,16 +166,16 @@ def damage_of(place: Place, file: StoredFile, found: FileCheck) -> Damage:
 
 def _check_table(table: VolumeDelta, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     place = place_at(table.uri)
-    yield from _check_log(place)
+    yield from check_log(place)
     try:
         version = open_table(place, table.version)
     except VoxelflowError as exc:
-        yield Damage(place.path(LOG), "log", exc.message, "which files the table has")
+        yield Damage(place.path(LOG), "log", exc.message, "which files and rows the table has")
         return
-    yield from _check_version(version, checked, threads, progress)
+    yield from check_version(version, checked, threads, progress)
 
 
-def _check_version(table: TableVersion, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+def check_version(table: TableVersion, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     active = {f.path for f in table.files}
     if doubled := doubled_rows(table.place, 0, table.version, active):
         commit = table.place.path(f"{LOG}/{commit_name(doubled.version)}")
@@ -168,7 +184,7 @@ def _check_version(table: TableVersion, checked: Checked, threads: int, progress
     yield from _damages(table.place, files, table.spec, checked, threads, progress)
 
 
-def _check_log(place: Place) -> Iterator[Damage]:
+def check_log(place: Place) -> Iterator[Damage]:
     """Commits that are no JSON, checkpoints that cannot be read, and a `_last_checkpoint` that names none."""
     names = sorted(place.names(LOG))
     for name in names:
@@ -250,44 +266,6 @@ def _model_file_problem(path: Path) -> str:
     except (BadZipFile, OSError, ValueError, NotImplementedError, EOFError, KeyError, RuntimeError) as exc:
         return f"it cannot be read ({exc})"
     return ""
-
-
-def check_data(
-    data: Dataset | str, *, threads: int, progress: Progress, aside: Sequence[Path] | None = None
-) -> Checked:
-    """Check a dataset, the newest version of the table at a path or URL, or the model in a folder.
-
-    With `aside`, the folders of the workspace's parts, damaged files of volumes are renamed afterwards (`set_aside`).
-    Raises `UsageError` where there is neither a table nor a model.
-    """
-    checked = Checked()
-    if isinstance(data, str):
-        damages = _check_place(data, checked, threads, progress)
-    else:
-        damages = check_dataset(data, checked, threads=threads, progress=progress)
-    checked.damages += damages
-    if aside is not None:
-        checked.moved += set_aside(checked.damages, aside)
-    return checked
-
-
-def _check_place(target: str, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
-    place = place_at(target)
-    if next(place.names(LOG), None) is None:
-        if isinstance(place, LocalPlace) and place.stat("model.json") is not None:
-            yield from check_model(place.root, checked)
-            return
-        raise UsageError(
-            f"there is no Delta table and no trained model at {target}",
-            hint="Give the folder of one, a table's URL, or a run. Parquet files are checked with their run.",
-        )
-    yield from _check_log(place)
-    try:
-        table = open_table(place)
-    except VoxelflowError as exc:
-        yield Damage(place.path(LOG), "log", exc.message, "which files the table has")
-        return
-    yield from _check_version(table, checked, threads, progress)
 
 
 def set_aside(damages: Iterable[Damage], copies: Sequence[Path]) -> list[Path]:

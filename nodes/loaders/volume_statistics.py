@@ -1,8 +1,9 @@
 """Statistics of volumes for `Measured` steps: one pass over all, or over those of one source after the other.
 
-In memory are one volume, and for percentiles 8 MB a channel: a count of values for each of a million ranges, whose ends
-differ by 0.05% (`_bins`). Counts are whole numbers and sums are added up in the order of the rows, so the same volumes
-give the same numbers to the last bit, also when the pass was killed and went on.
+In memory are one volume, a part of the listing, and for percentiles 8 MB a channel: a count of values for each of a
+million ranges, whose ends differ by 0.05% (`_bins`). Counts are whole numbers and sums are added up in the order of the
+rows, so the same volumes give the same numbers to the last bit, also when the pass was killed and went on. How far it
+is lies in a file with a checksum: one that is damaged counts for nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +24,9 @@ from numpy.typing import NDArray
 from engine.declare.context import TaskContext
 from engine.declare.progress import Meter
 from engine.errors import DataError
+from engine.storage import arrow_file, manifest
 from engine.storage.files import whole_file
+from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.text import plural
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
@@ -31,6 +36,8 @@ _BITS = 20
 """Bits of a float32 that say in which range it is counted: sign, exponent and 11 of the 23 of its fraction."""
 _SAVE_VALUES = 1 << 28
 """Values after which the pass saves how far it is: seconds of work."""
+_ROWS = 20_000
+"""Of a listing that are in memory at a time."""
 _EXAMPLES = 3
 M = TypeVar("M", bound=Measured)
 
@@ -137,26 +144,38 @@ class _Pass:
     unsaved: int = 0
 
     @classmethod
-    def at(cls, path: Path, key: str) -> _Pass:
-        """Where the pass with this key stopped; from the start where nothing of it is there."""
-        out = cls(path, key)
+    def at(cls, path: Path, key: str, ctx: TaskContext) -> _Pass:
+        """Where the pass with this key stopped; from the start where nothing of it is there, or it is damaged."""
         try:
-            with np.load(path) as saved:
-                head = json.loads(str(saved["head"]))
-                if head.pop("key") != key:
-                    return out
-                if (shape := head.pop("channels")) is not None:
-                    out.statistics = Statistics(shape, head.pop("counting"), head.pop("whole"))
-                    for name in _ARRAYS:
-                        getattr(out.statistics, name)[...] = saved[name]
-                out.numbers = {source: (low, high) for source, low, high in head.pop("numbers")}
-                for name in ("within", "volumes", "refused", "examples"):
-                    setattr(out, name, head[name])
+            with pa.OSFile(str(path)) as file:
+                saved = arrow_file.read_table(file.read_buffer())
+            return cls._of(saved, path, key)
         except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            if number_of(exc) in OUT_OF_RESOURCES:
+                raise  # nothing is wrong with the file
+            ctx.warn(f"how far the measuring was cannot be read ({path}: {exc}): all volumes are measured again")
+        return cls(path, key)
+
+    @classmethod
+    def _of(cls, saved: pa.Table, path: Path, key: str) -> _Pass:
+        out = cls(path, key)
+        head = json.loads(saved["head"][0].as_py())
+        if head.pop("key") != key:
             return out
+        if (shape := head.pop("channels")) is not None:
+            out.statistics = Statistics(shape, head.pop("counting"), head.pop("whole"))
+            for name in _ARRAYS:
+                array = getattr(out.statistics, name)
+                array[...] = np.frombuffer(saved[name][0].as_buffer(), array.dtype).reshape(array.shape)
+        out.numbers = {source: (low, high) for source, low, high in head.pop("numbers")}
+        for name in ("within", "volumes", "refused", "examples"):
+            setattr(out, name, head[name])
         return out
 
     def save(self) -> None:
+        """Write it down: one row of an Arrow file that carries a checksum, the bytes of each array in a column."""
         found = self.statistics
         head = {
             "key": self.key,
@@ -166,8 +185,13 @@ class _Pass:
             **{name: getattr(self, name) for name in ("within", "volumes", "refused", "examples")},
         }
         arrays = {name: getattr(found, name) for name in _ARRAYS} if found is not None else {}
-        with whole_file(self.path, durable=True) as temporary, temporary.open("wb") as file:
-            np.savez(file, head=np.array(json.dumps(head)), **arrays)
+        row = pa.record_batch({"head": [json.dumps(head)], **{name: _cell(array) for name, array in arrays.items()}})
+        with (
+            whole_file(self.path, durable=True) as temporary,
+            pa.OSFile(str(temporary), "wb") as file,
+            arrow_file.new_file(file, row.schema) as writer,
+        ):
+            writer.write_batch(row)
         self.unsaved = 0
 
     def add(self, volume: NDArray[Any], scale: Measured) -> None:
@@ -195,6 +219,12 @@ class _Pass:
 
 
 _ARRAYS = ("values", "mean", "squares", "least", "most", "ranges")
+
+
+def _cell(array: NDArray[Any]) -> pa.Array:
+    """One cell with the bytes of an array, which are not copied."""
+    ends = pa.py_buffer(np.array([0, array.nbytes], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(array)])
 
 
 def _numbers(scale: Measured, found: Statistics) -> tuple[list[float], list[float]]:
@@ -227,17 +257,15 @@ def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskC
     These are left out with a warning: who reads the volumes later puts them into quarantine. A pass that was killed
     goes on where it last saved. Raises `DataError` when a source has no value to measure.
     """
-    rows = list(zip(*(listing[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True))
-    sources: dict[str, list[int]] = {}
-    for place, (path, *_) in enumerate(rows):
-        sources.setdefault(source_of(path) if scale.by_source else "", []).append(place)
-    state = _Pass.at(ctx.scratch / "statistics.npz", statistics_key(scale, volumes, listing))
-    meter = Meter(len(rows), "volumes", "measuring", state.volumes)
-    for source, places in sorted(sources.items()):
-        if source in state.numbers:
-            continue
-        for place in places[state.within :]:
-            path, size, mtime_ns = rows[place]
+    order = _Order.of(listing, by_source=scale.by_source)
+    state = _Pass.at(ctx.scratch / "statistics.arrow", statistics_key(scale, volumes, listing), ctx)
+    meter = Meter(len(listing), "volumes", "measuring", state.volumes)
+    # Sources are finished in this order.
+    done = len(state.numbers)
+    at = (order.ends[done - 1] if done else 0) + state.within
+    files = order.files(listing, at)
+    for source, end in zip(order.sources[done:], order.ends[done:], strict=True):
+        for path, size, mtime_ns in islice(files, end - at):
             try:
                 state.add(volumes.read(path, (size, mtime_ns))[0], scale)
             except Refused as refused:
@@ -249,11 +277,12 @@ def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskC
                 ctx.commit_point("statistics saved")
             meter.add(1)
             ctx.check_cancelled()
+        at = end
         state.finish(source, scale)
     meter.finish()
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
-    found = [(source, *state.numbers[source]) for source in sorted(sources)]
+    found = [(source, *state.numbers[source]) for source in order.sources]
     step = replace(
         scale,
         sources=tuple(source for source, _, _ in found) if scale.by_source else (),
@@ -267,6 +296,41 @@ def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Tab
     """Of all that the numbers follow from: the steps before and the volumes that there are."""
     out = hashlib.blake2b(json.dumps([step.as_json() for step in (*volumes.steps, scale)]).encode(), digest_size=16)
     for name in ("path", "size", "mtime_ns"):
-        for text in listing[name].to_pylist():
-            out.update(f"{text}\0".encode("utf-8", "surrogateescape"))
+        for (column,) in listing.select([name]).to_batches(max_chunksize=_ROWS):
+            out.update("".join([f"{text}\0" for text in column.to_pylist()]).encode("utf-8", "surrogateescape"))
     return out.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The rows of a listing, those of one source after the other; 8 bytes a row."""
+
+    sources: list[str]
+    """Sorted by name; one without a name when all volumes are measured together."""
+    ends: list[int]
+    """Where in the order the rows of each source end."""
+    places: NDArray[np.int64] | None = None
+    """The rows; None: as they are listed."""
+
+    @classmethod
+    def of(cls, listing: pa.Table, *, by_source: bool) -> _Order:
+        if not by_source:
+            return cls([""], [len(listing)]) if len(listing) else cls([], [])
+        numbers: dict[str, int] = {}
+        of_rows = np.empty(len(listing), np.int32)
+        for row, file in enumerate(manifest.entries(listing)):
+            of_rows[row] = numbers.setdefault(source_of(file.path), len(numbers))
+        sources = sorted(numbers)
+        ranks = np.empty(len(sources), np.int32)
+        ranks[[numbers[source] for source in sources]] = np.arange(len(sources))
+        ranked = ranks[of_rows]
+        ends = np.cumsum(np.bincount(ranked, minlength=len(sources))).tolist()
+        return cls(sources, ends, np.argsort(ranked, kind="stable"))
+
+    def files(self, listing: pa.Table, begin: int) -> Iterator[manifest.FileEntry]:
+        """The files from a place in the order on, some thousands in memory at a time."""
+        if self.places is None:
+            yield from manifest.entries(listing.slice(begin))
+            return
+        for at in range(begin, len(self.places), _ROWS):
+            yield from manifest.entries(listing.take(self.places[at : at + _ROWS]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
 from engine.extras import require
-from engine.storage import manifest
+from engine.storage import links, manifest
 from nodes.conversion.formats import NPY, Reading, formats
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite
 from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
@@ -83,8 +83,9 @@ def _in_folder(folder: Path) -> Iterator[Path | Answer]:
         yield Answer(folder, error="there are no volumes in this folder")
     for name in names:
         yield folder / name.as_py()
-    for link, reason in sorted(left_out.links.items()):
-        yield Answer(folder / link, error=f"is a link that is not followed: {reason}")
+    for link, unfollowed in sorted(left_out.links.items()):
+        (remark,) = links.remarks(str(folder), {link: unfollowed})
+        yield Answer(folder / link, error=f"is a link that is not followed: {unfollowed.reason}. {remark.hint}")
     if len(names) and left_out.files:
         counts = ", ".join(f"{count:,} {ending}" for ending, count in left_out.files.most_common())
         yield Answer(folder, error=f"files of other formats are left out: {counts}; name them to predict them, too")

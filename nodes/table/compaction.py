@@ -25,6 +25,7 @@ from engine.declare.datasets import VolumeDelta
 from engine.declare.progress import Meter
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.storage.place import LocalPlace
+from engine.text import plural
 from nodes.table.check import damage_in
 from nodes.table.commit import MAX_ACTIONS, Committer, table_writer
 from nodes.table.constraints import refuse_rewriting
@@ -165,7 +166,7 @@ def compact(
         while bins := _plan(current, target):
             refuse_rewriting(current.place, current.properties)
             small = sum(len(b.files) for b in bins)
-            ctx.info(f"compacting {small} files into about {_expected(bins, target)}")
+            ctx.info(f"compacting {plural(small, 'files')} into about {_expected(bins, target):,}")
             if small < fewest:
                 # Another compaction may take a share of the work: that is no conflict without end.
                 left, fewest = TRIES, small
@@ -187,7 +188,7 @@ def compact(
                 current = open_table(table.uri)
                 break
         if staging.unchecked:
-            ctx.info(f"{staging.unchecked:,} volumes were copied and not checked: their files have no checksums")
+            ctx.info(f"copied without a check: {plural(staging.unchecked, 'volumes')}, in files without checksums")
         staging.clear()
         return current
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from engine.text import plural
+
 FUNCTIONS = {
     "abs": 1,
     "ceil": 1,
@@ -215,7 +217,7 @@ class _Parser:
             raise Uncertain(f"it uses the function {name}")
         arguments = self._list()
         if FUNCTIONS[name] not in (None, len(arguments)):
-            raise Uncertain(f"it gives {name} {len(arguments)} arguments")
+            raise Uncertain(f"it gives {name} {plural(len(arguments), 'arguments')}")
         return Call(name, arguments)
 
     def _column(self, name: str) -> Column:

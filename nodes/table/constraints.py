@@ -28,6 +28,7 @@ from deltalake.schema import Field
 
 from engine.declare.context import TaskContext
 from engine.errors import DataError, UnsupportedTable
+from engine.text import plural
 from nodes.table.constraint_sql import Expression, Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
 from nodes.table.features import is_append_only
@@ -94,10 +95,10 @@ def refuse_violations(
         ) from exc
     broken = [(c, v) for c, v in zip(constraints, found, strict=True) if v.rows]
     if broken:
-        counts = "; ".join(f"{v.rows:,} break {c}, for example {v.example}" for c, v in broken)
+        counts = "; ".join(f"{c} is broken in {plural(v.rows, 'rows')}, for example {v.example}" for c, v in broken)
         remedies = " ".join(c.remedy for c, _ in broken if c.remedy)
         raise DataError(
-            f"the table {root} does not take these rows: of {new.rows:,} new rows {counts}. Nothing was added",
+            f"the table {root} takes none of {plural(new.rows, 'new rows')}: {counts}. Nothing was added",
             hint="Correct the data (labels: in the label file), choose another table"
             + (f", or drop what forbids them, in Spark: {remedies}" if remedies else "."),
             parameter="table",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from engine.errors import UnsupportedTable
+from engine.errors import DataError, UnsupportedTable
 from engine.storage.objects import redact
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def refuse_unknown_features(delta: DeltaTable, root: object) -> None:
 def deletion_vectors(delta: DeltaTable, root: object) -> Iterator[tuple[str, pa.BooleanArray]]:
     """Each file of which rows were deleted by a deletion vector: its path below the table, and which rows are kept.
 
-    Rows beyond the end of the array are kept, too. Raises `UnsupportedTable` when they cannot be read.
+    Rows beyond the end of the array are kept, too. Raises `DataError` when one is gone or damaged.
     """
     import pyarrow as pa
     from deltalake.exceptions import DeltaError
@@ -132,9 +132,10 @@ def deletion_vectors(delta: DeltaTable, root: object) -> Iterator[tuple[str, pa.
             for number, uri in enumerate(batch["filepath"]):
                 yield unquote(uri.as_py()).removeprefix(above), kept[number].values
     except (DeltaError, OSError, pa.ArrowException) as exc:
-        raise UnsupportedTable(
-            f"the table {root} has deletion vectors, which cannot be read: {redact(str(exc)).partition(chr(10))[0]}",
-            hint=_purge(root),
+        raise DataError(
+            f"a deletion vector of the table {root} cannot be read: {redact(str(exc)).partition(chr(10))[0]}",
+            hint="Without it the rows that it deletes would come back. Bring its file back from a copy, or go back to a"
+            f" version before it, in Spark: RESTORE TABLE delta.`{root}` TO VERSION AS OF ...",
         ) from None
 
 

@@ -19,6 +19,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeParquet, VolumeSpec, words_of
 from engine.errors import DataError, StaleInput, UsageError
 from engine.storage.place import LocalPlace, Place, RemotePlace
+from engine.text import plural
 from nodes.table import DeletedRows, Existing, Mode
 from nodes.table.constraints import Count, NewRows, refuse_violations
 from nodes.table.ledger import source_of
@@ -146,7 +147,9 @@ def _footer(wanted: Wanted, part: Part) -> pq.ParquetFile:
     except (OSError, pa.ArrowException) as exc:
         raise DataError(f"{path} cannot be read: {exc}", hint="Run the node that made it again.") from exc
     if size != part.bytes:
-        raise StaleInput(f"{path} is not the file it was: {size} bytes, not {part.bytes}", hint="Run it again.")
+        raise StaleInput(
+            f"{path} is not the file it was: {plural(size, 'bytes')}, not {part.bytes:,}", hint="Run it again."
+        )
     return footer
 
 

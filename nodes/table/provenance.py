@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from engine.errors import DataError, StaleInput, TableConflict
 from engine.storage.place import Place
 from engine.storage.table_lock import INTERNALS
+from engine.text import plural
 from nodes.table.ledger import (
     Ledger,
     Segment,
@@ -182,17 +183,17 @@ class Deleted:
 
     def messages(self, *, restored: bool) -> list[str]:
         """What a person should know; empty when nothing was deleted."""
-        rows, files = f"{self.rows:,} row{'s' * (self.rows != 1)}", f"{self.files} file{'s' * (self.files != 1)}"
+        rows, files = plural(self.rows, "rows"), plural(self.files, "files")
         if not self.rows:
             return []
         if restored:
-            return [f"{rows} of {files} that other programs deleted from the table come back"]
+            return [f"what other programs deleted from the table comes back: {rows} of {files}"]
         if self.moved:
             return [
-                f"at least {rows} stay out of the table: other programs deleted them, or wrote the rows of {files}"
-                f" again without them. {HOW_TO_RESTORE}"
+                f"what other programs deleted stays out of the table: at least {rows}, deleted or left out when rows"
+                f" of {files} were written again. {HOW_TO_RESTORE}"
             ]
-        return [f"{rows} of {files} stay out of the table: other programs deleted them. {HOW_TO_RESTORE}"]
+        return [f"what other programs deleted stays out of the table: {rows} of {files}. {HOW_TO_RESTORE}"]
 
 
 def deleted_shards(ledger: Ledger, shards: Mapping[Shard, Part], placed: Mapping[Shard, int]) -> set[Shard]:

@@ -236,6 +236,11 @@ def _load_error(place: Place, version: int | None, exc: Exception) -> VoxelflowE
 def unreadable(root: object, version: int | None, text: str, *, is_there: bool) -> VoxelflowError:
     """The error for what delta-rs says of a log that it cannot read. `is_there`: whether there is a table."""
     text = text.partition("\n")[0]
+    if "ax catalog version" in text:
+        return UnsupportedTable(
+            f"a catalog says which versions the table {root} has (its feature catalogManaged); its log alone does not",
+            hint="Write its rows to a table that no catalog manages, with a program that has access to the catalog.",
+        )
     if "nsupported" in text or "olumn mapping" in text or "is not supported" in text:
         return UnsupportedTable(
             f"the table {root} uses a Delta feature that is not supported: {text}",

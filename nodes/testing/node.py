@@ -43,7 +43,7 @@ import pytest
 import nodes
 from engine.catalog import Catalog, build_catalog
 from engine.declare.datasets import Dataset, Predictions, VolumeDelta, VolumeParquet
-from engine.declare.node import NodeType
+from engine.declare.node_type import NodeType
 from engine.document.checks import check
 from engine.document.pipeline import Pipeline, dump, load
 from engine.document.resolve import resolve
@@ -194,7 +194,7 @@ class NodeConformance:
         assert {t.state for t in tasks.values()} == {"cached"}
         assert self.content(tasks["it"].outputs) == undisturbed
         for result in runner.store.results.all():
-            assert check_result(runner.catalog.find(result.node_type), result, runner.workspace).problem == ""
+            assert check_result(runner.catalog.find(result.node_type), result, runner.workspace.data).problem == ""
         self.damage_is_noticed(runner, tasks["it"].outputs)
         killed: Run | None = None
         for number, point in enumerate(self.commit_points):
@@ -236,11 +236,11 @@ class NodeConformance:
                     path.touch()
                     os.truncate(path, damaged)
                 if damaged != size:
-                    found = check_result(node_type, result, runner.workspace)
+                    found = check_result(node_type, result, runner.workspace.data)
                     assert path.name in found.problem
                     assert found.damaged
             aside.replace(path)
-        assert check_result(node_type, result, runner.workspace).problem == ""
+        assert check_result(node_type, result, runner.workspace.data).problem == ""
 
     def runs_as_previewed(self, runner: Runner, pipeline: Pipeline) -> Any:
         """Run for the first time and compare with the previews; returns the content."""

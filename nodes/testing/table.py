@@ -30,7 +30,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput
 from engine.storage.place import place_at
-from nodes.inspection.damage import check_data
+from nodes.inspection.verify import check_data
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table import commit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview
-from engine.declare.node import CheckContext
 from engine.declare.workload import Access, Network, TrainingWork
 from engine.errors import UsageError
 from nodes.training.architecture import resnet_layers

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from engine.declare.datasets import Transform
+from engine.declare.datasets import DTypeName, Transform
 from engine.declare.parameters import Added, Advanced, PathIn, Pattern, Range, Unit
 from engine.text import plural
 
 if TYPE_CHECKING:
     from nodes.transforms.steps import Step
 
-DTypeName = Literal[
-    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
-]
 _LETTERS = "XYZC"
 
 
@@ -75,7 +72,7 @@ class TransformParameters:
     statistics: Annotated[Literal["volume", "source", "all"], Added()] = "volume"
     low_percentile: Annotated[float, Range(0, 100), Advanced()] = 1.0
     high_percentile: Annotated[float, Range(0, 100), Advanced()] = 99.0
-    dtype: DTypeName = ""
+    dtype: Literal["", DTypeName] = ""
 
     def problem(self) -> tuple[str, str] | None:
         """What contradicts itself, whatever the volumes: the parameter, and what is wrong with it."""

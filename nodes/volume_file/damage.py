@@ -69,7 +69,7 @@ def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePa
             is_volume = chunk.path_in_schema == "volume"
             plain = is_volume and chunk.compression == "UNCOMPRESSED"
             check = ChunkCheck(chunk.num_values, chunk.total_compressed_size, volumes if plain else None)
-            for data in _bytes_of(file, chunk):
+            for data in bytes_of(file, chunk):
                 check.feed(data)
             check.finish()
             for page in check.damaged:
@@ -105,7 +105,8 @@ def _decoding_problem(parquet: pq.ParquetFile, group: int) -> str:
     return "" if found == rows or not names else f"a row group has {found:,} ids, not {rows:,}"
 
 
-def _bytes_of(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[memoryview]:
+def bytes_of(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[memoryview]:
+    """The stored bytes of a column chunk, a megabyte at a time; fewer where the file ends."""
     start = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         start = min(start, chunk.dictionary_page_offset)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_ROWS = 64
+_SHAPE = "voxelflow.shape"
 
 
 def schema(spec: VolumeSpec, columns: Iterable[pa.Field] = ()) -> pa.Schema:
@@ -43,7 +44,7 @@ def properties(spec: VolumeSpec) -> dict[str, str]:
     """The spec as schema metadata or Delta table properties."""
     out = {
         "voxelflow.format": str(FORMAT_VERSION),
-        "voxelflow.shape": json.dumps(list(spec.shape)),
+        _SHAPE: json.dumps(list(spec.shape)),
         "voxelflow.dtype": spec.dtype,
         "voxelflow.classes": json.dumps(list(spec.classes), ensure_ascii=False),
     }
@@ -53,15 +54,20 @@ def properties(spec: VolumeSpec) -> dict[str, str]:
     return out
 
 
+def has_spec(metadata: Mapping[Any, Any] | None) -> bool:
+    """Whether schema metadata or table properties say that there are volumes in this layout."""
+    return any(_text(key) == _SHAPE for key in metadata or {})
+
+
 def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
     """The spec in schema metadata or table properties.
 
     Raises `UnsupportedTable`, naming `where`, when it is missing, broken or of a newer format.
     """
     values = {_text(k): _text(v) for k, v in (metadata or {}).items()}
-    if "voxelflow.shape" not in values:
+    if _SHAPE not in values:
         raise UnsupportedTable(
-            f"{where} is not a volume table: its metadata has no voxelflow.shape",
+            f"{where} is not a volume table: its metadata has no {_SHAPE}",
             hint="Make it with NumpyToParquet, set voxelflow.shape and voxelflow.dtype, or convert it with"
             " ConvertTable.",
         )
@@ -73,7 +79,7 @@ def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
         )
     try:
         return VolumeSpec(
-            shape=tuple(json.loads(values["voxelflow.shape"])),
+            shape=tuple(json.loads(values[_SHAPE])),
             dtype=values["voxelflow.dtype"],
             classes=tuple(json.loads(values.get("voxelflow.classes", "[]"))),
             transforms=tuple(json.loads(values.get("voxelflow.transforms", "[]"))),

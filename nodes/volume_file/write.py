@@ -1,4 +1,4 @@
-"""Writing a Parquet file of the volume layout, row by row.
+"""Writing a Parquet file of the volume layout, row by row (`nodes.volume_file.new_files.VolumeFileWriter`).
 
 `PlainFile` writes it by hand: volumes go from the buffer they were read into to the file. `CompressedFile` has pyarrow
 write a row group at a time.

@@ -27,6 +27,7 @@ from engine.text import plural
 from nodes.conversion.make_parts import Making, make_parts, opened_store
 from nodes.conversion.part_writer import Layout, Row
 from nodes.conversion.row_ledger import rows_of
+from nodes.volume_file.parameters import MB
 from nodes.writing.batches import Checked, call
 from nodes.writing.sources import BatchSource, IdRows, open_table_rows
 from nodes.writing.volumes import MakeVolumes
@@ -71,7 +72,7 @@ def make_volumes(
         checked = Checked.by_probe(call(batches, first, keeps_values=keeps_values), own, source.columns, types, chain)
         layout = Layout(
             spec=checked.spec,
-            target_bytes=target_file_mb * 1_000_000,
+            target_bytes=target_file_mb * MB,
             row_group_rows=row_group_rows,
             compression="none",
             finite=False,

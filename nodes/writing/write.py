@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeParquet
+from nodes.volume_file.layout import ROW_GROUP_ROWS
+from nodes.volume_file.parameters import TARGET_FILE_MB
 from nodes.writing.volumes import MakeVolumes
 
 
@@ -18,8 +20,8 @@ def write_volumes(
     classes: Sequence[str] | None = None,
     column_types: Mapping[str, str] | None = None,
     keeps_values: bool = False,
-    target_file_mb: int = 78,
-    row_group_rows: int = 64,
+    target_file_mb: int = TARGET_FILE_MB,
+    row_group_rows: int = ROW_GROUP_ROWS,
     threads: int = 0,
 ) -> VolumeParquet:
     """Make a volume of each row of `like`, or of each of the `ids`, and publish them as a node's result.

@@ -38,7 +38,7 @@ def test_save_rename_duplicate_open_and_delete(page: Page, studio: StudioServer)
     expect(canvas.unsaved).to_be_visible()
     assert first.read_text() == before, "nothing is written before it is saved"
     page.keyboard.press("Control+s")
-    expect(canvas.told("Saved")).to_be_visible()
+    expect(canvas.notification("Saved")).to_be_visible()
     expect(canvas.unsaved).to_have_count(0)
     expect(canvas.save_button).to_be_disabled()
     saved = first.read_text()
@@ -85,7 +85,7 @@ def test_save_rename_duplicate_open_and_delete(page: Page, studio: StudioServer)
     assert third.exists()
     canvas.choose("Delete…")
     canvas.dialog.get_by_role("button", name="Delete", exact=True).click()
-    expect(canvas.told("Deleted third")).to_be_visible()
+    expect(canvas.notification("Deleted third")).to_be_visible()
     assert not third.exists()
     kept = sorted((studio.workspace.root / "trash").iterdir())
     assert [text_of(p) for p in kept] == ["changed", "not saved yet"]
@@ -149,9 +149,9 @@ def test_json_is_imported_and_exported(page: Page, studio: StudioServer, tmp_pat
         with page.expect_file_chooser() as choosing:
             canvas.choose("Import JSON…")
         choosing.value.set_files(file)
-        told = canvas.told(message)
-        expect(told).to_contain_text(name)
-        told.get_by_role("button", name="Dismiss").click()
+        toast = canvas.notification(message)
+        expect(toast).to_contain_text(name)
+        toast.get_by_role("button", name="Dismiss").click()
         canvas.shows("first one")
         expect(canvas.unsaved).to_be_visible()
 
@@ -198,7 +198,7 @@ def test_unsaved_changes_survive_a_reload_a_lost_server_and_its_restart(
     again.shows("first one")
     expect(again.card("b")).to_contain_text("named meanwhile")
     again.save_button.click()
-    expect(again.told("Saved")).to_be_visible()
+    expect(again.notification("Saved")).to_be_visible()
     saved = read_pipeline(file)
     assert saved.nodes[0].params == {"text": "while it was away"}
     assert saved.nodes[1].title == "named meanwhile"
@@ -233,7 +233,7 @@ def test_a_file_changed_by_someone_else_is_never_overwritten_silently(page: Page
     expect(banner).to_be_visible()
     canvas.save_button.click()
     canvas.dialog.get_by_role("button", name="Keep mine").click()
-    expect(canvas.told("Saved")).to_be_visible()
+    expect(canvas.notification("Saved")).to_be_visible()
     expect(banner).to_have_count(0)
     assert text_of(file) == "mine again"
 

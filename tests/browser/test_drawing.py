@@ -95,7 +95,7 @@ def test_a_frame_takes_its_nodes_along_and_a_note_says_something(page: Page, stu
 
     # In the file, the export and another tab; after a reload as before.
     page.keyboard.press("Control+s")
-    expect(canvas.told("Saved")).to_be_visible()
+    expect(canvas.notification("Saved")).to_be_visible()
     kept = read_pipeline(canvas.file)
     assert [(a.kind, a.text) for a in kept.annotations] == [("frame", "Input <b>"), ("note", "Why?\nBecause.")]
     assert kept.annotations[1].colour == "violet"
@@ -157,7 +157,7 @@ def test_a_node_is_disabled_bypassed_and_enabled_again(page: Page, studio: Studi
     # What cannot be bypassed says so.
     canvas.select("make")
     canvas.keys("b")
-    expect(canvas.told("This cannot be bypassed")).to_be_visible()
+    expect(canvas.notification("This cannot be bypassed")).to_be_visible()
     canvas.keys("Control+z", "Control+z")
     expect(canvas.card("join")).to_have_attribute("data-mode", "disabled")
 
@@ -174,11 +174,11 @@ def test_each_save_is_a_version_that_can_be_seen_and_brought_back(page: Page, st
     canvas = StudioPage(page, studio).open(seed(studio, CHAIN))
     canvas.set("make", "Text", "second")
     page.keyboard.press("Control+s")
-    expect(canvas.told("Saved")).to_be_visible()
+    expect(canvas.notification("Saved")).to_be_visible()
     canvas.select("join")
     canvas.keys("Delete")
     page.keyboard.press("Control+s")
-    expect(canvas.told("Saved")).to_have_count(2)
+    expect(canvas.notification("Saved")).to_have_count(2)
     canvas.set("make", "Text", "not saved")
 
     canvas.choose("Version history…")
@@ -219,7 +219,7 @@ def test_a_pipeline_with_a_live_run_is_deleted_after_a_question(page: Page, stud
     expect(canvas.dialog).to_contain_text("A run of it is live")
     expect(canvas.dialog.get_by_role("button", name="Delete, and let the run end")).to_be_visible()
     canvas.answer("Cancel the run and delete")
-    expect(canvas.told("Deleted live")).to_be_visible()
+    expect(canvas.notification("Deleted live")).to_be_visible()
     eventually(lambda: run_state(studio, run) == "cancelled", "the run was not cancelled")
 
 
@@ -265,7 +265,7 @@ def test_a_folder_outside_is_allowed_where_it_is_reported_and_where_it_is_looked
     canvas.inspector.get_by_role("button", name="Allow this folder…").click()
     expect(canvas.dialog).to_contain_text(str(first))
     canvas.answer("Allow")
-    expect(canvas.told("may use")).to_be_visible()
+    expect(canvas.notification("may use")).to_be_visible()
     canvas.expect_state("count", "stale")
     expect(canvas.inspector.get_by_text("lies outside the folders")).to_have_count(0)
     assert data_roots(studio.workspace) == [str(first)]

@@ -129,9 +129,9 @@ def test_the_canvas_shows_names_as_text_and_keeps_them(
     expect(canvas.cards).to_have_count(5)
     canvas.choose("Save as…")
     canvas.name_it(LONG, "Save")
-    told = canvas.told(re.compile("^Saved as long n"))
-    expect(told).to_be_visible()
-    assert place_of(told)["x"] + place_of(told)["width"] <= SIZE["width"]
+    toast = canvas.notification(re.compile("^Saved as long n"))
+    expect(toast).to_be_visible()
+    assert place_of(toast)["x"] + place_of(toast)["width"] <= SIZE["width"]
     eventually(lambda: canvas.document != "hostile")
     saved = studio.workspace.pipelines / f"{canvas.document}.json"
     kept = read_pipeline(saved)
@@ -203,6 +203,6 @@ def test_runs_show_names_and_logs_as_text(page: Page, studio: StudioServer, unha
     page.goto("/run?run=" + "%3Cscript%3Ewindow.hacked=1%3C/script%3E")
     expect(page.get_by_text("There is no run <script>window.hacked=1</script>.")).to_be_visible()
     page.goto("/?pipeline=%3Cscript%3Ewindow.hacked=1%3C/script%3E")
-    told_so = StudioPage(page, studio).ready().told("is not the name of a pipeline")
-    expect(told_so).to_contain_text("<script>window.hacked=1</script>")
+    refusal = StudioPage(page, studio).ready().notification("is not the name of a pipeline")
+    expect(refusal).to_contain_text("<script>window.hacked=1</script>")
     unharmed()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from canvas_page import CanvasPage, eventually, seed
+from page_looks import findings
 from playwright.sync_api import Locator, Page, expect
 from studio import StudioServer
 from volumes import write_volumes
@@ -109,9 +110,9 @@ def test_a_problem_stands_at_its_port_and_one_is_led_there(page: Page, studio: S
     expect(first).to_have_accessible_name(re.compile("first of Join.*, has a problem$"))
     expect(canvas.port("join", "second", "input")).not_to_have_accessible_name(re.compile("problem"))
     first.hover()
-    told = page.get_by_role("tooltip")
-    expect(told).to_contain_text("Report")
-    expect(told.get_by_role("listitem")).to_have_count(1)
+    tooltip = page.get_by_role("tooltip")
+    expect(tooltip).to_contain_text("Report")
+    expect(tooltip.get_by_role("listitem")).to_have_count(1)
     page.get_by_role("tab", name=re.compile("^Problems")).click()
     page.get_by_role("list", name="Problems").get_by_role("button", name=re.compile("Join · first")).click()
     expect(page.locator('.react-flow__node.selected[data-id="join"]')).to_have_count(1)
@@ -177,6 +178,55 @@ def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: 
     dialog.get_by_role("button", name="Browse for data").click()
     browser.get_by_role("button", name="scans").click()
     chosen(dialog, studio.home / "scans")
+
+
+def test_paths_for_one_run_or_a_sweep_are_found_in_the_file_browser(page: Page, studio: StudioServer) -> None:
+    for name in ("scans", "more, of 2024"):
+        write_volumes(studio.home / name, 5)
+    nodes = pipeline(box("source", "VolumeFolder", folder="${data}"), name="of-any-data", data=str(studio.home))
+    canvas = CanvasPage(page, studio).open(seed(studio, nodes))
+    page.get_by_role("group", name="Run", exact=True).get_by_role("button", name="More ways to run").click()
+    page.get_by_role("menuitem", name="Run with parameters…").click()
+    run = page.get_by_role("dialog", name="Run of-any-data")
+    browser = page.get_by_role("dialog", name=re.compile("^Choose a folder"))
+
+    def choose(folder: str) -> None:
+        browser.get_by_role("list", name="Files and folders").get_by_role("button", name=folder).click()
+        expect(browser.get_by_label("Path")).to_have_value(str(studio.home / folder))
+        browser.get_by_role("button", name="Choose this folder").click()
+        expect(browser).to_have_count(0)
+
+    # For this run: the pipeline keeps its own value. The dialog stays below the browser, and has the focus again.
+    run.get_by_label("Ignore cached results").check()
+    browse = run.get_by_role("button", name="Browse for data")
+    browse.click()
+    expect(browser.get_by_role("list", name="Files and folders")).to_contain_text("scans")
+    assert findings(page) == []
+    choose("scans")
+    expect(browse).to_be_focused()
+    expect(run.get_by_label("data", exact=True)).to_have_value(str(studio.home / "scans"))
+    expect(run.get_by_label("Ignore cached results")).to_be_checked()
+    assert canvas.doc["parameters"]["data"]["value"] == str(studio.home)
+
+    # In a sweep it is one more value; Escape leaves the browser and not what lies below it.
+    run.get_by_role("checkbox", name="Try several values").check()
+    run.get_by_role("combobox", name="Parameter 1").select_option("source.format")
+    expect(run.get_by_role("button", name=re.compile("^Browse"))).to_have_count(0)
+    run.get_by_role("combobox", name="Parameter 1").select_option("data")
+    browse = run.get_by_role("button", name="Browse for a value 1")
+    browse.click()
+    expect(browser).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(browser).to_have_count(0)
+    values = run.get_by_role("textbox", name="Values 1")
+    values.fill(str(studio.home))
+    browse.click()
+    choose("scans")
+    expect(values).to_have_value(f"{studio.home}, {studio.home}/scans")
+    browse.click()
+    browser.get_by_role("navigation", name="Folder").get_by_role("button", name=studio.home.name).click()
+    choose("more, of 2024")
+    expect(values).to_have_value(f'{studio.home}, {studio.home}/scans, "{studio.home}/more, of 2024"')
 
 
 def test_a_field_takes_a_parameter_of_the_pipeline(page: Page, studio: StudioServer) -> None:

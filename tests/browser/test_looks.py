@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from browser import SIZE
 from building import box, pipeline
-from canvas_page import eventually, seed
+from canvas_page import eventually, middle, seed
 from page_looks import colours, contrast, findings
 from playwright.sync_api import Page, expect
 from runs_page import RunsPage, rgb
@@ -145,6 +146,43 @@ def test_a_narrow_window_leaves_the_canvas_its_width(open_page: Callable[..., Pa
     expect(page.get_by_role("button", name="Hide the inspector")).to_be_visible()
     assert width() >= whole
     assert findings(page) == []
+
+
+def test_a_window_that_becomes_narrow_folds_the_panels_until_it_is_wide_again(
+    open_page: Callable[..., Page], studio: StudioServer
+) -> None:
+    page: Page = open_page()
+    canvas = StudioPage(page, studio).open(seed(studio, NODES.model_copy(update={"name": "in a window"})))
+    canvas.select("a")
+    palette = page.get_by_role("searchbox", name="Search nodes")
+    hide = page.get_by_role("button", name="Hide the inspector")
+    zoom = canvas.zoom
+
+    def beside_the_middle() -> tuple[int, int]:
+        (x, y), (frame_x, frame_y) = middle(canvas.card("a")), middle(canvas.frame)
+        return round(x - frame_x), round(y - frame_y)
+
+    place = beside_the_middle()
+    page.set_viewport_size({"width": 800, "height": 600})
+    expect(palette).to_have_count(0)
+    expect(hide).to_have_count(0)
+    eventually(lambda: canvas.frame.evaluate("element => element.clientWidth") >= 700, "the canvas stays narrow")
+    # One panel is opened while there is no room for both.
+    page.get_by_role("button", name="Show the inspector").click()
+    expect(hide).to_be_visible()
+    page.set_viewport_size(SIZE)  # type: ignore[arg-type]
+    expect(palette).to_be_visible()
+    expect(hide).to_be_visible()
+    # What one looked at is where it was, and still chosen.
+    eventually(lambda: beside_the_middle() == place, lambda: f"the card is at {beside_the_middle()}, not at {place}")
+    assert (canvas.zoom, canvas.selected()) == (zoom, ["a"])
+    # What a person has folded stays so.
+    page.get_by_role("button", name="Hide nodes").click()
+    page.set_viewport_size({"width": 800, "height": 600})
+    expect(hide).to_have_count(0)
+    page.set_viewport_size(SIZE)  # type: ignore[arg-type]
+    expect(hide).to_be_visible()
+    expect(palette).to_have_count(0)
 
 
 def test_the_apps_own_font_and_logo_are_shown(open_page: Callable[..., Page], studio: StudioServer) -> None:

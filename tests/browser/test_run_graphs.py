@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 from browser import Troubles, settled
@@ -14,14 +16,17 @@ from page_looks import colours, contrast, findings
 from playwright.sync_api import Locator, Page, expect
 from running import Runner
 from runs_page import RunsPage, pixels, rgb
+from stored_results import stored_result
 from studio import StudioServer
 from studio_page import in_rows
 
 from engine.catalog import build_catalog
+from engine.declare.datasets import BUILT_IN_TYPES, Report
 from engine.document.pipeline import Node, Pipeline, write_pipeline
+from engine.lineage import read_lineage
 from engine.profiles import find_profile
 from engine.store.runs import RunStore
-from ui.lineage.drawing import face_colour, kinds_of
+from ui.lineage.drawing import BOX, FONT, face_colour, kinds_of
 
 SHARED_STUDIO = True
 
@@ -129,9 +134,9 @@ def _covers(one: dict[str, float], other: dict[str, float]) -> bool:
 class LineagePage:
     """The page of where data comes from."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, item: str = "") -> None:
         self.page = page
-        page.goto("/lineage")
+        page.goto(f"/lineage?item={item}" if item else "/lineage")
         expect(page.get_by_text("Checking what is stale")).to_have_count(0)
 
     @property
@@ -140,7 +145,11 @@ class LineagePage:
 
     def boxes(self, kind: str) -> list[tuple[int, int]]:
         """Where boxes of a kind are drawn."""
-        return pixels(self.graph, rgb(face_colour(kinds_of(())[kind], "light")), near=2)
+        return pixels(self.graph, self.colour(kind), near=2)
+
+    def colour(self, kind: str) -> list[int]:
+        """What such boxes are filled with."""
+        return rgb(face_colour(kinds_of(BUILT_IN_TYPES)[kind], "light"))
 
     def choose(self, item: str) -> None:
         settled(self.page)  # a list that is open while the page is drawn anew closes
@@ -200,3 +209,80 @@ def test_a_dataset_opens_from_the_lineage_and_what_leads_to_it_is_shown_alone(pa
     expect(page.get_by_text(re.compile(r"^1 of \d+ items"))).to_be_visible()
     page.get_by_role("radio", name="Everything").click()
     expect(page.get_by_text(re.compile(r"^2 items"))).to_be_visible()
+
+
+def test_the_browsers_back_and_forward_choose_items_of_the_lineage(page: Page, runner: Runner) -> None:
+    runner.run(drawn("led to", box("j", "Join"), wires="a.out>j.first", name="led"))
+    lineage = LineagePage(page)
+    page.get_by_role("combobox", name="Pipeline").click()
+    page.get_by_role("option", name="led", exact=True).click()
+    lineage.choose("Maker")
+    heading, framed = page.get_by_role("heading", level=2), page.get_by_role("combobox", name="Item")
+    page.get_by_role("button", name=re.compile("^j · ")).click()
+    expect(heading).to_have_text("j")
+    page.go_back()
+    expect(heading).to_have_text("Maker")
+    expect(framed).to_have_value(re.compile("^Maker "))
+    page.go_forward()
+    expect(heading).to_have_text("j")
+    page.go_back()
+    expect(heading).to_have_text("Maker")
+    page.go_back()
+    expect(heading).to_have_count(0)
+    page.go_forward()
+    expect(heading).to_have_text("Maker")
+    # Another page, and from the menu to this one again.
+    page.get_by_role("link", name="Runs").click()
+    expect(RunsPage(page).table).to_be_visible()
+    page.get_by_role("link", name="Lineage").click()
+    expect(heading).to_have_text("Maker")
+    expect(page).to_have_url(re.compile("item="))
+
+
+def test_nine_levels_of_a_lineage_can_be_read_and_the_graph_fits_a_frame_that_changes_its_size(
+    page: Page, runner: Runner
+) -> None:
+    name, before = "nine levels", ""
+    runner.store.create_run(name, pipeline(name=name).model_dump_json(), {}, "local")
+    for at in range(9):
+        identity = {"inputs": {"in": f"{before}.out"}} if before else {}
+        outputs = {"out": Report(uri=f"/out/the predictions of level {at}, as a report")}
+        made = stored_result(
+            f"nine-{at}", node=f"n{at}", pipeline=name, created=float(at), identity=identity, outputs=outputs
+        )
+        runner.store.results.put(made)
+        before = f"nine-{at}"
+    last = next(key for key, item in read_lineage(runner.store).items.items() if "level 8" in item.title)
+    lineage = LineagePage(page, item=last)
+    page.get_by_role("radio", name="What leads to it").click()
+    expect(page.get_by_text(re.compile("^9 of [0-9]+ items|^9 items"))).to_be_visible()
+
+    def boxes() -> list[tuple[int, int]]:
+        """Where boxes begin and end, from left to right, without those that are cut off. The canvas itself is wider
+        than what is seen of it."""
+        found = pixels(page.locator(".st-key-lineage_graph"), lineage.colour("Report"), near=2)
+        line = max((y for _, y in found), key=Counter(y for _, y in found).__getitem__, default=0)  # without letters
+        columns = sorted(x for x, y in found if y == line)
+        gaps = [(x, after) for x, after in pairwise(columns) if after - x > 5]
+        begins, ends = [*columns[:1], *(after for _, after in gaps)], [*(x for x, _ in gaps), *columns[-1:]]
+        return [(x, end) for x, end in zip(begins, ends, strict=True) if end - x > 60]  # not what letters leave
+
+    eventually(lambda: len(boxes()) >= 8, "the boxes are not drawn")
+    widths = [last - first for first, last in boxes()]
+    assert max(widths) >= BOX * 11 / FONT - 4, "letters of less than 11 pixels"
+    for size in ((1920, 1080), (1280, 800)):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        if size[0] == 1920:
+            eventually(lambda: max(b - a for a, b in boxes()) > BOX - 6, "not drawn larger")
+            assert len(boxes()) == 9
+        else:
+            eventually(lambda: abs(max(b - a for a, b in boxes()) - max(widths)) <= 2, "not drawn smaller again")
+    # No zoom of its own: the wheel scrolls the frame's box and the page.
+    lineage.graph.hover()
+    page.mouse.wheel(0, 300)
+    assert abs(max(b - a for a, b in boxes()) - max(widths)) <= 2
+    frame = page.frame_locator("iframe").locator("body")
+    loaded = frame.evaluate("() => [...document.fonts].map((font) => [font.family, font.status])")
+    # Browsers differ in whether they quote it.
+    assert [[family.strip('"'), status] for family, status in loaded] == [["Inter Variable", "loaded"]]
+    assert findings(page) == []

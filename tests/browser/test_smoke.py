@@ -46,8 +46,8 @@ def test_a_page_that_fails_says_what_and_shows_no_traceback(browser: Browser, tm
     with StudioServer(tmp_path, program=(sys.executable, "-P", "-c", program)) as server:
         page = browser.new_context().new_page()
         page.goto(server.start().url)
-        told = page.get_by_text("This page met an unexpected error: ValueError: <b>no</b> *coffee*")
-        expect(told).to_be_visible()
+        message = page.get_by_text("This page met an unexpected error: ValueError: <b>no</b> *coffee*")
+        expect(message).to_be_visible()
         expect(page.get_by_text("broken.py")).to_have_count(0)
         page.context.close()
         assert "broken.py" in server.output

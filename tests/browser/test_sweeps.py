@@ -44,7 +44,7 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     expect(canvas.dialog.get_by_test_id("sweep-takes")).to_have_text(re.compile(r"^9 runs: unknown, without"))
     assert findings(page) == []
     start.click()
-    expect(canvas.told("A sweep of 9 trials is at work")).to_be_visible()
+    expect(canvas.notification("A sweep of 9 trials is at work")).to_be_visible()
 
     store = RunStore(studio.workspace)
     eventually(lambda: [s for s in store.sweeps.newest() if s.state == "done"], "the sweep is not done")

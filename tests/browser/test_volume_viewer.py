@@ -6,10 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from browser import SIZE
 from building import box, pipeline
 from canvas_page import eventually, seed
 from page_looks import findings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 from volume_viewer import (
@@ -114,6 +115,41 @@ def test_planes_are_zoomed_their_window_set_and_what_is_under_the_pointer_said(
     canvas.dialog.get_by_role("button", name="Fit").click()
     plane.click(position={"x": box["width"] - 2, "y": 2})
     eventually(lambda: value_at_crosshair(canvas)[0][:2] == [SHAPE[0] - 1, SHAPE[1] - 1])
+
+
+@pytest.mark.parametrize("size", [SIZE, {"width": 800, "height": 600}], ids=["usual", "small"])
+def test_the_zoom_buttons_never_lie_over_a_plane_or_its_slider(
+    page: Page, studio: StudioServer, volumes_document: str, size: ViewportSize
+) -> None:
+    canvas = StudioPage(page, studio)
+    canvas.open(volumes_document)
+    page.set_viewport_size(size)
+    open_first(canvas)
+    zoom_in = canvas.dialog.get_by_role("button", name="Zoom in")
+
+    def covered() -> list[str]:
+        found: list[str] = page.evaluate(
+            """() => {
+                let root = document;
+                while (root.activeElement?.shadowRoot) root = root.activeElement.shadowRoot;
+                const boxes = (query) => [...root.querySelectorAll(query)].map((e) => [e, e.getBoundingClientRect()]);
+                const apart = (a, b) =>
+                    a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+                const buttons = boxes('.volume-bar button');
+                return boxes('.plane-frame, .plane-foot, .rendering').flatMap(([picture, box]) =>
+                    buttons.filter(([, button]) => !apart(box, button)).map(() => picture.className));
+            }"""
+        )
+        return found
+
+    for layout in ("planes", "all", "x", "y", "z"):
+        canvas.dialog.get_by_label("Layout").select_option(layout)
+        expect(zoom_in).to_be_in_viewport(ratio=1)
+        for plane in canvas.dialog.locator(".plane").all():
+            expect(plane.get_by_role("slider").last).to_be_in_viewport(ratio=1)
+        eventually(lambda: covered() == [], lambda: f"the buttons lie over {covered()}")
+    canvas.dialog.get_by_label("Layout").select_option("rendering")
+    expect(zoom_in).to_have_count(0)
 
 
 def test_in_3d_it_is_drawn_turned_cut_open_and_pointed_at(

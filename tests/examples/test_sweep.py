@@ -30,10 +30,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 def test_the_example_runs(reader: Reader) -> None:
     grid, compare, search, shown = commands("sweep")
-    told = reader.follow(grid)
-    assert "2 done" in told
+    output = reader.follow(grid)
+    assert "2 done" in output
     # The last line is the command that puts its runs side by side; in the page it has the ids of those runs.
-    asked = re.search(r"`(voxelflow runs compare [^`]+)`", told)
+    asked = re.search(r"`(voxelflow runs compare [^`]+)`", output)
     assert asked is not None
     assert re.sub(r" [0-9a-f]{6}", "", compare) == re.sub(r" [0-9a-f]{6}", "", asked[1])
     compared = reader.follow(asked[1])

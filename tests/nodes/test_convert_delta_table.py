@@ -77,7 +77,7 @@ def test_columns_that_a_delta_table_got_later_are_null_in_older_files(tmp_path: 
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_files_may_hold_nothing_but_volumes(tmp_path: Path, partitioned: bool) -> None:
-    """What else the table has came later, or stands in the names of folders."""
+    """Its other columns were added later, or are partition values in the names of folders."""
     table, volumes = tmp_path / "table", some(4)
     written = table_of(volumes).select(["class", "image"] if partitioned else ["image"])
     write_deltalake(table, written, partition_by=["class"] if partitioned else None)

@@ -174,7 +174,7 @@ def test_problems_are_said_before_the_run(tmp_path: Path) -> None:
     assert sorted(label for label, _ in rows(out).values() if label) == [1.5, 2.5, 3.5]
     assert any("right is left out: it holds lists" in text for text in said)
     pq.write_table(pa.table(columns | {"depth": pa.array([1, 1, 1])}), folder / "a.parquet")
-    with pytest.raises(DataError, match=r"2 rows of .* have a value of depth that another row has"):
+    with pytest.raises(DataError, match="the value of depth is that of another row in 2 rows of "):
         run(tmp_path, folder, volume_column="left", id_column="depth")
     (tmp_path / "none").mkdir()
     (problem,) = look(tmp_path, tmp_path / "none").problems
@@ -208,11 +208,11 @@ def test_a_link_whose_target_is_missing_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table(rows_of_it), folder / "a.parquet")
     (folder / "day=2").symlink_to("nothing")
     seen = look(tmp_path, folder)
-    said = "the link day=2 is left out: its target is missing"
+    said = "1 link is left out: day=2 (its target nothing is missing)"
     assert [(p.code, p.severity) for p in seen.problems] == [("VF313", "warning")]
     assert said in seen.problems[0].message
-    out, told = run(tmp_path, folder)
-    assert said in told
+    out, messages = run(tmp_path, folder)
+    assert any(said in message and f"`rm {folder}/day=2`" in message for message in messages)
     assert (out.count, out.labelled) == (3, 0), "and nothing but volumes is a table, too"
 
 

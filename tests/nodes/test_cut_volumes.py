@@ -13,8 +13,8 @@ from cuts import cut
 from npy_folders import _into as into
 from npy_folders import context, look, take
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview
-from engine.declare.node import CheckContext
 from engine.errors import DataError
 from nodes.cut_volumes import cut_volumes
 from nodes.cutting.cut_parameters import NamePattern, keep_rates, name_pattern

@@ -19,8 +19,9 @@ from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_p
 
 import nodes
 import voxelflow
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext, NodeType
+from engine.declare.node_type import NodeType
 from engine.errors import DataError, UnsupportedTable
 from engine.observe.paths import find_path
 from nodes.delta_table import delta_table

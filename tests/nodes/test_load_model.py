@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from npy_folders import context
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import TrainedModel, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.paths import find_path
 from engine.store.results import Result

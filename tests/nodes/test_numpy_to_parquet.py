@@ -71,7 +71,8 @@ def test_links_pipes_and_capital_endings_are_counted(root: Path, tmp_path: Path)
     assert reasons(out) == dict.fromkeys(["annexed.npy", "device.npy", "loop.npy", "pipe.npy"], "unreadable")
     assert out.found == out.count + out.quarantined == 7
     problems = {s["path"]: s["problem"] for s in sources_of(out)}
-    assert problems["annexed.npy"] == "is a link whose target is missing (git annex get, or dvc pull?)"
+    assert problems["annexed.npy"] == "is a link: git-annex has not fetched its content"
+    assert problems["loop.npy"] == "is a link: it leads to itself"
 
 
 def test_volumes_are_bit_for_bit_what_numpy_loads(root: Path, tmp_path: Path) -> None:
@@ -262,15 +263,16 @@ def test_a_volume_that_no_table_cell_can_hold(root: Path, tmp_path: Path) -> Non
 
 
 def test_memory_bounds_the_threads_and_row_groups_of_large_volumes_are_smaller() -> None:
-    from nodes.conversion.part_writer import MAX_GROUP_BYTES, MAX_PART_ROWS, Layout
+    from nodes.conversion.part_writer import Layout
+    from nodes.volume_file.new_files import MAX_FILE_ROWS, MAX_GROUP_BYTES
 
     def layout(shape: tuple[int, ...], target: int = 78_000_000, compression: str = "none") -> Layout:
         spec = VolumeSpec(shape=shape, dtype="float32")
         return Layout(spec=spec, target_bytes=target, row_group_rows=64, compression=compression, finite=True)
 
-    assert layout((30, 30, 10, 10)).part_rows == 217
+    assert layout((30, 30, 10, 10)).file_rows == 217
     assert layout((30, 30, 10, 10)).group_rows == 64
-    assert layout((1,)).part_rows == MAX_PART_ROWS
+    assert layout((1,)).file_rows == MAX_FILE_ROWS
     large = layout((256, 256, 256, 1), target=4_000_000_000)
     assert large.group_rows * large.spec.volume_bytes <= MAX_GROUP_BYTES
     assert large.writer_bytes == large.spec.volume_bytes

@@ -12,8 +12,8 @@ from npy_folders import (
     write_labels,
 )
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.errors import TooManyBadFiles
 from nodes.numpy_to_parquet import numpy_to_parquet
 
@@ -168,7 +168,7 @@ def test_the_declaration_is_light(tmp_path: Path) -> None:
 
     code = (
         "import nodes.volume_folder, nodes.synthetic_volumes, nodes.numpy_to_parquet as n, sys;"
-        "from engine.declare.node import CheckContext;"
+        "from engine.declare.check_context import CheckContext;"
         "values = {p.name: p.default for p in n.numpy_to_parquet.parameters};"
         "n.numpy_to_parquet.preview_hook(CheckContext(params=values));"
         "sys.exit(', '.join({'numpy', 'pyarrow', 'psutil'} & set(sys.modules)) or 0)"

@@ -24,9 +24,9 @@ from delta_tables import (
 from deltalake import DeltaTable
 from volumes import rows_by_pyarrow
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta
 from engine.declare.events import Progress
-from engine.declare.node import CheckContext
 from engine.declare.progress import current_reporter
 from engine.errors import Cancelled, StaleInput, TableConflict
 from engine.storage.table_lock import INTERNALS

@@ -25,8 +25,8 @@ from delta_tables import (
 from deltalake import DeltaTable, write_deltalake
 from volumes import rows_by_pyarrow
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta, VolumeParquet
-from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.optimize_delta import optimize_delta

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from delta_tables import context
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Report, TrainedModel, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from engine.tracking import models as registry
 from engine.tracking.models import Candidate, Registered

@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, Selection, VolumeDelta, id_fraction
-from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta

@@ -9,8 +9,8 @@ from delta_tables import SPEC, context, ids, shards
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta
-from engine.declare.node import CheckContext
 from engine.errors import UsageError
 from engine.wording import details_text, foreseen
 from nodes.parquet_to_delta import parquet_to_delta

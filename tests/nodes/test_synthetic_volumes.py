@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from npy_folders import Listener, context, convert, rows
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import DTYPES, VolumeFiles
-from engine.declare.node import CheckContext
 from engine.declare.progress import current_reporter
 from engine.errors import Cancelled
 from engine.storage import manifest

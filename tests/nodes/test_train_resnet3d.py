@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, Transform, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.declare.workload import TrainingWork
 from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d

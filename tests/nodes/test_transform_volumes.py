@@ -21,8 +21,8 @@ from nibabel.testing import data_path as nibabel_data
 from npy_folders import context, look, make_volumes, numbered, parts_of, reasons, rows, take, write_labels
 from volume_sets import labels_for, make_delta, make_parquet, some_volumes
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Dataset, Preview, Selection, VolumeFiles, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.errors import DataError, UsageError
 from engine.workspace import Workspace, trust
 from nodes.conversion.formats.geometry import affine_in

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from npy_folders import PATTERNS, context, make_volumes, numbered, take, write_labels
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import VolumeSpec
-from engine.declare.node import CheckContext, PathFound
+from engine.declare.path_found import PathFound
 from engine.errors import DataError
 from engine.storage import manifest
 from nodes.conversion.quarantine import ADVICE, REASONS

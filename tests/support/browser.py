@@ -87,8 +87,8 @@ class Troubles:
             if not page.is_closed()
             for box in page.get_by_test_id("stException").all()
         ]
-        told = [f"server: {what}" for what in _TRACEBACK.findall(output)]
-        return [text for text in (*self._found, *shown, *told) if not any(p.search(text) for p in self._allowed)]
+        logged = [f"server: {what}" for what in _TRACEBACK.findall(output)]
+        return [text for text in (*self._found, *shown, *logged) if not any(p.search(text) for p in self._allowed)]
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from browser import TIMEOUT_MS
 from playwright.sync_api import FloatRect, Locator, Page, expect
 from studio import StudioServer
-from waiting import Told, wait_until
+from waiting import Details, wait_until
 
 from engine.document.pipeline import Pipeline, Position, write_pipeline
 
@@ -40,9 +40,9 @@ def seed(studio: StudioServer, pipeline: Pipeline, document: str = "") -> str:
     return document
 
 
-def eventually(ask: Callable[[], T], told: Told = "", *, within_s: float = TIMEOUT_MS / 1000) -> T:
+def eventually(ask: Callable[[], T], details: Details = "", *, within_s: float = TIMEOUT_MS / 1000) -> T:
     """What `ask` gives as soon as it is true. Asked seldom: each time the page answers."""
-    return wait_until(ask, "what the test asks the page for", within_s, told=told, pause_s=0.05)
+    return wait_until(ask, "what the test asks the page for", within_s, details=details, pause_s=0.05)
 
 
 class CanvasPage:

@@ -112,10 +112,10 @@ class Tab:
     def wait(self, until: Callable[[], Any], what: str = "", timeout_s: float = WAIT_S) -> Any:
         """Poll as the page does until `until` is true."""
 
-        def told() -> str:
+        def details() -> str:
             return f"never: {what or until}; messages {self.messages}; {[n.type for n in self.notices][-20:]}"
 
-        return wait_until(lambda: self.turn() and until(), what, timeout_s, told=told, pause_s=0.03)
+        return wait_until(lambda: self.turn() and until(), what, timeout_s, details=details, pause_s=0.03)
 
     def wait_for(self, kind: type[N], holds: Callable[[N], Any] = lambda _: True, timeout_s: float = WAIT_S) -> N:
         def found() -> N | None:

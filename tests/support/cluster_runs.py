@@ -65,17 +65,17 @@ def rows(uri: str) -> dict[str, bytes]:
 def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> Any:
     """Wait for something to become true, looking often, as long as the run lives."""
 
-    def told() -> str:
+    def details() -> str:
         failures = [event for _, event in store.events(run_id, kinds=("failure",))]
         return f"never seen: {what}; the run is {store.run(run_id).state}: {failures}"
 
     def found() -> Any:
         was_active = store.run(run_id).active
         out = there()
-        assert out or was_active, told()
+        assert out or was_active, details()
         return out
 
-    return wait_until(found, what, 500, told=told)
+    return wait_until(found, what, 500, details=details)
 
 
 def sizes_below(folder: Path, suffix: str) -> list[int]:

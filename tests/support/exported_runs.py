@@ -71,4 +71,4 @@ def rows(uri: str) -> dict[str, tuple[float | None, bytes]]:
 
 def made(folder: Path, step: str) -> Any:
     """What a step of an exported file made last."""
-    return [r for r in Done(folder / "done.json").results if r.node == step][-1].outputs["out"]
+    return [r for r in Done(folder / "done.json").all() if r.node == step][-1].outputs["out"]

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from npy_folders import context, parts_of, rows
 from numpy.typing import NDArray
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import Resources
 from engine.declare.datasets import VolumeParquet
 from engine.declare.events import Event, Message
-from engine.declare.node import CheckContext
 from engine.observe.paths import find_path
 from nodes.convert_table import convert_table
 

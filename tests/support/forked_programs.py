@@ -271,7 +271,7 @@ def serve(address: str, prepare: str, when: str) -> None:
     @functools.cache
     def prepared() -> Begin | None:
         module, _, function = prepare.partition(":")
-        with _told_on_failure():
+        with _reported_on_failure():
             begin: Begin | None = getattr(importlib.import_module(module), function)()
         subprocess.Popen = ForkedPopen  # type: ignore[misc]
         gc.collect()
@@ -304,7 +304,7 @@ def serve(address: str, prepare: str, when: str) -> None:
 
 
 @contextlib.contextmanager
-def _told_on_failure() -> Iterator[None]:
+def _reported_on_failure() -> Iterator[None]:
     """What is printed meanwhile is seen only if it ends in an error: TensorFlow and Streamlit warn while they load."""
     # The handle, not `sys.stderr`: loggers that are made now keep that, and the app's log is looked at.
     shown = os.dup(2)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.declare.context import Resources, TaskContext
 from engine.declare.datasets import Dataset, VolumeFiles, VolumeParquet
 from engine.declare.events import Event, Message, Progress
-from engine.declare.node import PathFound
+from engine.declare.path_found import PathFound
 from engine.observe.paths import find_path
 from engine.storage import manifest
 from nodes.numpy_to_parquet import numpy_to_parquet

@@ -134,8 +134,8 @@ class SparkCluster:
     def workers_alive(self) -> int:
         """Workers that the master counts as alive."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=30) as answer:
-            told: dict[str, Any] = json.load(answer)
-        return int(told["aliveworkers"])
+            status: dict[str, Any] = json.load(answer)
+        return int(status["aliveworkers"])
 
     def log(self) -> str:
         """What master, workers and executors logged: for the message of a test that fails."""

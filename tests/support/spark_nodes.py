@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, dataset_from_json
-from engine.declare.node import NodeType
+from engine.declare.node_type import NodeType
 
 Rows = list[tuple[str, float | None, bytes]]
 NODES = {

@@ -54,13 +54,13 @@ class StudioServer:
 
         def address() -> re.Match[str] | None:
             found = re.search(r"^Voxelflow is at (\S+)", self.output[before:], re.MULTILINE)
-            assert found or self.is_up, told()
+            assert found or self.is_up, problem()
             return found
 
-        def told() -> str:
+        def problem() -> str:
             return f"the studio did not start (status {self._process and self._process.poll()}):\n{self.output}"
 
-        found = wait_until(address, told=told)
+        found = wait_until(address, details=problem)
         assert found is not None
         self.url = found[1]
         return self

@@ -69,7 +69,7 @@ class StudioPage(CanvasPage):
         """Press a button of the dialog that is open."""
         self.dialog.get_by_role("button", name=verb, exact=True).click()
 
-    def told(self, text: str | re.Pattern[str]) -> Locator:
+    def notification(self, text: str | re.Pattern[str]) -> Locator:
         """The notification that says so."""
         return self.page.get_by_role("region", name="Notifications").locator(".toast").filter(has_text=text)
 

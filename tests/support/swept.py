@@ -17,6 +17,7 @@ from engine.store.sweeps import Sweep, Trial
 from engine.sweep.options import SweepOptions
 from engine.sweep.space import read_space
 from engine.sweep.start import resume_sweep, start_sweep
+from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace, trust
 
 _HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ class Swept:
 
     def start(self, document: Pipeline, *settings: str, profile: Profile = LOCAL, **more: Any) -> Sweep:
         options = self.options(document, *settings, **more)
-        return start_sweep(document, self.catalog, self.workspace, self.store, options, profile)
+        return start_sweep(SweepInputs(document, self.catalog, self.workspace, self.store, options, profile))
 
     def finished(self, sweep: Sweep) -> tuple[Sweep, list[Trial]]:
         """The sweep and its trials once it is at work no more."""

@@ -61,9 +61,9 @@ def serve(address: str) -> None:
                     os.close(handle)
                 for other in (listener, client, *clients.values()):
                     other.close()
-                told = json.loads(data)
-                os.environ.update(told["environment"])
-                kind, *arguments = told["arguments"]
+                request = json.loads(data)
+                os.environ.update(request["environment"])
+                kind, *arguments = request["arguments"]
                 if kind == "profile":
                     measuring_worker.main(*arguments, str(pipe))
                 else:
@@ -101,8 +101,8 @@ def stand_in(address: str, *given: str) -> None:
     *arguments, pipe = given
     server = socket.socket(socket.AF_UNIX)
     server.connect(address)
-    told = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
-    socket.send_fds(server, [told], [0, 1, 2, int(pipe)])
+    request = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
+    socket.send_fds(server, [request], [0, 1, 2, int(pipe)])
     server.recv(1)
     # Killed or not, it has ended; what it reported is in the pipe.
     os.kill(os.getpid(), signal.SIGKILL)

@@ -112,8 +112,8 @@ class Place:
 
     def metrics(self, name: str) -> list[tuple[int, float]]:
         """The told steps of a figure, in order, with those told twice."""
-        told = (event for event in self.events() if event["event"] == "metrics" and name in event["values"])
-        return [(event["step"], event["values"][name]) for event in told]
+        events = (event for event in self.events() if event["event"] == "metrics" and name in event["values"])
+        return [(event["step"], event["values"][name]) for event in events]
 
     def worker_pid(self, rank: int) -> int:
         """The process of a worker of the newest attempt."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import psutil
 
 T = TypeVar("T")
-Told = str | Callable[[], str]
+Details = str | Callable[[], str]
 """A sentence, or what makes it when it is wanted."""
 WAIT_S = 120.0
 """The most that a test waits for what takes a moment: longer than it takes on a busy machine."""
@@ -24,18 +24,18 @@ def wait_until(
     what: str = "it",
     timeout_s: float = WAIT_S,
     *,
-    told: Told = "",
+    details: Details = "",
     pause_s: float = 0.02,
 ) -> T:
     """Ask until the answer is true, and return it; `pause_s` seconds between two questions.
 
-    Raises `AssertionError` after `timeout_s` seconds: `told`, what was seen instead, or that `what` did not happen.
+    Raises `AssertionError` after `timeout_s` seconds: `details`, what was seen instead, or that `what` did not happen.
     `happened` raises one itself where it sees that it will never be.
     """
     until = time.monotonic() + timeout_s
     while not (found := happened()):
         if time.monotonic() > until:
-            seen = told() if callable(told) else told
+            seen = details() if callable(details) else details
             raise AssertionError(seen or f"{what} did not happen within {timeout_s:g} s")
         time.sleep(pause_s)
     return found

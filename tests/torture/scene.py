@@ -21,6 +21,7 @@ from forked_programs import PROGRAM, ForkedPopen, Forks
 from volumes import write_volumes
 
 from engine.document.pipeline import Pipeline, dump
+from engine.spark import class_data
 from tests.torture.judge import Finding
 
 COUNT, MORE = 40, 12
@@ -111,6 +112,8 @@ class Scene:
             "XDG_CONFIG_HOME": str(self.root / "config"),
             "VOXELFLOW_TORTURE_NODES": " ".join(NODES),
             "HOME": str(self.root),
+            # Else the first session begins an archive below that home: a Java that outlives the rounds.
+            class_data.SWITCH: "off",
         }
         return {**os.environ, "VOXELFLOW_TRACKING": "off", **self._environment, **own, **extra}
 

@@ -252,9 +252,9 @@ def test_the_form_takes_the_token_and_nothing_else(door: Door) -> None:
 
 
 def test_it_says_how_others_get_in_and_that_the_connection_is_open(door: Door) -> None:
-    told = door.server.output
-    assert f"From other computers: http://{socket.gethostname()}:{door.port}/?token={door.token}" in told
-    assert "warning: this connection is not encrypted" in told
+    output = door.server.output
+    assert f"From other computers: http://{socket.gethostname()}:{door.port}/?token={door.token}" in output
+    assert "warning: this connection is not encrypted" in output
     # The address that a second start on this workspace shows to everyone must not hold it.
     assert door.token not in (door.server.workspace.locks / "studio").read_text()
 

@@ -51,7 +51,7 @@ def test_each_start_has_a_token_of_its_own(settings: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("token", "auth", "told"),
+    ("token", "auth", "message"),
     [
         ("short", "", "VOXELFLOW_TOKEN is too short"),
         ("", "[auth]\nclient_id = 'x'\n", "cannot be used"),
@@ -60,13 +60,13 @@ def test_each_start_has_a_token_of_its_own(settings: Path) -> None:
     ],
 )
 def test_a_door_that_is_set_up_halfway_stays_shut(
-    settings: Path, monkeypatch: pytest.MonkeyPatch, token: str, auth: str, told: str
+    settings: Path, monkeypatch: pytest.MonkeyPatch, token: str, auth: str, message: str
 ) -> None:
     with IdentityProvider("x") as provider:
         full = provider.secrets("http://x", "[]").partition("users")[0]
     settings.write_text(auth.replace("FULL", full))
     monkeypatch.setenv("VOXELFLOW_TOKEN", token)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         check_for(only_here=False, path="/")
 
 

@@ -144,16 +144,16 @@ class TestServing:
         assert done.stdout == "True False\n"
 
     @pytest.mark.parametrize(
-        ("settings", "told"),
+        ("settings", "message"),
         [
             ("[theme]\nbase = 'missing.toml'\n", "error: Streamlit's settings cannot be used: .*missing.toml"),
             ("[server]\nsslCertFile = 'c'\nsslKeyFile = 'k'\n", r"error: the certificate .*server.sslCertFile \(c\)"),
         ],
     )
-    def test_settings_that_cannot_be_used_are_told(self, server: StudioServer, settings: str, told: str) -> None:
+    def test_settings_that_cannot_be_used_are_told(self, server: StudioServer, settings: str, message: str) -> None:
         (server.home / ".streamlit").mkdir()
         (server.home / ".streamlit" / "config.toml").write_text(settings)
-        with pytest.raises(AssertionError, match=told):
+        with pytest.raises(AssertionError, match=message):
             server.start()
         assert "Traceback" not in server.output
 

@@ -37,7 +37,7 @@ def test_the_wheel_has_the_app_and_nothing_of_its_workshop(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
     data = ["ui/shell/style.css", "ui/shell/logo.svg", "ui/canvas/pyproject.toml", "engine/prices/machines.csv"]
-    data += ["pipelines/gallery.toml", "pipelines/pictures/quickstart.webp"]
+    data += ["ui/lineage/frame/index.html", "pipelines/gallery.toml", "pipelines/pictures/quickstart.webp"]
     given = ("ui/shell/inter/inter.woff2", "ui/shell/inter/LICENSE.txt", "engine/declare/icons-LICENSE.txt")
     for name in ("voxelflow.py", "ui/app.py", "ui/build/__init__.py", *data, *given):
         assert name in names

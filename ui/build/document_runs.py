@@ -23,6 +23,7 @@ from engine.run import launch
 from engine.store.runs import Run
 from engine.sweep.expected import SweepEstimate
 from engine.sweep.start import start_sweep
+from engine.sweep.trials import SweepInputs
 from ui.build.background import Loop
 from ui.build.document_sweeps import options_of
 from ui.build.link import LINES_A_NOTICE
@@ -100,7 +101,7 @@ class DocumentRuns:
         limit = Limit() if command.limit is None else _limit(command.limit)
         options = options_of(command, pipeline, catalog, studio, self._shared.name, limit)
         profile = find_profile(command.profile, studio.workspace)
-        began = start_sweep(pipeline, catalog, studio.workspace, studio.store, options, profile)
+        began = start_sweep(SweepInputs(pipeline, catalog, studio.workspace, studio.store, options, profile))
         self.poke()
         expected = SweepEstimate.of(began.options)
         return options.count, "" if expected is None else expected.line()

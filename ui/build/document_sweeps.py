@@ -16,6 +16,7 @@ from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import read_space
 from engine.sweep.start import check_sweep
+from engine.sweep.trials import SweepInputs
 from ui.protocol.commands import ForecastSweep, SweepCommand
 from ui.protocol.notices import SweepForecast, SweepNode
 from ui.studio_context import Studio
@@ -46,7 +47,7 @@ def forecast_of(command: ForecastSweep, pipeline: Pipeline, catalog: Catalog, st
         options = options_of(command, pipeline, catalog, studio, "", Limit())
         profile = find_profile(command.profile, studio.workspace)
         check_sweep(pipeline, catalog, options, profile)
-        found = forecast(pipeline, catalog, studio.workspace, studio.store, options, profile, MOST_PLANNED)
+        found = forecast(SweepInputs(pipeline, catalog, studio.workspace, studio.store, options, profile), MOST_PLANNED)
     except CheckFailed as exc:
         return _refused(command, "; ".join(d.line() for d in exc.diagnostics if d.severity == "error"))
     except VoxelflowError as exc:

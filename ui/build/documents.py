@@ -253,57 +253,29 @@ def _in_order(items: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _doc_node(node: Node, place: int) -> DocNode:
-    return DocNode(
-        type=node.type,
-        version=node.version,
-        title=node.title,
-        params=node.params,
-        position=DocPosition(x=node.position.x, y=node.position.y),
-        retries=node.retries,
-        timeout_s=node.timeout_s,
-        mode=node.mode,
-        ui=node.ui,
-        order=place,
-    )
+    at = DocPosition(x=node.position.x, y=node.position.y)
+    return DocNode(**_alike(node, DocNode), position=at, order=place)
 
 
 def _node(node_id: str, node: DocNode) -> Node:
-    return Node(
-        id=node_id,
-        type=node.type,
-        version=node.version,
-        title=node.title,
-        params=node.params,
-        position=Position(x=node.position.x, y=node.position.y),
-        retries=node.retries,
-        timeout_s=node.timeout_s,
-        mode=node.mode,
-        ui=node.ui,
-    )
+    at = Position(x=node.position.x, y=node.position.y)
+    return Node(**_alike(node, Node), id=node_id, position=at)
 
 
 def _doc_annotation(item: Annotation, place: int) -> DocAnnotation:
-    return DocAnnotation(
-        kind=item.kind,
-        text=item.text,
-        colour=item.colour,
-        position=DocPosition(x=item.position.x, y=item.position.y),
-        width=item.width,
-        height=item.height,
-        order=place,
-    )
+    at = DocPosition(x=item.position.x, y=item.position.y)
+    return DocAnnotation(**_alike(item, DocAnnotation), position=at, order=place)
 
 
 def _annotation(key: str, item: DocAnnotation) -> Annotation:
-    return Annotation(
-        id=key,
-        kind=item.kind,
-        text=item.text,
-        colour=item.colour,
-        position=Position(x=item.position.x, y=item.position.y),
-        width=item.width,
-        height=item.height,
-    )
+    at = Position(x=item.position.x, y=item.position.y)
+    return Annotation(**_alike(item, Annotation), id=key, position=at)
+
+
+def _alike(item: BaseModel, other: type[BaseModel]) -> dict[str, Any]:
+    """The fields that are the same in the file and on the canvas."""
+    shared = type(item).model_fields.keys() & other.model_fields.keys() - {"position"}
+    return {name: getattr(item, name) for name in shared}
 
 
 def _edge(edge: DocEdge) -> Edge:

@@ -13,7 +13,7 @@ from functools import partial
 
 from engine.advisor.run_estimate import NodeTime
 from engine.advisor.storage_cost import StorageCost
-from engine.declare.node import PathFound
+from engine.declare.path_found import PathFound
 from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.document.checks import Checked, Observation
 from engine.document.identity import identify

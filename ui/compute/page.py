@@ -37,7 +37,7 @@ from ui.compute.form import (
 from ui.compute.machine import EVERY_S, MachineHistory
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
 from ui.runs.system import system_charts
-from ui.shell.blocks import Html, facts, heading, notice, plain, show_error, tag, text
+from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
 from ui.studio_context import studio
 
 _ADDRESS = "profile"
@@ -404,9 +404,7 @@ def _test(name: str) -> None:
 def _checks(test: ProfileTest) -> Html:
     rows = []
     for check in test.checks:
-        sign = tag(
-            "span", "ok" if check.ok else "missing", class_=f"vf-chip vf-state-{'done' if check.ok else 'failed'}"
-        )
+        sign = chip("done", "ok") if check.ok else chip("failed", "missing")
         rows.append(
             tag(
                 "li",

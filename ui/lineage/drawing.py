@@ -1,5 +1,8 @@
 """A lineage as streamlit-agraph draws it: a box for each item, coloured by what it is and marked by what it is today.
 
+Places and sizes of the boxes are ours (`layout.py`), so a graph has the room that its words need: where the window has
+less, it shrinks to `_LEAST` of its size at most, and then scrolls. The page in the frame is ours, too: with our font.
+
 The component puts a node's `title` into the page as HTML, and opens it as an address on a double click. So no title
 ever goes to it; labels are drawn on a canvas, as text.
 """
@@ -7,25 +10,48 @@ ever goes to it; labels are drawn on a canvas, as text.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+import streamlit.components.v1 as components
 
 from engine.declare.appearance import Colour
 from engine.declare.dataset_type import Dataset
 from engine.lineage import FILE, FOLDER, REGISTERED, Item, Lineage, State, Verdicts
-from ui.shell.blocks import shortened
+from ui.lineage.layout import Layout, laid_out
+from ui.shell.fonts import FAMILY
 from ui.shell.theme import SERIES, STATE_COLOURS, SURFACE, Mode
+
+if TYPE_CHECKING:
+    from streamlit.components.types.base_custom_component import BaseCustomComponent
 
 MARKS: Mapping[State, str] = {
     "source": "", "current": "✓ current", "stale": "⚠ stale", "older": "older", "removed": "✕ removed", "unknown": "",
 }  # fmt: skip
 """Behind the kind, in words: nothing is said by colour alone."""
-_LONGEST_LABEL = 30
-_ROW, _LEVEL = 78, 250
-_LOWEST, _TALLEST = 240, 620
+FONT, _LINE = 14, 14
+"""Pixels of the labels' font, and of a line of them: vis-network leaves nothing between lines."""
+_LEAST = 0.8
+"""A graph is drawn at least at this part of its size: the font with 11 pixels."""
+_LETTERS, _LINES = 16, 2
+"""Of an item's title: letters in a line, and lines."""
+_TEXT, _MARGIN = 126, 9
+BOX = _TEXT + 2 * _MARGIN
+_ACROSS, _DOWN = 26, 16
+_AROUND = 1.1
+"""vis-network fits a graph into the frame with a twentieth of it free on each side."""
+_BESIDE = 4
+"""Pixels that stay free on each side, beside those of the box in which the frame scrolls."""
+_LOWEST, _LARGEST = 120, 8_000
+"""Pixels of the frame; browsers have no canvas that is larger than 16,384 points on a side, of which a pixel may have
+two."""
+_NOW = "lineage_drawn"
+"""Key of the session state: that of the graph on the page."""
 _ROUND = ("TrainedModel", REGISTERED)
 
 
@@ -59,11 +85,29 @@ def kind_of(item: Item, kinds: Mapping[str, Kind]) -> Kind:
     return kinds.get(item.kind, Kind(item.kind, kinds[FOLDER].colour))
 
 
+def layout(lineage: Lineage, verdicts: Verdicts, kinds: Mapping[str, Kind]) -> Layout:
+    """Where the items' boxes lie."""
+    heights = {key: float(_height(label(lineage, key, verdicts, kinds))) for key in lineage.items}
+    return laid_out(lineage, heights, width=BOX, across=_ACROSS, down=_DOWN)
+
+
+def label(lineage: Lineage, key: str, verdicts: Verdicts, kinds: Mapping[str, Kind]) -> str:
+    """What stands in an item's box: its title, and what it is."""
+    item = lineage.items[key]
+    title = textwrap.wrap(item.title, _LETTERS, max_lines=_LINES, placeholder="…") or ["-"]
+    return "\n".join([*title, label_lines(kind_of(item, kinds), lineage.state(key, verdicts)[0])])
+
+
+def _height(words: str) -> int:
+    return _LINE * (words.count("\n") + 1) + 2 * _MARGIN
+
+
 def vis_nodes(
     lineage: Lineage, verdicts: Verdicts, kinds: Mapping[str, Kind], chosen: str | None, mode: Mode
 ) -> list[dict[str, Any]]:
     """The items as vis-network draws them."""
     surface = SURFACE[mode]
+    places = layout(lineage, verdicts, kinds).places
     out = []
     for key in lineage.order:
         item = lineage.items[key]
@@ -76,15 +120,15 @@ def vis_nodes(
         out.append(
             {
                 "id": key,
-                "label": f"{shortened(item.title, _LONGEST_LABEL)}\n{label_line(kind, state)}",
-                "level": lineage.levels[key],
-                "shape": "ellipse" if item.kind in _ROUND else "box",
+                "label": label(lineage, key, verdicts, kinds),
+                **places[key]._asdict(),
+                "shape": "box",
                 "borderWidth": 4 if key == chosen else 2 if state == "stale" else 1,
                 "borderWidthSelected": 4 if key == chosen else 2 if state == "stale" else 1,
                 "color": {**face, "highlight": face, "hover": face},
                 "font": {"color": surface["muted" if quiet else "text"]},
                 "shapeProperties": {
-                    "borderRadius": 5,
+                    "borderRadius": 20 if item.kind in _ROUND else 5,
                     "borderDashes": [5, 4] if state in ("stale", "removed") else False,
                 },
                 # Read by the component on a double click: empty, so that it opens nothing.
@@ -99,9 +143,11 @@ def face_colour(kind: Kind, mode: Mode, *, quiet: bool = False) -> str:
     return _tint(kind.colour_in(mode), SURFACE[mode]["background"], 0.05 if quiet else 0.16)
 
 
-def label_line(kind: Kind, state: State) -> str:
-    """`Trained model · ⚠ stale`"""
-    return f"{kind.title} · {MARKS[state]}" if MARKS[state] else kind.title
+def label_lines(kind: Kind, state: State) -> str:
+    """`Report · ⚠ stale`, or on two lines where one has no room for both."""
+    title = textwrap.shorten(kind.title, _LETTERS, placeholder="…")
+    mark = MARKS[state]
+    return title if not mark else f"{title}{' · ' if len(title) + 3 + len(mark) <= _LETTERS else chr(10)}{mark}"
 
 
 def vis_edges(lineage: Lineage, mode: Mode) -> list[dict[str, Any]]:
@@ -113,28 +159,29 @@ def vis_edges(lineage: Lineage, mode: Mode) -> list[dict[str, Any]]:
     ]
 
 
-def vis_options(mode: Mode, height: int) -> dict[str, Any]:
-    """How the graph is laid out and behaves: from left to right, nodes stay where they are."""
+def vis_options(mode: Mode) -> dict[str, Any]:
+    """How the graph looks and behaves: all stays where it is; the page scrolls."""
     return {
-        "height": f"{height}px",
+        "height": "100%",
         "width": "100%",
         "autoResize": True,
         "physics": {"enabled": False},
-        "layout": {
-            "hierarchical": {
-                "enabled": True,
-                "direction": "LR",
-                "sortMethod": "directed",
-                "levelSeparation": _LEVEL,
-                "nodeSpacing": _ROW,
-                "treeSpacing": _ROW,
-            }
+        "interaction": {
+            "dragNodes": False,
+            "dragView": False,
+            "zoomView": False,
+            "hover": True,
+            "selectConnectedEdges": False,
         },
-        "interaction": {"dragNodes": False, "hover": True, "selectConnectedEdges": False, "zoomSpeed": 0.6},
         "nodes": {
-            "font": {"face": "system-ui, sans-serif", "size": 15, "color": SURFACE[mode]["text"], "multi": False},
-            "margin": 9,
-            "widthConstraint": {"minimum": 150},
+            "font": {
+                "face": f'"{FAMILY}", system-ui, sans-serif',
+                "size": FONT,
+                "color": SURFACE[mode]["text"],
+                "multi": False,
+            },
+            "margin": _MARGIN,
+            "widthConstraint": {"minimum": _TEXT, "maximum": _TEXT},
             "chosen": {"label": False},
         },
         "edges": {
@@ -146,11 +193,24 @@ def vis_options(mode: Mode, height: int) -> dict[str, Any]:
     }
 
 
-def graph_height(lineage: Lineage) -> int:
-    """Pixels for the graph: enough for the level with the most items, within bounds."""
-    levels = list(lineage.levels.values())
-    most = max((levels.count(level) for level in set(levels)), default=1)
-    return min(_TALLEST, max(_LOWEST, 90 + _ROW * most))
+def frame_size(found: Layout) -> tuple[int, int]:
+    """Width and height in pixels of a frame in which the graph has its own size."""
+    width, height = (round(_AROUND * size) for size in (found.width, found.height))
+    return min(_LARGEST, width), min(_LARGEST, max(_LOWEST, height))
+
+
+def frame_style(found: Layout) -> str:
+    """The rule that gives the frame its size in whatever window, and cuts off what vis-network leaves free around a
+    graph, but for a little: of a wide graph that is much."""
+    width, height = frame_size(found)
+    least, beside = f"{_LEAST * width:.0f}px", 2 * _BESIDE
+    above = (height - found.height) / 2 / width
+    drawn = f"clamp({least}, (100% - {beside}px) * {_AROUND}, {width}px)"  # of what is around it; the rest goes by this
+    return (
+        f".st-key-lineage_graph > * {{ width: max(100%, {drawn} / {_AROUND} + {beside}px); }}"
+        f" .st-key-lineage_graph iframe {{ width: {drawn}; height: auto; aspect-ratio: {width} / {height};"
+        f" margin: min(0px, {_BESIDE}px - {drawn} * {above:.4f}) calc((100% - {drawn}) / 2); }}"
+    )
 
 
 def _tint(colour: str, background: str, share: float) -> str:
@@ -171,23 +231,41 @@ def draw(
     key: str,
     clicked: Callable[[str], None],
 ) -> None:
-    """Draw the graph. `clicked` is called with the id of an item that was clicked.
+    """Draw the graph. `clicked` is called with the id of an item that was clicked. A graph with another `key` is a new
+    one; what a timer asks while that is on its way still tells the last click in the old one, which Streamlit has
+    forgotten by then, and takes for a new click.
 
-    `streamlit_agraph.agraph` takes no key, so each new state would begin a new frame: a flash, and
-    the zoom gone. The component behind it takes one, and puts what changed into the graph on the page.
+    `streamlit_agraph.agraph` takes no key, so each new state would begin a new frame: a flash. The component behind it
+    takes one, and puts what changed into the graph on the page. vis-network fits a graph into its frame only when it is
+    new: one of another size is.
     """
-    import streamlit_agraph  # type: ignore[import-untyped]
+    found = layout(lineage, verdicts, kinds)
+    width, height = frame_size(found)
+    key = f"{key}-{width}x{height}"
 
     def changed() -> None:
         item = st.session_state.get(key)
-        if item is not None:  # else a click beside the nodes
+        if item is not None and st.session_state.get(_NOW) == key:  # else a click beside the nodes, or an old one
             clicked(item)
 
+    st.session_state[_NOW] = key
+    st.html(f"<style>{frame_style(found)}</style>")
     data = {"nodes": vis_nodes(lineage, verdicts, kinds, chosen, mode), "edges": vis_edges(lineage, mode)}
-    streamlit_agraph._agraph(
+    shown = found.places.get(chosen or "")
+    _component()(
         data=json.dumps(data),
-        config=json.dumps(vis_options(mode, graph_height(lineage))),
+        config=json.dumps(vis_options(mode)),
+        chosen=None
+        if shown is None
+        else {"id": chosen, **shown._asdict(), "width": _AROUND * found.width, "height": _AROUND * found.height},
         key=key,
         default=None,
         on_change=changed,
     )
+
+
+@cache
+def _component() -> BaseCustomComponent:
+    import streamlit_agraph  # type: ignore[import-untyped]  # noqa: F401  # its files are served from now on
+
+    return components.declare_component("graph", path=Path(__file__).with_name("frame"))

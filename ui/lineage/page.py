@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.declare.dataset_type import details_of
 from engine.history.details import short_id
@@ -18,7 +19,7 @@ from ui.lineage import drawing
 from ui.lineage.drawing import MARKS, Kind, kind_of, kinds_of
 from ui.lineage.judging import Judged, Judging
 from ui.shell import navigation
-from ui.shell.blocks import Html, count_line, heading, notice, plain, shortened, tag, text
+from ui.shell.blocks import Html, chip, count_line, heading, notice, plain, shortened, tag, text
 from ui.shell.canvas import draw_look
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import Studio, studio
@@ -26,6 +27,8 @@ from ui.studio_context import Studio, studio
 _EVERYTHING, _BEFORE, _BEHIND = "Everything", "What leads to it", "What was made from it"
 _PIPELINE, _KINDS, _SCOPE, _CHOSEN = "lineage_pipeline", "lineage_kinds", "lineage_scope", "lineage_item"
 _OLDER, _MOST, _GRAPH, _LIST = "lineage_older", "lineage_most", "lineage_graph", "lineage_list"
+_ADDRESS = "item"
+"""What in the page's address names the chosen item."""
 _SETTLED = "lineage_settled"
 """Key of the session state: the page is drawn again because the answer is there, not because somebody opened it."""
 _DRAWN = 120
@@ -46,6 +49,7 @@ _judgings: dict[Path, Judging] = {}
 def show() -> None:
     """Draw the page."""
     navigation.set_title("Lineage")
+    _follow_address()
     found = studio()
     judged = judging_of(found).now(anew=not st.session_state.pop(_SETTLED, False))
     st.fragment(_page, run_every=None if judged.complete else _TICK_S)(judged.complete)
@@ -62,6 +66,7 @@ def judging_of(found: Studio) -> Judging:
 
 
 def _page(was_complete: bool) -> None:
+    _correct_address()
     found = studio()
     judged = judging_of(found).now()
     if judged.complete != was_complete:
@@ -107,10 +112,7 @@ def _page(was_complete: bool) -> None:
         st.html(notice("info", "Nothing of these kinds was made."))
         return
     with st.container(key="lineage_graph", border=True):
-        drawing.draw(
-            lineage, judged.verdicts, kinds, chosen, current_mode(),
-            key=f"{_GRAPH}-{st.session_state.get(_GRAPH, 0)}", clicked=_clicked,
-        )  # fmt: skip
+        drawing.draw(lineage, judged.verdicts, kinds, chosen, current_mode(), key=_key(_GRAPH), clicked=_clicked)
     st.html(_legend(lineage, judged, kinds))
     _choice(lineage, whole, chosen, kinds)
     if chosen is not None:
@@ -187,29 +189,69 @@ def _legend(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> Html
 
 
 def _chosen(whole: Lineage) -> str | None:
-    wanted = st.session_state.get(_CHOSEN) or st.query_params.get("item")
+    wanted: str | None = st.session_state.get(_CHOSEN)
     return wanted if wanted in whole.items else None
 
 
-def _clicked(item: str) -> None:
-    _choose(item)
-    # A new list, drawn with this item: the old one would say what it held before.
-    st.session_state[_LIST] = st.session_state.get(_LIST, 0) + 1
+# --- what is chosen: on the page, in this visit, in the address ---------------------------------------------------
+
+
+def _follow_address() -> None:
+    """Choose what the address names: the page was opened by a link, or loaded again, or the browser went back or
+    forward. Opened from the menu it has an address that names nothing: what was chosen last stays, and gets into it.
+
+    Only the whole page follows: what is chosen on it draws the fragment, which is asked for with the address of before.
+    """
+    named, run = st.query_params.get(_ADDRESS), get_script_run_ctx()
+    went_there = run is not None and run.is_history_navigation
+    if named != st.session_state.get(_CHOSEN) and (named is not None or went_there):
+        _choose(named)
+        _begin_anew(_GRAPH, _LIST)
+    _correct_address()
+
+
+def _correct_address() -> None:
+    """Name what is chosen. A timer's question may leave the browser before the last choice's answer is there: it then
+    has the address of before, which would come back with the next whole page."""
+    if st.query_params.get(_ADDRESS) != st.session_state.get(_CHOSEN):
+        _choose(st.session_state.get(_CHOSEN))
 
 
 def _choose(item: str | None) -> None:
     st.session_state[_CHOSEN] = item
     if item is None:
-        st.query_params.pop("item", None)
+        st.query_params.pop(_ADDRESS, None)
         st.session_state.pop(_SCOPE, None)
-    else:
-        st.query_params["item"] = item
+    elif st.query_params.get(_ADDRESS) != item:
+        st.query_params[_ADDRESS] = item
+
+
+def _key(part: str) -> str:
+    """That of the graph or the list which is on the page now."""
+    return f"{part}-{st.session_state.get(part, 0)}"
+
+
+def _begin_anew(*parts: str) -> None:
+    """Draw the graph or the list as a new one, which has heard no click: an old list would say what it held before, and
+    an old graph say nothing when the item that was clicked last in it is clicked again."""
+    for part in parts:
+        st.session_state[part] = st.session_state.get(part, 0) + 1
+
+
+def _clicked(item: str) -> None:
+    _choose(item)
+    _begin_anew(_LIST)
 
 
 def _listed(key: str) -> None:
-    _choose(st.session_state[key])
-    # A new graph: the old one says nothing when the item that was clicked last in it is clicked again.
-    st.session_state[_GRAPH] = st.session_state.get(_GRAPH, 0) + 1
+    if key == _key(_LIST):  # else told of one that is gone, as in `drawing.draw`
+        _choose(st.session_state[key])
+        _begin_anew(_GRAPH)
+
+
+def _led_to(item: str) -> None:
+    _choose(item)
+    _begin_anew(_GRAPH, _LIST)
 
 
 def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping[str, Kind]) -> None:
@@ -221,7 +263,7 @@ def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping
         return f"{shortened(item.title, 60)} ({kind_of(item, kinds).title}{made})"
 
     keys = sorted({*lineage.items, *([chosen] if chosen else [])}, key=lambda k: (-whole.items[k].created, k))
-    key = f"{_LIST}-{st.session_state.get(_LIST, 0)}"
+    key = _key(_LIST)
     with st.container(horizontal=True, vertical_alignment="center", key="lineage_choice"):
         st.selectbox(
             "Item", keys, index=keys.index(chosen) if chosen else None, key=key, format_func=name,
@@ -240,12 +282,11 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
     item = whole.items[key]
     state, reason = whole.state(key, judged.verdicts)
     colour, word = _STATES[state]
-    mark = tag("span", word, class_=f"vf-chip vf-state-{colour.replace(' ', '-')}")
     st.html(
         tag(
             "div",
             tag("h2", text(item.title), title=item.title),
-            mark,
+            chip(colour, word),
             tag("span", kind_of(item, kinds).title, class_="vf-id"),
             class_="vf-title",
         )
@@ -294,6 +335,6 @@ def _neighbours(title: str, icon: str, whole: Lineage, keys: tuple[str, ...], ki
     for key in keys[:20]:
         item = whole.items[key]
         name = f"{plain(item.title, 60)} · {plain(kind_of(item, kinds).title)}"
-        st.button(name, key=f"lineage-{title}-{key}", type="tertiary", icon=icon, on_click=partial(_clicked, key))
+        st.button(name, key=f"lineage-{title}-{key}", type="tertiary", icon=icon, on_click=partial(_led_to, key))
     if len(keys) > 20:
         st.html(tag("p", f"and {number(len(keys) - 20)} more", class_="vf-muted"))

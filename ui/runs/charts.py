@@ -35,11 +35,15 @@ _COUNTED = ("epoch", "step")
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; `label` is its entry in the legend. `dashed` is one that others are compared with."""
+    """One curve; `label` is its entry in the legend. `dashed` is one that others are compared with.
+
+    `place` is that of its colour, which it then has in all charts, whatever others they have; None: its place there.
+    """
 
     label: str
     series: Series
     dashed: bool = False
+    place: int | None = None
 
 
 Bounds = tuple[float, float | None]
@@ -58,13 +62,24 @@ def draw_curves(
     bounds: Bounds | None = None,
 ) -> None:
     """Draw one chart of curves with its title; `axis` says what the steps count. `smoothing` is as in `smoothed`."""
-    st.html(heading(Html(text(title) + tag("span", f" {unit}", class_="vf-muted")) if unit else text(title)))
+    st.html(heading(heading_of(title, unit, lines, current_mode())))
     import pandas as pd
 
     rows = points(lines, positive=logarithmic, smoothing=smoothing)
     data = pd.DataFrame(rows, columns=["step", "value", "line", "raw"])
     specification = curves(lines, axis, "", current_mode(), logarithmic=logarithmic, smoothing=smoothing, bounds=bounds)
     st.vega_lite_chart(data, specification, key=key, alt=f"{title} by {axis}")
+
+
+def heading_of(title: str, unit: str, lines: Sequence[Line], mode: Mode) -> Html:
+    """A chart's title and its unit. Where that is the name of its only line, for which there is no legend, it has the
+    line's colour beside it, as in one."""
+    if not unit:
+        return text(title)
+    dot = None
+    if [line.label for line in lines] == [unit]:
+        dot = tag("span", "", class_="vf-dot", style=f"--vf-key: {line_colours(lines, mode)[0]}")
+    return Html(text(title) + tag("span", " ", dot, unit, class_="vf-muted"))
 
 
 def points(
@@ -164,7 +179,7 @@ def curves(
     colour = alt.Color(
         "line:N",
         title=None,
-        scale=alt.Scale(domain=names, range=line_colours(names, mode)),
+        scale=alt.Scale(domain=names, range=line_colours(lines, mode)),
         legend=_legend(columns=3) if len(names) > 1 else None,
     )
     tooltip = [
@@ -193,10 +208,13 @@ def curves(
     return specification(chart, mode)
 
 
-def line_colours(names: Sequence[str], mode: Mode) -> list[str]:
-    """A colour for each line of a chart; where all are of a set of volumes, that set's."""
-    of_sets = set(names) <= set(_SETS)
-    places = [_SETS.index(name) if of_sets else place for place, name in enumerate(names)]
+def line_colours(lines: Sequence[Line], mode: Mode) -> list[str]:
+    """A colour for each line of a chart: its own; where all are of a set of volumes, that set's."""
+    of_sets = {line.label for line in lines} <= set(_SETS)
+    places = [
+        line.place if line.place is not None else _SETS.index(line.label) if of_sets else at
+        for at, line in enumerate(lines)
+    ]
     return [SERIES[mode][place % len(SERIES[mode])] for place in places]
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.declare.dataset_type import scores_of
+from engine.declare.datasets import HEADLINES
 from engine.errors import UsageError
 from engine.history.comparison import ABSENT, Curves, Row, duration_rows, final_rows, labels, node_title, parameter_rows
 from engine.history.details import Details, read_details, short_id
@@ -36,6 +37,8 @@ from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, tab
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import studio
 
+_FEW = 3
+"""Runs of which two tables have room beside each other; of more a table needs the window's width."""
 _MANY = 8
 """With more runs the chart of all comes first: columns side by side are wide."""
 _CHOICES = 500
@@ -47,17 +50,22 @@ _KEY, _ADDRESS = "compare_runs", "compare_address"
 
 
 def metric_lines(runs: Sequence[Details], feeds: Sequence[Feed]) -> dict[str, list[Line]]:
-    """By metric, a curve for each run that has it."""
+    """By metric, a curve for each run that has it: in the run's colour, unless one has several."""
+    several = {name for feed in feeds for name, nodes in _nodes_of(feed).items() if len(nodes) > 1}
     out: dict[str, list[Line]] = {}
-    for details, feed, label in zip(runs, feeds, labels(runs), strict=True):
-        nodes_of: dict[str, list[str]] = {}
-        for node, name in feed.metrics:
-            nodes_of.setdefault(name, []).append(node)
+    for at, (details, feed, label) in enumerate(zip(runs, feeds, labels(runs), strict=True)):
+        nodes_of = _nodes_of(feed)
         for (node, name), series in sorted(feed.metrics.items()):
-            several = len(nodes_of[name]) > 1
-            full = f"{label}, {details.names.get(node, node)}" if several else label
-            out.setdefault(name, []).append(Line(full, series))
+            full = f"{label}, {details.names.get(node, node)}" if len(nodes_of[name]) > 1 else label
+            out.setdefault(name, []).append(Line(full, series, place=None if name in several else at))
     return dict(sorted(out.items()))
+
+
+def _nodes_of(feed: Feed) -> dict[str, list[str]]:
+    out: dict[str, list[str]] = {}
+    for node, name in feed.metrics:
+        out.setdefault(name, []).append(node)
+    return out
 
 
 # --- the page ----------------------------------------------------------------------------------
@@ -125,17 +133,21 @@ def _comparison(chosen: Sequence[str], was_active: bool) -> None:
     if was_active and not any(d.run.active for d in runs):
         st.rerun()
     feeds = [feed_of(run_id) for run_id in chosen]
-    _heads(runs)
-    if len(runs) > _MANY:
-        _parallel(runs, feeds)
-    _parameters(runs)
-    _figures(final_rows(runs, _last_values(feeds)), runs)
+    left, right = st.columns(2, gap="medium") if len(runs) <= _FEW else [st.container()] * 2
+    with left:
+        _heads(runs)
+        if len(runs) > _MANY:
+            _parallel(runs, feeds)
+        _parameters(runs)
+    with right:
+        _figures(final_rows(runs, _last_values(feeds)), runs)
+    with left:
+        _durations(runs)
     graph_changes.show(runs, labels(runs))
     _metrics(runs, feeds)
     _confusions(runs)
     if 2 < len(runs) <= _MANY:
         _parallel(runs, feeds)
-    _durations(runs)
 
 
 def _last_values(feeds: Sequence[Feed]) -> list[Curves]:
@@ -271,9 +283,11 @@ def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:
     st.html(table(["", *labels(runs)], body, "Final figures", numeric=range(1, len(runs) + 1)))
 
 
-def figure_order(name: str) -> tuple[bool, bool, bool, str]:
-    """Figures of volumes that were not trained on first, then those of the training, then how it went."""
-    return (not name.startswith(_HELD_OUT), not name.startswith(_SCORES), lower_is_better(name), name)
+def figure_order(name: str) -> tuple[bool, bool, int, bool, str]:
+    """Figures of volumes that were not trained on first, then those of the training, then how it went; among these what
+    says most first, as on a run's own page."""
+    rank = HEADLINES.index(name) if name in HEADLINES else len(HEADLINES)
+    return (not name.startswith(_HELD_OUT), not name.startswith(_SCORES), rank, lower_is_better(name), name)
 
 
 def best_of(row: Row) -> set[int]:

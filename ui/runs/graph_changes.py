@@ -17,7 +17,7 @@ from ui.build.page import documents_of
 from ui.protocol.document import Doc, DocNode, DocPosition
 from ui.protocol.picture import Change
 from ui.runs.graph import changes_picture, picture_height
-from ui.shell.blocks import Content, Html, heading, notice, shortened, table, tag
+from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table
 from ui.shell.canvas import draw_picture
 from ui.studio_context import studio
 
@@ -144,4 +144,4 @@ def _draw(first: Pipeline, other: Pipeline, names: tuple[str, str]) -> None:
 def _change_chip(change: str) -> Html:
     """A change in its colour."""
     state = {"added": "done", "removed": "failed", "changed": "waiting"}[change]
-    return tag("span", change, class_=f"vf-chip vf-state-{state}")
+    return chip(state, change)

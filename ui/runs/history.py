@@ -11,6 +11,7 @@ import streamlit as st
 from engine.declare.dataset_type import scores_of
 from engine.declare.datasets import Dataset
 from engine.history.details import document_of, named, short_id
+from engine.history.summary import leading_figures
 from engine.store.costs import costs_by_month
 from engine.store.runs import Run, Task
 from engine.text import duration, moment, money, number, plural, safe
@@ -23,7 +24,7 @@ from ui.studio_context import studio
 
 STATES = ("running", "stuck", "done", "failed", "cancelled", "lost", "starting")
 """In the order in which a person looks for them."""
-MAIN_METRICS = ("val_accuracy", "accuracy", "val_loss", "loss")
+_MOST_FIGURES = 2
 _LONGEST_RESULT = 200
 PAGE = 200
 """Rows that are shown at first, and that "Show more" adds."""
@@ -76,7 +77,7 @@ def pipelines_of(runs: Iterable[Run]) -> list[str]:
 
 
 def result_of(run: Run, tasks: Sequence[Task]) -> str:
-    """What the run came to, in a few words: the model's main figures, what was made last, or why it failed."""
+    """What the run came to, in a few words: its leading figures, what was made last, or why it failed."""
     if run.state in ("failed", "lost"):
         failed = next((t for t in tasks if t.state == "failed"), None)
         if failed is not None:
@@ -87,20 +88,22 @@ def result_of(run: Run, tasks: Sequence[Task]) -> str:
         return shortened(run.error or lost, _LONGEST_RESULT)
     if run.state == "stuck":
         return "the run's process does nothing: cancel the run, then resume it"
-    outputs = [output for task in tasks for output in task.outputs.values()]
-    scores = next((scores for o in reversed(outputs) if (scores := scores_of(o))), None)
-    if scores is not None:
-        return main_figures(scores)
-    return shortened(_last_made(outputs, tasks), _LONGEST_RESULT)
+    outputs = [output for task in tasks if task.state in ("done", "cached") for output in task.outputs.values()]
+    figures = leading_figures(tasks) or _unusual_figures(outputs)
+    return _in_words(figures) if figures else shortened(_last_made(outputs, tasks), _LONGEST_RESULT)
 
 
-def main_figures(metrics: Mapping[str, float]) -> str:
-    """`Validation accuracy 0.93, validation loss 0.21`: the two figures that say most."""
-    names = [n for n in MAIN_METRICS if n in metrics] or sorted(metrics)
-    # A validation figure says what its training one does, and more.
-    names = [n for n in names if f"val_{n}" not in names]
-    words = [f"{figure_name(name)} {number(metrics[name])}" for name in names[:2]]
-    return ", ".join(words[:1] + [f"{word[:1].lower()}{word[1:]}" for word in words[1:]])
+def _unusual_figures(outputs: Sequence[Dataset]) -> dict[str, float]:
+    """Those of the last model, by name, of which nobody knows what says most: `iou` of a person's own training."""
+    scores = next((scores for output in reversed(outputs) if (scores := scores_of(output))), {})
+    return dict(sorted(scores.items()))
+
+
+def _in_words(figures: Mapping[str, float]) -> str:
+    """`Validation AUC 0.93, validation accuracy 0.84`: as many as there is room for."""
+    first, *others = [f"{figure_name(name)} {number(value)}" for name, value in [*figures.items()][:_MOST_FIGURES]]
+    # "F1" and "MAE" stay as they are.
+    return ", ".join([first, *(word if word[:2].isupper() else f"{word[:1].lower()}{word[1:]}" for word in others)])
 
 
 def _last_made(outputs: Sequence[Dataset], tasks: Sequence[Task]) -> str:

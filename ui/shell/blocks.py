@@ -17,6 +17,7 @@ import streamlit as st
 from engine.diagnostics.rule import CheckFailed
 from engine.errors import VoxelflowError
 from engine.text import safe
+from ui.shell.fonts import embedded_style
 
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -51,9 +52,9 @@ def text(value: object, class_: str | None = None) -> Html:
     return tag("bdi", str(value), class_=class_)
 
 
-def chip(state: str) -> Html:
-    """A run's or a task's state, in its colour and in words."""
-    return tag("span", state, class_=f"vf-chip vf-state-{state.replace(' ', '-')}")
+def chip(state: str, word: str = "") -> Html:
+    """A run's or a task's state, in its colour and in words; or another `word`, in the colour of a state."""
+    return tag("span", word or state, class_=f"vf-chip vf-state-{state.replace(' ', '-')}")
 
 
 def heading(title: Content) -> Html:
@@ -105,9 +106,11 @@ def notice(level: str, title: Content, *lines: Content) -> Html:
 
 
 def svg_image(svg: str, ink: str, label: str, style: str) -> Html:
-    """A picture as an image, which does not take the colour of the page's text (`ink`) by itself; Streamlit lets no SVG
-    stand in HTML. It is decoded at once: one that is drawn anew each second would flicker."""
-    data = base64.b64encode(svg.replace("<svg ", f'<svg color="{ink}" ', 1).encode()).decode()
+    """A picture as an image, since Streamlit lets no SVG stand in HTML. By itself it would have neither the colour of
+    the page's text (`ink`) nor its font. It is decoded at once: one that is drawn anew each second would flicker."""
+    head, _, drawn = svg.replace("<svg ", f'<svg color="{ink}" ', 1).partition(">")
+    font = f"<style>{embedded_style()}</style>" if "<text" in drawn else ""
+    data = base64.b64encode(f"{head}>{font}{drawn}".encode()).decode()
     return tag("img", src=f"data:image/svg+xml;base64,{data}", alt=label, decoding="sync", style=style)
 
 

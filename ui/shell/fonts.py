@@ -3,6 +3,8 @@ asks no other server for anything. It has Latin letters; others come from the sy
 
 from __future__ import annotations
 
+import base64
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,17 @@ def font_face() -> str:
         f'@font-face {{ font-family: "{FAMILY}"; src: url("{FONT_PATH}") format("woff2-variations"),'
         f' url("{FONT_PATH}") format("woff2"); font-weight: 100 900; font-style: normal; font-display: swap;'
         f" unicode-range: {_LATIN}; }}"
+    )
+
+
+@cache
+def embedded_style() -> str:
+    """The rules by which an SVG that is an image has the font: such a picture may fetch none. 64 kB."""
+    font = base64.b64encode(_FILE.read_bytes()).decode()
+    return (
+        f'@font-face {{ font-family: "{FAMILY}"; src: url("data:font/woff2;base64,{font}") format("woff2");'
+        f" font-weight: 100 900; unicode-range: {_LATIN}; }}"
+        f' svg {{ font-family: "{FAMILY}", system-ui, sans-serif; }}'
     )
 
 

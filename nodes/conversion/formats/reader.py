@@ -16,6 +16,7 @@ from engine.declare.datasets import DTYPES, VolumeSpec
 from engine.errors import MissingPackage
 from engine.storage import is_url
 from engine.storage.io_errors import OUT_OF_RESOURCES
+from engine.storage.links import why_unusable
 from nodes.conversion.formats import HASH, ROWS, Reading, VolumeFormat, format_named
 from nodes.conversion.formats.geometry import oblique
 from nodes.conversion.formats.interface import OpenVolume, StampVolume, VolumeHeader
@@ -230,8 +231,8 @@ def guarded(place: Path, title: str, work: Callable[[], T]) -> T:
     except (Refused, MissingPackage):
         raise
     except FileNotFoundError as exc:
-        if place.is_symlink():
-            raise Refused("unreadable", "is a link whose target is missing (git annex get, or dvc pull?)") from exc
+        if place.is_symlink() and (link := why_unusable(str(place))) is not None:
+            raise Refused("unreadable", f"is a link: {link.reason}") from exc
         raise Refused("changed-during-run", "is gone since the folder was listed") from exc
     except MemoryError as exc:
         raise Refused("unreadable", "takes more memory to read than there is") from exc

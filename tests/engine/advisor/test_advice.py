@@ -28,8 +28,8 @@ from engine.advisor.reading import InputModel, from_bench, from_memory, from_pro
 from engine.advisor.report import as_json, changes, in_a_line, missing, reasons, source_of
 from engine.advisor.sources import networks, probe_of
 from engine.bench.result import Configuration
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.declare.workload import Access, TrainingWork
 from engine.prices import machine_table
 from nodes.train_resnet3d import train_resnet3d

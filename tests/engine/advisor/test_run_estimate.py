@@ -156,8 +156,8 @@ def test_the_arithmetic_can_be_followed(workspace: Workspace) -> None:
         "included: the machine; not included: disks, requests to the storage and traffic, Databricks units (DBU), taxes"
         " and discounts",
     ]
-    told = as_json(found)
-    assert (told["cost_low"], told["cost_high"]) == (pytest.approx(0.384), pytest.approx(0.768))
+    written = as_json(found)
+    assert (written["cost_low"], written["cost_high"]) == (pytest.approx(0.384), pytest.approx(0.768))
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,15 @@ def test_what_was_expected_stands_beside_what_it_was(store: RunStore) -> None:
     run = replace(run, started=0.0, ended=3600.0)
     assert run.estimated == kept
     assert expected_text(run) == (
-        "expected time: 50 min 00 s to 1 h 10 min, and the unknown time of b; cost: 1.67 to 2.33 USD, and the unknown"
-        " cost of b"
+        "expected time: 50 min 00 s to 1 h 10 min; cost: 1.67 to 2.33 USD; not counting b, which has no earlier run"
     )
     assert against_estimate(run) == (
         "expected: 50 min 00 s to 1 h 10 min, 1.67 to 2.33 USD without b, which was unknown;"
         " it took 1 h 00 min, 2.00 USD"
     )
+    for more, why in (({}, "b"), ({"price_per_hour": None}, "b or a price an hour")):
+        unknown = replace(run, options={**options, **Estimated(unknown=("b",)).as_options(), **more})
+        assert expected_text(unknown) == f"expected time and cost: unknown, without an earlier run of {why}"
     several = replace(run, options={**options, **Estimated(3000, 4200, ("b", "c"), {"a": None}).as_options()})
     assert "without b, c, which were unknown; it took" in against_estimate(several)
     assert against_estimate(replace(run, state="failed")) == ""

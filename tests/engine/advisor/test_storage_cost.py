@@ -25,8 +25,8 @@ from engine.advisor.run_estimate import (
 from engine.advisor.sources import Known, Training, advise_training, way_of
 from engine.advisor.storage_cost import StorageCost, storage_cost
 from engine.cli.advise import _show
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.declare.workload import TrainingWork
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import read_pipeline
@@ -178,9 +178,9 @@ def test_requests_are_in_the_sum_of_a_run_and_what_data_costs_a_month_stands_bes
     )
     plain = as_json(estimate)
     assert (plain["cost_low"], plain["cost_high"]) == (pytest.approx(2.43), pytest.approx(3.43))
-    (told,) = plain["storage"]
-    assert (told["requests"], told["cost_of_requests"]) == (5 * FILES, pytest.approx(1.43))
-    assert told["price"]["source"].startswith("https://")
+    (place,) = plain["storage"]
+    assert (place["requests"], place["cost_of_requests"]) == (5 * FILES, pytest.approx(1.43))
+    assert place["price"]["source"].startswith("https://")
     # What is kept with the run says the same.
     kept = Estimated.of(estimate.kept().as_options())
     assert kept == estimate.kept()

@@ -58,9 +58,9 @@ def test_a_result_is_shown_and_kept(bench: Command, workspace: Workspace, asked:
     (kept,) = bench_results(workspace)
     assert read_result(Path("mine.json")) == kept
     assert asked == [BenchOptions(batch_sizes=(16, 64), jit=(False, True), mixed_precision=(True,))]
-    told = json.loads(bench("--json").done().out)
-    assert Path(told["file"]).parent == workspace.root / "bench"
-    assert len(told["rows"]) == 3
+    output = json.loads(bench("--json").done().out)
+    assert Path(output["file"]).parent == workspace.root / "bench"
+    assert len(output["rows"]) == 3
 
 
 def test_quick_leaves_alone_what_is_given(bench: Command, asked: list[BenchOptions]) -> None:
@@ -125,9 +125,9 @@ def test_results_of_several_machines_are_compared(
     page = (home / "bench-compare.html").read_text()
     assert page.count("<svg") == 3
     assert "Not bound by computing" in page
-    told = json.loads(bench("compare", "cpu.json", "gpu.json", "--input", "synthetic", "--json").done().out)
-    assert next((p["machine"], p["configuration"]["jit"]) for p in told["points"]) == ("gpu", True)
-    assert (told["input"], told["page"]) == ("synthetic", "")
+    output = json.loads(bench("compare", "cpu.json", "gpu.json", "--input", "synthetic", "--json").done().out)
+    assert next((p["machine"], p["configuration"]["jit"]) for p in output["points"]) == ("gpu", True)
+    assert (output["input"], output["page"]) == ("synthetic", "")
     # Taken into the workspace, they are compared from there.
     assert "gpu: kept as " in bench("add", "cpu.json", "gpu.json").done().out
     assert len(bench_results(workspace)) == 2

@@ -87,9 +87,9 @@ def test_without_apply_nothing_is_freed(command: Command, data: list[Path]) -> N
 def test_apply_frees_what_was_chosen(command: Command, data: list[Path]) -> None:
     command("clean", "--apply").fails()
     assert all(p.exists() for p in data)
-    told = command("clean", "--keep", "150kB", "--apply", "--json").done()
-    assert told.json["freed"] == [p["path"] for p in told.json["places"] if p["chosen"]]
-    assert told.json["freed_bytes"] >= 100_000
+    output = command("clean", "--keep", "150kB", "--apply", "--json").done()
+    assert output.json["freed"] == [p["path"] for p in output.json["places"] if p["chosen"]]
+    assert output.json["freed_bytes"] >= 100_000
     assert sum(p.exists() for p in data) == 1
     assert command("clean", "--all", "--apply").out.startswith("freed ")
     assert command("clean").out == "there is no data yet\n"

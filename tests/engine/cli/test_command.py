@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from building import box, pipeline
 from command_line import NO_WORK, Command, Save
@@ -55,8 +56,8 @@ def test_the_app_is_started_as_told(home: Path) -> None:
     studio = _Studio()
     given = ["--traceback", "studio", "--workspace", "w", "--port", "0", "--address", "::1", "--no-browser"]
     assert main(_broken, studio, NO_WORK, given) == 7
-    told = {"address": "::1", "port": 0, "open_browser": False, "traceback": True}
-    assert studio.started == [(home / "w", told)]
+    options = {"address": "::1", "port": 0, "open_browser": False, "traceback": True}
+    assert studio.started == [(home / "w", options)]
 
 
 def test_an_unusable_workspace_is_told_before_the_app_starts(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,9 +101,9 @@ def test_an_error_is_one_line_and_status_2(arguments: list[str], text: str, comm
 def test_with_json_errors_are_json_too(command: Command) -> None:
     said = command("run", "missing.json", "--json").fails()
     assert said.err.startswith("error: ")
-    told = said.json
-    assert (told["event"], told["code"]) == ("error", "pipeline")
-    assert told["hint"]
+    event = said.json
+    assert (event["event"], event["code"]) == ("error", "pipeline")
+    assert event["hint"]
     assert command("run", "--json").json["code"] == "usage"
 
 
@@ -114,9 +115,9 @@ def test_failed_checks_are_told_one_a_line(command: Command, save: Save) -> None
     assert [line.split()[1] for line in lines[:-2]] == ["VF106", "VF103", "VF203", "VF101"]
     assert lines[-2] == "error: 4 problems to fix before this pipeline can run"
     assert lines[-1] == "`voxelflow explain VF106` says more."
-    told = command("plan", name, "--json").json
-    assert told["code"] == "checks"
-    assert [d["code"] for d in told["diagnostics"]] == ["VF106", "VF103", "VF203", "VF101"]
+    output = command("plan", name, "--json").json
+    assert output["code"] == "checks"
+    assert [d["code"] for d in output["diagnostics"]] == ["VF106", "VF103", "VF203", "VF101"]
 
 
 def test_what_people_typed_cannot_drive_the_terminal(command: Command) -> None:
@@ -237,8 +238,13 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize("verb", ["runs", "profiles", "prices"])
-def test_a_list_is_meant_where_no_command_is_named(command: Command, home: Path, verb: str) -> None:
+def test_a_list_is_meant_where_no_command_is_named(
+    command: Command, home: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With its options: `voxelflow runs --workspace X` was refused, `voxelflow runs list --workspace X` was not."""
+    # The profile `local` has a share of what is free, which differs between two commands.
+    free = psutil.virtual_memory()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     for name in ("workspace", "other"):
         open_workspace(home / name)
     for options in ([], ["--json"], ["--workspace", "other"], ["--workspace", "other", "--json"]):

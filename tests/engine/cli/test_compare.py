@@ -39,9 +39,9 @@ def test_two_runs_side_by_side(command: Command, runs: list[str]) -> None:
     assert ["Make", "2.0", "s", "2.0", "s"] in rows
     assert "same" not in said.out
     assert "same" in command("runs", "compare", *runs, "--all").done().out
-    told = command("runs", "compare", *runs, "--json").json
-    assert [run["run_id"] for run in told["runs"]] == runs
-    assert {"node": "pipeline", "name": "steps", "values": ["2", "3"]} in told["parameters"]
+    output = command("runs", "compare", *runs, "--json").json
+    assert [run["run_id"] for run in output["runs"]] == runs
+    assert {"node": "pipeline", "name": "steps", "values": ["2", "3"]} in output["parameters"]
 
 
 def test_one_run_is_no_comparison(command: Command, runs: list[str]) -> None:

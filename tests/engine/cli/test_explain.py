@@ -47,10 +47,10 @@ def test_a_code_is_explained(code: str, command: Command) -> None:
     assert (head, empty) == ("VF106 error: an input without a wire", "")
     assert rest[-1].startswith("What to do: ")
     assert max(map(len, rest)) <= 100
-    told = command("explain", code, "--json").json
-    assert list(told) == ["code", "severity", "title", "explanation"]
-    assert (told["code"], told["severity"], told["title"]) == ("VF106", "error", "an input without a wire")
-    assert " ".join(told["explanation"].split()) == " ".join(" ".join(rest).split())
+    output = command("explain", code, "--json").json
+    assert list(output) == ["code", "severity", "title", "explanation"]
+    assert (output["code"], output["severity"], output["title"]) == ("VF106", "error", "an input without a wire")
+    assert " ".join(output["explanation"].split()) == " ".join(" ".join(rest).split())
 
 
 def test_without_a_code_all_are_listed(command: Command) -> None:
@@ -63,10 +63,10 @@ def test_without_a_code_all_are_listed(command: Command) -> None:
         "error",
         *["an", "input", "without", "a", "wire"],
     ]
-    told = command("explain", "--json").json
-    assert [r["code"] for r in told["rules"]] == [r.split()[0] for r in rows]
-    assert list(told["rules"][0]) == ["code", "severity", "title", "explanation"]
-    assert told["problems"] == []
+    output = command("explain", "--json").json
+    assert [r["code"] for r in output["rules"]] == [r.split()[0] for r in rows]
+    assert list(output["rules"][0]) == ["code", "severity", "title", "explanation"]
+    assert output["problems"] == []
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,18 @@ def test_the_docs_of_one_node(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     command("nodes", "--trust")
-    told = command("nodes", "Show").out.replace(str(workspace.root), "WORKSPACE")
+    output = command("nodes", "Show").out.replace(str(workspace.root), "WORKSPACE")
     if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(told)
-    assert told == GOLDEN.read_text()
+        GOLDEN.write_text(output)
+    assert output == GOLDEN.read_text()
     near = command("nodes", "Shwo")
     assert "Did you mean Show?" in near.err
 
 
 def test_nodes_as_json(command: Command, probes: Catalog) -> None:
-    told = command("nodes", "--json").json
-    assert [n["type"] for n in told["nodes"]] == [t.name for t in probes]
-    assert told["problems"] == []
+    output = command("nodes", "--json").json
+    assert [n["type"] for n in output["nodes"]] == [t.name for t in probes]
+    assert output["problems"] == []
     assert command("nodes", "Grow", "--json").json == probes.types["Grow"][0].describe()
 
 

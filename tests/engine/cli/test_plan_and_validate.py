@@ -57,10 +57,10 @@ def test_the_plan_as_people_read_it(
     for options in ([], ["--to", "both"], ["--from", "found"], ["--fresh"]):
         said = command("plan", "test.json", "--set", "data=files", *options).done()
         parts.append(" ".join(["$ voxelflow plan", *options]) + "\n" + said.out)
-    told = "\n".join(parts)
+    output = "\n".join(parts)
     if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(told)
-    assert told == GOLDEN.read_text()
+        GOLDEN.write_text(output)
+    assert output == GOLDEN.read_text()
 
 
 def test_the_plan_as_json_is_a_plan(command: Command, save: Save, files: Path) -> None:
@@ -96,9 +96,9 @@ def test_validate_tells_every_problem(command: Command, save: Save, files: Path)
     said = command("validate", name).fails()
     assert said.err == ""
     assert [line.split()[1] for line in said.out.splitlines()[:-1]] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
-    told = command("validate", name, "--json").fails()
-    assert told.json["ok"] is False
-    assert [d["code"] for d in told.json["diagnostics"]] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
+    output = command("validate", name, "--json").fails()
+    assert output.json["ok"] is False
+    assert [d["code"] for d in output.json["diagnostics"]] == ["VF201", "VF203", "VF106", "VF101", "VF301"]
 
 
 def test_control_characters_are_refused_before_anything_starts(command: Command, save: Save, files: Path) -> None:

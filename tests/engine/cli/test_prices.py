@@ -82,9 +82,9 @@ def test_prices_of_storage_are_imported_and_go_first(command: Command, workspace
         "0.04 USD",
         "storage.csv",
     ]
-    told = command("prices", "storage", "--json").json
-    assert (told["storage"][0]["origin"], told["problem"]) == ("storage.csv", "")
-    assert sum(row["provider"] == "s3" for row in told["storage"]) == 1
+    output = command("prices", "storage", "--json").json
+    assert (output["storage"][0]["origin"], output["problem"]) == ("storage.csv", "")
+    assert sum(row["provider"] == "s3" for row in output["storage"]) == 1
     (tmp_path / "odd.csv").write_text(header + "s3,standard,us-east-1,0.04,0.003,USD\n")
     assert "--anyway" in command("prices", "storage", "import", "odd.csv").fails("more than 10,000 writes").err
     assert command("prices", "storage", "import", "odd.csv", "--anyway", "--json").json["replaced"] == 1

@@ -51,10 +51,10 @@ def test_a_place_is_measured_and_the_result_is_kept(probe: Command, workspace: W
 @pytest.mark.slow
 def test_other_programs_get_json(probe: Command, workspace: Workspace, tmp_path: Path) -> None:
     said = probe("--file-kb", "20", "--json").done()
-    told = json.loads(said.out)
-    assert (told["place"], told["epoch_files"], said.err) == (str(workspace.root), 650_000, "")
-    assert told["figures"]["epoch_one_by_one_s"] > 0
-    assert told["meaning"][0].startswith("From here an epoch of your 650,000 files")
+    output = json.loads(said.out)
+    assert (output["place"], output["epoch_files"], said.err) == (str(workspace.root), 650_000, "")
+    assert output["figures"]["epoch_one_by_one_s"] > 0
+    assert output["meaning"][0].startswith("From here an epoch of your 650,000 files")
 
 
 def test_a_place_that_is_not_there_is_refused(probe: Command, workspace: Workspace) -> None:

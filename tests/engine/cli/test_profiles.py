@@ -53,12 +53,12 @@ def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command,
     assert said.err == (
         f"error: {file}: profile bad, cores: must be a whole number of at least 1, not 0. For example cores = 4.\n"
     )
-    told = command("profiles", "list", "--json").json
-    assert told["file"] == str(file)
-    assert [(p["name"], bool(p["problem"])) for p in told["profiles"]] == [
+    output = command("profiles", "list", "--json").json
+    assert output["file"] == str(file)
+    assert [(p["name"], bool(p["problem"])) for p in output["profiles"]] == [
         ("local", False), ("spark-local", False), ("cluster", False), ("bad", True),
     ]  # fmt: skip
-    assert told["profiles"][2]["master"] == "spark://host:7077"
+    assert output["profiles"][2]["master"] == "spark://host:7077"
 
 
 def test_a_file_that_is_not_toml_is_told_once(command: Command, file: Path) -> None:
@@ -84,9 +84,9 @@ def test_show_prints_a_table_that_gives_the_profile(
     before = find_profile("cluster", workspace)
     file.write_text(said.out.partition(f"# as it would stand in {file}\n")[2])
     assert find_profile("cluster", workspace) == before
-    told = command("profiles", "show", "cluster", "--json").json
-    assert (told["origin"], told["price_per_hour"]) == ("profiles.toml", 3.2)
-    assert told["toml"] == file.read_text()
+    output = command("profiles", "show", "cluster", "--json").json
+    assert (output["origin"], output["price_per_hour"]) == ("profiles.toml", 3.2)
+    assert output["toml"] == file.read_text()
     command("profiles", "show", "moon").fails("no compute profile moon")
 
 
@@ -184,9 +184,9 @@ def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: W
     assert run.cost == pytest.approx(run.seconds)
     said = command("runs", "show")
     assert "at 3,600 an hour" in said.out
-    told = command("runs", "show", "--json").json
-    assert (told["backend"], told["price_per_hour"], told["cost"]) == ("spark", 3600.0, run.cost)
-    assert (told["idle_share"], told["idle_cost"]) == (None, None)
+    output = command("runs", "show", "--json").json
+    assert (output["backend"], output["price_per_hour"], output["cost"]) == ("spark", 3600.0, run.cost)
+    assert (output["idle_share"], output["idle_cost"]) == (None, None)
     assert command("runs", "list").out.split("\n")[0].split()[-1] == "cost"
     store.add_sample(run_id, SystemSample(values={}), 1.0, 4.0)
     run = store.run(run_id)
@@ -212,10 +212,10 @@ def test_without_a_price_nothing_is_said_of_costs(command: Command, store: RunSt
 
 def test_a_profile_takes_its_price_from_its_machine(command: Command, file: Path) -> None:
     file.write_text('[aws]\nmachine = "M5.2xlarge"\n[own]\nmachine = "m5.2xlarge"\nprice_per_hour = 0.1\n')
-    told = command("profiles", "show", "aws", "--json").json
-    assert (told["machine"], told["machine_price"], told["currency"]) == ("m5.2xlarge@us-east-1", 0.384, "USD")
-    assert told["price_per_hour"] is None
-    assert 'machine = "m5.2xlarge@us-east-1"' in told["toml"]
+    output = command("profiles", "show", "aws", "--json").json
+    assert (output["machine"], output["machine_price"], output["currency"]) == ("m5.2xlarge@us-east-1", 0.384, "USD")
+    assert output["price_per_hour"] is None
+    assert 'machine = "m5.2xlarge@us-east-1"' in output["toml"]
     assert "0.384 USD" in command("profiles", "show", "aws").out
     assert find_profile("own", Workspace(file.parent)).hourly_price == 0.1
     file.write_text('[own]\nmachine = "m5.2xlarge"\nprice_per_hour = 0.1\ncurrency = "EUR"\n')

@@ -15,7 +15,7 @@ from engine.wording import limit_line, resume_command
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--stop-after", "3"), "3h, 90min"),
         (("--stop-at-cost", "20"), "what an hour of it costs is not known"),
@@ -23,9 +23,9 @@ from engine.wording import limit_line, resume_command
     ],
 )
 def test_a_limit_that_cannot_be_kept_starts_nothing(
-    command: Command, save: Save, store: RunStore, options: tuple[str, ...], told: str
+    command: Command, save: Save, store: RunStore, options: tuple[str, ...], message: str
 ) -> None:
-    command("run", save(pipeline(box("a", "Make"))), *options).fails(told)
+    command("run", save(pipeline(box("a", "Make"))), *options).fails(message)
     assert store.runs() == []
 
 
@@ -49,8 +49,8 @@ def test_a_run_that_used_its_limit_says_how_it_goes_on(command: Command, store: 
     shown = command("runs", "show", run_id).done().out
     assert "limit 3 h 00 min or 20.00 USD; at work for 3 h 00 min" in shown
     assert f"{resume_command(run)} goes on from what is done" in shown
-    told = command("runs", "show", run_id, "--json").json
-    assert (told["stop_after_s"], told["stop_at_cost"]) == (10800, 20)
+    output = command("runs", "show", run_id, "--json").json
+    assert (output["stop_after_s"], output["stop_at_cost"]) == (10800, 20)
     # One that something else has stopped keeps what is left.
     other = store.run(_ended(store, "failed", 60, **Limit(seconds=10800).as_options()))
     assert not other.stopped_at_limit

@@ -57,7 +57,7 @@ def test_a_run_in_a_pipe_and_again(process: Command, save: Save) -> None:
     lines = [re.sub(r"^\d\d:\d\d:\d\d |[\d.]+ s", "", line) for line in first.out.splitlines()]
     assert re.fullmatch(r"run [\d-]+[0-9a-f]+ of test", lines[0])
     assert lines[1:] == [
-        "expected time: unknown, without an earlier run of a, b; cost: unknown, without a price an hour",
+        "expected time and cost: unknown, without an earlier run of a, b or a price an hour",
         "a: running (never ran before)",
         "a: done in : steps 1",
         "b: running (never ran before)",
@@ -91,9 +91,9 @@ def test_a_failure_is_told_with_its_hint_and_status_1(process: Command, command:
     shown = command("runs", "show").done()
     assert "error: bad.how: the probe was told to fail. Tell it otherwise." in shown.out
     assert "bad did not finish" in shown.out
-    told = command("runs", "show", "last", "--json").json
-    assert [t["state"] for t in told["tasks"]] == ["failed", "skipped"]
-    assert told["tasks"][0]["failure"]["code"] == "error"
+    output = command("runs", "show", "last", "--json").json
+    assert [t["state"] for t in output["tasks"]] == ["failed", "skipped"]
+    assert output["tasks"][0]["failure"]["code"] == "error"
     logs = command("runs", "logs", "last", "bad")
     assert logs.out == "error: the probe was told to fail. Tell it otherwise.\n"
     assert process("run", name, "--json").events[-1]["state"] == "failed"
@@ -212,7 +212,7 @@ class Terminal:
             assert text in self.drawn or self._read(), self.drawn
             return text in self.drawn
 
-        wait_until(drawn, told=lambda: repr(self.drawn), pause_s=0.0)  # it waits while it reads
+        wait_until(drawn, details=lambda: repr(self.drawn), pause_s=0.0)  # it waits while it reads
 
     def end(self) -> int:
         """Read to the end; gives the exit status."""

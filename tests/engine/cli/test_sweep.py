@@ -28,8 +28,8 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
     assert lines[0].split() == ["trial", "text", "a.steps", "runs"]
     assert [line.split() for line in lines[1:3]] == [["0", "one", "1", "a,", "b"], ["1", "one", "2", "a,", "b"]]
     assert re.fullmatch(r"4 trials; one at a time, each with \d+ cores? and .* of memory", lines[5])
-    told = command("sweep", "test.json", "--set", "text=one,one,two", "--dry-run", "--json").json
-    assert [t["values"] for t in told["trials"]] == [{"text": "one"}, {"text": "two"}]
+    output = command("sweep", "test.json", "--set", "text=one,one,two", "--dry-run", "--json").json
+    assert [t["values"] for t in output["trials"]] == [{"text": "one"}, {"text": "two"}]
     searched = command(
         "sweep", "test.json", "--set", "a.steps=1..9", "--set", "text=p,q", "--trials", "7", "--dry-run"
     )  # fmt: skip
@@ -57,11 +57,11 @@ def test_a_dry_run_says_what_all_trials_take_and_cost(
         "price: 3,600 an hour: price_per_hour of the profile vm, undated",
     ]
     assert lines[-1] == "limit: 3 h 00 min or 20.00 for all trials together"
-    told = command(*asked, "--json", "--stop-after", "3h").json
-    assert (told["expected"]["cost_high"], told["stop_after_s"], told["stop_at_cost"]) == (
+    output = command(*asked, "--json", "--stop-after", "3h").json
+    assert (output["expected"]["cost_high"], output["stop_after_s"], output["stop_at_cost"]) == (
         pytest.approx(52, rel=1e-3), 10_800, None,
     )  # fmt: skip
-    assert [trial["high_s"] for trial in told["trials"]] == [pytest.approx(26, rel=1e-3)] * 2
+    assert [trial["high_s"] for trial in output["trials"]] == [pytest.approx(26, rel=1e-3)] * 2
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_sweep_is_followed_to_its_end_and_shown(command: Command, save: Save, 
     ]  # fmt: skip
     assert "  voxelflow run learnt.json --set model.auc=0.75" in lines
     assert command("sweep", "show").done().out.splitlines() == lines[head:]
-    told = command("sweep", "show", "last", "--json").json
-    assert (told["state"], told["best"], [t["score"] for t in told["trials"]]) == ("done", 1, [0.75, 0.5])
-    assert told["command"] == "voxelflow run learnt.json --set model.auc=0.75"
+    output = command("sweep", "show", "last", "--json").json
+    assert (output["state"], output["best"], [t["score"] for t in output["trials"]]) == ("done", 1, [0.75, 0.5])
+    assert output["command"] == "voxelflow run learnt.json --set model.auc=0.75"
     assert command("sweep", "list").done().out.splitlines()[1].split()[-3:] == ["2/2", "model.auc", "0.75"]
     command("sweep", "resume").fails("is done")
     again = command("sweep", name, "--set", "model.auc=0.5,0.75", "--json").done()
@@ -157,10 +157,11 @@ def test_a_sweep_that_its_limit_stops_says_how_it_goes_on(command: Command, save
     assert re.search(rf"`voxelflow sweep resume {sweep.sweep_id} --stop-after [\d.]+s` goes on from", said.out)
     command("sweep", "resume", sweep.sweep_id).fails("has used its limit of 1.0 s")
     command("sweep", "resume", sweep.sweep_id, "--no-limit", "--stop-after", "5s").fails("--no-limit")
-    told = command("sweep", "show", sweep.sweep_id, "--json").json
-    assert (told["state"], told["stop_after_s"], told["stop_at_cost"], told["cost"]) == ("cancelled", 1.0, None, None)
-    assert told["worked_s"] >= 1
-    assert told["expected"]["unknown"] == ["a"]
+    output = command("sweep", "show", sweep.sweep_id, "--json").json
+    assert output["state"] == "cancelled"
+    assert (output["stop_after_s"], output["stop_at_cost"], output["cost"]) == (1.0, None, None)
+    assert output["worked_s"] >= 1
+    assert output["expected"]["unknown"] == ["a"]
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command_line import Command, Said
 from volumes import etl, write_volumes
@@ -114,3 +116,17 @@ def test_a_damaged_run_store_is_named_by_every_command_and_rebuilt(ran: Path, pr
     assert {run.run_id for run in RunStore(workspace).runs()} == before
     assert RunStore(workspace).run("last").state == "done"
     assert process("plan", "etl").done().out.count("cached") >= 3
+
+
+def test_of_a_folder_of_another_program_it_is_said_what_is_not_checked(home: Path, process: Command) -> None:
+    folder = home / "theirs"
+    folder.mkdir()
+    pq.write_table(pa.table({"image": [b"1", b"2"]}), folder / "a.parquet")
+    *remarks, summary = _lines(process("verify", str(folder)).done())
+    assert [line.partition("not checked: ")[2][:28] for line in remarks] == [
+        "2 rows could be decoded, and",
+        "no list says which files bel",
+    ]
+    assert summary == f"{folder}: nothing is damaged; 1 file read, 2 not checked: no checksums"
+    (report,) = process("verify", str(folder), "--json").done().json["checked"]
+    assert (report["unchecked"], len(report["not_checked"]), report["damaged"]) == (2, 2, [])

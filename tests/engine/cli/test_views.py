@@ -157,10 +157,10 @@ def test_json_lines_are_the_events(capsys: pytest.CaptureFixture[str]) -> None:
     view.show(Moment(RUN, [task], events))
     view.show(Moment(RUN, [task], []))
     view.show(Moment(RUN, [replace(task, progress=PROGRESS.model_copy(update={"time": 106.0, "done": 1300}))], []))
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [t["event"] for t in told] == ["task-state", "metrics", "progress", "progress"]
-    assert told[1]["values"] == {"loss": "NaN"}
-    assert [t["done"] for t in told[2:]] == [1200, 1300]
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [t["event"] for t in printed] == ["task-state", "metrics", "progress", "progress"]
+    assert printed[1]["values"] == {"loss": "NaN"}
+    assert [t["done"] for t in printed[2:]] == [1200, 1300]
 
 
 def test_the_live_view_draws_every_state_on_a_narrow_screen(

@@ -45,11 +45,11 @@ def test_a_node_of_someone_elses_is_shown_without_a_word_about_looks_or_with_its
     assert (plain.icon, plain.category.name, plain.keywords) == (DEFAULT_ICON, "Seismic", ())
     assert plain.category.order > CATEGORIES[-1].order
     own = Category("Seismic", 450, Colour("#a4512c", "#f0a27e"))
-    told = node("Told", version=1, category=own, icon=OWN_PATH, keywords=("horizon",))(report)
-    assert told.category is own
-    assert told.describe() | {"backends": []} == {
+    declared = node("Named", version=1, category=own, icon=OWN_PATH, keywords=("horizon",))(report)
+    assert declared.category is own
+    assert declared.describe() | {"backends": []} == {
         **plain.describe(),
-        "type": "Told",
+        "type": "Named",
         "icon": OWN_PATH,
         "keywords": ["horizon"],
         "backends": [],

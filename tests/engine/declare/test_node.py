@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Report, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.declare.node import NodeType, node
+from engine.declare.node import node
+from engine.declare.node_type import NodeType
 from engine.declare.parameters import (
     MISSING,
     Advanced,
@@ -275,13 +276,13 @@ def test_a_wrong_declaration_is_told_to_its_author() -> None:
 
     def bad_default(*, x: Annotated[int, Range(1, 2)] = 3) -> Report: ...
 
-    for function, told in (
+    for function, message in (
         (untyped, "has no type"),
         (wrong_port, "must be a dataset type"),
         (wrong_parameter, "is not supported"),
         (bad_default, "its default 3 must be at most 2"),
     ):
-        with pytest.raises(DeclarationError, match=told):
+        with pytest.raises(DeclarationError, match=message):
             node("Wrong", version=1, category="Tests")(function)
     with pytest.raises(DeclarationError, match="not a node type's name"):
         node("wrong name", version=1, category="Tests")
@@ -316,7 +317,7 @@ def test_a_named_type_keeps_its_rules_wherever_it_stands(annotation: object, rea
 
 
 @pytest.mark.parametrize(
-    ("annotation", "default", "told"),
+    ("annotation", "default", "message"),
     [
         (Annotated[int, Pattern("[0-9]+", "digits")], 1, "Pattern needs text, not int"),
         (Annotated[str, Range(1, 2)], "", "Range needs a number, not str"),
@@ -333,8 +334,8 @@ def test_a_named_type_keeps_its_rules_wherever_it_stands(annotation: object, rea
         (Annotated[str, Pattern(r"(?i)a", "a")], "a", "a browser would read"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(annotation: object, default: object, told: str) -> None:
-    with pytest.raises(DeclarationError, match=f"parameter p: .*{told}"):
+def test_what_does_not_fit_together_is_refused(annotation: object, default: object, message: str) -> None:
+    with pytest.raises(DeclarationError, match=f"parameter p: .*{message}"):
         parameter_from_annotation("p", annotation, default, "")
 
 
@@ -395,7 +396,7 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
 
 
 @pytest.mark.parametrize(
-    ("limits", "unit", "number", "told"),
+    ("limits", "unit", "number", "message"),
     [
         (Range(1, 9), "volumes", 0, "must be at least 1 volume"),
         (Range(1, 9), "volumes", 10, "must be at most 9 volumes"),
@@ -404,8 +405,8 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
         (Range(1, 9), "", 0, "must be at least 1"),
     ],
 )
-def test_a_limit_is_told_with_its_unit(limits: Range, unit: str, number: int, told: str) -> None:
-    with pytest.raises(ValueError, match=f"^{told}$"):
+def test_a_limit_is_told_with_its_unit(limits: Range, unit: str, number: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
         read_value(Parameter(name="p", type=int, range=limits, unit=unit), number)
 
 

@@ -106,10 +106,10 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
         " for k, d in t.outputs.items()})"
         " for r in store.runs() for t in store.tasks(r.run_id) if t.node == 'pick']))"
     )
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(workspace.root)], capture_output=True, text=True, check=True, timeout=WAIT_S
     )
-    assert sorted(json.loads(told.stdout)) == sorted(stored)
+    assert sorted(json.loads(process.stdout)) == sorted(stored)
 
 
 def test_a_wire_of_another_kind_is_refused(package: Path) -> None:
@@ -132,8 +132,8 @@ def test_the_command_documents_a_type(package: Path, workspace: Workspace, capsy
     assert "made by: PickHorizon" in said
     assert "taken by: DescribeHorizon" in said
     assert "Dataset types\n  Horizon" in command("nodes")
-    told = json.loads(command("nodes", "--json"))
-    assert "Horizon" in {each["kind"] for each in told["datasets"]}
+    output = json.loads(command("nodes", "--json"))
+    assert "Horizon" in {each["kind"] for each in output["datasets"]}
     assert json.loads(command("nodes", "VolumeDelta", "--json"))["origin"] == "built-in"
 
 

@@ -17,7 +17,7 @@ from installed_package import install
 
 import voxelflow
 from engine.catalog import build_catalog
-from engine.declare.node import CheckContext
+from engine.declare.check_context import CheckContext
 from engine.diagnostics.rule import Diagnostic, Rule, RuleBook, Severity
 from engine.errors import DeclarationError
 from engine.workspace import Workspace, trust

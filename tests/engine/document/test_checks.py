@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from building import box, pipeline
 from installed_package import install
+from users import as_nobody_if_root
 
 from engine.catalog import Catalog, build_catalog
 from engine.diagnostics.rule import Diagnostic
@@ -56,12 +55,12 @@ def test_every_problem_is_told_at_once(probes: Catalog) -> None:
         " a.out>i.first a.out>j.first",
         unset=None,
     )
-    told = "\n".join(d.line() for d in _found(document, probes, extra="1")) + "\n"
+    lines = "\n".join(d.line() for d in _found(document, probes, extra="1")) + "\n"
     golden = GOLDEN / "diagnostics.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         golden.parent.mkdir(exist_ok=True)
-        golden.write_text(told)
-    assert told == golden.read_text()
+        golden.write_text(lines)
+    assert lines == golden.read_text()
 
 
 def test_cycles_are_told_and_what_leads_to_them_is_not(probes: Catalog) -> None:
@@ -97,11 +96,19 @@ def test_what_is_wrong_with_paths(probes: Catalog, workspace: Workspace, tmp_pat
         str(tmp_path / "file.txt"): "VF305",
         str(tmp_path / "empty"): "VF306",
         "/etc": "VF308",
+        "/nowhere/volumes": "VF301",
+        "/etc/passwd/volumes": "VF301",
     }
     for folder, code in expected.items():
         found = _seen(pipeline(box("a", "Count", folder=folder)), probes, workspace)
         assert [(d.code, d.node, d.parameter) for d in found] == [(code, "a", "folder")], folder
         assert all(d.hint for d in found)
+    # Where nothing is, there is nothing to allow; and where something shall be written, nothing need be.
+    (found,) = _seen(pipeline(box("a", "Count", folder="/nowhere/volumes")), probes, workspace)
+    assert found.message == "/nowhere/volumes does not exist"
+    assert "outside the folders that this workspace may use" in found.hint
+    written = pipeline(box("a", "Make"), box("b", "Save", folder="/nowhere/out"), wires="a.out>b.first")
+    assert "VF308" in [d.code for d in _seen(written, probes, workspace)]
     # A link does not lead out of the allowed folders.
     (tmp_path / "link").symlink_to("/etc")
     found = _seen(pipeline(box("a", "Count", folder=str(tmp_path / "link"))), probes, workspace)
@@ -118,8 +125,24 @@ def test_a_link_that_leads_nowhere_is_named(probes: Catalog, workspace: Workspac
         (folder / name).symlink_to("/nowhere")
     (found,) = _seen(document, probes, workspace)
     assert (found.code, found.severity, found.parameter) == ("VF313", "warning", "folder")
-    assert "p (its target is missing), q (its target is missing), r (its target is missing) and 2 more" in found.message
-    assert "git annex get" in found.hint
+    named = ", ".join(f"{name} (its target /nowhere is missing)" for name in "pqr")
+    assert found.message == f"in {folder} 5 links are left out: {named} and 2 more"
+    assert f"`rm {folder}/p {folder}/q {folder}/r` and so on" in found.hint
+
+
+def test_each_reason_why_links_are_left_out_is_a_problem_of_its_own(
+    probes: Catalog, workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"1")
+    (folder / "annexed").symlink_to("../.git/annex/objects/x")
+    (folder / "up").symlink_to("..")
+    found = _seen(pipeline(box("a", "Count", folder=str(folder))), probes, workspace)
+    assert [(d.code, d.node, d.parameter) for d in found] == [("VF313", "a", "folder")] * 2
+    fetched, around = sorted(found, key=lambda d: "around" in d.message)
+    assert "annex get annexed" in fetched.hint
+    assert "annex" not in around.hint
 
 
 def test_a_place_that_cannot_be_written(probes: Catalog) -> None:
@@ -138,19 +161,6 @@ def test_a_place_that_cannot_be_written(probes: Catalog) -> None:
             expected.insert(0, ("VF303", None, None))
         assert [(d.code, d.node, d.parameter) for d in found] == expected
         assert "no permission" in found[-1].message
-
-
-@contextlib.contextmanager
-def as_nobody_if_root() -> Iterator[None]:
-    """Root may write everywhere, so look with the eyes of another user."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def test_a_file_where_a_folder_must_be_made(probes: Catalog, workspace: Workspace, tmp_path: Path) -> None:

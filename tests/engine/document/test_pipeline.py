@@ -45,7 +45,7 @@ def test_unknown_node_types_keep_parameters_and_edges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("{", "line 1"),
         ("[]", "top level must be an object"),
@@ -63,11 +63,11 @@ def test_unknown_node_types_keep_parameters_and_edges() -> None:
         (b"\xff\xfe\x00", "cannot be read"),
     ],
 )
-def test_a_bad_document_is_told_where_it_is_bad(written: str | bytes, told: str) -> None:
+def test_a_bad_document_is_told_where_it_is_bad(written: str | bytes, message: str) -> None:
     with pytest.raises(PipelineError) as caught:
         load(written, "my.json")
     assert "my.json" in caught.value.line()
-    assert told in caught.value.line()
+    assert message in caught.value.line()
 
 
 def test_an_older_version_migrates_without_losing_an_edge() -> None:

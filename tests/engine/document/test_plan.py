@@ -12,8 +12,8 @@ from laws import examples
 from pretended_results import pretend
 
 from engine.catalog import Catalog
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview
-from engine.declare.node import CheckContext
 from engine.declare.parameters import Needs
 from engine.diagnostics.rule import CheckFailed
 from engine.diagnostics.rules import PackageMissing
@@ -254,9 +254,9 @@ def _refused(planner: Planner, document: Pipeline, **choice) -> list[str]:
 def test_a_node_whose_package_is_not_installed_is_refused_before_the_run(planner: Planner) -> None:
     for name in ("Make", "Join"):
         planner.catalog.find(name).needs = ("json", _ABSENT)
-    told = "needs no_such_package, which is not installed. Install it: pip install no_such_package"
-    assert _refused(planner, two()) == [f"error VF311 a: Make {told}", f"error VF311 b: Join {told}"]
-    assert _refused(planner, two(), end="a") == [f"error VF311 a: Make {told}"]
+    message = "needs no_such_package, which is not installed. Install it: pip install no_such_package"
+    assert _refused(planner, two()) == [f"error VF311 a: Make {message}", f"error VF311 b: Join {message}"]
+    assert _refused(planner, two(), end="a") == [f"error VF311 a: Make {message}"]
 
 
 def test_a_package_that_a_node_misses_for_its_data_is_said_before_the_run(planner: Planner) -> None:

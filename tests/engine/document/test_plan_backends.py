@@ -122,9 +122,9 @@ def test_results_from_elsewhere_are_used_and_told_where_a_cluster_may_not_see_th
     pretend(prepare(first, mixed, workspace, store, profile=LOCAL).plan, workspace, store)
     plan = prepare(two(), mixed, workspace, store, profile=profile).plan
     assert [t.action for t in plan.tasks] == ["cached", "run"]
-    (told,) = plan.diagnostics
-    assert (told.code, told.severity, told.node, told.port) == ("VF309", "warning", "b", "first")
-    assert "--from a" in told.hint
+    (warning,) = plan.diagnostics
+    assert (warning.code, warning.severity, warning.node, warning.port) == ("VF309", "warning", "b", "first")
+    assert "--from a" in warning.hint
     # Made again there, it is used from there by everyone.
     pretend(prepare(first, mixed, workspace, store, profile=profile).plan, workspace, store)
     again = prepare(two(), mixed, workspace, store, profile=LOCAL).plan

@@ -84,11 +84,11 @@ def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> No
 
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     # Of the settings, spark-submit's go first.
-    told = run(
+    output = run(
         submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "spark-local.py", "--out", "there",
         folder=tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1",
     )  # fmt: skip
-    assert "starting Spark" in told
+    assert "starting Spark" in output
     wanted = rows(made(tmp_path / "here", "optimize").uri)
     assert len(wanted) == 60
     assert rows(made(tmp_path / "there", "optimize").uri) == wanted

@@ -158,7 +158,7 @@ def test_a_result_whose_table_moved_on_can_still_be_extended(folder: Folder) -> 
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"folder": "gone"}, "gone does not exist"),
         ({"folder": "texts/a.txt"}, "texts/a.txt is a file, not a folder"),
@@ -168,11 +168,11 @@ def test_a_result_whose_table_moved_on_can_still_be_extended(folder: Folder) -> 
     ],
 )
 def test_paths_are_refused_as_before_a_run(
-    folder: Folder, texts: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, str], told: str
+    folder: Folder, texts: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(texts.parent)
     (texts.parent / "empty").mkdir()
-    with pytest.raises(DataError, match=told) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         folder.run("count", listed, **params)
     assert caught.value.node == "count"
     assert caught.value.parameter in params
@@ -274,10 +274,10 @@ def test_a_step_takes_what_fits_and_nothing_older(folder: Folder, texts: Path) -
     (texts / "b.txt").touch()
     folder.file("count", texts)
     # What `both` made belongs to the earlier count.
-    with pytest.raises(UsageError, match="the input one has not been made") as told:
+    with pytest.raises(UsageError, match="the input one has not been made") as caught:
         folder.file("last", texts)
-    assert told.value.node == "last"
-    assert told.value.hint == "Run the step both first: --step both."
+    assert caught.value.node == "last"
+    assert caught.value.hint == "Run the step both first: --step both."
     with pytest.raises(UsageError, match="the input other has not been made"):
         folder.file("both", texts, epochs=2)
     folder.file("both", texts)
@@ -288,9 +288,9 @@ def test_a_step_takes_what_fits_and_nothing_older(folder: Folder, texts: Path) -
 def test_a_step_refuses_what_is_damaged_or_missing(folder: Folder, texts: Path) -> None:
     with pytest.raises(UsageError, match="the input one has not been made"):
         folder.file("both", texts)
-    with pytest.raises(UsageError, match="there is no step bth") as told:
+    with pytest.raises(UsageError, match="there is no step bth") as caught:
         folder.file("bth", texts)
-    assert told.value.hint == "There are: count, train, both, last."
+    assert caught.value.hint == "There are: count, train, both, last."
     folder.file(None, texts)
     (SEEN[0].out / "names.txt").unlink()
     with pytest.raises(UsageError, match=r"the input one must be made again: .*names.txt is gone"):

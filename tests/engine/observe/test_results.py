@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from building import box, pipeline
 from running import Runner
+from stored_results import stored_result
 
 from engine.catalog import build_catalog
-from engine.declare.datasets import Dataset, Report, VolumeFiles
+from engine.declare.context import TaskContext
+from engine.declare.datasets import Dataset, Report, VolumeDelta, VolumeFiles, VolumeSpec
+from engine.declare.node import node
+from engine.declare.parameters import Extendable
+from engine.document.identity import identity_of
 from engine.errors import ExecutionError
-from engine.observe.results import SIZES, is_removed, problem_with, refuse_damaged, write_sizes
+from engine.export.done import Done
+from engine.observe.results import (
+    SIZES,
+    Results,
+    is_removed,
+    problem_with,
+    protected_versions,
+    refuse_damaged,
+    result_to_extend,
+    write_sizes,
+)
 from engine.storage import manifest
+from engine.store.results import Result
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, trust
 
@@ -91,3 +109,76 @@ def test_a_task_whose_output_is_not_there_fails(workspace: Workspace, store: Run
     assert tasks["a"].failure is not None
     assert "page.html is gone" in tasks["a"].failure["message"]
     assert store.results.all() == []
+
+
+@node("Longer", version=1, category="Probes")
+def longer(*, epochs: Annotated[int, Extendable()] = 1, ctx: TaskContext) -> Report:
+    """Its work can go on from a shorter one."""
+    raise NotImplementedError
+
+
+Kept = tuple[Results, Callable[[Result], None], Path]
+
+
+@pytest.fixture(params=["a workspace's run store", "an exported file's own"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path, store: RunStore) -> Kept:
+    """Results, how one is added, and the folder that they lie below."""
+    if request.param == "a workspace's run store":
+        return store.results, store.results.put, store.workspace.data
+    done = Done(tmp_path / "exported" / "done.json")
+    (tmp_path / "exported").mkdir()
+    return done, done.add, tmp_path / "exported"
+
+
+def test_results_are_found_alike_wherever_they_are_kept(kept: Kept) -> None:
+    results, add, _ = kept
+    for number, (name, lineage) in enumerate((("first", "y"), ("second", "y"), ("third", "x"))):
+        add(stored_result(name, base="b", lineage=lineage, identity={"params": {}}, created=float(number)))
+    assert [r.fingerprint for r in results.all()] == ["first", "second", "third"]
+    assert [r.fingerprint for r in results.of_base("b")] == ["first", "second", "third"]
+    assert results.of_base("c") == []
+    for found, name in ((results.find("second"), "second"), (results.newest_of_lineage("y"), "second")):
+        assert found is not None
+        assert found.fingerprint == name
+    assert results.find("fourth") is None
+    assert results.newest_of_lineage("z") is None
+
+
+def test_the_longest_whole_result_that_is_not_longer_is_extended(kept: Kept) -> None:
+    results, add, data = kept
+
+    def made(epochs: int) -> Path:
+        identity = identity_of(longer, {"epochs": epochs}, {}, {})
+        page = data / f"page-{epochs}.html"
+        page.write_text("a page")
+        out = f"Longer/{epochs}"
+        (data / out).mkdir(parents=True)
+        add(
+            stored_result(
+                identity.fingerprint,
+                base=identity.base,
+                identity=identity.parts,
+                out=out,
+                outputs={"out": Report(uri=str(page))},
+                created=float(epochs),
+            )
+        )
+        return page
+
+    def extended(epochs: int) -> str | None:
+        found = result_to_extend(results, longer, identity_of(longer, {"epochs": epochs}, {}, {}), data)
+        return found.outputs["out"].uri if found is not None else None
+
+    two, four, six = (made(epochs) for epochs in (2, 4, 6))
+    assert (extended(1), extended(2), extended(5), extended(9)) == (None, None, str(four), str(six))
+    four.unlink()
+    assert extended(5) == str(two), "that of four is not whole any more"
+
+
+def test_the_versions_that_results_refer_to_are_protected(kept: Kept) -> None:
+    results, add, data = kept
+    spec = VolumeSpec(shape=(2, 2, 2, 1), dtype="uint8")
+    for version in (3, 1):
+        table = VolumeDelta(uri=str(data / "table"), version=version, data_version=version, count=1, bytes=8, spec=spec)
+        add(stored_result(f"v{version}", identity={"params": {}}, outputs={"out": table}))
+    assert protected_versions(results) == {str(data / "table"): (1, 3)}

@@ -116,7 +116,7 @@ def test_amounts_of_memory(value: object, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "field", "told"),
+    ("table", "field", "message"),
     [
         ("cores = 0", "cores", "at least 1"),
         ("cores = true", "cores", "not True"),
@@ -152,14 +152,14 @@ def test_amounts_of_memory(value: object, count: int) -> None:
     ],
 )
 def test_a_mistake_names_file_profile_and_field_and_leaves_the_others(
-    workspace: Workspace, table: str, field: str, told: str
+    workspace: Workspace, table: str, field: str, message: str
 ) -> None:
     write(workspace, f"[good]\ncores = 1\n[bad]\n{table}\n")
     with pytest.raises(UsageError) as caught:
         find_profile("bad", workspace)
     assert str(workspace.root / "profiles.toml") in caught.value.message
     assert f"profile bad, {field}:" in caught.value.message
-    assert told in caught.value.line()
+    assert message in caught.value.line()
     assert find_profile("good", workspace).cores == 1
     assert find_profile("local", workspace).name == "local"
     assert [p.name for p in list_profiles(workspace) if p.problem] == ["bad"]

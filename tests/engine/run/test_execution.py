@@ -89,13 +89,13 @@ def test_the_traceback_of_an_error_with_a_message_is_in_the_log_on_request(
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("kill", "SIGKILL"), ("exit", "exit status 7"), ("error", "an error of its own")]
+    ("how", "message"), [("kill", "SIGKILL"), ("exit", "exit status 7"), ("error", "an error of its own")]
 )
-def test_a_node_that_dies_fails_its_task_and_nothing_else(runner: Runner, how: str, told: str) -> None:
+def test_a_node_that_dies_fails_its_task_and_nothing_else(runner: Runner, how: str, message: str) -> None:
     run, tasks = runner.run(pipeline(box("bad", "Fail", how=how), box("good", "Make")))
     assert run.state == "failed"
     assert tasks["good"].state == "done"
-    assert told in tasks["bad"].reason
+    assert message in tasks["bad"].reason
 
 
 @forked

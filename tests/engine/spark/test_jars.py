@@ -65,12 +65,12 @@ def test_they_are_fetched_once_without_what_spark_has(
 @pytest.mark.slow
 @pytest.mark.needs(part="java")
 def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dict[str, str]) -> None:
-    with pytest.raises(ExecutionError) as told:
+    with pytest.raises(ExecutionError) as caught:
         jars.delta_jars({**settings, "spark.jars.repositories": ""})
-    assert "the repository cannot be reached" in told.value.message
-    assert jars.delta_artifact() in told.value.message
-    assert jars.FOLDER in told.value.hint
-    assert "spark.jars.repositories" in told.value.hint
+    assert "the repository cannot be reached" in caught.value.message
+    assert jars.delta_artifact() in caught.value.message
+    assert jars.FOLDER in caught.value.hint
+    assert "spark.jars.repositories" in caught.value.hint
 
 
 def test_a_folder_of_ones_own_is_taken_or_told_what_it_lacks(

@@ -42,11 +42,11 @@ def test_the_path_counts_without_java_home(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22"])
 def test_one_that_is_too_old_is_named_with_its_version(home: Path, version: str) -> None:
     program = _pretend(home, version, vector=False)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         find_java()
-    assert told.value.message == f"{program} is Java {version}, and Spark needs Java 17 or newer"
-    assert "openjdk-17-jre-headless" in told.value.hint
-    assert "JAVA_HOME" in told.value.hint
+    assert caught.value.message == f"{program} is Java {version}, and Spark needs Java 17 or newer"
+    assert "openjdk-17-jre-headless" in caught.value.hint
+    assert "JAVA_HOME" in caught.value.hint
 
 
 def test_one_without_sparks_module_is_named(home: Path) -> None:
@@ -58,10 +58,10 @@ def test_one_without_sparks_module_is_named(home: Path) -> None:
 def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         find_java()
-    assert told.value.message == "Spark needs Java, and there is none on this machine"
-    assert "apt install openjdk-17-jre-headless" in told.value.hint
+    assert caught.value.message == "Spark needs Java, and there is none on this machine"
+    assert "apt install openjdk-17-jre-headless" in caught.value.hint
 
 
 def test_a_java_home_that_leads_nowhere_is_told_and_not_passed_over(home: Path) -> None:

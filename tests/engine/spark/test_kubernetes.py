@@ -129,8 +129,8 @@ def test_what_spark_cannot_guess_is_asked_for_before_anything_starts(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("S3_KEY", "x")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         open_session(profile(**fields), name="test")
-    assert "spark.kubernetes." in told.value.hint
+    assert "spark.kubernetes." in caught.value.hint
     mounted = profile().spark | {kubernetes.EXECUTOR_TEMPLATE: "mine.yaml"}
     kubernetes.check(profile(spark=mounted, storage_root=None))

@@ -108,9 +108,9 @@ def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runne
     assert pids["b"] != pids["a"]
     backends = {e.node: e.backend for e in _events(runner, run.run_id, TaskStarted)}
     assert (backends["a"], backends["b"]) == ("spark", "embedded")
-    told = _events(runner, run.run_id, SparkSession)
-    assert [e.state for e in told] == ["live", "ended"]
-    assert told[0].url.startswith("http://127.0.0.1:")
+    sessions = _events(runner, run.run_id, SparkSession)
+    assert [e.state for e in sessions] == ["live", "ended"]
+    assert sessions[0].url.startswith("http://127.0.0.1:")
     # A Voxelflow error comes as itself, at once; others as themselves after Spark's four attempts.
     assert tasks["told"].failure["message"] == "the probe was told to fail"
     assert tasks["told"].failure["hint"] == "Tell it otherwise."
@@ -131,7 +131,7 @@ def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runne
     assert (last.done, last.total, last.label) == (5, 5, "on executors")
     started = [e for e in _events(runner, run.run_id, Message) if "started in" in e.text]
     assert [e.node for e in started] == ["a"]
-    _wait_gone(pids["a"], told[0].java)  # a task failed, so Java went with it
+    _wait_gone(pids["a"], sessions[0].java)  # a task failed, so Java went with it
 
 
 @pytest.mark.needs(part="java")

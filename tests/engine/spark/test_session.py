@@ -88,10 +88,10 @@ def test_a_master_that_does_not_answer_is_told_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         master = f"spark://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ExecutionError) as told:
+        with pytest.raises(ExecutionError) as caught:
             session.open_session(_profile(master=master), name="t")
-    assert told.value.message.startswith(f"no Spark master answers at {master}")
-    assert "master" in told.value.hint
+    assert caught.value.message.startswith(f"no Spark master answers at {master}")
+    assert "master" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -244,9 +244,9 @@ def test_the_applications_of_a_tag_are_killed(listed: str, killed: list[str], mo
 
 
 def test_without_the_cluster_s_configuration_nothing_starts(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing says where the YARN cluster of profile far is") as told:
+    with pytest.raises(UsageError, match="nothing says where the YARN cluster of profile far is") as caught:
         yarn.check("far", {})
-    assert "HADOOP_CONF_DIR" in told.value.hint
+    assert "HADOOP_CONF_DIR" in caught.value.hint
     with pytest.raises(UsageError, match=f"there is no yarn-site.xml in {tmp_path}"):
         yarn.check("far", {"HADOOP_CONF_DIR": str(tmp_path)})
     (tmp_path / "yarn-site.xml").touch()

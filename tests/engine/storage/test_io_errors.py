@@ -180,9 +180,9 @@ def test_what_is_no_error_of_files_is_left_alone() -> None:
 
 
 def test_naming_adds_the_file_and_keeps_the_text() -> None:
-    told = OSError("Unable to copy data to file: No space left on device (os error 28)")
+    reported = OSError("Unable to copy data to file: No space left on device (os error 28)")
     with pytest.raises(OSError, match="os error 28") as caught, naming("/d/x"):
-        raise told
+        raise reported
     assert file_of(caught.value) == "/d/x"
     with pytest.raises(OSError) as caught, naming("/d/y", {errno.ENOSPC}):
         raise OSError(errno.EIO, "x")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.errors import DataError
 from engine.storage import manifest
+from engine.storage.links import Why
 
 
 @pytest.fixture
@@ -74,7 +75,12 @@ def test_what_is_passed_over_is_counted(tmp_path: Path) -> None:
     listed = manifest.list_folder(root, ("**/*.npy",), left_out=left_out)
     assert listed["path"].to_pylist() == ["a.npy", "deep/lost.npy", "nii/h.npy"]
     assert left_out.files == {".npy": 1, ".nii.gz": 2, ".nii": 1, ".zarr": 1}
-    assert left_out.links == {"classA": manifest.NOWHERE, "deep/round": manifest.NOWHERE, "up": manifest.AROUND}
+    assert left_out.examples[".nii"] == "deep/e.nii"
+    assert {name: link.why for name, link in left_out.links.items()} == {
+        "classA": Why.MISSING,
+        "deep/round": Why.ITSELF,
+        "up": Why.AROUND,
+    }
 
 
 def test_a_name_that_is_no_text_is_listed_readably(tmp_path: Path) -> None:

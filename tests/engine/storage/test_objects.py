@@ -103,5 +103,5 @@ def test_a_container_that_is_not_there_is_told(container: str) -> None:
 def test_errors_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2024&sig=abcdefgh")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
-    told = redact("GET https://a.blob.core.windows.net/c/k?sv=2024&sig=abc%3D failed with wJalrXUtnFEMI")
-    assert told == "GET https://a.blob.core.windows.net/c/k?... failed with ..."
+    message = redact("GET https://a.blob.core.windows.net/c/k?sv=2024&sig=abc%3D failed with wJalrXUtnFEMI")
+    assert message == "GET https://a.blob.core.windows.net/c/k?... failed with ..."

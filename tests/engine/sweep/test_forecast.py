@@ -25,6 +25,7 @@ from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import read_space
 from engine.sweep.spent import Spent
+from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace
 
 DESK = Profile(name="desk", cores=4, memory_bytes=16 * 10**9)
@@ -45,12 +46,14 @@ class _Sweeps:
         return SweepOptions(space, base=self._workspace.root, **more)
 
     def __call__(self, *settings: str, profile: Profile = DESK, most: int = 500, **more: Any) -> Forecast:
-        options = self.options(*settings, **more)
-        return forecast(_document(), self._probes, self._workspace, self._store, options, profile, most)
+        return forecast(self._inputs(profile, *settings, **more), most)
 
     def expect(self, *settings: str, **more: Any) -> SweepEstimate | None:
+        return expect(self._inputs(DESK, *settings, **more))
+
+    def _inputs(self, profile: Profile, *settings: str, **more: Any) -> SweepInputs:
         options = self.options(*settings, **more)
-        return expect(_document(), self._probes, self._workspace, self._store, options, DESK)
+        return SweepInputs(_document(), self._probes, self._workspace, self._store, options, profile)
 
 
 @pytest.fixture
@@ -85,14 +88,15 @@ def test_what_trials_share_is_counted_once(sweeps: _Sweeps) -> None:
 def test_what_is_unknown_is_called_unknown(sweeps: _Sweeps, store: RunStore) -> None:
     nothing = sweeps("model.times=1,2")
     assert nothing.expected.line() == (
-        "expected time: unknown, without an earlier run of data, model;"
-        " cost: unknown, as the profile desk names neither a machine nor a price"
+        "expected time and cost: unknown, without an earlier run of data, model,"
+        " and the profile desk names neither a machine nor a price"
     )
     ran(store, "data", "Make", 100, None)
     part = sweeps("model.times=1,2", profile=VM).expected
     assert (part.time.low, part.time.high) == _range(100, 100)
     assert part.texts[0].endswith(", and the unknown time of model")
     assert part.texts[1].endswith(" USD, and the unknown cost of model")
+    assert part.line().endswith(" USD; not counting model, which has no earlier run")
     assert part.as_json()["unknown"] == ["model"]
 
 

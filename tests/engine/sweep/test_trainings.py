@@ -20,6 +20,7 @@ from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import read_space
 from engine.sweep.start import resume_sweep, start_sweep
+from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace
 from tests.torture.warm import PREPARED
 
@@ -53,7 +54,7 @@ def test_trainings_share_their_tables_and_survive_a_kill_of_all(
     space = read_space(["train.learning_rate=1e-3,1e-2", "train.seed=1,2"], document, catalog, searched=False)
     options = SweepOptions(space, Objective("val_loss", False), jobs=2, base=tmp_path)
     profile = Profile(name="local", cores=2, memory_bytes=1 << 30)
-    sweep = start_sweep(document, catalog, workspace, store, options, profile)
+    sweep = start_sweep(SweepInputs(document, catalog, workspace, store, options, profile))
     wait_until(lambda: any(t.state == "done" for t in store.sweeps.trials(sweep.sweep_id)), "a trial's end")
     forks.kill_all()
     assert store.sweeps.find(sweep.sweep_id).state == "lost"

@@ -35,12 +35,12 @@ def _same(left: Found, right: Found) -> None:
     """Equal but for what names the run itself."""
     own = {"voxelflow.run_id", "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"}
 
-    def told(found: Found) -> Any:
+    def messages(found: Found) -> Any:
         tags = {k: v for k, v in found.tags.items() if k not in own}
         # A run's own start is the real time at which its test made it.
         return replace(found, id="", tags=tags, start_time=0, inputs=[str(i) for i in found.inputs])
 
-    assert told(left) == told(right)
+    assert messages(left) == messages(right)
 
 
 def test_killed_at_every_named_moment(local: Workspace, reader: Callable[[Workspace], Reader], tracker: Start) -> None:

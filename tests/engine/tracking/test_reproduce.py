@@ -112,9 +112,9 @@ def test_a_run_is_reproduced_and_what_differs_is_told(
     said = bench.reproduce(run.run_id, "--json")
     assert said.status == 1
     assert said.events[0]["event"] == "run-started"
-    told = said.events[-1]
-    assert (told["event"], told["equal"], told["environment"]) == ("reproduced", False, [])
-    (curve,) = told["curves"]
+    event = said.events[-1]
+    assert (event["event"], event["equal"], event["environment"]) == ("reproduced", False, [])
+    (curve,) = event["curves"]
     assert (curve["node"], curve["name"], curve["differing"], curve["first"]) == ("study", "loss", 2, 3)
     assert curve["largest"] == pytest.approx(0.125)
     said = bench.reproduce(run.run_id, "--with", "last")

@@ -119,8 +119,8 @@ def test_the_server_comes_dies_and_comes_back(
         before = run.store.tracking(run.id)[0]
         wait_until(lambda: run.store.tracking(run.id)[0] > before, "sending while the run goes on", 120)
         server.kill()
-        told = log.stat().st_size
-        wait_until(lambda: log.stat().st_size > told, "noticing that the server died", 120)
+        logged = log.stat().st_size
+        wait_until(lambda: log.stat().st_size > logged, "noticing that the server died", 120)
     finally:
         stop.set()
         thread.join()

@@ -35,16 +35,16 @@ def ways(rows: tuple[BenchRow, ...]) -> list[tuple[str, str, int, str]]:
 def test_every_input_is_measured_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodes.profiling.measurements.PROGRAM", (*tiny_program(), "profile"))
     monkeypatch.setattr("nodes.bench.curves.EVERY_S", 0.05)
-    told: list[str] = []
+    messages: list[str] = []
     options = replace(SMALL, batch_sizes=(4, 64), name="here", price_per_hour=2.0)
-    found = bench(options, tmp_path / "work", report=told.append)
+    found = bench(options, tmp_path / "work", report=messages.append)
     assert [path.name for path in tmp_path.iterdir()] == ["work.lock"]
     kinds = [("synthetic", ""), ("cached", "arrow"), ("cold", "arrow"), ("cached", "npy"), ("cold", "npy")]
     assert ways(found.rows) == [
         (*kind, size, outcome) for size, outcome in ((4, "measured"), (64, "not possible")) for kind in kinds
     ]
-    assert len(told) == len(found.rows) + 1
-    assert told[1].startswith("1/10 synthetic, batch of 4, ResNet-18: ")
+    assert len(messages) == len(found.rows) + 1
+    assert messages[1].startswith("1/10 synthetic, batch of 4, ResNet-18: ")
     for row in found.measured:
         assert len(row.step_s) == row.steps == 2
         assert sum(row.step_s) == pytest.approx(row.total_s, rel=0.2)

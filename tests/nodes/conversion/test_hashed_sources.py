@@ -13,8 +13,8 @@ import pytest
 from npy_folders import context, convert, make_volumes, numbered, take
 from store_fixtures import upload_folder
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta, VolumeParquet
-from engine.declare.node import CheckContext
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import split_dataset

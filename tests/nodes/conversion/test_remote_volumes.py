@@ -9,8 +9,8 @@ import pytest
 from npy_folders import context, convert, hostile_folder, look, reasons, rows, take
 from store_fixtures import upload_folder
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import VolumeSpec
-from engine.declare.node import CheckContext
 from engine.errors import DataError
 from engine.storage.manifest import FileEntry, entries, list_folder, list_remote
 from engine.storage.objects import RemotePath

@@ -72,7 +72,7 @@ def test_any_array_comes_back(volume: NDArray[Any], how: str) -> None:
         (pa.array([[[1], [2, 3]]])[0], "shape", "different lengths"),
         (pa.array([[[1], None]])[0], "shape", "different lengths"),
         (pa.array([[[]]], pa.list_(pa.list_(pa.int8())))[0], "shape", "no voxels"),
-        (pa.array([[1.5, None]])[0], "not-finite", "no value in 1 places"),
+        (pa.array([[1.5, None]])[0], "not-finite", "no value in 1 place$"),
         (pa.scalar(npz(np.ones(2), np.ones(2))), "format", "several arrays"),
         (pa.scalar(npz(np.ones(2))[:-9]), "format", "cannot be unpacked"),
         (pa.scalar(npy(np.ones(2, bool))), "dtype", "bool"),

@@ -14,7 +14,8 @@ from delta_tables import context, ids, shards, volume_of
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import UsageError
-from nodes.inspection.damage import Checked, check_data, check_dataset, check_model, set_aside
+from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
+from nodes.inspection.verify import check_data
 from nodes.parquet_to_delta import parquet_to_delta
 
 
@@ -132,7 +133,7 @@ def test_a_damaged_model(tmp_path: Path) -> None:
 
 
 def test_what_is_neither_table_nor_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no Delta table and no trained model"):
+    with pytest.raises(UsageError, match="no Delta table, no Parquet file and no trained model"):
         check(str(tmp_path))
 
 

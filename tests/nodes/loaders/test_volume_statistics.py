@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,19 @@ class Stopped(Exception):
     pass
 
 
+class StopsAfter(InMemory):
+    """Stops what reads it when it has given so many volumes."""
+
+    def __init__(self, volumes: Volumes, stop: int) -> None:
+        super().__init__(volumes)
+        self.stop = stop
+
+    def read(self, path: str, stamp: Any) -> Any:
+        if len(self.reads) == self.stop:
+            raise Stopped
+        return super().read(path, stamp)
+
+
 def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,21 +194,61 @@ def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
     monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 300)  # three volumes
     ctx = context(tmp_path / "2", "measure")
     for stop in (5, 17):
-        source = InMemory(volumes)
-        read = source.read
-
-        def until(path: str, stamp: Any, stop: int = stop, source: InMemory = source, read: Any = read) -> Any:
-            if len(source.reads) == stop:
-                raise Stopped
-            return read(path, stamp)
-
-        monkeypatch.setattr(source, "read", until)
+        source = TransformedVolumes(StopsAfter(volumes, stop), ())
         with pytest.raises(Stopped):
-            measured(Scale(**values), TransformedVolumes(source, ()), listing(volumes), ctx)
+            measured(Scale(**values), source, listing(volumes), ctx)
     last = InMemory(volumes)
     found = measured(Scale(**values), TransformedVolumes(last, ()), listing(volumes), ctx)
     assert found == undisturbed
     assert len(last.reads) < len(volumes) - 17
+
+
+def test_a_flipped_byte_of_what_is_known_so_far_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    volumes = dict(list(patches(5).items())[:6])
+    step = Scale(kind="z-score", by_channel=True)
+    undisturbed = of(volumes, context(tmp_path / "1", "measure"), kind="z-score", by_channel=True)
+    said: list[str] = []
+    ctx = replace(context(tmp_path / "2", "measure"), emit=lambda event: said.append(str(getattr(event, "text", ""))))
+    with monkeypatch.context() as saves:
+        saves.setattr(volume_statistics, "_SAVE_VALUES", 1)
+        with pytest.raises(Stopped):
+            measured(step, TransformedVolumes(StopsAfter(volumes, 4), ()), listing(volumes), ctx)
+    (saved,) = ctx.scratch.iterdir()
+    whole_file = saved.read_bytes()
+
+    def go_on() -> int:
+        """The number of volumes that were read, to the same result."""
+        source = InMemory(volumes)
+        assert measured(step, TransformedVolumes(source, ()), listing(volumes), ctx) == undisturbed
+        return len(source.reads)
+
+    assert (go_on(), said) == (2, [])
+    for place in range(0, len(whole_file), 3):
+        damaged = bytearray(whole_file)
+        damaged[place] ^= 2
+        saved.write_bytes(damaged)
+        assert go_on() == 6, f"byte {place}"
+        assert f"how far the measuring was cannot be read ({saved}: " in said.pop()
+    saved.write_bytes(whole_file[:-20])
+    assert go_on() == 6
+
+
+@pytest.mark.parametrize("by_source", [False, True])
+def test_a_long_listing_is_not_held_as_python_objects(tmp_path: Path, by_source: bool) -> None:
+    """All rows as tuples take 30 MB, a part of them 10."""
+    count = 100_000
+    paths = pa.array([f"source{row % 3}/x{row:06d}-y000000-z000000" for row in range(count)])
+    stamps = pa.array(np.arange(count))
+    long = pa.table({"path": paths, "size": stamps, "mtime_ns": stamps})
+    source, step = StopsAfter({}, 0), Scale(kind="z-score", by_source=by_source)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Stopped):
+            measured(step, TransformedVolumes(source, ()), long, context(tmp_path, "measure"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 16 << 20, f"{most:,}"
 
 
 def test_a_pass_over_other_volumes_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from tiny_models import make_model
 from training_scenarios import Place
 from volume_sets import labels_for, make_delta, make_files, some_volumes
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Dataset, Predictions, Preview, TrainedModel, Transform, VolumeSpec
-from engine.declare.node import CheckContext
 from engine.workspace import Workspace, trust
 from nodes.batch_predict import batch_predict
 from nodes.prediction.few_files import ask
@@ -142,8 +142,8 @@ print(json.dumps([answer["probability yes"].tolist() for answer in (stacked, sev
     command = [sys.executable, "-m", "voxelflow", "predict", model.uri, str(folder), "--json"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    told = [each["scores"]["yes"] for each in json.loads(said.stdout)["files"]]
-    assert told == pytest.approx([wanted[name] for name in names], rel=1e-5)
+    scores = [each["scores"]["yes"] for each in json.loads(said.stdout)["files"]]
+    assert scores == pytest.approx([wanted[name] for name in names], rel=1e-5)
 
 
 def test_functions_of_somebody_else_are_not_run(tmp_path: Path, workspace: Workspace) -> None:

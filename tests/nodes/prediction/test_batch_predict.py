@@ -134,11 +134,11 @@ print(json.dumps([np.asarray(answer)[:, 0].tolist() for answer in answers]))
     command = [sys.executable, "-m", "voxelflow", "predict", model.uri, *names, "bad.npy", "--json"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path)
     assert said.returncode == 1
-    told = json.loads(said.stdout)["files"]
-    assert [[f["scores"]["no"], f["scores"]["yes"]] for f in told[:-1]] == [
+    answers = json.loads(said.stdout)["files"]
+    assert [[f["scores"]["no"], f["scores"]["yes"]] for f in answers[:-1]] == [
         pytest.approx(list(found[i]), rel=1e-6) for i in ids
     ]
-    assert "within its header" in told[-1]["error"]
+    assert "within its header" in answers[-1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_killed_and_gone_on_with_is_as_if_nothing_had_happened(
     assert predict(place, model, table) == 0
     assert rows(result(place)) == rows(result(undisturbed))
     assert result(place).model_dump(exclude={"uri"}) == result(undisturbed).model_dump(exclude={"uri"})
-    told = [e["text"] for e in place.events() if e["event"] == "message"]
-    assert any(f"predicted before: {min(45, 12 * done)} of 45 volumes" in text for text in told) == bool(done)
+    messages = [e["text"] for e in place.events() if e["event"] == "message"]
+    assert any(f"predicted before: {min(45, 12 * done)} of 45 volumes" in text for text in messages) == bool(done)
     # One commit with rows, whatever was killed.
     log = sorted((place.out / "predictions" / "_delta_log").glob("*.json"))
     assert [sum('"add"' in line for line in path.read_text().splitlines()) for path in log] == [0, 4]

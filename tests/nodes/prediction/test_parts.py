@@ -154,11 +154,11 @@ def test_what_is_not_finite_has_no_class_and_evaluation_leaves_it_out(tmp_path: 
     own = card(tmp_path, ("<no>", "$yes_2$"))
     made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, own, "digest", ctx)
     evaluated = ClassEvaluation.of(made, 10)
-    told, plots = write_report(evaluated, ctx.out)
-    assert (told["volumes"], told["unlabelled"], told["not_finite"], told["evaluated"]) == (23, 3, 1, 19)
+    figures, plots = write_report(evaluated, ctx.out)
+    assert (figures["volumes"], figures["unlabelled"], figures["not_finite"], figures["evaluated"]) == (23, 3, 1, 19)
     scores = {i: of_the_sum(v[None].astype(np.float32))[0] for i, v in odd.items() if LABELS[i] is not None}
     right = [LABELS[i] == s.argmax() for i, s in scores.items() if np.isfinite(s).all()]
-    assert told["accuracy"] == sum(right) / 19
+    assert figures["accuracy"] == sum(right) / 19
     assert evaluated.confusion.sum() == 19
     assert len(evaluated.mistakes) == 19 - sum(right)
     sure = [mistake.score for mistake in evaluated.mistakes]
@@ -184,12 +184,12 @@ def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
     made = commit(ctx.out / "t", ledger, [*ledger.done().values()], -1, own, "d", ctx)
     rows = [row for batch in read_predictions(made, ["predicted", "class"]) for row in batch.to_pylist()]
     assert rows == [{"predicted": None, "class": None}] * 23
-    told, plots = write_report(NumberEvaluation.of(made), ctx.out)
+    figures, plots = write_report(NumberEvaluation.of(made), ctx.out)
     errors = np.array([VOLUMES[i].astype(np.float32).mean() - 10.5 * x for i, x in LABELS.items() if x is not None])
-    assert told["mae"] == pytest.approx(np.abs(errors).mean())
-    assert told["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
-    assert told["r2"] == pytest.approx(1 - (errors**2).sum() / (20 * 5.25**2))
-    assert (told["evaluated"], told["unlabelled"], len(plots)) == (20, 3, 1)
+    assert figures["mae"] == pytest.approx(np.abs(errors).mean())
+    assert figures["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
+    assert figures["r2"] == pytest.approx(1 - (errors**2).sum() / (20 * 5.25**2))
+    assert (figures["evaluated"], figures["unlabelled"], len(plots)) == (20, 3, 1)
     assert "Farthest off" in (ctx.out / "evaluation.html").read_text()
 
 
@@ -268,8 +268,8 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
     (tmp_path / "cut.npy").write_bytes((tmp_path / "shape.npy").read_bytes()[:-3])
     (tmp_path / "text.npy").write_text("some text")
     names = ("pickle", "shape", "cut", "text", "missing")
-    told = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names]).answers]
-    assert told == [
+    errors = [answer.error for answer in ask(tmp_path, [tmp_path / f"{name}.npy" for name in names]).answers]
+    assert errors == [
         "holds Python objects, which are never unpickled",
         f"the volumes of {tmp_path / 'shape.npy'} are 2x2, the model takes 3x4x2",
         "has 157 bytes, its header promises 160",
@@ -291,15 +291,16 @@ def test_what_a_folder_is_not_asked_about_is_told(tmp_path: Path) -> None:
         (folder / name).write_text("x")
     for link in ("lost.npy", "class"):
         (folder / link).symlink_to("nothing")
-    told = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
-    assert told == {
+    errors = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
+    assert errors == {
         "a.npy": "does not start like a .npy file",
-        "lost.npy": "is a link whose target is missing (git annex get, or dvc pull?)",
-        "class": "is a link that is not followed: its target is missing",
+        "lost.npy": "is a link: its target nothing is missing",
+        "class": "is a link that is not followed: its target nothing is missing. What lay there is not read. "
+        f"Put it back, or mount its disk; `rm {folder / 'class'}` ends this warning.",
         "in": "files of other formats are left out: 2 .nii, 1 .dcm; name them to predict them, too",
     }
     (folder / "a.npy").unlink()
     (folder / "lost.npy").unlink()
-    told = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
-    assert told["in"] == "files of other formats are left out: 1 .dcm; name them to predict them, too"
-    assert told.keys() == {"b.nii", "c.nii", "class", "in"}
+    errors = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
+    assert errors["in"] == "files of other formats are left out: 1 .dcm; name them to predict them, too"
+    assert errors.keys() == {"b.nii", "c.nii", "class", "in"}

@@ -16,9 +16,10 @@ from tiny_models import make_model
 from training_scenarios import Place
 from volume_sets import labels_for, make_delta, make_files, some_volumes
 
+from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Predictions, Preview, Transform, VolumeDelta, VolumeParquet, VolumeSpec
-from engine.declare.node import CheckContext, node
+from engine.declare.node import node
 from engine.declare.node_step import node_step
 from engine.declare.parameters import Extendable, Policy, Secret
 from engine.errors import DataError

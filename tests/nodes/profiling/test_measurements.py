@@ -119,14 +119,14 @@ def test_every_size_is_a_row(table: VolumeDelta, ctx: TaskContext) -> None:
     assert program(Plan(warmup=2, steps=10))[-1] == '{"warmup":2,"steps":10,"feed":"loader"}'
 
 
-class Told:
+class Recorder:
     """Keeps the progress that is reported."""
 
     def __init__(self) -> None:
-        self.heard: list[Progress] = []
+        self.events: list[Progress] = []
 
     def emit(self, event: Progress, /) -> None:
-        self.heard.append(event)
+        self.events.append(event)
 
     def cancelled(self) -> bool:
         return False
@@ -136,20 +136,20 @@ def test_each_size_is_a_phase_and_the_share_is_that_of_all(
     table: VolumeDelta, ctx: TaskContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.declare.progress.INTERVAL_S", 0.0)
-    told = Told()
-    token = current_reporter.set(told)
+    recorder = Recorder()
+    token = current_reporter.set(recorder)
     try:
         measure_all(table, wanted(2, 4, workers=(1, 2)), ctx, Groups(works).start_for)
     finally:
         current_reporter.reset(token)
-    phases = list(dict.fromkeys(event.phase for event in told.heard if event.phase.startswith("Batches")))
+    phases = list(dict.fromkeys(event.phase for event in recorder.events if event.phase.startswith("Batches")))
     assert phases == [f"Batches of {size}, {workers}" for workers in ("1 worker", "2 workers") for size in (2, 4)]
-    shares = [event.whole for event in told.heard if event.whole is not None]
+    shares = [event.whole for event in recorder.events if event.whole is not None]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
 
-@pytest.mark.parametrize("how", ["killed", "told"])
+@pytest.mark.parametrize("how", ["killed", "reported"])
 def test_out_of_memory_is_a_row_and_larger_sizes_are_left_out(table: VolumeDelta, ctx: TaskContext, how: str) -> None:
     def short(folder: GroupFolder, rank: int, size: int) -> None:
         if size < 4:
@@ -162,7 +162,7 @@ def test_out_of_memory_is_a_row_and_larger_sizes_are_left_out(table: VolumeDelta
     groups = Groups(short)
     found = measure_all(table, wanted(2, 4, 8), ctx, groups.start_for)
     assert outcomes(found) == [(1, 2, "measured"), (1, 4, "out of memory"), (1, 8, "not tried")]
-    notes = {"killed": "the system ended its process (SIGKILL)", "told": "OOM when allocating tensor"}
+    notes = {"killed": "the system ended its process (SIGKILL)", "reported": "OOM when allocating tensor"}
     assert [row.note for row in found.rows] == ["", notes[how], "4 volumes did not fit into memory"]
     assert groups.sizes == [(1, 2), (1, 4)]
 

@@ -25,10 +25,10 @@ def test_sizes_are_measured_until_one_does_not_fit(tmp_path: Path, monkeypatch: 
     table = make_delta(tmp_path, VOLUMES, labels_for(VOLUMES))
     for name in ("out", "shared", "scratch"):
         (tmp_path / name).mkdir()
-    told: list[Event] = []
+    events: list[Event] = []
     ctx = TaskContext(
         "run", "it", "0" * 64, tmp_path / "out", tmp_path / "shared", tmp_path / "scratch", Resources(cores=2),
-        emit=told.append,
+        emit=events.append,
     )  # fmt: skip
     report = profile_training(table, batch_sizes=(2, 4, 8, 16), workers=(1, 2), steps=3, warmup=1, ctx=ctx)
     rows = json.loads((ctx.out / "profile.json").read_text())["rows"]
@@ -43,6 +43,6 @@ def test_sizes_are_measured_until_one_does_not_fit(tmp_path: Path, monkeypatch: 
     assert report.figures["recommended_batch_size"] in (2, 4)
     assert report.figures["out_of_memory_at"] == 8
     # Nothing of the trainings themselves is told, and nothing of them is left.
-    assert [event.values for event in told if isinstance(event, Facts)] == [report.figures]
-    assert not [event for event in told if event.event == "metrics"]
+    assert [event.values for event in events if isinstance(event, Facts)] == [report.figures]
+    assert not [event for event in events if event.event == "metrics"]
     assert [path.name for path in ctx.scratch.iterdir()] == ["rows.json"]

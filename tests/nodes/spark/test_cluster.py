@@ -184,6 +184,6 @@ def test_training_with_two_workers_and_a_lost_executor(cluster: SparkCluster, ru
     model = runner.tasks(run_id)["train"].outputs["out"]
     history = json.loads((Path(model.uri) / "history.json").read_text())
     assert len(history["epochs"] if isinstance(history, dict) else history) == 3
-    told = Counter(steps())
-    assert set(told) == set(range(1, 13))
+    reported = Counter(steps())
+    assert set(reported) == set(range(1, 13))
     assert all(task.attempt == 1 for name, task in runner.tasks(run_id).items() if name != "train")

@@ -43,17 +43,17 @@ def spark_convert(
     session: SparkSession, root: Path, base: Path, *, previous: VolumeParquet | None = None, **params: object
 ) -> tuple[VolumeParquet, list[str]]:
     """As `npy_folders.convert`, on Spark; with what was said."""
-    told: list[str] = []
+    messages: list[str] = []
 
     def hear(event: Event) -> None:
         if isinstance(event, Message):
-            told.append(event.text)
+            messages.append(event.text)
 
     files = take(root, base)
     fingerprint = Path(files.manifest).parent.name.ljust(32, "0")
     ctx = context(base, "parquet", fingerprint, previous={"out": previous} if previous else {}, emit=hear)
     ctx = dataclasses.replace(ctx, open_spark=lambda: session)
-    return on_spark(numpy_to_parquet, files, ctx=ctx, **params), told
+    return on_spark(numpy_to_parquet, files, ctx=ctx, **params), messages
 
 
 def content(dataset: VolumeParquet) -> dict[str, bytes]:
@@ -186,7 +186,7 @@ def chunk_of(base: Path, count: int) -> tuple[MakeChunk, PartStore, VolumeFiles]
     ledger = RowLedger(paths, paths, listing.select(["size", "mtime_ns"]), np.full(count, np.nan, np.float32))
     store = PartStore(base / "store")
     store.open()
-    layout = Layout(VolumeSpec(shape=SHAPE, dtype="float32"), 10_000_000, 4, "none", True)
+    layout = Layout(VolumeSpec(shape=SHAPE, dtype="float32"), 10_000_000, 4, "none", finite=True)
     source = FileRows(files.uri)
     chunks = Chunks(Making(source, ledger, layout, store), [np.arange(count)])
     make_chunks._write(chunks, base / "chunks.arrow")
@@ -233,7 +233,7 @@ def test_a_chunk_travels_whole(tmp_path: Path) -> None:
     stamps = listing.select(["size", "mtime_ns"])
     ledger = RowLedger(paths, paths, stamps, np.array([0.1, np.nan, 7], np.float32), columns)
     rows = [np.array([0, 2]), np.array([1])]
-    layout = Layout(VolumeSpec(shape=(1,), dtype="int8"), 1, 1, "", True)
+    layout = Layout(VolumeSpec(shape=(1,), dtype="int8"), 1, 1, "", finite=True)
     chunks = Chunks(Making(FileRows(""), ledger, layout, PartStore(tmp_path)), rows)
     make_chunks._write(chunks, tmp_path / "chunks.arrow")
     for number in range(2):

@@ -399,9 +399,9 @@ def test_a_source_that_cannot_be_read_is_told_as_embedded_tells_it(tables: Table
     table = tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4), mode="copy")
     damaged = Path(table.uri) / open_table(table.uri).files[1].path
     damaged.write_bytes(b"x" * damaged.stat().st_size)
-    with pytest.raises(DataError, match="cannot be read") as told:
+    with pytest.raises(DataError, match="cannot be read") as caught:
         tables.optimize(SPARK, table)
-    assert damaged.name in told.value.message
+    assert damaged.name in caught.value.message
     assert open_table(table.uri).version == table.version
 
 

@@ -282,7 +282,7 @@ def test_a_run_puts_a_damaged_table_right(runner: Runner, tmp_path: Path) -> Non
         for result in runner.store.results.all():
             if result.run_id == run.run_id:
                 node_type = runner.catalog.find(result.node_type)
-                assert check_result(node_type, result, runner.workspace).problem == ""
+                assert check_result(node_type, result, runner.workspace.data).problem == ""
 
     def planned(start: str | None = None) -> dict[str, str]:
         found = prepare(document, runner.catalog, runner.workspace, runner.store, choice=Choice(start=start)).plan
@@ -292,15 +292,15 @@ def test_a_run_puts_a_damaged_table_right(runner: Runner, tmp_path: Path) -> Non
     size = compacted.stat().st_size
     os.truncate(compacted, 100)
     for start in (None, "optimize"):
-        told = planned(start)
-        assert told.keys() == {"table", "optimize", "split"}
-        assert told["table"] == f"{compacted.name} of version {large.version} has 100 bytes, not {size:,}"
+        reasons = planned(start)
+        assert reasons.keys() == {"table", "optimize", "split"}
+        assert reasons["table"] == f"{compacted.name} of version {large.version} has 100 bytes, not {size:,}"
     compacted.unlink()
     first = open_table(small.uri, small.version).files[0].path
     os.truncate(Path(small.uri) / first, 100)
-    told = planned()
-    assert told.keys() == {"convert", "table", "optimize", "split"}
-    assert f"{first} has 100 bytes" in told["convert"]
+    reasons = planned()
+    assert reasons.keys() == {"convert", "table", "optimize", "split"}
+    assert f"{first} has 100 bytes" in reasons["convert"]
     run, tasks = runner.run(document)
     is_right(run)
     assert planned() == {}

@@ -18,7 +18,7 @@ from volumes import rows_by_polars
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput
 from engine.storage.place import place_at
-from nodes.inspection.damage import check_data
+from nodes.inspection.verify import check_data
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table.snapshot import open_table
@@ -126,7 +126,7 @@ def test_what_others_deleted_stays_deleted(fill: Fill, tmp_path: Path, how: str)
     whole = sorted([*ids(0, 15), *(i for i in left if i == "zzz")])
     back = fill(more, said, deleted_rows="restore")
     assert held(back) == whole
-    assert [text for text in said if f"{lacking} row" in text and "come back" in text], said
+    assert [text for text in said if f"comes back: {lacking} row" in text], said
     assert [r for r in read_by_deltalake(back.uri) if r[0] != "zzz"] == rows_of(ids(0, 15))
     assert fill(more, deleted_rows="restore").version == back.version
     assert fill(more).version == back.version

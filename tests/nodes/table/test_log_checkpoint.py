@@ -108,8 +108,8 @@ def test_everybody_reads_our_checkpoint(root: Path, tmp_path: Path) -> None:
     checkpoint = pq.read_table(root / "_delta_log" / f"{4:020d}.checkpoint.parquet").to_pylist()
     removed = [row["remove"]["path"] for row in checkpoint if row["remove"]]
     assert removed == [first.path]
-    told = json.loads((root / "_delta_log" / "_last_checkpoint").read_text())
-    assert (told["version"], told["size"], told["numOfAddFiles"]) == (4, len(checkpoint), 2)
+    last = json.loads((root / "_delta_log" / "_last_checkpoint").read_text())
+    assert (last["version"], last["size"], last["numOfAddFiles"]) == (4, len(checkpoint), 2)
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_constraints_of_a_table_are_kept(everywhere: str, tmp_path: Path) -> Non
     first, bad, good = (write_shard(folder, some) for some in (ids(1, 5), ids(6, 9), ids(8, 6)))
     parquet_to_delta(dataset_of(folder, [first]), table=url, ctx=context(tmp_path))
     DeltaTable(url).alter.add_constraint({"known": "label IS NOT NULL"})
-    with pytest.raises(DataError, match=r"of 9 new rows 2 break its constraint known .* for example vol-00007"):
+    with pytest.raises(DataError, match=r"of 9 new rows: its constraint known .* in 2 rows, for example vol-00007"):
         parquet_to_delta(dataset_of(folder, [first, bad]), table=url, ctx=context(tmp_path))
     assert data_files(url) == [first.path], "nothing is left"
     full = parquet_to_delta(dataset_of(folder, [first, good]), table=url, ctx=context(tmp_path))

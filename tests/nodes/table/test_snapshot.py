@@ -119,7 +119,6 @@ def test_names_are_decoded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"protocol": _features("deletionVectors"), "deletionVector": _VECTOR}, "deletion vectors"),
         ({"protocol": _features("typeWidening")}, "typeWidening"),
         ({"protocol": _features("somethingNew")}, "somethingNew"),
         ({"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}}, "not supported"),
@@ -144,6 +143,15 @@ def test_what_would_be_read_wrongly_is_refused(tmp_path: Path, changes: dict[str
     with pytest.raises(UnsupportedTable, match=words) as caught:
         open_table(root)
     assert caught.value.hint or "broken" in words
+
+
+def test_a_deletion_vector_that_is_gone_is_damage(tmp_path: Path) -> None:
+    """Deleted rows would come back if it were passed over."""
+    root = _hand_written(tmp_path / "t", protocol=_features("deletionVectors"), deletionVector=_VECTOR)
+    with pytest.raises(DataError, match=r"a deletion vector .* cannot be read: .*not found") as caught:
+        open_table(root)
+    assert not isinstance(caught.value, UnsupportedTable)
+    assert "RESTORE TABLE" in caught.value.hint
 
 
 @pytest.mark.parametrize("feature", ["timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"])

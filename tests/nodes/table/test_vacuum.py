@@ -96,9 +96,9 @@ def test_a_version_that_cannot_be_read_now_is_not_taken_for_gone(
 
     with monkeypatch.context() as patched:
         patched.setattr("deltalake.DeltaTable", Failing)
-        with pytest.raises(DataError, match=r"version 2 of the table .* cannot be read: .*No space left") as told:
+        with pytest.raises(DataError, match=r"version 2 of the table .* cannot be read: .*No space left") as caught:
             vacuum(third.uri, (second.version,), 0, context(tmp_path, "v"))
-    assert "run it again" in told.value.hint
+    assert "run it again" in caught.value.hint
     assert _files(third) == before
 
     # Gone for good: the commits before it were cleaned away, and no checkpoint stands in for them.

@@ -59,12 +59,12 @@ def test_a_regression_tells_numbers_in_their_own_units(tmp_path: Path) -> None:
     history = json.loads((place.out / "history.json").read_text())
     names = ["loss", "mae", "rmse", "val_loss", "val_mae", "val_rmse"]
     assert [sorted(figures) for figures in history] == [names] * 2
-    told = description(place)
-    assert told["task"] == "regression"
-    assert told["class_names"] == []
+    described = description(place)
+    assert described["task"] == "regression"
+    assert described["class_names"] == []
     values = np.array(list(labels.values()))
-    assert told["labels"]["mean"] == pytest.approx(values.mean(), abs=0.5)
-    assert history[0]["rmse"] == pytest.approx(history[0]["loss"] ** 0.5 * told["labels"]["deviation"])
+    assert described["labels"]["mean"] == pytest.approx(values.mean(), abs=0.5)
+    assert history[0]["rmse"] == pytest.approx(history[0]["loss"] ** 0.5 * described["labels"]["deviation"])
     assert (place.out / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert history[-1]["val_mae"] < 20
 
@@ -81,9 +81,9 @@ def test_an_own_model_with_dropout_goes_on_exactly(workspace: Workspace, tmp_pat
     assert "not trusted" in untrusted.events()[-1]["message"]
     trust(workspace)
     place = killed_and_resumed(tmp_path, table, model_file=str(file))
-    told = description(place)
-    assert told["architecture"] == "own model net"
-    assert told["training"]["model_file"] == {"path": str(file), "text": readme_model()}
+    described = description(place)
+    assert described["architecture"] == "own model net"
+    assert described["training"]["model_file"] == {"path": str(file), "text": readme_model()}
     artifacts = {event["name"]: event["role"] for event in place.events() if event["event"] == "artifact"}
     assert artifacts["net"] == "model"
     # Another content is another training: it does not go on from the states of this one.

@@ -30,10 +30,10 @@ def dataset(folder: Path, values: dict[str, float], patients: dict[str, str]) ->
 
 
 def warnings_of(train: Dataset, other: Dataset | None, folder: Path, **given: Any) -> list[str]:
-    told: list[Event] = []
-    with open_parts(train, other, loader="arrow", share=0.3, ctx=context(folder, "t", emit=told.append), **given):
+    events: list[Event] = []
+    with open_parts(train, other, loader="arrow", share=0.3, ctx=context(folder, "t", emit=events.append), **given):
         pass
-    return [event.text for event in told if isinstance(event, Message) and "flatter" in event.text]
+    return [event.text for event in events if isinstance(event, Message) and "flatter" in event.text]
 
 
 @pytest.fixture
@@ -62,24 +62,24 @@ def test_where_twins_are_not_looked_for_a_line_says_so(
 ) -> None:
     other = dataset(tmp_path / "b", {"x": 3.0, "y": 99.0}, {})
 
-    def told() -> list[str]:
+    def warnings() -> list[str]:
         said: list[Event] = []
         with open_parts(train, other, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=said.append)):
             pass
         texts = [event.text for event in said if isinstance(event, Message)]
         return [text for text in texts if "not looked for" in text or "flatter" in text]
 
-    assert len(told()) == 1
+    assert len(warnings()) == 1
     monkeypatch.setattr(leakage, "MOST_COMPARED", 22)
-    assert "1 volume on both sides" in told()[0], "as many as are compared"
+    assert "1 volume on both sides" in warnings()[0], "as many as are compared"
     monkeypatch.setattr(leakage, "MOST_COMPARED", 21)
-    assert told() == [
+    assert warnings() == [
         "volumes on both sides under different ids are not looked for: there are 22 volumes, and the checksums of up to"
         " 21 are compared"
     ]
     monkeypatch.undo()
     monkeypatch.setattr(leakage, "_SECONDS", -1.0)
-    assert told() == [
+    assert warnings() == [
         "volumes on both sides under different ids are not looked for: reading their checksums took more than -1 s"
     ]
 
@@ -121,10 +121,10 @@ def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monk
     (found,) = warnings_of(close, None, tmp_path)
     assert "overlap with patches that were trained on" in found
     monkeypatch.setattr(leakage, "count_overlaps", lambda *_: None)
-    told: list[Event] = []
-    with open_parts(close, None, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=told.append)):
+    events: list[Event] = []
+    with open_parts(close, None, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=events.append)):
         pass
-    assert any("is not known" in event.text for event in told if isinstance(event, Message))
+    assert any("is not known" in event.text for event in events if isinstance(event, Message))
 
 
 def test_groups_on_both_sides_are_counted(tmp_path: Path, train: Dataset) -> None:

@@ -76,8 +76,8 @@ def training(tmp_path: Path, learner: Any, **params: Any) -> Iterator[Training]:
 
 
 def context(folder: Path) -> tuple[TaskContext, list[Event]]:
-    told: list[Event] = []
-    return TaskContext("run", "train", "0" * 64, folder, folder, folder, emit=told.append), told
+    events: list[Event] = []
+    return TaskContext("run", "train", "0" * 64, folder, folder, folder, emit=events.append), events
 
 
 BEGIN = Checkpoint(LoaderState(1), {}, (0.0,), (1.0,))
@@ -154,11 +154,11 @@ def message(tmp_path: Path, team: Team, *, bad: bool) -> str:
         training = Training(
             cast(Any, Diverges(2)), loader, None, epochs=1, schedule=Schedule("constant", 0.1), team=team
         )
-        ctx, told = context(tmp_path / "scratch")
+        ctx, events = context(tmp_path / "scratch")
         with pytest.raises(DataError) as caught:
             train(training, BEGIN, Checkpoints(ctx.scratch, "x", every_s=1000), ctx)
         if not bad:
-            listed = [event.text for event in told if isinstance(event, Message)]
+            listed = [event.text for event in events if isinstance(event, Message)]
             whole = source.loader(source.rows_in(), Reading(6, seed=1))
             third = source.ids([batch.rows for batch in whole.batches()][2])
             assert listed == [f"the volumes of step 3: {', '.join(third)}"]
@@ -172,9 +172,9 @@ def message(tmp_path: Path, team: Team, *, bad: bool) -> str:
 def test_every_worker_says_what_one_would(tmp_path: Path, bad: bool) -> None:
     """The volume to blame is named, in whoever's part of the batch it is."""
     teams = (Team(), Team(0, 2), Team(1, 2))
-    told = {message(tmp_path / str(number), team, bad=bad) for number, team in enumerate(teams)}
-    assert len(told) == 1
-    assert "the loss at step 3 is not a number" in told.pop()
+    messages = {message(tmp_path / str(number), team, bad=bad) for number, team in enumerate(teams)}
+    assert len(messages) == 1
+    assert "the loss at step 3 is not a number" in messages.pop()
 
 
 def test_a_bad_volume_is_named(tmp_path: Path) -> None:
@@ -232,12 +232,12 @@ def test_after_a_full_disk_the_training_goes_on(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_checkpoint_on_request_stops_nothing(tmp_path: Path) -> None:
-    ctx, told = context(tmp_path / "scratch")
+    ctx, events = context(tmp_path / "scratch")
     store = Checkpoints(ctx.scratch, "x", every_s=1000)
     (ctx.scratch / SAVE_REQUEST).touch()
     with training(tmp_path, Counts(), epochs=1) as it:
         train(it, BEGIN, store, ctx)
-    assert [event.text for event in told if isinstance(event, Message)] == ["saved on request after epoch 0, step 1"]
+    assert [event.text for event in events if isinstance(event, Message)] == ["saved on request after epoch 0, step 1"]
     assert sorted(path.name for path in ctx.scratch.glob("*")) == [
         "checkpoint-000000-000000001.npz",
         "checkpoint-000001-000000000.npz",

@@ -25,7 +25,7 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def told(path: Path) -> str:
+def refusal(path: Path) -> str:
     with pytest.raises(UsageError) as caught:
         read_model_file(str(path))
     assert caught.value.hint
@@ -34,7 +34,7 @@ def told(path: Path) -> str:
 
 
 def test_it_is_read_in_a_trusted_workspace_only(workspace: Workspace, file: Path) -> None:
-    assert "the workspace is not trusted" in told(file)
+    assert "the workspace is not trusted" in refusal(file)
     trust(workspace)
     assert read_model_file(str(file)) == ModelFile(str(file), readme_model())
 
@@ -46,7 +46,7 @@ def test_trust_reaches_no_other_folder(workspace: Workspace, file: Path, tmp_pat
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
     for path in (elsewhere, file, workspace.root / "my_nodes" / ".." / "my_models" / "net.py"):
-        assert "does not lie in a workspace's my_models/" in told(path)
+        assert "does not lie in a workspace's my_models/" in refusal(path)
 
 
 @pytest.mark.timeout(20)
@@ -54,7 +54,7 @@ def test_a_pipe_is_not_waited_for(workspace: Workspace, file: Path) -> None:
     trust(workspace)
     file.unlink()
     os.mkfifo(file)
-    assert "net.py cannot be read: it is a named pipe, not a regular file" in told(file)
+    assert "net.py cannot be read: it is a named pipe, not a regular file" in refusal(file)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_a_pipe_is_not_waited_for(workspace: Workspace, file: Path) -> None:
 def test_a_file_without_a_model(workspace: Workspace, file: Path, text: str, said: str) -> None:
     trust(workspace)
     file.write_text(text)
-    assert said in told(file)
+    assert said in refusal(file)
 
 
 def test_a_file_that_is_not_there(workspace: Workspace) -> None:
     trust(workspace)
-    assert "does not exist" in told(workspace.my_models / "net.py")
+    assert "does not exist" in refusal(workspace.my_models / "net.py")
 
 
 def test_reading_runs_nothing(workspace: Workspace, file: Path) -> None:

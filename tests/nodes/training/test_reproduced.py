@@ -49,13 +49,13 @@ def test_a_training_is_reproduced_bit_for_bit(
         NO_WORK,
         ["runs", "reproduce", run.run_id, "--json", "--workspace", str(workspace.root)],
     )
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (status, told["equal"], told["environment"]) == (0, True, [])
-    points = {curve["name"]: curve["points"] for curve in told["curves"]}
+    output = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (status, output["equal"], output["environment"]) == (0, True, [])
+    points = {curve["name"]: curve["points"] for curve in output["curves"]}
     assert points["step_loss"] > 2
     assert (points["loss"], points["val_loss"]) == (2, 2)
-    figures = {figure["name"]: figure for figure in told["figures"]}
+    figures = {figure["name"]: figure for figure in output["figures"]}
     assert figures["weights"]["equal"]
     # The table was not made again: the training was given the version of then.
-    states = {task.node: task.state for task in store.tasks(told["by"])}
+    states = {task.node: task.state for task in store.tasks(output["by"])}
     assert states == {"table": "cached", "train": "done"}

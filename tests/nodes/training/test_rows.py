@@ -23,9 +23,9 @@ def table(tmp_path: Path) -> VolumeDelta:
     return make_delta(tmp_path, VOLUMES, LABELS)
 
 
-def context(folder: Path, told: list[Event] | None = None) -> TaskContext:
-    told = [] if told is None else told
-    return TaskContext("run", "train", "0" * 64, folder, folder, folder, emit=told.append)
+def context(folder: Path, events: list[Event] | None = None) -> TaskContext:
+    events = [] if events is None else events
+    return TaskContext("run", "train", "0" * 64, folder, folder, folder, emit=events.append)
 
 
 def leases(table: VolumeDelta) -> set[int]:
@@ -60,10 +60,10 @@ def test_files_need_no_lease(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("compression", "read_path"), [("NONE", "mapped"), ("ZSTD", "streamed")])
 def test_the_slower_way_of_reading_is_told(tmp_path: Path, compression: str, read_path: str) -> None:
     table = make_delta(tmp_path, VOLUMES, LABELS, compression=compression)
-    told: list[Event] = []
-    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as parts:
+    events: list[Event] = []
+    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, events)) as parts:
         assert parts.training.source.read_path == read_path
-    warnings = [event.text for event in told if isinstance(event, Message)]
+    warnings = [event.text for event in events if isinstance(event, Message)]
     assert any("must be decoded" in text for text in warnings) == (read_path == "streamed")
 
 
@@ -74,7 +74,7 @@ def test_a_folder_that_cannot_hold_a_lease_is_told(
         raise OSError("read-only")
 
     monkeypatch.setattr("nodes.table.lease._take", refused)
-    told: list[Event] = []
-    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, told)) as parts:
+    events: list[Event] = []
+    with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, events)) as parts:
         assert len(parts.training.rows)
-    assert any(isinstance(event, Message) and "nothing keeps a vacuum" in event.text for event in told)
+    assert any(isinstance(event, Message) and "nothing keeps a vacuum" in event.text for event in events)

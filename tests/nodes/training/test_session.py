@@ -226,13 +226,13 @@ def test_two_devices_of_one_process_share_each_batch(table: VolumeDelta, tmp_pat
     kill = {"VOXELFLOW_KILL_AT": "train:step#9"}
     assert run_training(two, table, environment=environment | REPLICAS | kill, **params) == KILLED
     assert run_training(two, table, environment=environment | REPLICAS, **params) == 0
-    told = [
+    epochs = [
         event["values"]["replicas"]
         for place in (one, two)
         for event in place.events()
         if event["event"] == "facts" and "replicas" in event["values"]
     ]
-    assert told == [1, 2, 2]
+    assert epochs == [1, 2, 2]
     for name in ("step_loss", "step_accuracy", "val_loss", "val_auc", "val_f1"):
         alone, together = metrics(one, name), metrics(two, name)
         assert alone.keys() == together.keys()

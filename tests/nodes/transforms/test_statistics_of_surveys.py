@@ -11,8 +11,8 @@ import pytest
 from cuts import cut
 from npy_folders import context, rows, take
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Dataset, Preview, VolumeDelta, VolumeFiles, VolumeParquet
-from engine.declare.node import CheckContext
 from engine.errors import UsageError
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.parquet_to_delta import parquet_to_delta

@@ -15,7 +15,7 @@ from volumes import write_volumes
 import voxelflow
 from engine.catalog import Catalog
 from engine.declare.datasets import Dataset, VolumeParquet, words_of
-from engine.declare.node import NodeType
+from engine.declare.node_type import NodeType
 from engine.document.pipeline import Pipeline
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, trust

@@ -25,6 +25,7 @@ from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import Range
+from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
@@ -247,8 +248,8 @@ def test_parts_of_a_pipeline_and_values_for_one_run(open_tab: OpenTab, store: Ru
 def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SweepOptions] = []
 
-    def start(*given: Any) -> Sweep:
-        asked.append(given[4])
+    def start(inputs: SweepInputs) -> Sweep:
+        asked.append(inputs.options)
         expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
         return Sweep("s", "searched", "{}", expected.as_options(), "local", "running", "", 1.0, None, 1, False)
 

@@ -111,7 +111,7 @@ def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> N
     (workspace.root / "profiles.toml").write_text("[mine]\ncores = 4096\n")
     page = app("compute", profile="mine")
     page.button(key="compute_test").click().run()
-    wait_until(lambda: "missing of" in html(page.run()), told=lambda: html(page), pause_s=0.2)
+    wait_until(lambda: "missing of" in html(page.run()), details=lambda: html(page), pause_s=0.2)
     assert "4096 of the" in html(page)
     assert "Write cores = " in html(page)
 

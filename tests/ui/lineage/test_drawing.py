@@ -10,7 +10,17 @@ from stored_results import stored_result
 
 from engine.declare.datasets import BUILT_IN_TYPES, Report, VolumeDelta
 from engine.lineage import REGISTERED, Lineage, State, Verdicts, build
-from ui.lineage.drawing import MARKS, graph_height, kind_of, kinds_of, label_line, vis_edges, vis_nodes, vis_options
+from ui.lineage.drawing import (
+    MARKS,
+    frame_size,
+    kind_of,
+    kinds_of,
+    label_lines,
+    layout,
+    vis_edges,
+    vis_nodes,
+    vis_options,
+)
 from ui.lineage.judging import Judged
 from ui.lineage.page import shown_text, without_older
 from ui.shell.theme import STATE_COLOURS, Mode
@@ -39,27 +49,29 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
         # The component sets `title` as HTML, and opens `div.innerHTML` as an address on a double click.
         assert "title" not in node
         assert node["div"] == {"innerHTML": ""}
-        assert len(node["label"].splitlines()[0]) <= 30
+        assert all(len(line) <= 16 for line in node["label"].splitlines())
+        assert len(node["label"].splitlines()) <= 4
         assert [edge["from"] for edge in vis_edges(found, mode) if edge["to"] == node["id"]] in (
             [],
             [*found.before[node["id"]]],
         )
-    assert vis_options(mode, 100)["nodes"]["font"]["multi"] is False
-    json.dumps([drawn, vis_edges(found, mode), vis_options(mode, 100)])
+    assert vis_options(mode)["nodes"]["font"]["multi"] is False
+    json.dumps([drawn, vis_edges(found, mode), vis_options(mode)])
 
 
 def test_the_state_is_said_in_words_and_the_chosen_item_stands_out() -> None:
     found = chain("a", "b", "c")
     verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
     by_title = {found.items[n["id"]].title: n for n in vis_nodes(found, verdicts, KINDS, found.order[2], "light")}
-    assert {title: node["label"].splitlines()[1] for title, node in by_title.items()} == {
-        "a": "Report · older", "b": "Report · ⚠ stale", "c": "Report · ✓ current",
+    assert {title: node["label"].split("\n", 1)[1] for title, node in by_title.items()} == {
+        "a": "Report · older", "b": "Report · ⚠ stale", "c": "Report\n✓ current",
     }  # fmt: skip
     assert by_title["b"]["color"]["border"] == STATE_COLOURS["light"]["waiting"]
     assert [by_title[title]["borderWidth"] for title in "abc"] == [1, 2, 4]
-    assert [by_title[title]["level"] for title in "abc"] == [0, 1, 2]
+    assert by_title["a"]["x"] < by_title["b"]["x"] < by_title["c"]["x"]
     assert set(MARKS) == set(get_args(State))
-    assert label_line(KINDS[REGISTERED], "unknown") == "Registered model"
+    assert label_lines(KINDS[REGISTERED], "unknown") == "Registered model"
+    assert label_lines(KINDS[REGISTERED], "stale") == "Registered model\n⚠ stale"
 
 
 def test_a_kind_that_is_not_installed_has_a_name_and_a_colour() -> None:
@@ -69,10 +81,15 @@ def test_a_kind_that_is_not_installed_has_a_name_and_a_colour() -> None:
     assert set(KINDS) > {VolumeDelta.__name__, REGISTERED}
 
 
-def test_the_graph_is_as_high_as_its_fullest_level() -> None:
-    wide = Lineage({**chain("a").items, **chain("b").items, **chain("c").items, **chain("d").items})
-    assert graph_height(chain("a")) == graph_height(chain("a", "b", "c")) < graph_height(wide) <= 620
-    assert graph_height(Lineage({})) > 0
+def test_the_frame_has_room_for_each_box_at_its_own_size() -> None:
+    def size(found: Lineage) -> tuple[int, int]:
+        return frame_size(layout(found, Verdicts(), KINDS))
+
+    nine, wide = chain(*"abcdefghi"), Lineage({n: i for name in "abcdefghi" for n, i in chain(name).items.items()})
+    assert size(nine)[0] > 9 * 140
+    assert size(nine)[1] == size(chain("a"))[1] < size(wide)[1]
+    assert size(wide)[0] == size(chain("a"))[0]
+    assert size(Lineage({}))[1] > 0
 
 
 def test_older_versions_are_hidden_unless_something_of_today_comes_from_them() -> None:

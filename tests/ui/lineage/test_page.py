@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from building import box, pipeline
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.testing.v1 import AppTest, local_script_runner
 from waiting import wait_until
 
 from engine.catalog import Catalog
@@ -31,8 +34,32 @@ def html(page: AppTest) -> str:
 def labels(page: AppTest) -> list[str]:
     """Of the boxes in the graph, sorted."""
     (graph,) = page.get("component_instance")
-    assert graph.proto.component_name == "streamlit_agraph.agraph"
+    assert graph.proto.component_name == "ui.lineage.drawing.graph"
     return sorted(node["label"] for node in json.loads(json.loads(graph.proto.json_args)["data"])["nodes"])
+
+
+def id_of(store: RunStore, title: str) -> str:
+    return next(key for key, item in read_lineage(store).items.items() if item.title == title)
+
+
+def chosen(page: AppTest) -> tuple[str, str]:
+    """The item that the page speaks of, and the one that is framed in the graph."""
+    (graph,) = page.get("component_instance")
+    nodes = json.loads(json.loads(graph.proto.json_args)["data"])["nodes"]
+    framed = [node["label"].partition("\n")[0] for node in nodes if node["borderWidth"] == 4]
+    title = re.search(r'<h2 title="(.*?)">', html(page))
+    return title[1] if title else "", "".join(framed)
+
+
+def graph_id(page: AppTest) -> str:
+    return str(page.get("component_instance")[0].proto.id)
+
+
+def gone_back(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page as it is drawn when the browser went back to its address."""
+    with monkeypatch.context() as patch:
+        patch.setattr(local_script_runner, "RerunData", partial(RerunData, is_history_navigation=True))
+        page.run()
 
 
 def settled(page: AppTest) -> AppTest:
@@ -70,7 +97,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     assert "2 items" in html(page)
     items = page.selectbox[1]
     assert [option.partition(",")[0] for option in items.options] == ["j (Report", "a (Report"]
-    items.set_value(next(key for key, item in read_lineage(store).items.items() if item.title == "a")).run()
+    items.set_value(id_of(store, "a")).run()
     shown = html(page)
     assert "parameter text changed one" in shown
     assert "two" in shown
@@ -83,7 +110,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     assert len(labels(page)) == 2
     write_pipeline(document("one"), workspace.pipelines / "demo.json")
     page = settled(app("lineage"))
-    assert labels(page) == ["a\nReport · ✓ current", "j\nReport · ✓ current"]
+    assert labels(page) == ["a\nReport\n✓ current", "j\nReport\n✓ current"]
 
 
 def test_the_graph_is_filtered_by_pipeline_and_a_lost_item_is_no_error(app: Open, made: str, store: RunStore) -> None:
@@ -92,3 +119,71 @@ def test_the_graph_is_filtered_by_pipeline_and_a_lost_item_is_no_error(app: Open
     assert len(labels(page)) == 2
     page.selectbox[0].set_value("other").run()
     assert "Nothing of these kinds was made." in html(page)
+
+
+def test_going_back_chooses_the_item_of_before_in_a_graph_that_has_heard_no_click(
+    app: Open, made: str, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = id_of(store, "a"), id_of(store, "j")
+    page = settled(app("lineage", item=first))
+    assert chosen(page) == ("a", "a")
+    drawn = graph_id(page)
+    page.button(key=f"lineage-Made of it-{second}").click().run()
+    assert chosen(page) == ("j", "j")
+    assert page.query_params["item"] == second
+    assert graph_id(page) != drawn, "the old graph's last click would be heard again"
+    drawn = graph_id(page)
+    page.query_params["item"] = first
+    gone_back(page, monkeypatch)
+    assert chosen(page) == ("a", "a")
+    assert page.selectbox[1].value == first
+    assert page.query_params["item"] == first
+    assert graph_id(page) != drawn
+    del page.query_params["item"]
+    gone_back(page, monkeypatch)
+    assert chosen(page) == ("", "")
+    assert page.selectbox[1].value is None
+    assert "item" not in page.query_params
+
+
+def test_the_last_choice_stays_when_the_page_is_opened_again_from_the_menu(
+    app: Open, made: str, store: RunStore
+) -> None:
+    first = id_of(store, "a")
+    page = settled(app("lineage", item=first))
+    del page.query_params["item"]
+    page.run()
+    assert chosen(page) == ("a", "a")
+    assert page.query_params["item"] == first, "a reload would show another"
+
+
+def test_what_the_browser_still_tells_of_a_graph_and_a_list_that_are_gone_chooses_nothing(
+    app: Open, made: str, store: RunStore
+) -> None:
+    first, second = id_of(store, "a"), id_of(store, "j")
+    page = settled(app("lineage"))
+    page.selectbox[1].set_value(first).run()
+    states = page._tree.get_widget_states()
+    states.widgets.add(id=graph_id(page), json_value=json.dumps(first))
+    page._run(states)  # a click in the graph
+    assert chosen(page) == ("a", "a")
+    page.button(key=f"lineage-Made of it-{second}").click().run()
+    assert chosen(page) == ("j", "j")
+    page._run(states)  # a timer's question, sent before the answer was there
+    assert chosen(page) == ("j", "j")
+    assert page.query_params["item"] == second
+
+
+def test_a_timers_question_with_the_address_of_before_changes_nothing(
+    app: Open, made: str, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = id_of(store, "a"), id_of(store, "j")
+    page = settled(app("lineage", item=first))
+    page.button(key=f"lineage-Made of it-{second}").click().run()
+    page.query_params["item"] = first
+    fragments = [*page._fragment_storage._fragments]
+    with monkeypatch.context() as patch:
+        patch.setattr(local_script_runner, "RerunData", partial(RerunData, fragment_id_queue=fragments))
+        page.run()
+    assert page.query_params["item"] == second
+    assert chosen(page.run()) == ("j", "j")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.runs.charts import MOST_POINTS, Line, curves, points, smoothed, thinned
+from ui.runs.charts import MOST_POINTS, Line, curves, heading_of, points, smoothed, thinned
 from ui.runs.feed import Series
+from ui.shell.theme import SERIES, Mode
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=300), st.integers(6, 60))
@@ -104,3 +106,11 @@ def test_a_set_of_volumes_has_one_colour_in_all_charts() -> None:
     both, alone = colours("training", "validation"), colours("validation")
     assert both["validation"] == alone["validation"] != both["training"]
     assert list(colours("run a", "run b").values()) == list(both.values())
+
+
+def test_a_curve_without_a_legend_shows_its_colour_beside_the_title() -> None:
+    alone = [Line("validation", Series([1, 2], [0.5, 0.6]))]
+    for mode in get_args(Mode):
+        assert f"--vf-key: {SERIES[mode][1]}" in heading_of("AUC", "validation", alone, mode)
+    assert "--vf-key" not in heading_of("CPU", "%", alone, "light"), "a unit has no line"
+    assert "--vf-key" not in heading_of("Loss", "", alone, "light")

@@ -11,6 +11,7 @@ from compared_runs import FIRST, SECOND, compared
 
 from engine.declare.datasets import TrainedModel, VolumeSpec
 from engine.history.comparison import Row
+from ui.runs.charts import line_colours
 from ui.runs.comparison import best_of, confusions_by_name, figure_order, metric_lines
 from ui.runs.feed import Feed, Series
 
@@ -27,6 +28,18 @@ def test_curves_of_one_metric_lie_over_each_other() -> None:
     found = metric_lines(runs, feeds)
     assert list(found) == ["loss", "x"]
     assert [line.label for line in found["loss"]] == ["aaa p", "bbb q, Maker", "bbb q, Halve"]
+    assert len({*line_colours(found["loss"], "light")}) == 3
+
+
+def test_a_run_has_one_colour_in_all_charts_also_where_the_others_have_no_curve() -> None:
+    runs = [compared(FIRST), compared(SECOND, run_id="2-bbb", name="q")]
+    feeds = [Feed("1"), Feed("2")]
+    for feed in feeds:
+        feed.metrics = {("a", "loss"): Series([1], [0.5])}
+    feeds[1].metrics["a", "val_auc"] = Series([1], [0.9])
+    found = metric_lines(runs, feeds)
+    first, second = line_colours(found["loss"], "light")
+    assert line_colours(found["val_auc"], "light") == [second] != [first]
 
 
 def test_matrices_stand_in_the_place_of_their_run(tmp_path: Path) -> None:
@@ -42,9 +55,9 @@ def test_matrices_stand_in_the_place_of_their_run(tmp_path: Path) -> None:
 
 
 def test_how_good_a_model_is_comes_first() -> None:
-    names = ["epoch_seconds_data", "accuracy", "val_loss", "step_loss", "loss", "val_auc"]
+    names = ["epoch_seconds_data", "accuracy", "val_loss", "val_brier", "step_loss", "loss", "val_accuracy", "val_auc"]
     assert sorted(names, key=figure_order) == [
-        "val_auc", "val_loss", "accuracy", "loss", "epoch_seconds_data", "step_loss",
+        "val_auc", "val_accuracy", "val_loss", "val_brier", "accuracy", "loss", "epoch_seconds_data", "step_loss",
     ]  # fmt: skip
 
 

@@ -6,16 +6,23 @@ from dataclasses import replace
 
 import pytest
 from building import box, pipeline, some_run, some_task
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.declare.datasets import Dataset, Report, TrainedModel, VolumeDelta, VolumeSpec
 from engine.history.details import short_id
+from engine.history.summary import tiles
 from engine.store.runs import Task
-from ui.runs.history import Filters, Results, chosen, main_figures, pipelines_of, positions, reselected, result_of
+from engine.text import number
+from ui.runs.history import Filters, Results, chosen, pipelines_of, positions, reselected, result_of
 
 RUN = some_run("20260102-030405-abcdef", pipeline="quickstart")
 SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
 TABLE = VolumeDelta(uri="/t", count=2000, bytes=1, version=1, data_version=1)
-MODEL = TrainedModel(uri="/m", spec=SPEC, metrics={"loss": 0.5, "val_loss": 0.61234, "accuracy": 0.9}, parameters=7)
+
+
+def _model(**metrics: float) -> TrainedModel:
+    return TrainedModel(uri="/m", spec=SPEC, metrics=metrics, parameters=7)
 
 
 def _task(node: str, *outputs: Dataset, **more: object) -> Task:
@@ -25,7 +32,17 @@ def _task(node: str, *outputs: Dataset, **more: object) -> Task:
 @pytest.mark.parametrize(
     ("tasks", "result"),
     [
-        ([_task("table", TABLE), _task("train", MODEL)], "Accuracy 0.9, validation loss 0.6123"),
+        ([_task("table", TABLE), _task("train", _model(accuracy=0.9, loss=0.61234))], "Accuracy 0.9, loss 0.6123"),
+        (
+            [_task("train", _model(loss=1, val_loss=2, accuracy=0.5, val_accuracy=0.25, val_auc=0.75))],
+            "Validation AUC 0.75, validation accuracy 0.25",
+        ),
+        (
+            [_task("train", _model(val_auc=0.8)), _task("judge", Report(uri="/r", figures={"auc": 0.7, "f1": 0.6}))],
+            "AUC 0.7, F1 0.6",
+        ),
+        ([_task("train", _model(rmse=2, mae=1))], "MAE 1, RMSE 2"),
+        ([_task("train", _model(iou=0.5, dice=0.6))], "Dice 0.6, iou 0.5"),
         ([_task("table", TABLE), _task("report", Report(uri="/r", figures={"bad": 3}))], "2,000 volumes"),
         ([_task("report", Report(uri="/r", figures={"bad": 3}))], "bad 3"),
         ([_task("a")], ""),
@@ -46,11 +63,18 @@ def test_a_run_that_failed_tells_why() -> None:
     assert len(result_of(failed, [_task("t", state="failed", failure={"message": "x" * 999})])) == 200
 
 
-def test_a_validation_figure_stands_for_its_training_one() -> None:
-    assert main_figures({"loss": 1, "val_loss": 2, "accuracy": 0.5, "val_accuracy": 0.25}) == (
-        "Validation accuracy 0.25, validation loss 2"
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["val_auc", "val_loss", "loss", "test_f1", "accuracy", "mae"]), st.floats()),
+        max_size=4,
     )
-    assert main_figures({"iou": 0.5}) == "Iou 0.5"
+)
+def test_the_history_begins_with_the_figure_that_the_runs_own_page_begins_with(
+    all_metrics: list[dict[str, float]],
+) -> None:
+    tasks = [_task(f"n{at}", TABLE, _model(**metrics)) for at, metrics in enumerate(all_metrics)]
+    for first in tiles(tasks)[:1]:
+        assert result_of(RUN, tasks).startswith(f"{first.text} {number(first.value)}")
 
 
 RUNS = [

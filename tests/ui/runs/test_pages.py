@@ -281,8 +281,8 @@ def test_two_runs_side_by_side(app: Open, runs, done: str) -> None:
         runs.train(run_id, "a")
     page = app("compare", runs=f"{done},{other.run_id[-6:]}")
     shown = html(page)
-    for told in ("hello", "bye", "removed", "a.out → j.first", "whole run"):
-        assert told in shown
+    for part in ("hello", "bye", "removed", "a.out → j.first", "whole run"):
+        assert part in shown
     assert "step_s" not in shown  # equal in both
     assert len(page.get("vega_lite_chart")) == 4
     assert page.multiselect(key="compare_runs").value == [done, other.run_id]

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import string
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ui
 from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.errors import UsageError
-from ui.shell.blocks import Html, chip, error_block, facts, heading, notice, plain, shortened, table, tag, text
+from engine.panels import svg, text_at
+from ui.shell import fonts as fonts_module
+from ui.shell.blocks import (
+    Html,
+    chip,
+    error_block,
+    facts,
+    heading,
+    notice,
+    plain,
+    shortened,
+    svg_image,
+    table,
+    tag,
+    text,
+)
+from ui.shell.fonts import FAMILY
 
 EVIL = '<img src=x onerror="alert(1)">'
 
@@ -65,6 +86,16 @@ def test_every_block_escapes_what_it_is_given() -> None:
         assert EVIL in _read(block).text
 
 
+def test_every_chip_of_the_pages_is_the_same() -> None:
+    assert chip("left out") == '<span class="vf-chip vf-state-left-out">left out</span>'
+    assert chip("waiting", "stale") == '<span class="vf-chip vf-state-waiting">stale</span>'
+    pages = Path(ui.__file__ or "").parent
+    made = [
+        path.relative_to(pages).as_posix() for path in pages.rglob("*.py") if "vf-chip vf-" in path.read_text("utf-8")
+    ]
+    assert made == ["shell/blocks.py"]
+
+
 def test_right_to_left_text_keeps_to_itself() -> None:
     assert text("שלום") == "<bdi>שלום</bdi>"
     assert "\\u202e" in text("a\u202eb")
@@ -79,6 +110,26 @@ def test_a_fact_without_a_value_has_a_dash() -> None:
     assert _read(facts([("Started", "")])).text == "Started-"
 
 
+def test_words_in_a_picture_have_the_apps_font_which_an_image_cannot_fetch() -> None:
+    def picture(*parts: str) -> str:
+        (shown,) = re.findall(
+            r'src="data:image/svg\+xml;base64,(.*?)"', svg_image(svg(9, 9, parts, ""), "#123", "", "")
+        )
+        return base64.b64decode(shown).decode()
+
+    written = picture(text_at(0, 9, "<b>"))
+    root = ElementTree.fromstring(written)
+    assert root.attrib["color"] == "#123"
+    style, words = root
+    assert words.text == "<b>"
+    assert style.text is not None
+    fonts = re.findall(r"data:font/woff2;base64,([^\"]*)", style.text)
+    file = Path(fonts_module.__file__).with_name("inter") / "inter.woff2"
+    assert [base64.b64decode(font) for font in fonts] == [file.read_bytes()]
+    assert f'svg {{ font-family: "{FAMILY}"' in style.text
+    assert "<style>" not in picture("<rect/>"), "64 kB that no word needs"
+
+
 def test_failed_checks_are_told_one_by_one() -> None:
     problems = [
         Diagnostic(
@@ -86,13 +137,13 @@ def test_failed_checks_are_told_one_by_one() -> None:
         ),
         Diagnostic(code="VF150", severity="warning", message="not trusted"),
     ]
-    told = _read(error_block(CheckFailed(problems))).text
+    shown = _read(error_block(CheckFailed(problems))).text
     for part in (
         "1 problem to fix",
         "error VF203 t.n: must be at least 1. Choose 1.",
         "warning VF150 not trusted",
     ):
-        assert part in told
+        assert part in shown
 
 
 def test_errors_are_announced_and_other_notices_are_not() -> None:

@@ -95,12 +95,32 @@ def test_every_state_of_a_node_has_its_colour_on_the_canvas() -> None:
         assert f"[data-state='{state}']" in sheet
 
 
+def test_a_state_is_marked_on_the_canvas_as_on_the_pages() -> None:
+    styles = CANVAS / "src/view/styles"
+    mark = _rules((styles / "states.css").read_text(), ".state-mark")
+    chip = _rules(style_sheet(full_bleed=False), ".vf-chip")
+    tokens = _rules((styles / "tokens.css").read_text(), ".vf-root")
+    for name in ("font-size", "font-weight", "border-radius"):
+        value = mark[name].removeprefix("var(").removesuffix(")")
+        assert tokens.get(value, value) == chip[name]
+    tint = re.compile(r"\d+%")
+    assert tint.findall(mark["background"]) == tint.findall(chip["background"]) != []
+
+
 def test_only_a_full_bleed_page_fills_the_window() -> None:
     plain, full = style_sheet(full_bleed=False), style_sheet(full_bleed=True)
     assert "100dvh" in full
     assert "100dvh" not in plain
     assert full.startswith(plain)
     assert "</style" not in full
+
+
+def _rules(sheet: str, selector: str) -> dict[str, str]:
+    """What the first block of a selector sets."""
+    block = re.search(rf"^{re.escape(selector)} {{(.*?)}}", sheet, re.MULTILINE | re.DOTALL)
+    assert block is not None, selector
+    plain = re.sub(r"/\*.*?\*/", "", block[1], flags=re.DOTALL)
+    return {name.strip(): value.strip() for name, _, value in (rule.partition(":") for rule in plain.split(";"))}
 
 
 def _contrast(one: str, other: str) -> float:

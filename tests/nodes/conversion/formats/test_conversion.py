@@ -23,8 +23,9 @@ import zarr
 from npy_folders import convert, look, rows, take, write_labels
 from numpy.typing import NDArray
 
+from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeFiles
-from engine.declare.node import CheckContext, NodeType
+from engine.declare.node_type import NodeType
 from engine.declare.view import Gallery
 from engine.document.checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
@@ -230,11 +231,21 @@ def test_volumes_of_another_format_are_named_as_left_out(tmp_path: Path) -> None
         ({"format": "metaimage"}, 2, {".npy": 2, ".nii": 2, ".nii.gz": 1, ".zarr": 1}),
     ):
         found = look(root, tmp_path, **params)
-        assert (found.count, dict(found.left_out)) == (taken + 1, left_out), params
-    problem = passed_over(str(root), look(root, tmp_path))
-    assert problem is not None
-    assert problem.code == "VF313"
-    assert f"in {root} these are left out: 2 .nii, " in problem.message
+        assert (found.count, {each.ending: each.count for each in found.left_out}) == (taken + 1, left_out), params
+    wanted = next(p.path_in for p in volume_folder.parameters if p.name == "folder")
+    assert wanted is not None
+    others, misspelt = passed_over(str(root), wanted, look(root, tmp_path))
+    assert (others.code, misspelt.code) == ("VF313", "VF313")
+    assert f"in {root} these are left out: 2 .nii, " in others.message
+    for kind in ("nifti", "metaimage", "zarr"):
+        assert f"format={kind}" in others.hint
+        assert look(root, tmp_path, format=kind).count > 1, "and that takes them"
+    assert "b.nPy" in misspelt.message
+    assert f"`mv {root}/b.nPy {root}/b.npy`" in misspelt.hint
+    (root / "b.nPy").rename(root / "b.npy")
+    assert len(passed_over(str(root), wanted, look(root, tmp_path))) == 1
+    (taken,) = passed_over(str(root), wanted, look(root, tmp_path, format="zarr"))
+    assert "the format of .npy" in taken.hint
 
 
 def test_what_lies_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> None:

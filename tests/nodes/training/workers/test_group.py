@@ -103,12 +103,12 @@ def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
     steps = len(two.metrics("step_loss")) // 3
     for number, rank in enumerate((1, 0)):
         assert run_training(place, table, workers=2, kill_worker=(rank, 4), **PARAMS) == 3
-        told = failure(place)
-        assert told["code"] == "execution"
-        assert f"worker {rank + 1} of 2 on 127.0.0.1 (process " in told["message"]
-        assert told["message"].endswith("was ended by SIGKILL before it was done")
+        error = failure(place)
+        assert error["code"] == "execution"
+        assert f"worker {rank + 1} of 2 on 127.0.0.1 (process " in error["message"]
+        assert error["message"].endswith("was ended by SIGKILL before it was done")
         at = newest_step(place, steps)
-        assert f"`voxelflow runs resume run` goes on after step {at}." in told["hint"]
+        assert f"`voxelflow runs resume run` goes on after step {at}." in error["hint"]
         assert at >= 3 * (number + 1)
         if number == 0:
             shutil.copytree(place.root, tmp_path / "by one")
@@ -120,8 +120,8 @@ def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
     for name in ("step_loss", "loss", "val_loss", "val_accuracy"):
         assert list(dict.fromkeys(place.metrics(name))) == two.metrics(name), name
     # Whatever was killed, every event was told once, but that in the driver's hand when it was killed.
-    told = [json.dumps(event["values"]) for event in place.events() if event["event"] == "metrics"]
-    assert len(told) == len(set(told)) + 1
+    metrics = [json.dumps(event["values"]) for event in place.events() if event["event"] == "metrics"]
+    assert len(metrics) == len(set(metrics)) + 1
 
     # The same, gone on with by one worker after the first kill.
     other = Place(tmp_path / "by one")

@@ -59,6 +59,8 @@ test('what is shown of a good value means the value again', () => {
   fc.assert(
     fc.property(fieldAndValue, ([field, value]) => {
       fc.pre(shown(value).trim() !== '');
+      // A whole number of more digits than a browser holds stays text.
+      fc.pre(!Number.isInteger(value) || Number.isSafeInteger(value));
       // JSON knows no -0.
       expect(valueOf(field, written(field, value))).toEqual(JSON.parse(JSON.stringify(value)));
     }),

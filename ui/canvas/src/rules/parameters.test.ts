@@ -6,7 +6,7 @@ import { docNode } from '../testing';
 import { declared } from './declared';
 import { choicesOf, limits } from './fields';
 import { reference, references, wholeReference } from '../document/references';
-import { fieldOf, usesOf, withoutValue } from './parameters';
+import { fieldAt, fieldOf, usesOf, withoutValue } from './parameters';
 
 const node = (type: string, params: Record<string, JsonValue>, order = 0) => docNode({ type, params, order });
 const type = (name: string, fields: FieldInfo[]): NodeTypeInfo => ({
@@ -77,4 +77,12 @@ describe('the field of a parameter', () => {
     const field = fieldOf(doc({ a: node('Train', { jit: '${n}' }) }), TYPES, 'n');
     expect([field.widget, choicesOf(field)]).toEqual(['choice', [true, false]]);
   });
+});
+
+test('the field that a sweep varies, by a parameter of the pipeline or of a node', () => {
+  const used = doc({ a: node('Train', { epochs: '${n}' }), lost: node('Unknown', {}) });
+  expect(fieldAt(used, TYPES, 'n')).toMatchObject({ name: 'n', type: 'int', unit: 'epochs' });
+  expect(fieldAt(used, TYPES, 'a.jit')).toMatchObject({ name: 'jit', widget: 'switch' });
+  const none = ['', 'a', 'a.', 'a.rounds', 'b.jit', 'lost.jit', 'constructor', 'constructor.name'];
+  expect(none.map((name) => fieldAt(used, TYPES, name))).toEqual(none.map(() => null));
 });

@@ -55,6 +55,13 @@ export function fieldOf(doc: Doc, types: Types, name: string): FieldInfo {
   };
 }
 
+/** The field that a sweep's `parameter` or `node.parameter` means; null: there is none. */
+export function fieldAt(doc: Doc, types: Types, name: string): FieldInfo | null {
+  if (Object.hasOwn(doc.parameters, name)) return fieldOf(doc, types, name);
+  const [node = '', parameter = ''] = name.split('.');
+  return own(types, own(doc.nodes, node)?.type ?? '')?.fields.find((field) => field.name === parameter) ?? null;
+}
+
 /** The rules of all the fields; of several limits the narrowest. */
 function tightest(lists: readonly (readonly RuleInfo[])[]): RuleInfo[] {
   const out: RuleInfo[] = [];

@@ -6,9 +6,11 @@ import {
   EMPTY_SWEEP,
   forecastOf,
   isComplete,
+  lastPath,
   timesText,
   USUAL_SEARCH,
   valuesOf,
+  withPath,
   type SweepRow,
 } from './sweep';
 
@@ -41,6 +43,20 @@ describe('a sweep in the run dialog', () => {
       ...{ type: 'forecast-sweep', document: 'd', profile: 'local', end: 'train' },
       ...{ values: { rate: '1e-3, 1e-4' }, jobs: 1, search: null },
     });
+  });
+
+  it('takes paths that were looked for', () => {
+    expect(withPath('', '/data/a')).toBe('/data/a');
+    expect(withPath('/data/a, ', '/data/b')).toBe('/data/a, /data/b');
+    expect(withPath('/data/a', '/data/b, c')).toBe('/data/a, "/data/b, c"');
+    expect(['', '/data/a', '/data/a, /data/b', '/a, "/data/b, c"', '/a, "', '/a,'].map(lastPath)).toEqual([
+      '',
+      '/data/a',
+      '/data/b',
+      '/data/b, c',
+      '',
+      '',
+    ]);
   });
 
   it('shares work between its runs', () => {

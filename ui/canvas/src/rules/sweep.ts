@@ -51,6 +51,23 @@ export function forecastOf(
   return { type: 'forecast-sweep', document, profile, end, values: valuesOf(sweep), jobs, search };
 }
 
+/** A path beside those that are typed already, in quotes where it would read as several values. */
+export function withPath(text: string, path: string): string {
+  const typed = text.trim().replace(/,$/, '').trimEnd();
+  const value = /[,"[\]{}]/.test(path) ? JSON.stringify(path) : path;
+  return typed === '' ? value : `${typed}, ${value}`;
+}
+
+/** The last of the paths that are typed: where to begin to look for another. */
+export function lastPath(text: string): string {
+  const last = /("(?:[^"\\]|\\.)*"|[^,]*)$/.exec(text.trim())?.[1]?.trim() ?? '';
+  try {
+    return last.startsWith('"') ? String(JSON.parse(last)) : last;
+  } catch {
+    return '';
+  }
+}
+
 /** In how many of the trials a node runs; null: not all of them were planned. */
 export function timesText(times: number | null, trials: number): string {
   if (trials === 1) return 'in the run';

@@ -58,24 +58,37 @@ export interface Panels {
 }
 
 /** Narrower than this, the side panels lie over the canvas, begin folded, and one at a time is open. */
-const NARROW = matchWindow('(width < 960px)');
-
-/** A media query, where there is a window. */
-function matchWindow(query: string): { readonly matches: boolean } {
-  return typeof matchMedia === 'undefined' ? { matches: false } : matchMedia(query);
-}
+const NARROW = typeof matchMedia === 'undefined' ? null : matchMedia('(width < 960px)');
 
 export const panels = createStore<Panels>(() => ({
   dialog: null,
   dock: null,
-  palette: !NARROW.matches,
-  inspector: !NARROW.matches,
+  palette: !isNarrow(),
+  inspector: !isNarrow(),
   inspectorTab: 'parameters',
   dockHeight: recall('dockHeight', 220),
   inspectorWidth: recall('inspectorWidth', 320),
   profile: recall<string | null>('profile', null),
   runKnown: recall('runKnown', 0),
 }));
+
+/** What was open while there was room for it. */
+let beside: Pick<Panels, 'palette' | 'inspector'> = { palette: true, inspector: true };
+
+NARROW?.addEventListener('change', () => {
+  const { palette, inspector } = panels.getState();
+  if (isNarrow()) {
+    beside = { palette, inspector };
+    panels.setState({ palette: false, inspector: false });
+  } else {
+    // What was opened meanwhile stays open.
+    panels.setState({ palette: palette || beside.palette, inspector: inspector || beside.inspector });
+  }
+});
+
+function isNarrow(): boolean {
+  return NARROW?.matches === true;
+}
 
 export function usePanels<T>(select: (panels: Panels) => T): T {
   return useStore(panels, select);
@@ -84,7 +97,7 @@ export function usePanels<T>(select: (panels: Panels) => T): T {
 /** Open or fold the palette or the inspector. */
 export function showPanel(panel: 'palette' | 'inspector', open: boolean): void {
   const other = panel === 'palette' ? 'inspector' : 'palette';
-  panels.setState({ [panel]: open, ...(open && NARROW.matches ? { [other]: false } : {}) });
+  panels.setState({ [panel]: open, ...(open && isNarrow() ? { [other]: false } : {}) });
 }
 
 export function openDialog(dialog: Dialog): void {

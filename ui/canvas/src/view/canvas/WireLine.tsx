@@ -15,6 +15,7 @@ import { theEditor } from './editor';
 import type { Wire } from './items';
 import { madeAt } from './Port';
 import { stage, useStage } from './stage';
+import { useLane } from './use_lane';
 import { holdWire, leaveWire } from './wire_hover';
 import { wirePath } from './wire_path';
 
@@ -37,9 +38,7 @@ export const WireLine = memo(function WireLine(props: EdgeProps<Wire>) {
   const aimed = useStage((s) => s.target === id);
   const picture = usePicture();
   const change = picture?.changes ? own(picture.changes, id)?.change : undefined;
-  const lower = props.targetY > props.sourceY ? target : source;
-  const top = useStore((s) => s.nodeLookup.get(lower)?.internals.positionAbsolute.y);
-  const [path, x, y] = wirePath(props, top);
+  const [path, x, y] = wirePath(props, useLane(id));
   return (
     <>
       <path className="wire-hit" d={path} strokeWidth={HIT_WIDTH} />

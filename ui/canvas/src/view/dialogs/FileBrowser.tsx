@@ -12,7 +12,13 @@ import { closeDialog, type Browsing } from '../../state/panels';
 import { moveFocus } from '../toolbar/rove';
 import { Dialog } from './Dialog';
 
-export function FileBrowser({ browsing }: { browsing: Browsing }) {
+interface FileBrowserProps {
+  browsing: Browsing;
+  /** For a dialog that it lies over. */
+  onClose?: () => void;
+}
+
+export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProps) {
   const app = useApp();
   const { title, folders, write = false, start, choose } = browsing;
   const [roots, setRoots] = useState<readonly string[]>([]);
@@ -50,7 +56,7 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
   const outside = listing?.allowed === false && listing.path !== null && path.startsWith(listing.path);
   const take = (chosen: string) => {
     if (chosen.trim() === '') return;
-    closeDialog();
+    onClose();
     if (outside) app.say({ type: 'allow-folder', path: chosen.trim() });
     choose(chosen.trim());
   };
@@ -58,13 +64,13 @@ export function FileBrowser({ browsing }: { browsing: Browsing }) {
     <Dialog
       title={title}
       size="medium"
-      onClose={closeDialog}
+      onClose={onClose}
       onSubmit={() => {
         take(path);
       }}
       footer={
         <>
-          <button type="button" className="btn" onClick={closeDialog}>
+          <button type="button" className="btn" onClick={onClose}>
             Cancel
           </button>
           <button type="submit" className="btn btn-primary" disabled={path.trim() === ''}>

@@ -6,7 +6,7 @@ import { nameOf } from '../../rules/ports';
 import type { Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
 import { useCanvas } from '../../state/hooks';
-import { StateMark } from '../inspector/StateMark';
+import { NodeState } from '../StateMark';
 import { Estimate } from './Estimate';
 import { useSteps } from './steps';
 
@@ -35,7 +35,7 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
       <ul className="forecast">
         {steps.map(({ node, work: runs, reason }) => (
           <li key={node}>
-            <StateMark state={runs ? 'stale' : 'fresh'} />
+            <NodeState state={runs ? 'stale' : 'fresh'} />
             <span className="forecast-name" dir="auto">
               {nameOf(doc, node)}
             </span>

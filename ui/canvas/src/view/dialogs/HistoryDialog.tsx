@@ -74,7 +74,7 @@ export function HistoryDialog({ document }: { document: string }) {
         <div className="history">
           <VersionList versions={versions} chosen={chosen} onChoose={setChosen} />
           <div className="history-shown">
-            <div className="segments" role="radiogroup" aria-label="Compare with">
+            <div className="history-against" role="radiogroup" aria-label="Compare with">
               {(['before', 'now'] as const).map((value) => (
                 <button
                   key={value}

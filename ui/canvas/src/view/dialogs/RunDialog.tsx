@@ -15,11 +15,13 @@ import { EMPTY_SWEEP, isComplete, type Sweep } from '../../rules/sweep';
 import { plural } from '../../rules/wording';
 import { chosenProfile, startRun, startSweep } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
-import { closeDialog, keep, panels, usePanels } from '../../state/panels';
+import { closeDialog, keep, panels, usePanels, type Browsing } from '../../state/panels';
+import { browsingFor } from '../inspector/fields/browse';
 import { ValueControl } from '../inspector/fields/controls';
 import { FieldFrame } from '../inspector/fields/FieldFrame';
 import { Dialog } from './Dialog';
 import { BriefEstimate } from './Estimate';
+import { FileBrowser } from './FileBrowser';
 import { Forecast } from './Forecast';
 import { LimitForm } from './LimitForm';
 import { BriefOutlook, SweepForecastView, useSweepOutlook } from './SweepForecast';
@@ -36,6 +38,7 @@ export function RunDialog({ asked }: { asked: Part }) {
   const [values, setValues] = useState<Values>({});
   const [limit, setLimit] = useState<LimitTexts | null>(null);
   const [sweep, setSweep] = useState<Sweep | null>(null);
+  const [browsing, setBrowsing] = useState<Browsing | null>(null);
   const fields = useMemo(
     () => Object.keys(doc.parameters).map((name) => ({ ...fieldOf(doc, types, name), optional: false })),
     [doc, types],
@@ -58,76 +61,87 @@ export function RunDialog({ asked }: { asked: Part }) {
     else startSweep(app, part.end, sweep);
   };
   return (
-    <Dialog
-      title={`Run ${doc.name}`}
-      size="medium"
-      onClose={closeDialog}
-      onSubmit={start}
-      footer={
-        <>
-          {stops > 0 && (
-            <button
-              type="button"
-              className="link note-error dialog-note"
-              onClick={() => {
-                closeDialog();
-                panels.setState({ dock: 'problems' });
-              }}
-            >
-              {plural(stops, 'errors')} must be solved first
+    <>
+      <Dialog
+        title={`Run ${doc.name}`}
+        size="medium"
+        onClose={closeDialog}
+        onSubmit={start}
+        footer={
+          <>
+            {stops > 0 && (
+              <button
+                type="button"
+                className="link note-error dialog-note"
+                onClick={() => {
+                  closeDialog();
+                  panels.setState({ dock: 'problems' });
+                }}
+              >
+                {plural(stops, 'errors')} must be solved first
+              </button>
+            )}
+            {stops === 0 && sweep === null && <BriefEstimate part={part} />}
+            {stops === 0 && sweep !== null && <BriefOutlook outlook={outlook} />}
+            <button type="button" className="btn" onClick={closeDialog}>
+              Cancel
             </button>
-          )}
-          {stops === 0 && sweep === null && <BriefEstimate part={part} />}
-          {stops === 0 && sweep !== null && <BriefOutlook outlook={outlook} />}
-          <button type="button" className="btn" onClick={closeDialog}>
-            Cancel
-          </button>
-          <button type="submit" className="btn btn-primary" data-autofocus disabled={wrong || stops > 0}>
-            <Play size={14} aria-hidden /> {sweep === null ? 'Run' : 'Run the sweep'}
-          </button>
-        </>
-      }
-    >
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={sweep !== null}
-          onChange={(event) => {
-            setSweep(event.currentTarget.checked ? EMPTY_SWEEP : null);
+            <button type="submit" className="btn btn-primary" data-autofocus disabled={wrong || stops > 0}>
+              <Play size={14} aria-hidden /> {sweep === null ? 'Run' : 'Run the sweep'}
+            </button>
+          </>
+        }
+      >
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={sweep !== null}
+            onChange={(event) => {
+              setSweep(event.currentTarget.checked ? EMPTY_SWEEP : null);
+            }}
+          />
+          Try several values: a sweep, with a run for each
+        </label>
+        {sweep !== null && <SweepForm sweep={sweep} onChange={setSweep} onBrowse={setBrowsing} />}
+        {sweep === null && fields.length > 0 && (
+          <section className="run-values" aria-label="Parameters of this run">
+            <h3>Parameters, for this run only</h3>
+            {fields.map((field) => (
+              <RunValue
+                key={field.name}
+                field={field}
+                value={valueOf(field.name)}
+                changed={Object.hasOwn(values, field.name)}
+                onChange={(value) => {
+                  setValues(changed(values, field.name, value, own(doc.parameters, field.name)?.value ?? null));
+                }}
+                onBrowse={setBrowsing}
+              />
+            ))}
+          </section>
+        )}
+        <PartForm part={part} onChange={setPart} whole={sweep !== null} />
+        <LimitForm
+          what={sweep === null ? 'run' : 'sweep'}
+          texts={limits}
+          profile={profile}
+          onChange={(texts) => {
+            if (sweep === null) setLimit(texts);
+            else setSweep({ ...sweep, limit: texts });
           }}
         />
-        Try several values: a sweep, with a run for each
-      </label>
-      {sweep !== null && <SweepForm sweep={sweep} onChange={setSweep} />}
-      {sweep === null && fields.length > 0 && (
-        <section className="run-values" aria-label="Parameters of this run">
-          <h3>Parameters, for this run only</h3>
-          {fields.map((field) => (
-            <RunValue
-              key={field.name}
-              field={field}
-              value={valueOf(field.name)}
-              changed={Object.hasOwn(values, field.name)}
-              onChange={(value) => {
-                setValues(changed(values, field.name, value, own(doc.parameters, field.name)?.value ?? null));
-              }}
-            />
-          ))}
-        </section>
+        {sweep !== null && <SweepForecastView outlook={outlook} />}
+        {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
+      </Dialog>
+      {browsing && (
+        <FileBrowser
+          browsing={browsing}
+          onClose={() => {
+            setBrowsing(null);
+          }}
+        />
       )}
-      <PartForm part={part} onChange={setPart} whole={sweep !== null} />
-      <LimitForm
-        what={sweep === null ? 'run' : 'sweep'}
-        texts={limits}
-        profile={profile}
-        onChange={(texts) => {
-          if (sweep === null) setLimit(texts);
-          else setSweep({ ...sweep, limit: texts });
-        }}
-      />
-      {sweep !== null && <SweepForecastView outlook={outlook} />}
-      {sweep === null && <Forecast part={part} otherValues={Object.keys(values).length > 0} />}
-    </Dialog>
+    </>
   );
 }
 
@@ -143,9 +157,10 @@ interface RunValueProps {
   value: JsonValue;
   changed: boolean;
   onChange: (value: JsonValue | undefined) => void;
+  onBrowse: (browsing: Browsing) => void;
 }
 
-function RunValue({ field, value, changed: other, onChange }: RunValueProps) {
+function RunValue({ field, value, changed: other, onChange, onBrowse }: RunValueProps) {
   const id = useId();
   const notes = notesOf(field, value, []);
   return (
@@ -158,6 +173,9 @@ function RunValue({ field, value, changed: other, onChange }: RunValueProps) {
         invalid={notes.length > 0}
         onChange={onChange}
         onDone={() => undefined}
+        onBrowse={() => {
+          onBrowse(browsingFor(field, value, onChange));
+        }}
       />
     </FieldFrame>
   );

@@ -1,15 +1,33 @@
 /** The values that a sweep tries: a row for each parameter of the pipeline, or of a node. */
 
-import { Plus, X } from 'lucide-react';
+import { FolderOpen, Plus, X } from 'lucide-react';
 import { useId } from 'react';
 
 import { orderedNodes } from '../../document/ops';
 import { own } from '../../document/own';
+import { fieldAt } from '../../rules/parameters';
 import { nameOf } from '../../rules/ports';
-import { countOf, MOST_JOBS, MOST_TRIALS, USUAL_SEARCH, type Sweep, type SweepRow as Row } from '../../rules/sweep';
+import {
+  countOf,
+  lastPath,
+  MOST_JOBS,
+  MOST_TRIALS,
+  USUAL_SEARCH,
+  withPath,
+  type Sweep,
+  type SweepRow as Row,
+} from '../../rules/sweep';
 import { useCanvas } from '../../state/hooks';
+import type { Browsing } from '../../state/panels';
+import { browsingFor } from '../inspector/fields/browse';
 
-export function SweepForm({ sweep, onChange }: { sweep: Sweep; onChange: (sweep: Sweep) => void }) {
+interface SweepFormProps {
+  sweep: Sweep;
+  onChange: (sweep: Sweep) => void;
+  onBrowse: (browsing: Browsing) => void;
+}
+
+export function SweepForm({ sweep, onChange, onBrowse }: SweepFormProps) {
   const id = useId();
   const change = (at: number, row: Partial<Row>) => {
     onChange({ ...sweep, rows: sweep.rows.map((old, n) => (n === at ? { ...old, ...row } : old)) });
@@ -25,6 +43,7 @@ export function SweepForm({ sweep, onChange }: { sweep: Sweep; onChange: (sweep:
           onChange={(changed) => {
             change(at, changed);
           }}
+          onBrowse={onBrowse}
           onRemove={() => {
             onChange({ ...sweep, rows: sweep.rows.filter((_, n) => n !== at) });
           }}
@@ -140,16 +159,18 @@ interface SweepRowProps {
   row: Row;
   number: number;
   onChange: (row: Partial<Row>) => void;
+  onBrowse: (browsing: Browsing) => void;
   onRemove: () => void;
 }
 
-function SweepRow({ row, number, onChange, onRemove }: SweepRowProps) {
+function SweepRow({ row, number, onChange, onBrowse, onRemove }: SweepRowProps) {
   const doc = useCanvas((s) => s.doc);
   const types = useCanvas((s) => s.types);
   const nodes = orderedNodes(doc).flatMap(([node, { type }]) => {
     const fields = own(types, type)?.fields ?? [];
     return fields.length > 0 ? [{ node, fields }] : [];
   });
+  const swept = fieldAt(doc, types, row.name);
   return (
     <>
       <select
@@ -180,15 +201,34 @@ function SweepRow({ row, number, onChange, onRemove }: SweepRowProps) {
           </optgroup>
         ))}
       </select>
-      <input
-        className="input"
-        aria-label={`Values ${number}`}
-        placeholder="values, separated by commas"
-        value={row.text}
-        onChange={(event) => {
-          onChange({ text: event.currentTarget.value });
-        }}
-      />
+      <div className="input-row">
+        <input
+          className="input"
+          aria-label={`Values ${number}`}
+          placeholder="values, separated by commas"
+          value={row.text}
+          onChange={(event) => {
+            onChange({ text: event.currentTarget.value });
+          }}
+        />
+        {swept?.widget === 'path' && (
+          <button
+            type="button"
+            className="btn"
+            aria-label={`Browse for a value ${number}`}
+            title="Add a path that you look for"
+            onClick={() => {
+              onBrowse(
+                browsingFor(swept, lastPath(row.text), (path) => {
+                  onChange({ text: withPath(row.text, path) });
+                }),
+              );
+            }}
+          >
+            <FolderOpen size={14} aria-hidden /> Browse…
+          </button>
+        )}
+      </div>
       <button type="button" className="btn btn-icon" aria-label={`Remove parameter ${number}`} onClick={onRemove}>
         <X size={14} aria-hidden />
       </button>

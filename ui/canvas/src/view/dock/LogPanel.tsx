@@ -11,7 +11,7 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import type { Log } from '../../state/state';
 import { Failure } from '../inspector/NodeResult';
-import { StateMark } from '../inspector/StateMark';
+import { NodeState } from '../StateMark';
 import { useLight } from '../canvas/use_light';
 import { LogBlock } from './LogBlock';
 
@@ -36,7 +36,7 @@ function NodeLog({ node }: { node: string }) {
         <span className="log-name" dir="auto">
           {name}
         </span>
-        {status && (status.state === 'running' ? <HowFar node={node} /> : <StateMark state={status.state} />)}
+        {status && (status.state === 'running' ? <HowFar node={node} /> : <NodeState state={status.state} />)}
         <label className="log-search">
           <Search size={13} aria-hidden />
           <input

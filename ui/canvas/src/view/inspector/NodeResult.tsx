@@ -11,7 +11,7 @@ import { ago, sentence, timeOfDay } from '../../rules/wording';
 import { look } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { useViews } from '../../state/views';
-import { StateMark } from './StateMark';
+import { NodeState } from '../StateMark';
 
 export function NodeResult({ id }: { id: string }) {
   const status = useCanvas((s) => own(s.status, id));
@@ -64,7 +64,7 @@ function InThisRun({ id, status }: { id: string; status: NodeStatus }) {
     <section aria-label="In this run">
       <h3>In this run</h3>
       <div className="result-line">
-        <StateMark state={status.state} />
+        <NodeState state={status.state} />
         {started !== null && <span className="quiet">{duration((ended ?? now) - started)}</span>}
         {started !== null && <span className="quiet">from {timeOfDay(started)}</span>}
         {attempt > 1 && <span className="quiet">attempt {attempt}</span>}
@@ -128,7 +128,7 @@ function InTheNext({ forecast }: { forecast: NodeForecast }) {
     <section aria-label="In the next run">
       <h3>In the next run</h3>
       <div className="result-line">
-        <StateMark state={forecast.fresh ? 'fresh' : 'stale'} />
+        <NodeState state={forecast.fresh ? 'fresh' : 'stale'} />
         {forecast.backend && <span className="quiet">{whereItRuns(forecast)}</span>}
       </div>
       {!forecast.fresh && forecast.reason && <p className="quiet">{sentence(forecast.reason)}</p>}

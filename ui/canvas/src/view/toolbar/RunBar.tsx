@@ -15,6 +15,7 @@ import { chosenProfile, run } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { keep, openDialog, usePanels } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
+import { StateMark } from '../StateMark';
 import { Menu, type MenuGroups } from './Menu';
 
 export function RunBar() {
@@ -175,9 +176,13 @@ function Progress({ run: shown }: { run: RunInfo }) {
   const now = useNow(true);
   const { finished, total, failed } = tally(status);
   return (
-    <span className="run-state" data-state={shown.state} title={RUN_MEANINGS[shown.state]}>
-      <span className="run-pulse" aria-hidden />
-      <span role="status">{shown.cancelling ? 'Cancelling' : RUN_WORDS[shown.state]}</span>
+    <span className="run-state" title={RUN_MEANINGS[shown.state]}>
+      <StateMark
+        state={shown.cancelling ? 'cancelling' : shown.state}
+        sign={<span className="run-pulse" aria-hidden />}
+      >
+        <span role="status">{shown.cancelling ? 'Cancelling' : RUN_WORDS[shown.state]}</span>
+      </StateMark>
       <span className="run-figure" data-testid="run-elapsed">
         {duration(Math.floor(elapsed(shown, now)))}
       </span>
@@ -248,9 +253,10 @@ function Result({ run: shown }: { run: RunInfo }) {
   const app = useApp();
   const { state, run_id, error, ended } = shown;
   return (
-    <span className="run-state" data-state={state} title={error || RUN_MEANINGS[state]}>
-      <span className="run-dot" aria-hidden />
-      <span role="status">{RUN_WORDS[state]}</span>
+    <span className="run-state" title={error || RUN_MEANINGS[state]}>
+      <StateMark state={state} sign={<span className="run-dot" aria-hidden />}>
+        <span role="status">{RUN_WORDS[state]}</span>
+      </StateMark>
       {ended !== null && <span className="run-figure">{duration(elapsed(shown, ended))}</span>}
       <Older run={shown} />
       <OwnValues run={shown} />

@@ -1,6 +1,6 @@
 /** The pictures of a volume, as large as there is room, and what lies under the pointer. */
 
-import { Maximize, ZoomIn, ZoomOut } from 'lucide-react';
+import { Maximize, ZoomIn, ZoomOut, type LucideIcon } from 'lucide-react';
 import { useMemo, useRef, useState } from 'react';
 
 import { arrange, type Layout } from '../../../volume/arrangement';
@@ -23,8 +23,8 @@ interface Props extends Changes {
 
 export function Stage({ shown, layout, density, cut, share, ...changes }: Props) {
   const { volume, channel, place, view } = shown;
-  const stage = useRef<HTMLDivElement>(null);
-  const { width, height } = useBox(stage);
+  const pictures = useRef<HTMLDivElement>(null);
+  const { width, height } = useBox(pictures);
   const [pointed, setPointed] = useState<Place | null>(null);
   const { planes, rendering } = useMemo(
     () => arrange(layout, extent(volume), width, height),
@@ -35,14 +35,16 @@ export function Stage({ shown, layout, density, cut, share, ...changes }: Props)
     changes.onView(zoomed(volume, 2, { ...view, centre: view.zoom > 1 ? view.centre : place }, by, 0.5, 0.5));
   };
   return (
-    <div className="volume-stage" ref={stage}>
-      {width > 0 &&
-        planes.map(({ axis, box }) => (
-          <PlaneView key={axis} axis={axis} box={box} shown={shown} onPoint={setPointed} {...changes} />
-        ))}
-      {width > 0 && rendering && (
-        <VolumeRendering box={rendering} shown={shown} density={density} cut={cut} onPlace={changes.onPlace} />
-      )}
+    <div className="volume-stage">
+      <div className="volume-pictures" ref={pictures}>
+        {width > 0 &&
+          planes.map(({ axis, box }) => (
+            <PlaneView key={axis} axis={axis} box={box} shown={shown} onPoint={setPointed} {...changes} />
+          ))}
+        {width > 0 && rendering && (
+          <VolumeRendering box={rendering} shown={shown} density={density} cut={cut} onPlace={changes.onPlace} />
+        )}
+      </div>
       {share < 1 && (
         <div
           className="volume-arrives"
@@ -55,50 +57,62 @@ export function Stage({ shown, layout, density, cut, share, ...changes }: Props)
           <span style={{ width: `${100 * share}%` }} />
         </div>
       )}
-      {under && (
-        <p className="volume-under" data-under>
-          {storedPlace(volume, under).join(', ')} <strong>{figure(valueAt(volume, channel, under))}</strong>
-        </p>
-      )}
-      {planes.length > 0 && (
-        <div className="volume-zoom">
-          <button
-            type="button"
-            className="btn btn-icon"
-            aria-label="Zoom out"
-            title="Zoom out"
-            disabled={view.zoom <= 1}
-            onClick={() => {
-              zoom(1 / 1.5);
-            }}
-          >
-            <ZoomOut size={15} aria-hidden />
-          </button>
-          <button
-            type="button"
-            className="btn btn-icon"
-            aria-label="Zoom in"
-            title="Zoom in"
-            onClick={() => {
-              zoom(1.5);
-            }}
-          >
-            <ZoomIn size={15} aria-hidden />
-          </button>
-          <button
-            type="button"
-            className="btn btn-icon"
-            aria-label="Fit"
-            title="Fit"
-            disabled={view.zoom <= 1}
-            onClick={() => {
-              changes.onView({ ...view, zoom: 1 });
-            }}
-          >
-            <Maximize size={15} aria-hidden />
-          </button>
+      {layout !== 'rendering' && (
+        <div className="volume-bar">
+          {under && (
+            <p className="volume-under" data-under>
+              {storedPlace(volume, under).join(', ')} <strong>{figure(valueAt(volume, channel, under))}</strong>
+            </p>
+          )}
+          <div className="volume-zoom">
+            <ZoomButton
+              title="Zoom out"
+              icon={ZoomOut}
+              disabled={view.zoom <= 1}
+              onClick={() => {
+                zoom(1 / 1.5);
+              }}
+            />
+            <ZoomButton
+              title="Zoom in"
+              icon={ZoomIn}
+              onClick={() => {
+                zoom(1.5);
+              }}
+            />
+            <ZoomButton
+              title="Fit"
+              icon={Maximize}
+              disabled={view.zoom <= 1}
+              onClick={() => {
+                changes.onView({ ...view, zoom: 1 });
+              }}
+            />
+          </div>
         </div>
       )}
     </div>
+  );
+}
+
+interface ZoomButtonProps {
+  title: string;
+  icon: LucideIcon;
+  disabled?: boolean;
+  onClick: () => void;
+}
+
+function ZoomButton({ title, icon: Icon, disabled = false, onClick }: ZoomButtonProps) {
+  return (
+    <button
+      type="button"
+      className="btn btn-icon"
+      aria-label={title}
+      title={title}
+      disabled={disabled}
+      onClick={onClick}
+    >
+      <Icon size={15} aria-hidden />
+    </button>
   );
 }

@@ -1,0 +1,161 @@
+"""The stored bytes of a table of another program: what can be compared is, and what cannot is said.
+
+Other programs seldom write checksums of pages. Three things are compared in their place: the sizes in a Delta log, the
+list of files and row groups that petastorm keeps (`_common_metadata`), and the checksums that Hadoop's local file
+system, and so Spark, writes beside each file (`.NAME.crc`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.storage.checksum import crc32
+from engine.storage.place import LocalPlace, Place, place_at
+from engine.text import plural
+from nodes.foreign_tables.tables import ForeignTable
+from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads
+from nodes.volume_file.damage import FileCheck, bytes_of
+from nodes.volume_file.pages import ChunkCheck
+
+_ROWS = 64
+"""Rows that are decoded at a time."""
+_READ_BYTES = 1 << 20
+_LISTS = ("_common_metadata", "_metadata")
+_ROW_GROUPS = b"dataset-toolkit.num_row_groups_per_file.v1"
+"""Where petastorm says how many row groups each file has (`petastorm.etl.dataset_metadata`)."""
+_SUMS = struct.Struct(">4si")
+"""The head of Hadoop's checksums: their kind, and the bytes that each is of. Then CRC-32s, 32 bits each, big endian
+(org.apache.hadoop.fs.ChecksumFileSystem)."""
+
+
+def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
+    """Read all files of the table; gives what is damaged, and counts rows with and without checksums in `checked`.
+
+    `checked.remarks` say what could not be compared. Memory: a footer and 64 rows for each thread, and the list of the
+    files.
+    """
+    place = place_at(table.where)
+    # The size of a file that is not in a log is what it is now.
+    sizes = [size for size, _ in table.stamps]
+    files = [StoredFile(name, size, 0) for name, size in zip(table.names, sizes, strict=True)]
+    listed = _petastorm_list(place) if table.columns is None else None
+    for name in sorted((listed or {}).keys() - set(table.names)):
+        yield Damage(place.path(name), "file", "it is gone", "all rows in it")
+
+    def check(file: StoredFile) -> FileCheck:
+        with place.open(file.path, file.bytes) as opened:
+            return _check_file(opened, place, file, (listed or {}).get(file.path))
+
+    for file, found in in_threads(place, check, files, threads, progress):
+        checked.files += 1
+        checked.volumes += found.checked
+        checked.unchecked += found.unchecked
+        if found.problems:
+            lost = f"up to {plural(found.lost, 'rows')} in it" if found.lost else "all rows in it"
+            yield Damage(place.path(file.path), "file", "; ".join(found.problems[:3]), lost, found.lost)
+    if checked.unchecked:
+        checked.remarks.append(
+            f"{plural(checked.unchecked, 'rows')} could be decoded, and that is all that is known: nothing in or beside"
+            " their files has checksums, so a flipped bit in a value is not noticed"
+        )
+    if table.columns is None and listed is None:
+        checked.remarks.append("no list says which files belong to the folder: one that is gone is not missed")
+
+
+def _petastorm_list(place: Place) -> dict[str, int] | None:
+    """How many row groups each file has, by its path; None where petastorm did not write that down."""
+    for name in _LISTS:
+        found = place.stat(name)
+        if found is None:
+            continue
+        with suppress(pa.ArrowException, OSError, ValueError, AttributeError), place.open(name, found.size) as file:
+            metadata: Mapping[bytes, bytes] = pq.read_schema(file).metadata or {}
+            if _ROW_GROUPS in metadata:
+                return {str(PurePosixPath(path)): int(n) for path, n in json.loads(metadata[_ROW_GROUPS]).items()}
+    return None
+
+
+def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_groups: int | None) -> FileCheck:
+    """What is wrong with one file. Raises `OSError` when it cannot be read at all."""
+    problems = []
+    sums = _sums_beside(place, stored.path)
+    if sums is not None and (problem := _sums_problem(file, stored, *sums)):
+        problems.append(problem)
+    try:
+        # Not closed: that would close the caller's file.
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        metadata = parquet.metadata
+        if row_groups not in (None, metadata.num_row_groups):
+            problems.append(f"it has {plural(metadata.num_row_groups, 'row groups')}, not {row_groups}")
+        checked = 0
+        for number in range(metadata.num_row_groups):
+            damaged, complete = _check_group(file, metadata.row_group(number))
+            problems += damaged
+            checked += metadata.row_group(number).num_rows if complete or sums is not None else 0
+        if not problems:
+            for _ in parquet.iter_batches(_ROWS, use_threads=False):
+                pass
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
+        if isinstance(exc, OSError) and exc.errno:
+            raise
+        said = next(iter(str(exc).splitlines()), "").rstrip(".")
+        return FileCheck((*problems, f"it cannot be read as Parquet ({said})"))
+    rows = metadata.num_rows
+    if problems:
+        return FileCheck(tuple(dict.fromkeys(problems)), ((0, rows),))
+    return FileCheck(checked=checked, unchecked=rows - checked)
+
+
+def _check_group(file: pa.NativeFile, group: pq.RowGroupMetaData) -> tuple[list[str], bool]:
+    """What is wrong with the pages of a row group, and whether each of them has a checksum."""
+    problems, complete = [], True
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        check = ChunkCheck(chunk.num_values, chunk.total_compressed_size)
+        for data in bytes_of(file, chunk):
+            check.feed(data)
+        check.finish()
+        problems += [f"{page.reason} (column {chunk.path_in_schema})" for page in check.damaged]
+        complete = complete and not check.unchecked
+    return problems, complete
+
+
+def _sums_beside(place: Place, name: str) -> tuple[int, bytes] | None:
+    """Hadoop's checksums of a file: the bytes that each is of, and the checksums; None where there are none."""
+    path = PurePosixPath(name)
+    beside = str(path.with_name(f".{path.name}.crc"))
+    if not isinstance(place, LocalPlace) or place.stat(beside) is None:
+        return None
+    data = bytes(place.read(beside))
+    if len(data) < _SUMS.size:
+        return None
+    kind, each = _SUMS.unpack_from(data)
+    return (each, data[_SUMS.size :]) if kind == b"crc\0" and each > 0 else None
+
+
+def _sums_problem(file: pa.NativeFile, stored: StoredFile, each: int, sums: bytes) -> str:
+    """Where the file differs from Hadoop's checksums, or ""."""
+    wanted = np.frombuffer(sums[: len(sums) // 4 * 4], ">u4")
+    beside = f".{PurePosixPath(stored.path).name}.crc"
+    if len(wanted) != -(-stored.bytes // each):
+        return f"{beside} is of a file of another size: {plural(len(wanted), 'checksums')} of {each} bytes"
+    file.seek(0)
+    at = 0
+    step = max(1, _READ_BYTES // each)
+    while at < len(wanted):
+        data = memoryview(file.read_buffer(step * each))
+        for start in range(0, len(data), each):
+            if crc32(data[start : start + each]) != wanted[at]:
+                return f"its bytes from {at * each:,} on do not match their checksum in {beside}"
+            at += 1
+        if not len(data):
+            return "it ends too early"
+    return ""

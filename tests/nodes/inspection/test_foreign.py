@@ -1,0 +1,207 @@
+"""`verify` of tables of other programs: damage that can be seen is found, and what cannot be seen is said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import tarfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from foreign_tables import some, table_of
+
+from engine.errors import DataError, UnsupportedTable
+from nodes.foreign_tables.tables import find_table
+from nodes.inspection.damage import Checked
+from nodes.inspection.verify import check_data
+from tests.golden_rows import GOLDEN_ROWS
+
+UNKNOWN = "so a flipped bit in a value is not noticed"
+UNLISTED = "no list says which files belong to the folder"
+
+
+def check(place: Path) -> Checked:
+    return check_data(str(place), threads=2, progress=lambda done, total: None, aside=[])
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def in_a_value(path: Path) -> int:
+    """Where the 7th volume's bytes lie in an uncompressed file."""
+    at = path.read_bytes().find(np.float32(7.25).tobytes() * 4)
+    assert at > 0
+    return at + 3
+
+
+def rows(count: int = 12) -> pa.Table:
+    return pa.table({"id": range(count), "image": [np.full(8, n + 0.25, np.float32).tobytes() for n in range(count)]})
+
+
+def petastorm(folder: Path, *, checksums: bool = False) -> Path:
+    """A dataset as `petastorm.etl.dataset_metadata.materialize_dataset` leaves it: two files and the list of them."""
+    folder.mkdir()
+    for number in range(2):
+        pq.write_table(
+            rows(), folder / f"part-{number}.parquet", row_group_size=6, compression="none", use_dictionary=False,
+            write_page_checksum=checksums, write_statistics=False,
+        )  # fmt: skip
+    listed = {"part-0.parquet": 2, "part-1.parquet": 2}
+    key = "dataset-toolkit.num_row_groups_per_file.v1"
+    pq.write_metadata(rows().schema.with_metadata({key: json.dumps(listed)}), folder / "_common_metadata")
+    return folder
+
+
+def sums_beside(path: Path, each: int = 512) -> Path:
+    """As Hadoop's ChecksumFileSystem writes it."""
+    data = path.read_bytes()
+    sums = [zlib.crc32(data[at : at + each]) for at in range(0, len(data), each)]
+    out = path.with_name(f".{path.name}.crc")
+    out.write_bytes(struct.pack(f">4si{len(sums)}I", b"crc\0", each, *sums))
+    return out
+
+
+def test_without_checksums_it_is_said_that_values_are_not_checked(tmp_path: Path) -> None:
+    folder = petastorm(tmp_path / "t")
+    found = check(folder)
+    assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 2, 0, 24)
+    (remark,) = found.remarks
+    assert remark.startswith("24 rows could be decoded")
+    assert UNKNOWN in remark
+    # And that is the truth.
+    flip(folder / "part-0.parquet", in_a_value(folder / "part-0.parquet"))
+    assert (check(folder).damages, check(folder).unchecked) == ([], 24)
+
+
+def test_page_checksums_are_compared(tmp_path: Path) -> None:
+    folder = petastorm(tmp_path / "t", checksums=True)
+    found = check(folder)
+    assert (found.damages, found.volumes, found.unchecked, found.remarks) == ([], 24, 0, [])
+    flip(folder / "part-1.parquet", in_a_value(folder / "part-1.parquet"))
+    found = check(folder)
+    (damage,) = found.damages
+    assert damage.file == str(folder / "part-1.parquet")
+    assert damage.problem == "the page does not match its checksum (column image)"
+    assert (damage.lost, found.volumes) == ("up to 12 rows in it", 12)
+    assert (folder / "part-1.parquet").exists(), "nothing of another program is renamed"
+
+
+def test_checksums_that_hadoop_wrote_beside_a_file_are_compared(tmp_path: Path) -> None:
+    folder = petastorm(tmp_path / "t")
+    first, second = (folder / f"part-{number}.parquet" for number in range(2))
+    sums_beside(first)
+    found = check(folder)
+    assert (found.damages, found.volumes, found.unchecked) == ([], 12, 12)
+    assert found.remarks[0].startswith("12 rows could be decoded")
+    at = in_a_value(first)
+    flip(first, at)
+    (damage,) = check(folder).damages
+    said = f"its bytes from {at // 512 * 512:,} on do not match their checksum in .part-0.parquet.crc"
+    assert (damage.file, damage.problem) == (str(first), said)
+    sums_beside(second).write_bytes(sums_beside(second).read_bytes()[:-4])
+    assert any("is of a file of another size" in each.problem for each in check(folder).damages)
+
+
+def test_what_petastorm_lists_and_is_gone_or_shorter_is_damage(tmp_path: Path) -> None:
+    folder = petastorm(tmp_path / "t")
+    (folder / "part-1.parquet").unlink()
+    pq.write_table(rows(6), folder / "part-0.parquet")
+    assert {(d.file, d.problem) for d in check(folder).damages} == {
+        (str(folder / "part-1.parquet"), "it is gone"),
+        (str(folder / "part-0.parquet"), "it has 1 row group, not 2"),
+    }
+    (folder / "_common_metadata").unlink()
+    found = check(folder)
+    assert found.damages == []
+    assert any(remark.startswith(UNLISTED) for remark in found.remarks)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_file_that_is_no_parquet_any_more_is_damage(tmp_path: Path, is_cut: bool) -> None:
+    folder = petastorm(tmp_path / "t")
+    path = folder / "part-0.parquet"
+    if is_cut:
+        path.write_bytes(path.read_bytes()[:300])
+    else:
+        flip(path, path.stat().st_size - 6)  # the length of the footer
+    (damage,) = check(folder).damages
+    assert damage.problem.startswith("it cannot be read as Parquet")
+    assert damage.lost == "all rows in it"
+
+
+def test_a_delta_table_of_another_program_is_not_called_damaged(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, table_of(some(9)))
+    found = check(table)
+    assert (found.damages, found.files, found.unchecked) == ([], 1, 9)
+    assert [UNKNOWN in remark for remark in found.remarks] == [True]
+    (path,) = DeltaTable(table).file_uris()
+    Path(path).write_bytes(Path(path).read_bytes()[:-100])
+    (damage,) = check(table).damages
+    assert damage.problem.startswith("it has ")
+    Path(path).unlink()
+    assert [d.problem for d in check(table).damages] == ["it is gone"]
+    log = table / "_delta_log" / "00000000000000000000.json"
+    log.write_bytes(log.read_bytes()[:50])
+    assert {d.kind for d in check(table).damages} == {"log"}
+
+
+def test_a_table_that_cannot_be_read_here_is_refused_and_not_called_damaged(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, table_of(some(3)))
+    log = table / "_delta_log" / "00000000000000000000.json"
+    lines = log.read_text().splitlines()
+    needs = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    protocol = json.dumps({"protocol": needs | features})
+    log.write_text("\n".join(protocol if '"protocol"' in line else line for line in lines))
+    with pytest.raises(UnsupportedTable, match="typeWidening"):
+        check(table)
+
+
+def test_a_table_without_rows_has_nothing_that_could_be_damaged(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", table_of(some(3)).slice(0, 0))
+    found = check(tmp_path / "t")
+    assert (found.damages, found.files, found.remarks) == ([], 0, [])
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("golden")
+    with tarfile.open(GOLDEN_ROWS) as archive:
+        archive.extractall(out, filter="data")
+    return out / "delta"
+
+
+def test_a_table_that_a_catalog_manages_is_not_called_damaged(golden: Path) -> None:
+    with pytest.raises(UnsupportedTable, match="a catalog says which versions the table"):
+        check(golden / "catalog-owned-preview")
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_damaged_deletion_vector_is_damage_and_no_feature(golden: Path, tmp_path: Path, is_gone: bool) -> None:
+    table = tmp_path / "t"
+    shutil.copytree(golden / "partitioned-table-with-dv-large", table)
+    assert check(table).damages == []
+    vectors = sorted(table.glob("deletion_vector_*.bin"))
+    if is_gone:
+        vectors[0].unlink()
+    else:
+        flip(vectors[0], 12)
+    (damage,) = check(table).damages
+    assert damage.problem.startswith(f"a deletion vector of the table {table} cannot be read: ")
+    assert vectors[0].name in damage.problem
+    assert damage.lost == "which files and rows the table has"
+    with pytest.raises(DataError, match="cannot be read") as raised:
+        find_table(str(table))
+    assert "PURGE" not in raised.value.hint, "which would need it"
+    assert "rows that it deletes would come back" in raised.value.hint
