@@ -246,19 +246,26 @@ def expected_text(run: Run) -> str:
 
 
 def time_and_cost(time: Estimated, work: Estimated, price: float | None, currency: str, unpriced: str = "") -> str:
-    """Both on one line, which says once what is not known and why: `expected time and cost: unknown, without an earlier
-    run of train`. The cost is that of the `work`, at a price an hour; `unpriced` says why there is none."""
+    """`expected_rows` on one line: `expected time and cost: unknown, without an earlier run of train`."""
+    rows = expected_rows(time, work, price, currency, unpriced)
+    return "expected " + "; ".join(f"{name}: {text}" for name, text in rows)
+
+
+def expected_rows(
+    time: Estimated, work: Estimated, price: float | None, currency: str, unpriced: str = ""
+) -> list[tuple[str, str]]:
+    """What is expected, each part by its name, which say once what is not known and why. The cost is that of the
+    `work`, at a price an hour; `unpriced` says why there is none. The canvas has the same (`rules/estimate.ts`)."""
     if time.low is None or time.high is None:
-        why = f"without an earlier run of {_named(time.unknown)}"
+        why = f"unknown, without an earlier run of {_named(time.unknown)}"
         if price is None:
             why += f", and {unpriced}" if unpriced else " or a price an hour"
-        asked = "".join(f", and {each.words}" for each in work.requests)
-        return f"expected time and cost: unknown, {why}{asked}"
+        return [("time and cost", why + "".join(f", and {each.words}" for each in work.requests))]
     known = replace(time, unknown=()), replace(work, unknown=())
-    line = f"expected time: {time_expected(known[0])}; cost: {cost_expected(known[1], price, currency, unpriced)}"
-    if not time.unknown:
-        return line
-    return f"{line}; not counting {_named(time.unknown)}, which {_has(time.unknown)} no earlier run"
+    rows = [("time", time_expected(known[0])), ("cost", cost_expected(known[1], price, currency, unpriced))]
+    if time.unknown:
+        rows.append(("not counted", f"{_named(time.unknown)}, which {_has(time.unknown)} no earlier run"))
+    return rows
 
 
 def time_expected(kept: Estimated) -> str:

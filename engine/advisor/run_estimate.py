@@ -27,7 +27,7 @@ from engine.storage.cache import RangeCache
 from engine.store.estimates import Estimated, Sample, samples
 from engine.store.runs import RunStore
 from engine.text import between, duration, hourly, money, number, plural, short_source
-from engine.wording import cost_expected, time_expected
+from engine.wording import cost_expected, expected_rows, time_expected
 from engine.workspace import Workspace
 
 SCATTER = 1.3
@@ -341,10 +341,20 @@ def storage_costs(found: Iterable[Training], workspace: Workspace) -> dict[str, 
 
 
 def totals(estimate: RunEstimate) -> tuple[str, str]:
-    """The time and the cost of the whole run in words."""
-    kept, price = estimate.kept(), estimate.price
-    amount, currency = (None, "") if price is None else (price.amount, price.currency)
-    return time_expected(kept), cost_expected(kept, amount, currency, estimate.unpriced)
+    """The time and the cost of the whole run in words, each by itself, as for the cells of a table."""
+    kept = estimate.kept()
+    return time_expected(kept), cost_expected(kept, *_hour(estimate), estimate.unpriced)
+
+
+def expected_parts(estimate: RunEstimate) -> list[tuple[str, str]]:
+    """What is expected of the whole run, each part by its name."""
+    kept = estimate.kept()
+    return expected_rows(kept, kept, *_hour(estimate), estimate.unpriced)
+
+
+def _hour(estimate: RunEstimate) -> tuple[float | None, str]:
+    price = estimate.price
+    return (None, "") if price is None else (price.amount, price.currency)
 
 
 def node_rows(estimate: RunEstimate) -> list[tuple[str, str, str]]:

@@ -101,15 +101,14 @@ def show(ready: Prepared) -> None:
 
 def show_estimate(estimate: RunEstimate) -> None:
     """Print the time of each node that would run, that and the cost of all, and how they come about."""
-    from engine.advisor.run_estimate import arithmetic, node_rows, totals
+    from engine.advisor.run_estimate import arithmetic, expected_parts, node_rows
     from engine.cli.screen import say, table
 
     if not estimate.nodes:
         return
     say("")
-    time, cost = totals(estimate)
-    say(f"time: {time}")
-    say(f"cost: {cost}")
+    for name, text in expected_parts(estimate):
+        say(f"{name}: {text}")
     if estimate.seconds is not None:
         table(("node", "time", "known from"), node_rows(estimate))
     for line in arithmetic(estimate):

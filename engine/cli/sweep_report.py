@@ -48,9 +48,8 @@ def dry_run_of(inputs: SweepInputs, *, as_json: bool) -> int:
     else:
         _forecast_table(found, options)
         say(f"{plural(options.count, 'trials')}; {resources(inputs.profile, options.jobs)}")
-    if found.expected.has_work:
-        for name, text in zip(("time", "cost"), found.expected.texts, strict=True):
-            say(f"{name}: {text}")
+    for name, text in found.expected.rows():
+        say(f"{name}: {text}")
     for line in found.notes:
         say(line)
     if options.limit:

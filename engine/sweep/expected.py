@@ -10,7 +10,7 @@ from engine.store.estimates import Estimated
 from engine.store.sweeps import Sweep
 from engine.sweep.spent import Spent
 from engine.text import between, duration, money
-from engine.wording import cost_expected, time_and_cost, time_expected
+from engine.wording import expected_rows, time_and_cost
 
 _KEY = "expected"
 
@@ -34,10 +34,11 @@ class SweepEstimate:
         """Whether anything would run that is not there already."""
         return self.time.high is not None or bool(self.time.unknown)
 
-    @property
-    def texts(self) -> tuple[str, str]:
-        """The time and the cost in words."""
-        return time_expected(self.time), cost_expected(self.work, self.price, self.currency, self.unpriced)
+    def rows(self) -> list[tuple[str, str]]:
+        """Its time and its cost in words, each by its name; none where there is nothing to do."""
+        if not self.has_work:
+            return []
+        return expected_rows(self.time, self.work, self.price, self.currency, self.unpriced)
 
     def line(self) -> str:
         """`expected time: 12 min 00 s to 25 min 00 s; cost: 0.08 to 0.16 USD`; "" where there is nothing to do."""

@@ -18,7 +18,7 @@ from engine.sweep.space import read_space
 from engine.sweep.start import check_sweep
 from engine.sweep.trials import SweepInputs
 from ui.protocol.commands import ForecastSweep, SweepCommand
-from ui.protocol.notices import SweepForecast, SweepNode
+from ui.protocol.notices import ExpectedPart, SweepForecast, SweepNode
 from ui.studio_context import Studio
 
 
@@ -52,20 +52,18 @@ def forecast_of(command: ForecastSweep, pipeline: Pipeline, catalog: Catalog, st
         return _refused(command, "; ".join(d.line() for d in exc.diagnostics if d.severity == "error"))
     except VoxelflowError as exc:
         return _refused(command, exc.line())
-    time, cost = found.expected.texts if found.expected.has_work else ("", "")
     return SweepForecast(
         request=command.request,
         trials=options.count,
         nodes=[SweepNode(node=node, times=times) for node, times in found.times.items()],
-        time=time,
-        cost=cost,
+        expected=[ExpectedPart(name=name, text=text) for name, text in found.expected.rows()],
         notes=list(found.notes),
         problem="",
     )
 
 
 def _refused(command: ForecastSweep, problem: str) -> SweepForecast:
-    return SweepForecast(request=command.request, trials=0, nodes=[], time="", cost="", notes=[], problem=problem)
+    return SweepForecast(request=command.request, trials=0, nodes=[], expected=[], notes=[], problem=problem)
 
 
 class Newest:

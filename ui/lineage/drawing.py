@@ -40,6 +40,8 @@ _LEAST = 0.8
 """A graph is drawn at least at this part of its size: the font with 11 pixels."""
 _LETTERS, _LINES = 16, 2
 """Of an item's title: letters in a line, and lines."""
+_SYMBOL = 2
+"""Letters that a mark's symbol is wider than one: some systems draw it as a picture."""
 _TEXT, _MARGIN = 126, 9
 BOX = _TEXT + 2 * _MARGIN
 _ACROSS, _DOWN = 26, 16
@@ -144,10 +146,13 @@ def face_colour(kind: Kind, mode: Mode, *, quiet: bool = False) -> str:
 
 
 def label_lines(kind: Kind, state: State) -> str:
-    """`Report · ⚠ stale`, or on two lines where one has no room for both."""
+    """`Report · older`, or on two lines where one has no room for both."""
     title = textwrap.shorten(kind.title, _LETTERS, placeholder="…")
     mark = MARKS[state]
-    return title if not mark else f"{title}{' · ' if len(title) + 3 + len(mark) <= _LETTERS else chr(10)}{mark}"
+    if not mark:
+        return title
+    letters = len(title) + len(" · ") + len(mark) + (0 if mark.isalpha() else _SYMBOL)
+    return f"{title}{' · ' if letters <= _LETTERS else chr(10)}{mark}"
 
 
 def vis_edges(lineage: Lineage, mode: Mode) -> list[dict[str, Any]]:

@@ -184,16 +184,22 @@ class SweepNode(Wire):
     times: int | None
 
 
+class ExpectedPart(Wire):
+    """What is expected of a sweep in words: its `name` is "time", "cost", "time and cost" or "not counted"."""
+
+    name: str
+    text: str
+
+
 class SweepForecast(Wire):
-    """Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all in words
-    ("" where nothing runs), and how these are known. `problem` says why there can be no such sweep."""
+    """Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all (nothing
+    where nothing runs), and how these are known. `problem` says why there can be no such sweep."""
 
     type: Literal["sweep-forecast"] = "sweep-forecast"
     request: int
     trials: int
     nodes: list[SweepNode]
-    time: str
-    cost: str
+    expected: list[ExpectedPart]
     notes: list[str]
     problem: str
 

@@ -224,7 +224,7 @@ def test_what_was_expected_stands_beside_what_it_was(store: RunStore) -> None:
     run = replace(run, started=0.0, ended=3600.0)
     assert run.estimated == kept
     assert expected_text(run) == (
-        "expected time: 50 min 00 s to 1 h 10 min; cost: 1.67 to 2.33 USD; not counting b, which has no earlier run"
+        "expected time: 50 min 00 s to 1 h 10 min; cost: 1.67 to 2.33 USD; not counted: b, which has no earlier run"
     )
     assert against_estimate(run) == (
         "expected: 50 min 00 s to 1 h 10 min, 1.67 to 2.33 USD without b, which was unknown;"

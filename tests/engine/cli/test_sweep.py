@@ -35,7 +35,8 @@ def test_a_dry_run_shows_the_trials_and_starts_nothing(command: Command, save: S
     )  # fmt: skip
     assert searched.done().out.splitlines()[:4] == [
         "test: 7 trials, chosen one after the other from", "  text: p, q", "  a.steps: 1..9",
-        "time: unknown, without an earlier run of a, b",
+        "time and cost: unknown, without an earlier run of a, b,"
+        " and the profile local names neither a machine nor a price",
     ]  # fmt: skip
     assert (store.runs(), store.sweeps.newest()) == ([], [])
     assert command("sweep", "list").out == "there are no sweeps yet; `voxelflow sweep --help` shows how to start one\n"

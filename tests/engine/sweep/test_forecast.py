@@ -94,9 +94,9 @@ def test_what_is_unknown_is_called_unknown(sweeps: _Sweeps, store: RunStore) -> 
     ran(store, "data", "Make", 100, None)
     part = sweeps("model.times=1,2", profile=VM).expected
     assert (part.time.low, part.time.high) == _range(100, 100)
-    assert part.texts[0].endswith(", and the unknown time of model")
-    assert part.texts[1].endswith(" USD, and the unknown cost of model")
-    assert part.line().endswith(" USD; not counting model, which has no earlier run")
+    assert [name for name, _ in part.rows()] == ["time", "cost", "not counted"]
+    assert part.rows()[1][1].endswith(" USD")
+    assert part.line().endswith(" USD; not counted: model, which has no earlier run")
     assert part.as_json()["unknown"] == ["model"]
 
 
@@ -147,7 +147,7 @@ def test_an_estimate_is_kept_with_the_sweep_and_put_beside_what_it_was(sweeps: _
     asked = replace(expected, work=replace(expected.work, requests=requests))
     assert SweepEstimate.of(asked.as_options()) == asked
     assert SweepEstimate.of({}) is None
-    assert asked.texts[1] == "101.00 to 170.00 USD, of which 1.00 USD for requests to az://data"
+    assert dict(asked.rows())["cost"] == "101.00 to 170.00 USD, of which 1.00 USD for requests to az://data"
     done = Sweep("s", "p", "{}", asked.as_options(), "desk", "done", "", 0.0, 1.0, 1, False, worked_s=131.0)
     assert against_estimate(done, Spent(131.0, 131.0, "USD")) == (
         "expected time: 1 min 40 s to 2 min 49 s; cost: 100.00 to 169.00 USD; it took 2 min 11 s, 131.00 USD"

@@ -295,8 +295,10 @@ def test_what_a_sweep_would_run_is_known_before_it_starts(open_tab: OpenTab, sto
     assert (found.trials, found.problem) == (6, "")
     # What has run with these values is there already.
     assert {each.node: each.times for each in found.nodes} == {"a": 2, "b": 1, "c": 5}
-    assert " to " in found.time
-    assert found.cost.startswith("unknown, as ")
+    time, cost = found.expected
+    assert (time.name, cost.name) == ("time", "cost")
+    assert " to " in time.text
+    assert cost.text.startswith("unknown, as ")
     assert ask(text="x,x").problem.startswith("nothing varies in this sweep")
     assert "b.steps: must be at least 0 steps, not -2" in ask(**{"b.steps": "1,-2"}).problem
     assert store.sweeps.newest() == []

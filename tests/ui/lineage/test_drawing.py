@@ -64,7 +64,7 @@ def test_the_state_is_said_in_words_and_the_chosen_item_stands_out() -> None:
     verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
     by_title = {found.items[n["id"]].title: n for n in vis_nodes(found, verdicts, KINDS, found.order[2], "light")}
     assert {title: node["label"].split("\n", 1)[1] for title, node in by_title.items()} == {
-        "a": "Report · older", "b": "Report · ⚠ stale", "c": "Report\n✓ current",
+        "a": "Report · older", "b": "Report\n⚠ stale", "c": "Report\n✓ current",
     }  # fmt: skip
     assert by_title["b"]["color"]["border"] == STATE_COLOURS["light"]["waiting"]
     assert [by_title[title]["borderWidth"] for title in "abc"] == [1, 2, 4]

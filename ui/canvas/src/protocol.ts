@@ -310,6 +310,13 @@ export type Entry = {
   bytes: number | null;
 };
 /**
+ * What is expected of a sweep in words: its `name` is "time", "cost", "time and cost" or "not counted".
+ */
+export type ExpectedPart = {
+  name: string;
+  text: string;
+};
+/**
  * Ask for the draft's canonical text.
  */
 export type Export = {
@@ -776,16 +783,15 @@ export type VersionRead = {
   problem: string;
 };
 /**
- * Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all in words
- * ("" where nothing runs), and how these are known. `problem` says why there can be no such sweep.
+ * Answer to `ForecastSweep`: how many trials there would be, the nodes that run, the time and cost of all (nothing
+ * where nothing runs), and how these are known. `problem` says why there can be no such sweep.
  */
 export type SweepForecast = {
   type: 'sweep-forecast';
   request: number;
   trials: number;
   nodes: SweepNode[];
-  time: string;
-  cost: string;
+  expected: ExpectedPart[];
   notes: string[];
   problem: string;
 };

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { EMPTY } from '../document/ops';
 import type { Doc, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
 import { nodeForecast } from '../testing';
-import { briefTime, costText, estimateOf, timeText } from './estimate';
+import { briefTime, type Estimate, estimateOf, expectedParts } from './estimate';
 import type { Step } from './scope';
 
 /** a -> b -> c, and x alone. */
@@ -27,6 +27,8 @@ const takes = (low_s: number | null, high_s: number | null) => nodeForecast(fals
 
 const working = (...nodes: string[]): Step[] => nodes.map((node) => ({ node, work: true, reason: '' }));
 const name = (node: string) => node.toUpperCase();
+const parts = (found: Estimate, profile = PROFILE) =>
+  Object.fromEntries(expectedParts(found, profile, name).map((part) => [part.name, part.text]));
 
 describe('the estimate of a run', () => {
   const forecasts = { a: takes(10, 20), b: takes(5, 5), c: takes(null, null), x: takes(12, 30) };
@@ -45,11 +47,21 @@ describe('the estimate of a run', () => {
 
   test('names what is unknown instead of counting it as nothing', () => {
     const found = estimateOf(DOC, forecasts, working('a', 'c'));
-    expect(timeText(found, name)).toBe('10 s to 20 s, and the unknown time of C');
-    expect(costText(found, PROFILE, name)).toBe('0.01 to 0.02 USD, and the unknown cost of C');
+    expect(parts(found)).toEqual({
+      time: '10 s to 20 s',
+      cost: '0.01 to 0.02 USD',
+      'not counted': 'C, which has no earlier run',
+    });
+  });
+
+  test('says once that nothing is known, and why', () => {
     const nothing = estimateOf(DOC, forecasts, working('c', 'new'));
-    expect(timeText(nothing, name)).toBe('unknown, without an earlier run of C, NEW');
-    expect(costText(nothing, PROFILE, name)).toBe('unknown, as the time is');
+    expect(parts(nothing)).toEqual({ 'time and cost': 'unknown, without an earlier run of C, NEW' });
+    const unpriced = { ...PROFILE, price: null, priced: 'the profile vm names neither a machine nor a price' };
+    expect(parts(nothing, unpriced)).toEqual({
+      'time and cost':
+        'unknown, without an earlier run of C, NEW, and the profile vm names neither a machine nor a price',
+    });
   });
 
   test('in a few words it says whether something is unknown', () => {
@@ -60,9 +72,10 @@ describe('the estimate of a run', () => {
 
   test('without a price the cost is unknown, and says why', () => {
     const profile = { ...PROFILE, price: null, priced: 'the profile vm names neither a machine nor a price' };
-    expect(costText(estimateOf(DOC, forecasts, working('a')), profile, name)).toBe(
-      'unknown, as the profile vm names neither a machine nor a price',
-    );
+    expect(parts(estimateOf(DOC, forecasts, working('a')), profile)).toEqual({
+      time: '10 s to 20 s',
+      cost: 'unknown, as the profile vm names neither a machine nor a price',
+    });
   });
 
   test('requests to object storage are in the sum, as far as they are known in its currency', () => {
@@ -77,7 +90,7 @@ describe('the estimate of a run', () => {
         Object.fromEntries(nodes.map((node, at) => [node, each[at]!])),
         working(...nodes),
       );
-      return costText(found, PROFILE, name);
+      return parts(found)['cost'];
     };
     expect(cost(asked(1.43))).toBe('5.03 to 8.63 USD, of which 1.43 USD for requests to az://data');
     expect(cost(asked(1.43, { at_most: true }))).toBe(
@@ -86,7 +99,9 @@ describe('the estimate of a run', () => {
     expect(cost(asked(null))).toBe('3.60 to 7.20 USD, and the unknown cost of requests to az://data');
     expect(cost(asked(1, { currency: 'EUR' }))).toBe('3.60 to 7.20 USD, and 1.00 EUR for requests to az://data');
     const alone = estimateOf(EMPTY, { n: { ...asked(1.43), low_s: null, high_s: null } }, working('n'));
-    expect(costText(alone, PROFILE, name)).toBe('unknown, as the time is, and 1.43 USD for requests to az://data');
+    expect(parts(alone)).toEqual({
+      'time and cost': 'unknown, without an earlier run of N, and 1.43 USD for requests to az://data',
+    });
   });
 
   test('the least is never more than the most, whatever the wires', () => {

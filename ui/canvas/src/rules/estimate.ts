@@ -2,7 +2,7 @@
 
 import { end } from '../document/ends';
 import { own } from '../document/own';
-import type { Doc, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
+import type { Doc, ExpectedPart, NodeForecast, ProfileInfo, RequestCostInfo } from '../protocol';
 import { between, money, moneyBetween } from './figures';
 import type { Step } from './scope';
 
@@ -64,11 +64,32 @@ function ends(doc: Doc, nodes: readonly string[], takes: (node: string) => numbe
   return nodes.map(endOf);
 }
 
-/** `12 min 00 s to 25 min 00 s, and the unknown time of Evaluate`. */
-export function timeText({ seconds, unknown }: Estimate, name: (node: string) => string): string {
-  if (seconds === null) return `unknown, without an earlier run of ${listed(unknown, name)}`;
-  const text = between(seconds.low, seconds.high);
-  return unknown.length > 0 ? `${text}, and the unknown time of ${listed(unknown, name)}` : text;
+/** The time and the cost in words, each by its name, which say once what is not known and why; as `expected_rows`. */
+export function expectedParts(
+  estimate: Estimate,
+  profile: ProfileInfo | undefined,
+  name: (node: string) => string,
+): ExpectedPart[] {
+  const { seconds, unknown, requests } = estimate;
+  const { price, currency } = profile ?? { price: null, currency: '' };
+  const unpriced = profile?.priced ?? 'there is no profile';
+  if (seconds === null) {
+    const why = `unknown, without an earlier run of ${listed(unknown, name)}${price === null ? `, and ${unpriced}` : ''}`;
+    return [{ name: 'time and cost', text: why + besides(requests) }];
+  }
+  const parts = [
+    { name: 'time', text: between(seconds.low, seconds.high) },
+    {
+      name: 'cost',
+      text:
+        price === null ? `unknown, as ${unpriced}${besides(requests)}` : costText(seconds, requests, price, currency),
+    },
+  ];
+  if (unknown.length > 0) {
+    const has = unknown.length === 1 ? 'has' : 'have';
+    parts.push({ name: 'not counted', text: `${listed(unknown, name)}, which ${has} no earlier run` });
+  }
+  return parts;
 }
 
 /** `takes 12 min 00 s to 25 min 00 s`, beside the button that starts the run; what is unknown is only hinted at. */
@@ -83,17 +104,8 @@ export function requestsText({ place, amount, currency, at_most }: RequestCostIn
   return `${at_most ? 'up to ' : ''}${money(amount, currency)} for requests to ${place}`;
 }
 
-/** The same of the cost at the price of an hour, with the requests in the sum where they are in its currency. */
-export function costText(
-  { seconds, unknown, requests }: Estimate,
-  profile: ProfileInfo | undefined,
-  name: (node: string) => string,
-): string {
-  const beside = (asked: readonly RequestCostInfo[]) => asked.map((each) => `, and ${requestsText(each)}`).join('');
-  if (!profile || profile.price === null)
-    return `unknown, as ${profile?.priced ?? 'there is no profile'}${beside(requests)}`;
-  if (seconds === null) return `unknown, as the time is${beside(requests)}`;
-  const { price, currency } = profile;
+/** The cost at the price of an hour, with the requests in the sum where they are in its currency. */
+function costText(seconds: Known, requests: readonly RequestCostInfo[], price: number, currency: string): string {
   const isIn = (each: RequestCostInfo) => each.amount !== null && each.currency === currency;
   const summed = requests.filter(isIn);
   const total = (asked: readonly RequestCostInfo[]) => asked.reduce((sum, { amount }) => sum + (amount ?? 0), 0);
@@ -101,8 +113,11 @@ export function costText(
   const high = (price * seconds.high) / 3600 + total(summed);
   let text = moneyBetween(low, high, currency);
   if (summed.length > 0) text += `, of which ${summed.map(requestsText).join(' and ')}`;
-  if (unknown.length > 0) text += `, and the unknown cost of ${listed(unknown, name)}`;
-  return text + beside(requests.filter((each) => !isIn(each)));
+  return text + besides(requests.filter((each) => !isIn(each)));
+}
+
+function besides(requests: readonly RequestCostInfo[]): string {
+  return requests.map((each) => `, and ${requestsText(each)}`).join('');
 }
 
 const NAMED = 4;

@@ -51,8 +51,12 @@ export function timeOfDay(moment: number): string {
 export function sentence(text: string): string {
   const trimmed = text.trim();
   if (trimmed === '') return '';
-  const first = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  const first = capitalised(trimmed);
   return /[.!?…:]$/.test(first) ? first : `${first}.`;
+}
+
+export function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function two(value: number): string {

@@ -6,6 +6,7 @@ import { COLOURS, type Colour } from '../../document/annotations';
 import { edgesAt } from '../../document/ends';
 import { own } from '../../document/own';
 import { whyNoBypass } from '../../rules/modes';
+import { capitalised } from '../../rules/wording';
 import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { viewsAt } from '../../state/views';
@@ -244,7 +245,7 @@ function ofAnnotation(editor: Editor, id: string): Item[] {
     },
     ...(frame ? ofFrame : []),
     ...COLOURS.map((colour, index) => ({
-      label: colour.charAt(0).toUpperCase() + colour.slice(1),
+      label: capitalised(colour),
       colour,
       last: index === COLOURS.length - 1,
       act: () => {

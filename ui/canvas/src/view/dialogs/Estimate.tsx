@@ -1,14 +1,15 @@
 /** How long a run takes and what it costs, before it is started: the range, how it is known, what is not in it. */
 
 import { Clock } from 'lucide-react';
-import { Children, type ReactNode } from 'react';
+import { Children, Fragment, type ReactNode } from 'react';
 
 import { own } from '../../document/own';
-import { briefTime, costText, estimateOf, rangeOf, requestsText, timeText } from '../../rules/estimate';
+import { briefTime, estimateOf, expectedParts, rangeOf, requestsText } from '../../rules/estimate';
 import { between } from '../../rules/figures';
 import { nameOf } from '../../rules/ports';
+import type { ExpectedPart } from '../../protocol';
 import type { Part, Step } from '../../rules/scope';
-import { sentence } from '../../rules/wording';
+import { capitalised, sentence } from '../../rules/wording';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
@@ -39,7 +40,7 @@ export function Estimate({ steps }: { steps: readonly Step[] }) {
   const found = estimateOf(doc, forecasts, steps);
   const name = (node: string) => nameOf(doc, node);
   return (
-    <TimeAndCost what="run" time={timeText(found, name)} cost={costText(found, profile, name)}>
+    <TimeAndCost what="run" parts={expectedParts(found, profile, name)}>
       {works.map(({ node }) => {
         const known = own(forecasts, node);
         const range = rangeOf(known);
@@ -58,13 +59,12 @@ export function Estimate({ steps }: { steps: readonly Step[] }) {
 
 interface TimeAndCostProps {
   what: 'run' | 'sweep';
-  time: string;
-  cost: string;
+  parts: readonly ExpectedPart[];
   /** List items: how it is known. */
   children: ReactNode;
 }
 
-export function TimeAndCost({ what, time, cost, children }: TimeAndCostProps) {
+export function TimeAndCost({ what, parts, children }: TimeAndCostProps) {
   const title = `Time and cost of this ${what}`;
   return (
     <section className="run-estimate" aria-label={title}>
@@ -72,10 +72,12 @@ export function TimeAndCost({ what, time, cost, children }: TimeAndCostProps) {
         <Clock size={14} aria-hidden /> {title}
       </h3>
       <dl data-testid={`${what}-estimate`}>
-        <dt>Time</dt>
-        <dd>{time}</dd>
-        <dt>Cost</dt>
-        <dd>{cost}</dd>
+        {parts.map(({ name, text }) => (
+          <Fragment key={name}>
+            <dt>{capitalised(name)}</dt>
+            <dd>{text}</dd>
+          </Fragment>
+        ))}
       </dl>
       {Children.count(children) > 0 && (
         <details>

@@ -45,22 +45,28 @@ export function HistoryDialog({ document }: { document: string }) {
       onClose={closeDialog}
       footer={
         <>
-          <span className="dialog-note quiet">What is on the canvas now is kept as a version; undo takes it back.</span>
+          {info && (
+            <span className="dialog-note quiet">
+              Restoring keeps what is on the canvas now as a version; undo takes it back.
+            </span>
+          )}
           <button type="button" className="btn" onClick={closeDialog}>
             Close
           </button>
-          <button
-            type="button"
-            className="btn btn-primary"
-            disabled={!shown?.doc || summary(difference(now, shown.doc)) === ''}
-            onClick={() => {
-              if (!shown?.doc || !info) return;
-              closeDialog();
-              restore(app, shown.doc, moment(info.saved));
-            }}
-          >
-            <RotateCcw size={14} aria-hidden /> Restore this version
-          </button>
+          {info && (
+            <button
+              type="button"
+              className="btn btn-primary"
+              disabled={!shown?.doc || summary(difference(now, shown.doc)) === ''}
+              onClick={() => {
+                if (!shown?.doc) return;
+                closeDialog();
+                restore(app, shown.doc, moment(info.saved));
+              }}
+            >
+              <RotateCcw size={14} aria-hidden /> Restore this version
+            </button>
+          )}
         </>
       }
     >

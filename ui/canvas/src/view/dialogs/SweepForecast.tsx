@@ -53,7 +53,7 @@ export function useSweepOutlook(sweep: Sweep | null, end: string | null): SweepO
 /** Beside the button that starts it. */
 export function BriefOutlook({ outlook: { found, waiting } }: { outlook: SweepOutlook }) {
   if (found === null || waiting || found.problem !== '') return null;
-  const time = found.time === '' ? 'all up to date' : found.time;
+  const time = found.expected[0]?.text ?? 'all up to date';
   return (
     <span className="quiet dialog-note" data-testid="sweep-takes">
       {plural(found.trials, 'runs')}: {time}
@@ -95,8 +95,8 @@ export function SweepForecastView({ outlook: { found, waiting } }: { outlook: Sw
           </li>
         ))}
       </ul>
-      {found.time !== '' && (
-        <TimeAndCost what="sweep" time={found.time} cost={found.cost}>
+      {found.expected.length > 0 && (
+        <TimeAndCost what="sweep" parts={found.expected}>
           {found.notes.map((note) => (
             <li key={note}>{sentence(note.replaceAll('`', ''))}</li>
           ))}
