@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,7 @@ from canvas_page import box as place_of
 from canvas_page import eventually
 from page_looks import colours, contrast, findings
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from running import Runner
 from runs_page import RunsPage, pixels, rgb
 from stored_results import stored_result
@@ -152,9 +154,13 @@ class LineagePage:
         return rgb(face_colour(kinds_of(BUILT_IN_TYPES)[kind], "light"))
 
     def choose(self, item: str) -> None:
-        settled(self.page)  # a list that is open while the page is drawn anew closes
-        self.page.get_by_role("combobox", name="Item").click()
-        self.page.get_by_role("option").filter(has_text=item).first.click()
+        """Choose it in the list, again if that closes: it does when the page is drawn anew meanwhile."""
+        for _ in range(5):
+            settled(self.page)
+            self.page.get_by_role("combobox", name="Item").click()
+            with suppress(PlaywrightTimeout):
+                self.page.get_by_role("option").filter(has_text=item).first.click(timeout=5_000)
+                break
         expect(self.page.get_by_role("heading", level=2)).to_contain_text(item)
 
 

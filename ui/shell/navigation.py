@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn
 import streamlit as st
 
 from engine.errors import VoxelflowError
-from ui.shell import help
+from ui.shell import help, left_pages
 from ui.shell.blocks import show_error
 from ui.shell.reconnect import ask_for_a_run
 from ui.shell.theme import apply_style
@@ -99,6 +99,7 @@ def go_to_comparison(run_ids: Sequence[str]) -> NoReturn:
 
 def show(pages: Mapping[Address, Callable[[], None]]) -> None:
     """Draw the navigation, and the page that the browser's address names with its function."""
+    left_pages.ignore()
     # Before the navigation, which else takes a page's icon for the tab and fetches it from the internet.
     st.set_page_config(page_icon=_LOGO, layout="wide")
     st.logo(_LOGO, size="small")
