@@ -3,7 +3,8 @@
 In memory are one volume, a part of the listing, and for percentiles 8 MB a channel: a count of values for each of a
 million ranges, whose ends differ by 0.05% (`_bins`). Counts are whole numbers and sums are added up in the order of the
 rows, so the same volumes give the same numbers to the last bit, also when the pass was killed and went on. How far it
-is lies in a file with a checksum: one that is damaged counts for nothing.
+is lies in a file with a checksum: one that is damaged counts for nothing. Each step of a chain has such a file, and
+keeps it when it is measured: a kill within a later step's pass costs nothing of the passes before.
 """
 
 from __future__ import annotations
@@ -255,10 +256,12 @@ def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskC
     and how many could not be read.
 
     These are left out with a warning: who reads the volumes later puts them into quarantine. A pass that was killed
-    goes on where it last saved. Raises `DataError` when a source has no value to measure.
+    goes on where it last saved, and one that had ended reads no volume. Raises `DataError` when a source has no value
+    to measure.
     """
     order = _Order.of(listing, by_source=scale.by_source)
-    state = _Pass.at(ctx.scratch / "statistics.arrow", statistics_key(scale, volumes, listing), ctx)
+    key = statistics_key(scale, volumes, listing)
+    state = _Pass.at(ctx.scratch / f"statistics-{key}.arrow", key, ctx)
     meter = Meter(len(listing), "volumes", "measuring", state.volumes)
     # Sources are finished in this order.
     done = len(state.numbers)
@@ -279,6 +282,9 @@ def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskC
             ctx.check_cancelled()
         at = end
         state.finish(source, scale)
+    if len(state.numbers) > done:
+        state.save()
+        ctx.commit_point("statistics measured")
     meter.finish()
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
