@@ -230,7 +230,7 @@ def test_values_inside_the_workspace_move_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_runs")
-def test_a_killed_run_resumes_where_its_workspace_lies_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_resumes_where_its_workspace_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = tmp_path / "a", tmp_path / "b"
     write_volumes(here / "incoming", 8, shape=SHAPE)
 

@@ -97,7 +97,7 @@ def test_a_document_names_only_places_that_the_person_allows(
     assert codes(etl(source, table="s3://me:geheim@box/a")) == {"VF303"}
 
 
-def test_a_container_that_is_not_there_is_told_before_the_run(
+def test_a_container_that_is_not_there_is_reported_before_the_run(
     azure: str, tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", f"{azure}:{azure}nowhere")

@@ -125,7 +125,7 @@ def test_no_choice_of_a_node_is_taken_back(page: Page, runner: Runner, tmp_path:
     expect(chosen).to_have_value("Fail")
 
 
-def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
+def test_each_tab_of_a_run_is_opened_then_it_is_resumed_and_run_again(
     page: Page, runner: Runner, studio: StudioServer, tmp_path: Path
 ) -> None:
     bad, tasks = runner.run(failing(tmp_path / "marker"))

@@ -66,7 +66,7 @@ def test_the_keyboard_goes_through_the_planes_and_changes_nothing_else(
     assert findings(page) == []
 
 
-def test_planes_are_zoomed_their_window_set_and_what_is_under_the_pointer_said(
+def test_planes_are_zoomed_their_window_set_and_the_value_under_the_pointer_shown(
     page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)

@@ -136,7 +136,7 @@ def _pickled() -> bytes:
     return out.getvalue()
 
 
-def test_problems_are_said_before_the_run(tmp_path: Path) -> None:
+def test_problems_are_reported_before_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     folder.mkdir()
     good = [some(1)["p000"].tolist()] * 3
@@ -294,7 +294,7 @@ def test_values_of_many_bytes_are_left_out(tmp_path: Path) -> None:
     assert any(text.startswith("the column scan is left out: its values have 9,0") for text in said)
 
 
-def test_labels_that_are_none_and_other_names_of_columns_are_said_before_the_run(tmp_path: Path) -> None:
+def test_labels_that_are_none_and_other_names_of_columns_are_reported_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     count = 10_001
     columns = {"x y": pa.array(range(count)), "class": [f"c{n}" for n in range(count)]}

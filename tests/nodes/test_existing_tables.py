@@ -117,7 +117,7 @@ def same(found: dict[str, tuple[list[float], float]], volumes: Volumes, labels: 
     return {name: values for name, (values, _) in found.items()} == wanted and given == dict(labels)
 
 
-def test_a_table_is_taken_where_it_lies(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+def test_a_table_is_used_in_place(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
     made = make_delta(tmp_path, volumes, labels)
     before = {p: p.stat().st_mtime_ns for p in Path(made.uri).rglob("*")}
     look = looked_at(delta_table, tmp_path / "look", table=made.uri)

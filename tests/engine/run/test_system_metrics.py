@@ -134,7 +134,7 @@ class _Device:
         raise self.NVMLError("not supported")
 
 
-def test_a_device_is_told_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_described_as_far_as_it_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _Device())
     values = SystemSampler().sample([]).values
     assert {name: value for name, value in values.items() if name.startswith("gpu")} == {

@@ -139,7 +139,7 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     assert "gone.png" in (local.run_folder(run.id) / "tracker.log").read_text()
 
 
-def test_a_failed_task_is_told_in_tags(local: Workspace, sent: Sent) -> None:
+def test_a_failed_task_is_named_in_tags(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin().training(0)
     run.emit(
         Failure(node="train", code="memory", message="out of memory", hint="Use smaller batches."),
@@ -342,7 +342,7 @@ def test_what_was_left_is_sent_later(local: Workspace, reader: Read, monkeypatch
     assert send_pending(local) == 0
 
 
-def test_the_link_tells_where_a_run_is(local: Workspace, reader: Read) -> None:
+def test_the_link_leads_to_a_run(local: Workspace, reader: Read) -> None:
     run = _trained(local)
     assert run_link(local, run.id) == {}
     assert _track(run)

@@ -88,7 +88,7 @@ def sums_beside(path: Path, each: int = 512) -> Path:
     return out
 
 
-def test_without_checksums_it_is_said_that_values_are_not_checked(tmp_path: Path) -> None:
+def test_without_checksums_the_report_says_that_values_are_not_checked(tmp_path: Path) -> None:
     folder = petastorm(tmp_path / "t")
     found = check(folder)
     assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 2, 0, 24)

@@ -194,7 +194,7 @@ def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
+def test_nothing_to_evaluate_is_reported(tmp_path: Path) -> None:
     for labels, words in (
         (dict.fromkeys(VOLUMES), "no volume .* has a label"),
         (dict.fromkeys(VOLUMES, 5.0), "label 5"),
@@ -233,7 +233,7 @@ def test_cards(tmp_path: Path) -> None:
     assert (found.shape, found.classes, found.scores, found.task) == ((2, 2, 2), (), 1, "regression")
 
 
-def test_a_card_tells_models_apart(tmp_path: Path) -> None:
+def test_a_card_distinguishes_models(tmp_path: Path) -> None:
     first = card(tmp_path).digest()
     (tmp_path / "model.keras").write_bytes(b"another")
     assert ModelCard(tmp_path / "model.keras", (1,), ("a", "b")).digest() != first
@@ -259,7 +259,7 @@ def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
     assert ledger.done() == {}
 
 
-def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
+def test_bad_files_are_reported_without_loading_the_model(tmp_path: Path) -> None:
     """Nothing here is a model: only a file that fits would be shown to it."""
     own = card(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
@@ -282,7 +282,7 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
     assert folders[-1].error == "there are no volumes in this folder"
 
 
-def test_what_a_folder_is_not_asked_about_is_told(tmp_path: Path) -> None:
+def test_files_of_a_folder_that_are_not_predicted_are_reported(tmp_path: Path) -> None:
     own = card(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
     folder = tmp_path / "in"

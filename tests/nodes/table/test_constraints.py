@@ -123,7 +123,7 @@ def test_rows_that_break_a_constraint_stay_out(tmp_path: Path, kind: str) -> Non
     assert data == {f.path for f in before.files}, "nothing is left"
 
 
-def test_every_broken_constraint_is_named_with_what_takes_it_away(tmp_path: Path) -> None:
+def test_every_broken_constraint_is_named_with_what_removes_it(tmp_path: Path) -> None:
     def change(uri: str) -> None:
         column("label", nullable=False)(uri)
         property_check("odd", "id > 'vol-00008'")(uri)
@@ -167,7 +167,7 @@ def test_rows_that_keep_all_constraints_come_in_and_are_compacted(tmp_path: Path
         (column("label", **{"delta.invariants": "nonsense"}), "an invariant that cannot be read"),
     ],
 )
-def test_what_cannot_be_told_is_refused(tmp_path: Path, change: Change, said: str) -> None:
+def test_what_cannot_be_decided_is_refused(tmp_path: Path, change: Change, said: str) -> None:
     table = table_with(change, tmp_path)
     with pytest.raises(UnsupportedTable, match=said) as raised:
         parquet_to_delta(grown(tmp_path, ids(8, 5)), ctx=context(tmp_path))

@@ -203,7 +203,7 @@ def test_little_endian_files(tmp_path: Path, code: int, dtype: str) -> None:
     assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)
 
 
-def test_what_a_file_has_and_lacks_is_said(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+def test_what_a_file_has_and_lacks_is_reported(tmp_path: Path, volume: NDArray[np.float32]) -> None:
     def said(places: list[tuple[int, int]]) -> tuple[str, ...]:
         write_traces(tmp_path / "a.sgy", volume, places)
         header = header_of(str(tmp_path), "a.sgy", SEGY)
