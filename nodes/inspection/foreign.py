@@ -1,4 +1,4 @@
-"""The stored bytes of a table of another program: what can be compared is, and what cannot is said.
+"""The stored bytes of a table of another program: what can be compared is, and what cannot is reported.
 
 Other programs seldom write checksums of pages. Four things are compared in their place: the sizes in a Delta log, the
 list of files and row groups that petastorm keeps (`_common_metadata`), the checksums that Hadoop's local file system,
@@ -40,8 +40,8 @@ _SUMS = struct.Struct(">4si")
 def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     """Read all files of the table; gives what is damaged, and counts rows with and without checksums in `checked`.
 
-    `checked.remarks` say what could not be compared. Memory: for each thread a footer, a page of each column and 64 rows
-    or 32 MB of them (one row at the least), and the list of the files.
+    `checked.remarks` say what could not be compared. Memory: the list of the files, and for each thread a footer, a
+    page of each column and 64 rows, fewer where these are more than 32 MB.
     """
     place = place_at(table.where)
     # The size of a file that is not in a log is what it is now.

@@ -124,7 +124,7 @@ def test_typing_goes_on_while_the_server_is_unreachable(page: Page, studio: Stud
     studio.kill()
     field.press_sequentially(" and")
     expect(lost(page)).to_be_visible()
-    # Streamlit tells it in a box over everything, which takes the keyboard.
+    # Streamlit reports it in a box over everything, which takes the keyboard.
     expect(page.get_by_test_id("stDialog")).to_have_count(0)
     expect(field).to_be_focused()
     page.keyboard.type(" so on")

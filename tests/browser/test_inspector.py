@@ -152,7 +152,7 @@ def test_a_folder_is_found_in_the_file_browser(page: Page, studio: StudioServer)
     expect(canvas.notes("folder")).to_have_count(0)
     expect(canvas.card("source").get_by_role("img", name=re.compile("error"))).to_have_count(0)
 
-    # A path elsewhere may be typed; it is told that it may not be used.
+    # A path elsewhere may be typed; an error says that it may not be used.
     canvas.field("Folder").fill("/etc")
     expect(canvas.notes("folder").first).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""Looking at data: pictures on the cards, the gallery, tables, and all that is said beside them."""
+"""Looking at data: pictures on the cards, the gallery, tables, and all that is written beside them."""
 
 from __future__ import annotations
 

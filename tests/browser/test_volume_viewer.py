@@ -246,7 +246,7 @@ def test_a_large_volume_comes_whole_and_is_seen_before(page: Page, studio: Studi
         plane.click(position={"x": right * box_["width"], "y": up * box_["height"]})
         voxel, value = value_at_crosshair(canvas)
         assert value == float(whole[tuple(voxel)])
-    # A value that is none is said.
+    # A value that is none is reported.
     plane.focus()
     canvas.keys("Home")
     plane.click(position={"x": 40, "y": box_["height"] - 0.5})

@@ -30,7 +30,6 @@ from foreign_tables import (
     table_of,
 )
 from npy_folders import context, parts_of, reasons, rows
-from numpy.typing import NDArray
 from store_fixtures import upload_folder
 
 from engine.errors import DataError, TooManyBadFiles, VoxelflowError
@@ -38,7 +37,6 @@ from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.parquet_folder import parquet_folder
 from nodes.table.log import actions
-
 
 npy, npz = by_petastorm("NdarrayCodec"), by_petastorm("CompressedNdarrayCodec")
 

@@ -244,7 +244,7 @@ def _clicked(item: str) -> None:
 
 
 def _listed(key: str) -> None:
-    if key == _key(_LIST):  # else told of one that is gone, as in `drawing.draw`
+    if key == _key(_LIST):  # else an event of one that is gone, as in `drawing.draw`
         _choose(st.session_state[key])
         _begin_anew(_GRAPH)
 

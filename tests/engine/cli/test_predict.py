@@ -1,4 +1,4 @@
-"""`voxelflow predict`: which model is meant, and how answers are told. The model is a stand-in."""
+"""`voxelflow predict`: which model is meant, and how answers are printed. The model is a stand-in."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_first_run_runs_everything_and_a_second_nothing(planner: Planner) -> N
 
 
 def test_never_ran_before_is_given_only_for_what_never_ran(planner: Planner) -> None:
-    """Results removed, a failure, a cancel, a lost run, another pipeline: each is said instead."""
+    """Results removed, a failure, a cancel, a lost run, another pipeline: each is given instead."""
     store = planner.store
 
     def ended(state: str, name: str = "p") -> None:

@@ -1,4 +1,4 @@
-"""Two runs beside each other: equal only when every point is, and the difference told with its size."""
+"""Two runs beside each other: equal only when every point is, and the difference is given with its size."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_waiting_for_a_stuck_run_ends(store: RunStore, workspace: Workspace, mon
 
 
 class _Notes:
-    """A view that keeps what is said beside the run's own news, and lets the run end then."""
+    """A view that keeps what is reported beside the run's own news, and lets the run end then."""
 
     kinds: tuple[str, ...] = ()
 

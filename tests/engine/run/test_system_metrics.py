@@ -110,7 +110,7 @@ def test_processor_time_from_before_the_first_sample_does_not_count() -> None:
 
 
 class _Device:
-    """nvidia-ml-py with one device that does not tell its power."""
+    """nvidia-ml-py with one device that does not report its power."""
 
     class NVMLError(Exception):
         pass

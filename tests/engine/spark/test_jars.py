@@ -1,4 +1,4 @@
-"""Delta's jars: fetched once from a repository on the disk, found again, and told how to get by hand."""
+"""Delta's jars: fetched once from a repository on the disk, found again, or the error says how to get them by hand."""
 
 from __future__ import annotations
 

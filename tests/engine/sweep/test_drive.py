@@ -153,7 +153,7 @@ def test_a_search_learns_from_reported_scores(tmp_path: Path, swept: Swept) -> N
         assert not search.gives_up(number, 1, 1.0 + number)
         assert not search.gives_up(number, 2, 2.0 + number)
         search.ended(number, "done", 2.0 + number)
-        search.ended(number, "failed", None)  # a resumed sweep tells what it knows once more
+        search.ended(number, "failed", None)  # a resumed sweep reports what it knows once more
     number, _ = search.next()
     lost, _ = search.next()
     again = open_search(tmp_path, options)

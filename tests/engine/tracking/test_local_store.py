@@ -133,7 +133,7 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     assert read.artifacts(found["train"].id) == ["plots/Loss curves.png"]
     kept = local.mlflow_artifacts / found[""].id / "artifacts" / "pipeline.json"
     assert kept.read_text() == run.text
-    # What could not be sent is told, and held nothing up.
+    # What could not be sent is reported, and held nothing up.
     assert found["train"].steps("loss") == [0, 1]
     assert any("gone.png" in note for note in run_link(local, run.id)["notes"])
     assert "gone.png" in (local.run_folder(run.id) / "tracker.log").read_text()

@@ -1,4 +1,4 @@
-"""`verify` of tables of other programs: damage that can be seen is found, and what cannot be seen is said."""
+"""`verify` of tables of other programs: damage that can be seen is found, and what cannot be seen is reported."""
 
 from __future__ import annotations
 

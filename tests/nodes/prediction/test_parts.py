@@ -24,8 +24,7 @@ from nodes.prediction.inputs import ModelCard, open_rows, read_card
 from nodes.prediction.inputs import renumbered as in_numbers_of
 from nodes.prediction.part_process import Died, Job, make_in_process, write_job
 from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
-from nodes.prediction.predictions_table import commit, problem_with, read_predictions
-from nodes.prediction.predictions_table import version_of as standing
+from nodes.prediction.predictions_table import commit, problem_with, read_predictions, version_of
 from nodes.table.commit import table_writer
 
 VOLUMES = some_volumes(23, (3, 4, 2))
@@ -67,7 +66,7 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     data = make(tmp_path / "data", VOLUMES, LABELS)
     ctx = context(tmp_path)
     ledger = Ledger(ctx.scratch / "prediction")
-    plan = ledger.begin("one", lambda: standing(ctx.out / "t"))
+    plan = ledger.begin("one", lambda: version_of(ctx.out / "t"))
     assert work(tmp_path, data, ledger) == 23
     made = commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx)
     found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "label"]) for row in batch.to_pylist()}
@@ -141,7 +140,7 @@ def test_a_table_that_somebody_else_writes_is_left_alone(tmp_path: Path) -> None
     with pytest.raises(TableConflict, match="another program"):
         commit(ctx.out / "t", again, [*again.done().values()], 0, card(tmp_path), "digest", stranger)
     with table_writer(ctx.out / "t", ctx):
-        assert standing(ctx.out / "t") == made.version
+        assert version_of(ctx.out / "t") == made.version
 
 
 @pytest.mark.slow

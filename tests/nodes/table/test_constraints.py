@@ -23,8 +23,7 @@ from engine.errors import DataError, UnsupportedTable
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.prediction.parts import Ledger
-from nodes.prediction.predictions_table import commit
-from nodes.prediction.predictions_table import version_of as standing
+from nodes.prediction.predictions_table import commit, version_of
 from nodes.table.constraint_sql import Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
 from nodes.table.snapshot import open_table
@@ -228,9 +227,9 @@ def test_predictions_keep_the_constraints_of_their_table(tmp_path: Path) -> None
     def predict(name: str) -> None:
         ctx = context(tmp_path, name)
         ledger = Ledger(ctx.scratch / "prediction")
-        ledger.begin(name, lambda: standing(root))
+        ledger.begin(name, lambda: version_of(root))
         work(tmp_path, data, ledger)
-        commit(root, ledger, [*ledger.done().values()], standing(root), card(tmp_path), "digest", ctx)
+        commit(root, ledger, [*ledger.done().values()], version_of(root), card(tmp_path), "digest", ctx)
 
     predict("one")
     column("label", nullable=False)(str(root))
@@ -238,10 +237,10 @@ def test_predictions_keep_the_constraints_of_their_table(tmp_path: Path) -> None
         predict("two")
     column("label")(str(root))
     property_check("scored", "predicted IN (0, 1) AND label IS NOT NULL")(str(root))
-    version = standing(root)
+    version = version_of(root)
     with pytest.raises(DataError, match=r"its constraint scored .* is broken in 3 rows"):
         predict("three")
-    assert standing(root) == version
+    assert version_of(root) == version
 
 
 # --- what expressions mean ----------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_a_damaged_compacted_file_is_made_again_from_the_parts(
     assert read_by_deltalake(made.uri) == rows_of(ids(0, 12))
     if damage is _make_folder:
         damaged.rmdir()
-    # Its name tells the content: the damaged file of that name is replaced.
+    # Its name identifies the content: the damaged file of that name is replaced.
     compact = optimize_delta(made, ctx=context(tmp_path, "o2"))
     assert _files(compact) == [damaged]
     assert _problem(compact) == ""

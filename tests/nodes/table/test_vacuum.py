@@ -141,7 +141,7 @@ def test_the_log_records_what_was_deleted_and_hides_nothing_of_others(tmp_path: 
     assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
     assert start["operationMetrics"] == {"numFilesToDelete": "1", "sizeOfDataToDelete": str(size)}
     assert end["operationMetrics"] == {"numDeletedFiles": "1", "numVacuumedDirectories": "1"}
-    # Nothing to delete, nothing to tell.
+    # Nothing to delete, nothing to record.
     assert vacuum(table.uri, (), 0, context(tmp_path, "v")).files == 0
     again = parquet_to_delta(dataset, ctx=context(tmp_path))
     assert (again.version, again.data_version, again.count) == (4, 2, 6), "what others deleted stays deleted"

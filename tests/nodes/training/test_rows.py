@@ -1,4 +1,4 @@
-"""The rows of a training: what is held while they are read, and what is told of how."""
+"""The rows of a training: what is held while they are read, and what is reported of how."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_what_only_a_listing_shows_stays_while_one_types_elsewhere(real_tab, tmp
     tab.set("nodes", "convert", "params", "target_file_mb", to=5)
     tab.set("nodes", "convert", "title", to="Pack")
     assert {c.previews.get("folder.out") for c in tab.all(Checked)[seen:]} <= {words}
-    # Another folder: nothing is known of it until it was listed, and nothing wrong is said.
+    # Another folder: nothing is known of it until it was listed, and nothing wrong is reported.
     (tmp_path / "empty").mkdir()
     tab.set("nodes", "folder", "params", "folder", to=str(tmp_path / "empty"))
     tab.wait_for(Checked, lambda c: c.rev == tab.rev)

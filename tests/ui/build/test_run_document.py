@@ -1,4 +1,4 @@
-"""What is said of a document that was changed since its run began."""
+"""What is reported of a document that was changed since its run began."""
 
 from __future__ import annotations
 

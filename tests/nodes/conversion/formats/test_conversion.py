@@ -118,7 +118,7 @@ def test_the_columns_that_a_table_will_have_are_known_before(tmp_path: Path) -> 
 
 
 def test_volumes_whose_axes_point_several_ways_are_a_warning_before_the_run(tmp_path: Path) -> None:
-    """It was said only when all of them were converted."""
+    """It was reported only when all of them were converted."""
     root = tmp_path / "in"
     for number, volume in enumerate(volumes(3)):
         nifti(root / f"p{number}.nii", volume)

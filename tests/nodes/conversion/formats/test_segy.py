@@ -212,7 +212,7 @@ def test_what_a_file_has_and_lacks_is_reported(tmp_path: Path, volume: NDArray[n
     places = _everywhere(volume)
     lines = "has 6 inlines (100 to 110 in steps of 2), 5 crosslines (896 to 900) and 4 samples of 4 ms from 1000 ms"
     assert said(places) == (f"{lines}; 30 traces",)
-    # A cut at the end of a line, and every second inline: nothing is missing between, and the numbers tell.
+    # A cut at the end of a line, and every second inline: nothing is missing between, and the numbers show it.
     assert said(places[:-5]) == (f"{lines.replace('6 inlines', '5 inlines').replace('110', '108')}; 25 traces",)
     every = [(x, y) for x, y in places if x % 2 == 0]
     assert said(every)[0].startswith("has 3 inlines (100 to 108 in steps of 4), 5 crosslines")
