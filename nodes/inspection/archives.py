@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.text import safe
 from nodes.foreign_tables.cells import can_hold_arrays, is_bytes
 
 _START, _END = b"PK\x03\x04", b"PK\x05\x06"
@@ -28,6 +29,12 @@ _IS_ENCRYPTED = 1
 _LOCAL = struct.Struct("<4s3H")
 """The first fields of a member's own header: the signature, the version needed, the flags, the method."""
 _NAMED = 3
+_UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, IndexError, OverflowError, MemoryError,
+    RuntimeError,  # also NotImplementedError, of a method or a version that is not known
+    struct.error, zlib.error,
+)  # fmt: skip
+"""What `zipfile` raises for flipped bits, beside its own error."""
 
 
 def archive_problem(file: Any) -> str | None:
@@ -47,13 +54,12 @@ def archive_problem(file: Any) -> str | None:
                     while read := len(data.read(_READ_BYTES)):
                         count += read
                 if count != member.file_size:
-                    return f"{member.filename} in it has {count:,} bytes, not {member.file_size:,}"
+                    return f"{safe(member.filename)} in it has {count:,} bytes, not {member.file_size:,}"
     except zipfile.BadZipFile as exc:
         if "Bad CRC-32" in str(exc):
-            return f"{member.filename} in it does not match its checksum"
+            return f"{safe(member.filename)} in it does not match its checksum"
         return _unreadable(exc)
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, IndexError, struct.error, zlib.error) as exc:
-        # NotImplementedError, of a method or a version that is not known, is a RuntimeError.
+    except _UNREADABLE as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise
         return _unreadable(exc)

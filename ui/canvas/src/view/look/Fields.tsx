@@ -30,18 +30,30 @@ export function ChannelField({ channel, channels, onChange }: ChannelProps) {
 export function ColourField() {
   const colours = useViewing((s) => s.colours);
   const choose = useViewing((s) => s.choose);
+  return <NamesField<Colours> label="Colours" names={COLOUR_NAMES} value={colours} onChange={choose} />;
+}
+
+interface NamesProps<Value extends string> {
+  label: string;
+  /** What each value is called. */
+  names: Readonly<Record<Value, string>>;
+  value: Value;
+  onChange: (value: Value) => void;
+}
+
+export function NamesField<Value extends string>({ label, names, value, onChange }: NamesProps<Value>) {
   return (
     <label className="look-choice">
-      <span>Colours</span>
+      <span>{label}</span>
       <select
         className="input select"
-        value={colours}
+        value={value}
         onChange={(event) => {
-          choose(event.currentTarget.value as Colours);
+          onChange(event.currentTarget.value as Value);
         }}
       >
-        {Object.entries(COLOUR_NAMES).map(([value, text]) => (
-          <option key={value} value={value}>
+        {Object.entries<string>(names).map(([each, text]) => (
+          <option key={each} value={each}>
             {text}
           </option>
         ))}
