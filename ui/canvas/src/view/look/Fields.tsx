@@ -30,30 +30,18 @@ export function ChannelField({ channel, channels, onChange }: ChannelProps) {
 export function ColourField() {
   const colours = useViewing((s) => s.colours);
   const choose = useViewing((s) => s.choose);
-  return <NamesField<Colours> label="Colours" names={COLOUR_NAMES} value={colours} onChange={choose} />;
-}
-
-interface NamesProps<Value extends string> {
-  label: string;
-  /** What each value is called. */
-  names: Readonly<Record<Value, string>>;
-  value: Value;
-  onChange: (value: Value) => void;
-}
-
-export function NamesField<Value extends string>({ label, names, value, onChange }: NamesProps<Value>) {
   return (
     <label className="look-choice">
-      <span>{label}</span>
+      <span>Colours</span>
       <select
         className="input select"
-        value={value}
+        value={colours}
         onChange={(event) => {
-          onChange(event.currentTarget.value as Value);
+          choose(event.currentTarget.value as Colours);
         }}
       >
-        {Object.entries<string>(names).map(([each, text]) => (
-          <option key={each} value={each}>
+        {Object.entries(COLOUR_NAMES).map(([value, text]) => (
+          <option key={value} value={value}>
             {text}
           </option>
         ))}
