@@ -1,7 +1,7 @@
 """Volumes that are resampled, cropped and normalised while they are read, beside a table that holds the result.
 
 First volumes a second of the loaders alone, then steps a second of a real training: TransformVolumes wired straight to
-TrainResNet3D does its steps again in every epoch, a table that NumpyToParquet made behind it was written once.
+TrainResNet3D does its steps again in every epoch, a table that NumpyToParquet made after it was written once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.readers import OurLoader
 from benchmarks.reports import Report
 from benchmarks.train import FromDelta
 
-STORED, BEHIND = "stored behind the chain", "behind the chain"
+STORED, AFTER = "stored after the chain", "after the chain"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +35,15 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     common = {"rounds": options.rounds, "seed": options.seed, "folder": folder, "limit": STORED}
     loaders = [
         Entry(STORED, "limit", OurLoader, {"data": changed.as_json(), "loader": "arrow"}),
-        Entry(BEHIND, "ours", OurLoader, {"data": changed.as_json(), "loader": "npy"}),
+        Entry(AFTER, "ours", OurLoader, {"data": changed.as_json(), "loader": "npy"}),
     ]
     races = [race("chain, batches", loaders, unit="volumes/s", **common)]
     if options.steps:
         settings = {"depth": options.depth, "steps": options.steps, "home": str(folder / "training")}
-        behind = settings | {"data": data.as_json(), "transforms": steps}
+        after = settings | {"data": data.as_json(), "transforms": steps}
         trainings = [
             Entry(STORED, "limit", FromDelta, settings | {"data": changed.as_json()}, delivers=""),
-            Entry(BEHIND, "ours", FromDelta, behind, delivers=""),
+            Entry(AFTER, "ours", FromDelta, after, delivers=""),
         ]
         title = f"chain, ResNet-{options.depth}, batches of {options.batch}"
         races.append(race(title, trainings, unit="steps/s", warm_up=False, **common))
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
 
 
 def _stored(data: ReadingData, steps: dict[str, Any], folder: Path) -> ReadingData:
-    """The same volumes behind the steps: as `files` what TransformVolumes gives, as `table` what was made of that."""
+    """The same volumes after the steps: as `files` what TransformVolumes gives, as `table` what was made of that."""
     from benchmarks.pipelines import Benchwork, chain
     from engine.document.pipeline import Node
 

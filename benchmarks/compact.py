@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import SourceFiles, add_data_options, digest_of_table, make, shape_of
-from benchmarks.race import Contender, Entry, race, sync, timed
+from benchmarks.data import SourceFiles, add_cold_option, add_data_options, cold_or_not, digest_of_table, make, shape_of
+from benchmarks.race import Contender, Entry, file_name, race, sync, timed
 from benchmarks.reports import Aim, Report, aim_of
 
 TARGET_MB = 78
@@ -30,7 +30,7 @@ DEFAULTS = "delta-rs, defaults"
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser, 2000)
     parser.add_argument("--per-file", type=int, default=1, help="volumes in a small file (default: 1)")
-    parser.add_argument("--no-cold", action="store_true", help="leave out the rounds from the disk")
+    add_cold_option(parser)
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
@@ -41,12 +41,12 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         path.unlink()
 
     def entry(name: str, kind: str, program: type[Contender], **more: object) -> Entry:
-        home = folder / "".join(c if c.isalnum() else "-" for c in name)
+        home = folder / file_name(name)
         arguments = {"table": str(small), "home": str(home), **more}
         return Entry(name, kind, program, arguments)  # type: ignore[arg-type]
 
     races = []
-    for cold in (False,) if options.no_cold else (False, True):
+    for cold in cold_or_not(options):
         entries = [
             entry(LIMIT, "limit", Copy, sync=True),
             entry("copy the bytes", "limit", Copy, sync=False),

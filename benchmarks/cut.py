@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data import Digest, shape_of
-from benchmarks.race import Contender, Entry, race, sync, timed
+from benchmarks.data import Digest, add_cold_option, cold_or_not, shape_of
+from benchmarks.race import Contender, Entry, file_name, race, sync, timed
 from benchmarks.reports import Aim, Report, Table, aim_of
 
 LIMIT = "read the survey, write the bytes; fsync"
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attributes", type=int, default=10, help="files of the survey (default: 10)")
     parser.add_argument("--size", default="30,30,10", help="voxels of a patch (default: 30,30,10)")
     parser.add_argument("--stride", default="30,30,10", help="from one patch to the next (default: 30,30,10)")
-    parser.add_argument("--no-cold", action="store_true", help="leave out the rounds from the disk")
+    add_cold_option(parser)
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
@@ -44,12 +44,12 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     given = {"survey": str(survey), "size": size, "stride": stride}
 
     def entry(name: str, kind: str, program: type[_Cut], rounds: int = 1000, **more: object) -> Entry:
-        home = folder / "".join(c if c.isalnum() else "-" for c in name)
+        home = folder / file_name(name)
         arguments = {**given, "home": str(home), **more}
         return Entry(name, kind, program, arguments, "all" if kind != "limit" else "", rounds)  # type: ignore[arg-type]
 
     races = []
-    for cold in (False,) if options.no_cold else (False, True):
+    for cold in cold_or_not(options):
         entries = [
             entry(LIMIT, "limit", Write),
             entry("ours", "ours", Ours, cold=cold),

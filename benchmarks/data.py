@@ -51,6 +51,15 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=32, help="volumes in a batch (default: 32)")
 
 
+def add_cold_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-cold", action="store_true", help="leave out the rounds from the disk")
+
+
+def cold_or_not(options: argparse.Namespace) -> tuple[bool, ...]:
+    """Whether a race is cold, for each race: first one with all files in the page cache, then one from the disk."""
+    return (False,) if options.no_cold else (False, True)
+
+
 def shape_of(text: str) -> tuple[int, ...]:
     return tuple(int(length) for length in text.split(","))
 

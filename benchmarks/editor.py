@@ -323,6 +323,20 @@ def report(figure: str, measured: str, peer: str, ratio: str) -> None:
     print(f"{figure}: {measured}, {peer}, {ratio}", file=sys.stderr, flush=True)
 
 
+@contextmanager
+def headless_browser() -> Iterator[Browser]:
+    """Chromium, until the end of the block. Raises `SystemExit` where there is none."""
+    program = chromium()
+    if program is None:
+        raise SystemExit("there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement (default: 5)")
     parts = ("ready", "frames", "run", "traffic")
@@ -330,11 +344,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
-    program = chromium()
-    if program is None:
-        raise SystemExit("there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+    with headless_browser() as browser:
         if "ready" in options.only:
             measure_ready(browser, folder, options.rounds)
         if "frames" in options.only:
@@ -344,5 +354,4 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         if "traffic" in options.only:
             measure_traffic(browser, folder, options.seconds)
         title = f"Chromium {browser.version}, {os.cpu_count()} cores"
-        browser.close()
     return Report("editor", tables=[Table(title, ["figure", "measured", "beside", "ratio"], _rows)])

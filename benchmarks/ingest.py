@@ -18,8 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Digest, SourceFiles, add_data_options, digest_of_table, make, shape_of
-from benchmarks.race import Contender, Entry, Race, peak_bytes, race, sync, timed
+from benchmarks.data import (
+    Digest,
+    SourceFiles,
+    add_cold_option,
+    add_data_options,
+    cold_or_not,
+    digest_of_table,
+    make,
+    shape_of,
+)
+from benchmarks.race import Contender, Entry, Race, file_name, peak_bytes, race, sync, timed
 from benchmarks.reports import Aim, Report, aim_of
 
 LIMIT = "cat files > one; fsync"
@@ -30,14 +39,14 @@ SPARK = "Spark: binaryFile, mapInArrow"
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser, 2000)
     parser.add_argument("--spark-files", type=int, default=200, help="files for Spark; 0 leaves it out (default: 200)")
-    parser.add_argument("--no-cold", action="store_true", help="leave out the rounds from the disk")
+    add_cold_option(parser)
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
     source = make(folder / "volumes", options.volumes, shape_of(options.shape), options.seed)
     aims: list[Aim] = []
     races = []
-    for cold in (False,) if options.no_cold else (False, True):
+    for cold in cold_or_not(options):
         found = _race(options, folder, source, cold)
         races.append(found)
         if cold:
@@ -55,7 +64,7 @@ def _race(options: argparse.Namespace, folder: Path, source: SourceFiles, cold: 
     def entry(
         name: str, kind: str, program: type[Contender], *, few: bool = False, rounds: int = 1000, **more: object
     ) -> Entry:
-        home = folder / "".join(c if c.isalnum() else "-" for c in name)
+        home = folder / file_name(name)
         # Who gets fewer files delivers other bytes, which must be the same as those of `cat` on so many.
         delivers = "the first files" if few else "all"
         arguments = {**place, "home": str(home), **more}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.data import ReadingData, add_reading_options, prepare
+from benchmarks.data import ReadingData, add_cold_option, add_reading_options, prepare
 from benchmarks.race import Entry, Race, race
 from benchmarks.readers import (
     ArrowDataset,
@@ -31,7 +31,7 @@ LIMIT = "memcpy, one thread"
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
     parser.add_argument("--seconds", type=float, default=1.0, help="least length of a round (default: 1)")
-    parser.add_argument("--no-cold", action="store_true", help="leave out the rounds from the disk")
+    add_cold_option(parser)
     parser.add_argument("--only", nargs="+", choices=["numpy", "tensorflow"], default=["numpy", "tensorflow"])
 
 

@@ -236,6 +236,11 @@ def _check_digests(title: str, processes: Sequence[Process]) -> None:
             raise SystemExit(f"{title}: not everybody delivered the same ({what}):\n{lines}")
 
 
+def file_name(contender: str) -> str:
+    """What files and folders of a contender are named after."""
+    return "".join(c if c.isalnum() else "-" for c in contender)
+
+
 def _short(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
@@ -245,7 +250,7 @@ class Process:
 
     def __init__(self, entry: Entry, folder: Path) -> None:
         self.entry = entry
-        log = folder / "logs" / ("".join(c if c.isalnum() else "-" for c in entry.name) + ".log")
+        log = folder / "logs" / f"{file_name(entry.name)}.log"
         log.parent.mkdir(exist_ok=True)
         program = f"{entry.program.__module__}:{entry.program.__qualname__}"
         self._log = log

@@ -16,12 +16,12 @@ import statistics
 import time
 from pathlib import Path
 
-from browser import FLAGS, SIZE, chromium
+from browser import SIZE
 from building import box, pipeline
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from benchmarks.data import shape_of
-from benchmarks.editor import Editor, bare_streamlit, card, grid, press_run
+from benchmarks.editor import Editor, bare_streamlit, card, grid, headless_browser, press_run
 from benchmarks.look import make_table
 from benchmarks.reports import Report, Table
 
@@ -49,18 +49,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
-    program = chromium()
-    if program is None:
-        raise SystemExit("there is no Chromium: install it, or name it with VOXELFLOW_CHROMIUM")
     rows: list[list[object]] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+    with headless_browser() as browser:
         if "thumbnail" in options.only:
             rows += _thumbnails(browser, folder, options.table, options.rounds)
         if "run" in options.only:
             rows += _run_page(browser, folder, options.rounds)
         title = f"Chromium {browser.version}, {os.cpu_count()} cores"
-        browser.close()
     return Report("sight", tables=[Table(title, ["from", "to", "median ms", "least", "most"], rows)])
 
 

@@ -8,6 +8,7 @@ Each carries what happened (`message`), what to do next (`hint`), and where it i
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 """Environment variable: with "1" such errors come with their traceback."""
@@ -23,6 +24,19 @@ def with_hint(text: str, hint: str) -> str:
 def wants_traceback() -> bool:
     """Whether the person wants to see where an error comes from that was raised with a message for them."""
     return os.environ.get(TRACEBACK, "") not in ("", "0")
+
+
+def with_causes(exc: BaseException, *, suppressed: bool = False) -> Iterator[BaseException]:
+    """The error, and those that it was raised from or while handling, the last one first.
+
+    With `suppressed` also those that `raise ... from None` leaves out of a traceback.
+    """
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or (link.__context__ if suppressed or not link.__suppress_context__ else None)
 
 
 class VoxelflowError(Exception):

@@ -112,7 +112,7 @@ def changed_limit(
 ) -> Limit:
     """`before` with what a person has said otherwise; none at all where they want it to be without one.
 
-    Raises `UsageError` when both is said, and for a cost that is not above 0.
+    Raises `UsageError` when both are given, and for a cost that is not above 0.
     """
     if cost is not None and not 0 < cost < math.inf:
         raise UsageError(f"{cost:g} is no cost to stop at", hint="Give an amount above 0.")

@@ -166,7 +166,7 @@ def _preview(look: CheckContext) -> Preview:
         look.report(
             CutAfterTransforms,
             f"the volumes have transforms ({steps}), and patches are cut from the files as they are",
-            hint="Cut first, and wire TransformVolumes behind CutVolumes.",
+            hint="Cut first, and wire TransformVolumes after CutVolumes.",
             port="files",
         )
         return Preview(kind="VolumeParquet")
@@ -436,9 +436,9 @@ class CutAfterTransforms(Rule):
     """The input of CutVolumes comes from TransformVolumes. Patches are cut from the files themselves, a slab at a time,
     and steps such as a normalisation are done to whole volumes, so the run would stop.
 
-    What to do: wire VolumeFolder to CutVolumes, and TransformVolumes behind CutVolumes: it takes the patches.
+    What to do: wire VolumeFolder to CutVolumes, and TransformVolumes after CutVolumes: it takes the patches.
     """
 
     code = "VF490"
     severity = "error"
-    title = "a cut behind transforms"
+    title = "a cut after transforms"

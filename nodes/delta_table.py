@@ -31,7 +31,7 @@ def delta_table(
 ) -> VolumeDelta:
     """Take a Delta table of volumes that is there already, from another workspace or another program.
 
-    Nothing is copied, and this node writes nothing; OptimizeDelta behind it changes the table. A table of volumes has
+    Nothing is copied, and this node writes nothing; OptimizeDelta downstream changes the table. A table of volumes has
     the columns id (text), label (a 32-bit number), volume (the array's bytes, C order, little-endian) and any others,
     and the table properties voxelflow.shape, e.g. [30, 30, 10, 2], and voxelflow.dtype, e.g. float32. The node runs
     again when the table has other rows than before; a compaction changes none.

@@ -302,7 +302,7 @@ def _check_repeated(look: CheckContext, data: Preview) -> None:
         look.report(
             TransformedEachEpoch,
             f"each volume is transformed again ({words_of(steps)}) in each of {look.params['epochs']:,} epochs",
-            hint="Store what comes out once: NumpyToParquet and ParquetToDelta behind the transforms, loader arrow.",
+            hint="Store what comes out once: NumpyToParquet and ParquetToDelta after the transforms, loader arrow.",
             port="data",
         )
 

@@ -311,7 +311,7 @@ class SomeCannotBeTransformed(Rule):
 
 
 class FormsStillDiffer(Rule):
-    """The sampled volumes have different shapes or types behind the steps, and a table takes one. Volumes resampled to
+    """The sampled volumes have different shapes or types after the steps, and a table takes one. Volumes resampled to
     a spacing keep their size in millimetres, so their shapes differ as their sizes do.
 
     What to do: crop or pad them to a `size` as well, or resample to a `shape`; set `dtype` for types that differ.

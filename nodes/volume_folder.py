@@ -272,7 +272,7 @@ def _report_sample(look: CheckContext, facts: Mapping[str, Any]) -> None:
             SampledFormsDiffer,
             f"only {looked - bad - facts['differing']} of {looked} sampled volumes are {spec.describe()}, the commonest"
             f" shape; a table takes the other {facts['differing']} only once they have it, too",
-            hint="TransformVolumes behind the folder makes them one shape; CutVolumes cuts volumes of any shape.",
+            hint="TransformVolumes after the folder makes them one shape; CutVolumes cuts volumes of any shape.",
             parameter="folder",
         )
 
@@ -322,7 +322,7 @@ class SampledFormsDiffer(Rule):
     from most are left out, with the reason in quarantine.csv, and the run stops when they are more than
     `max_bad_files` of NumpyToParquet.
 
-    What to do: nothing where CutVolumes follows. Else put TransformVolumes behind the folder, which resamples, crops or
+    What to do: nothing where CutVolumes follows. Else put TransformVolumes after the folder, which resamples, crops or
     pads all of them to one shape and dtype; put the others into a pipeline of their own, or raise `max_bad_files` if
     you can do without them.
     """

@@ -159,7 +159,7 @@ def _forks(config: pytest.Config) -> dict[str, Forks]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """As xdist starts a worker: it is told which processes fork."""
+    """As xdist starts a worker: it gets which processes fork."""
     node.workerinput["forks"] = {prepare: (forks.pid, forks.address) for prepare, forks in _forks(node.config).items()}
 
 

@@ -104,7 +104,7 @@ def test_the_gpu_benchmark_runs_without_a_gpu(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_tells_its_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_lists_its_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([name, "--help"])
     assert stopped.value.code == 0
@@ -167,7 +167,7 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert not Aim("memory", 501, 500, at_most=True).met
 
 
-def test_a_digest_tells_sets_of_volumes_apart_whatever_their_order() -> None:
+def test_a_digest_distinguishes_sets_of_volumes_whatever_their_order() -> None:
     rng = np.random.default_rng(0)
     rows = [(number, rng.random(8, np.float32)) for number in range(9)]
 

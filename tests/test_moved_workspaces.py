@@ -29,7 +29,7 @@ from engine.workspace import Workspace, open_workspace
 
 SHAPE = (4, 4, 2, 1)
 SAYS_WHERE_IT_WAS = {".html"}
-"""Pages for people tell where a table was when it was looked at. Nobody reads them to find it."""
+"""Pages for people say where a table was when it was read. Nobody reads them to find it."""
 
 
 def etl(folder: str, table: str = "", **convert: object) -> Pipeline:
@@ -230,7 +230,7 @@ def test_values_inside_the_workspace_move_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_runs")
-def test_a_killed_run_resumes_where_its_workspace_lies_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_resumes_where_its_workspace_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = tmp_path / "a", tmp_path / "b"
     write_volumes(here / "incoming", 8, shape=SHAPE)
 

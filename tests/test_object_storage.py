@@ -56,7 +56,7 @@ def test_from_objects_to_a_table_that_grows(container: str, tmp_path: Path, runn
     assert run.state == "done", run.error
     assert read_by_deltalake(table_of(tasks).uri) == expected_rows(volumes)
 
-    # Nothing that a server was told in secret is kept anywhere.
+    # No secret that was sent to a server is kept anywhere.
     secrets = (b"testing-secret-key", b"Eby8vdM02xNOcqFlqUwJPLlmEtl")
     kept = [p for p in runner.workspace.root.rglob("*") if p.is_file()]
     assert [p for p in kept if any(secret in p.read_bytes() for secret in secrets)] == []
@@ -97,7 +97,7 @@ def test_a_document_names_only_places_that_the_person_allows(
     assert codes(etl(source, table="s3://me:geheim@box/a")) == {"VF303"}
 
 
-def test_a_container_that_is_not_there_is_told_before_the_run(
+def test_a_container_that_is_not_there_is_reported_before_the_run(
     azure: str, tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", f"{azure}:{azure}nowhere")

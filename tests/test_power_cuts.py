@@ -60,7 +60,7 @@ OTHERS = (
     r".*\.log",
 )
 ERRORS = {"settings", "a table's first commit", "a table's last commit", "a table's ledger"}
-"""What cannot be made again from what is there: a person is told."""
+"""What cannot be made again from what is there: an error says so."""
 
 RESTED_ON = ("list of parts", "page of a report", "a table's first commit", "a table's last commit")
 """Kinds that a result in the cache rests on."""

@@ -14,7 +14,7 @@ Start = Callable[[str], subprocess.Popen[bytes]]
 NEVER_S = 0.05
 
 
-def test_the_answer_is_given_and_what_was_seen_instead_is_told_at_the_end() -> None:
+def test_the_answer_is_returned_or_the_error_says_what_was_seen_instead() -> None:
     answers = iter(["", "", "here"])
     assert wait_until(lambda: next(answers)) == "here"
     with pytest.raises(AssertionError, match=r"^rain did not happen within 0\.05 s$"):
@@ -54,7 +54,7 @@ def test_of_what_a_process_prints_no_more_is_read_than_the_line(start: Start) ->
         ("exec sleep 600 >&-", WAIT_S, r"has ended without saying '\^ready\$', but: $"),
     ],
 )
-def test_a_process_that_does_not_come_up_is_told_with_what_it_has_said(
+def test_a_process_that_does_not_start_is_reported_with_its_output(
     start: Start, script: str, timeout_s: float, message: str
 ) -> None:
     with pytest.raises(AssertionError, match=message):

@@ -65,7 +65,7 @@ def show(workspace: Workspace, store: RunStore, run: Run, *, everything: bool = 
     results = [(t.node, port, dataset.uri) for t in tasks for port, dataset in t.outputs.items()]
     if results:
         say("")
-        table(("node", "output", "lies at"), results)
+        table(("node", "output", "location"), results)
     if everything and (figures := _figures(tasks)):
         say("")
         table(("node", "output", "figure", "value"), figures)

@@ -41,7 +41,8 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
     The workspace's history of runs (runs.db) is checked, too, and named when it is damaged.
 
     Volumes in files of other programs, and of Voxelflow before it wrote checksums, may have none. They are counted. Of
-    tables of other programs (petastorm, Spark) all is read that ConvertTable reads; what could not be checked is said.
+    tables of other programs (petastorm, Spark) all is read that ConvertTable reads, and compressed arrays in them are
+    compared with their own checksums; what could not be checked is reported.
 
     Exit status: 0 when nothing is damaged, 1 when something is.
     """

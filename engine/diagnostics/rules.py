@@ -87,7 +87,7 @@ class InputNotWired(Rule):
 
 
 class Cycle(Rule):
-    """The wires lead in a circle, or behind one: each of these nodes would have to run before itself.
+    """The wires lead in a circle, or follow one: each of these nodes would have to run before itself.
 
     What to do: remove a wire of the circle, so that data flows one way. What repeats, like the epochs of a
     training, is done inside a node.
@@ -126,7 +126,7 @@ class TableChangedTwice(Rule):
     """Two nodes change the same table in place, with nothing that says which comes first. Side by side they could
     double or lose rows.
 
-    What to do: put one behind the other: wire the second to the output of the first.
+    What to do: put one after the other: wire the second to the output of the first.
     """
 
     code = "VF112"

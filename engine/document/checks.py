@@ -200,7 +200,7 @@ def _mutations(resolved: Resolved) -> Iterator[Diagnostic]:
             if edge.source in changed:
                 yield rules.TableChangedTwice.found(
                     f"{changed[edge.source]} and {item.node.id} both change the table of {edge.source}",
-                    hint="Put one behind the other.",
+                    hint="Wire one after the other.",
                     node=item.node.id,
                     port=edge.target_port,
                 )

@@ -168,7 +168,7 @@ def plan(
     order = [n for n in resolved.order if n in wanted]
     must_run = _must_run(resolved, order, identities, observation, forced)
     # The checks went by the cache alone. Now it is known what runs: what is forced too, and not what nobody needs.
-    # What a node itself reports of its data, such as a file whose reader is not installed, is said here alone.
+    # What a node itself reports of its data, such as a file whose reader is not installed, is reported here alone.
     relevant = [d for d in relevant if d.code != rules.PackageMissing.code or d.node in must_run]
     relevant += [d for d in missing_packages(resolved, observation, profile, must_run) if d not in relevant]
     if any(d.code == rules.PackageMissing.code for d in relevant):

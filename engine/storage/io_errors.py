@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeGuard
 
-from engine.errors import Cancelled, DiskFull, FileError, VoxelflowError
+from engine.errors import Cancelled, DiskFull, FileError, VoxelflowError, with_causes
 from engine.text import size
 
 if TYPE_CHECKING:
@@ -145,20 +145,10 @@ def full_disk(*folders: Path) -> DiskFull | None:
 def _number(exc: BaseException) -> tuple[int | None, BaseException]:
     """The error number, and the exception of the chain that has it."""
     wanted = OUT_OF_RESOURCES if isinstance(exc, VoxelflowError) else _SERIOUS
-    for link in _chain(exc):
+    for link in with_causes(exc):
         if (number := _own_number(link)) in wanted:
             return number, link
     return (None if isinstance(exc, VoxelflowError) else _own_number(exc)), exc
-
-
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """The error, and those that it was raised from or on the way from."""
-    seen: set[int] = set()
-    link: BaseException | None = exc
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
 def _own_number(exc: BaseException) -> int | None:

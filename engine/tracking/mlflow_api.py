@@ -5,12 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import TrackingError
+from engine.errors import TrackingError, with_causes
 from engine.failpoints import failpoint
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def may_pass(exc: BaseException) -> bool:
 
     Recognised by what the libraries of all artifact stores have in common, without importing any.
     """
-    for one in _chain(exc):
+    for one in with_causes(exc, suppressed=True):
         status = getattr(getattr(one, "response", None), "status_code", None)
         if isinstance(status, int):
             return status >= 500 or status in (401, 403, 408, 429)
@@ -113,15 +112,6 @@ def line(exc: BaseException) -> str:
     message = getattr(exc, "message", None)
     text = " ".join(str(message if isinstance(message, str) else exc).split()) or type(exc).__name__
     return text if len(text) <= _LINE else text[: _LINE - 3] + "..."
-
-
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    following: BaseException | None = exc
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
-        yield following
-        following = following.__cause__ or following.__context__
 
 
 def find_or_create_experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:

@@ -354,9 +354,9 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _times(ratio: float) -> str:
-    """`1.5 times as long`, or that there is no difference worth telling."""
+    """`1.5 times as long`, or that there is no difference that matters."""
     if abs(ratio - 1) < 0.05:
-        return "no difference worth telling"
+        return "no difference that matters"
     return f"{ratio:.2g} times as long" if ratio > 1 else f"the files are faster, {1 / ratio:.2g} times"
 
 

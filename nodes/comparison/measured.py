@@ -22,7 +22,7 @@ _ORDER_ONLY = ("RunAfter", "after")
 """The input of a node type that says when, and not from what."""
 _SETTINGS = ("depth", "width", "stem", "optimizer", "learning_rate", "steps_per_epoch", "seed", "validation_share")
 _GAP_S = 60.0
-"""Samples come every few seconds: nothing is said of a longer silence."""
+"""Samples come every few seconds: a longer silence is left open."""
 _MOST_EVENTS = 1_000_000
 
 

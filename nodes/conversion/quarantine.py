@@ -46,7 +46,7 @@ change as it was asked to; elsewhere: its labels or channels lie in another plac
 ADVICE: Mapping[str, str] = {
     "empty": "Write or copy files of no bytes again.",
     "truncated": "Copy files that were cut short again, and see whether the disk was full.",
-    "too-long": "Write files that go on behind their volume again: something was added to them.",
+    "too-long": "Rewrite files that go on after their volume: something was added to them.",
     "not-npy": "Save arrays with numpy.save; what is no array is better kept in another folder.",
     "pickle": "Save arrays of Python objects with a type of numbers: numpy.save(path, array.astype('float32')).",
     "dtype": "Save the voxels as numbers: float16 to float64, or whole numbers of 8 to 64 bits.",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import Predictions, id_digests
 from engine.declare.progress import enter_phase
 from engine.errors import DataError
-from nodes.prediction.predictions_table import read_predictions
+from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import (
     Calibration,
     ClassFigures,
@@ -80,20 +80,14 @@ def labelled_rows(predictions: Predictions, tally: Tally) -> Iterator[Labelled]:
 
     Raises `DataError` when there are none at all, or the table cannot be read.
     """
-    width = len(predictions.classes) or 1
-    for batch in read_predictions(predictions, ("id", "scores", "label")):
-        flat = batch.column("scores").flatten().to_numpy(zero_copy_only=False)
-        if len(flat) != batch.num_rows * width:
-            raise DataError(f"{predictions.uri} has rows without {width} scores", hint="Run BatchPredict again.")
-        scores = flat.reshape(-1, width)
-        labels = batch.column("label").to_numpy(zero_copy_only=False).astype(np.float64)
+    for ids, scores, labels in read_scores(predictions):
         labelled, finite = ~np.isnan(labels), np.isfinite(scores).all(axis=1)
         keep = labelled & finite
         tally.volumes += len(labels)
         tally.unlabelled += int((~labelled).sum())
         tally.not_finite += int((labelled & ~finite).sum())
         tally.evaluated += int(keep.sum())
-        rows = Labelled(batch.column("id").filter(pa.array(keep)), scores[keep], labels[keep])
+        rows = Labelled(ids.filter(pa.array(keep)), scores[keep], labels[keep])
         tally.data = (tally.data + _hash_of(rows)) % 2**64
         yield rows
     if not tally.evaluated:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +19,7 @@ from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.results import SIZES
 from engine.storage.files import size_problem
 from engine.storage.place import Place, place_at
+from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
 from nodes.table.snapshot import TableVersion, open_table
 from nodes.volume_file.damage import FileCheck, check_file
@@ -152,16 +152,21 @@ def _damages(
 def damage_of(place: Place, file: StoredFile, found: FileCheck) -> Damage:
     """What `check_files` found in a damaged file, in words."""
     names = ", ".join(found.ids) + (" ..." if found.ids and len(found.ids) < found.lost else "")
-    ranges = ", ".join(f"{a}" if b == a + 1 else f"{a}-{b - 1}" for a, b in found.rows[:5])
-    more = " ..." if len(found.rows) > 5 else ""
     if found.lost == file.rows:
         lost = f"all {file.rows:,} volumes in it" if file.rows > 1 else "the volume in it"
     else:
-        lost = f"{found.lost:,} of {file.rows:,} volumes (rows {ranges}{more})"
+        lost = f"{found.lost:,} of {file.rows:,} volumes ({listed_rows(found.rows)})"
     return Damage(
         place.path(file.path), "volumes", "; ".join(found.problems[:3]), f"{lost}{f': {names}' if names else ''}",
         found.lost, found.ids,
     )  # fmt: skip
+
+
+def listed_rows(ranges: Sequence[tuple[int, int]]) -> str:
+    """`rows 7, 20-29`: the first five of half-open ranges of rows."""
+    listed = ", ".join(f"{a}" if b == a + 1 else f"{a}-{b - 1}" for a, b in ranges[:5])
+    noun = "row" if len(ranges) == 1 and ranges[0][1] == ranges[0][0] + 1 else "rows"
+    return f"{noun} {listed}{' ...' if len(ranges) > 5 else ''}"
 
 
 def _check_table(table: VolumeDelta, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
@@ -257,13 +262,10 @@ def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
 def _model_file_problem(path: Path) -> str:
     try:
         if path.suffix in (".keras", ".npz", ".zip"):
-            # A Keras file and NumPy's archives are zip files: each member has a CRC-32.
-            with ZipFile(path) as archive:
-                bad = archive.testzip()
-            return f"{bad} in it does not match its checksum" if bad else ""
+            return archive_problem(path) or ""
         if path.suffix == ".json":
             json.loads(path.read_bytes())
-    except (BadZipFile, OSError, ValueError, NotImplementedError, EOFError, KeyError, RuntimeError) as exc:
+    except (OSError, ValueError) as exc:
         return f"it cannot be read ({exc})"
     return ""
 

@@ -1,8 +1,8 @@
-"""The stored bytes of a table of another program: what can be compared is, and what cannot is said.
+"""The stored bytes of a table of another program: what can be compared is, and what cannot is reported.
 
-Other programs seldom write checksums of pages. Three things are compared in their place: the sizes in a Delta log, the
-list of files and row groups that petastorm keeps (`_common_metadata`), and the checksums that Hadoop's local file
-system, and so Spark, writes beside each file (`.NAME.crc`).
+Other programs seldom write checksums of pages. Four things are compared in their place: the sizes in a Delta log, the
+list of files and row groups that petastorm keeps (`_common_metadata`), the checksums that Hadoop's local file system,
+and so Spark, writes beside each file (`.NAME.crc`), and those inside of cells that are zip archives (`archives`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from engine.storage.checksum import crc32
 from engine.storage.place import LocalPlace, Place, place_at
 from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
-from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads
+from nodes.inspection.archives import ArchiveCells
+from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads, listed_rows
 from nodes.volume_file.damage import FileCheck, bytes_of
 from nodes.volume_file.pages import ChunkCheck
 
-_ROWS = 64
-"""Rows that are decoded at a time."""
+_ROWS, _BATCH_BYTES = 64, 32 << 20
+"""Rows that are decoded at a time, fewer where they are large."""
 _READ_BYTES = 1 << 20
 _LISTS = ("_common_metadata", "_metadata")
 _ROW_GROUPS = b"dataset-toolkit.num_row_groups_per_file.v1"
@@ -39,8 +40,8 @@ _SUMS = struct.Struct(">4si")
 def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     """Read all files of the table; gives what is damaged, and counts rows with and without checksums in `checked`.
 
-    `checked.remarks` say what could not be compared. Memory: a footer and 64 rows for each thread, and the list of the
-    files.
+    `checked.remarks` say what could not be compared. Memory: the list of the files, and for each thread a footer, a
+    page of each column and 64 rows, fewer where these are more than 32 MB.
     """
     place = place_at(table.where)
     # The size of a file that is not in a log is what it is now.
@@ -54,20 +55,33 @@ def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress:
         with place.open(file.path, file.bytes) as opened:
             return _check_file(opened, place, file, (listed or {}).get(file.path))
 
+    archives = 0
     for file, found in in_threads(place, check, files, threads, progress):
         checked.files += 1
         checked.volumes += found.checked
         checked.unchecked += found.unchecked
+        archives += found.archives
         if found.problems:
-            lost = f"up to {plural(found.lost, 'rows')} in it" if found.lost else "all rows in it"
-            yield Damage(place.path(file.path), "file", "; ".join(found.problems[:3]), lost, found.lost)
-    if checked.unchecked:
+            yield Damage(place.path(file.path), "file", "; ".join(found.problems[:3]), _lost(found), found.lost)
+    if archives:
         checked.remarks.append(
-            f"{plural(checked.unchecked, 'rows')} could be decoded, and that is all that is known: nothing in or beside"
-            " their files has checksums, so a flipped bit in a value is not noticed"
+            f"{plural(archives, 'compressed arrays')} match the checksums of their archives; the other values of their"
+            " rows could be decoded, and that is all that is known of them"
+        )
+    if checked.unchecked:
+        none = "not all arrays in them have" if archives else "nothing in or beside their files has"
+        checked.remarks.append(
+            f"{plural(checked.unchecked, 'rows')} could be decoded, and that is all that is known: {none} checksums,"
+            " so a flipped bit in a value is not noticed"
         )
     if table.columns is None and listed is None:
         checked.remarks.append("no list says which files belong to the folder: one that is gone is not missed")
+
+
+def _lost(found: FileCheck) -> str:
+    if rest := found.checked + found.unchecked:
+        return f"{found.lost:,} of {plural(found.lost + rest, 'rows')} ({listed_rows(found.rows)})"
+    return f"up to {plural(found.lost, 'rows')} in it" if found.lost else "all rows in it"
 
 
 def _petastorm_list(place: Place) -> dict[str, int] | None:
@@ -89,29 +103,46 @@ def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_group
     sums = _sums_beside(place, stored.path)
     if sums is not None and (problem := _sums_problem(file, stored, *sums)):
         problems.append(problem)
+    cells = ArchiveCells()
     try:
         # Not closed: that would close the caller's file.
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        parquet = pq.ParquetFile(file, buffer_size=_READ_BYTES, page_checksum_verification=True)
         metadata = parquet.metadata
         if row_groups not in (None, metadata.num_row_groups):
             problems.append(f"it has {plural(metadata.num_row_groups, 'row groups')}, not {row_groups}")
-        checked = 0
+        complete = []
         for number in range(metadata.num_row_groups):
-            damaged, complete = _check_group(file, metadata.row_group(number))
+            damaged, has_sums = _check_group(file, metadata.row_group(number))
             problems += damaged
-            checked += metadata.row_group(number).num_rows if complete or sums is not None else 0
-        if not problems:
-            for _ in parquet.iter_batches(_ROWS, use_threads=False):
-                pass
+            complete.append(has_sums or sums is not None)
+        if problems:
+            return FileCheck(tuple(dict.fromkeys(problems)), ((0, metadata.num_rows),))
+        found = _check_cells(parquet, complete, cells)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise
         said = next(iter(str(exc).splitlines()), "").rstrip(".")
-        return FileCheck((*problems, f"it cannot be read as Parquet ({said})"))
-    rows = metadata.num_rows
-    if problems:
-        return FileCheck(tuple(dict.fromkeys(problems)), ((0, rows),))
-    return FileCheck(checked=checked, unchecked=rows - checked)
+        return FileCheck((*problems, *cells.problems, f"it cannot be read as Parquet ({said})"))
+    return found
+
+
+def _check_cells(parquet: pq.ParquetFile, complete: list[bool], cells: ArchiveCells) -> FileCheck:
+    """Decode all rows, and compare the archives in them. `complete` says of which row groups all else is compared."""
+    first = checked = archives = 0
+    for number, has_sums in enumerate(complete):
+        group = parquet.metadata.row_group(number)
+        rows = max(1, min(_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+        damaged, covered, compared = cells.damaged, cells.covered, cells.compared
+        for batch in parquet.iter_batches(rows, row_groups=[number], use_threads=False):
+            cells.feed(batch, number, first)
+            first += batch.num_rows
+        if has_sums:
+            checked += group.num_rows - (cells.damaged - damaged)
+        else:
+            checked += cells.covered - covered
+            archives += cells.compared - compared
+    unchecked = parquet.metadata.num_rows - checked - cells.damaged
+    return FileCheck(tuple(cells.problems), tuple(cells.rows), (), checked, unchecked, archives)
 
 
 def _check_group(file: pa.NativeFile, group: pq.RowGroupMetaData) -> tuple[list[str], bool]:

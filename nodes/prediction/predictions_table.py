@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
+from numpy.typing import NDArray
 
 from engine.declare.context import TaskContext, Transaction
 from engine.declare.datasets import Dataset, Predictions
@@ -202,6 +204,20 @@ def read_predictions(predictions: Predictions, columns: Sequence[str]) -> Iterat
             raise DataError(
                 f"{root / path} cannot be read: {exc}", hint="Run the BatchPredict that made it again."
             ) from exc
+
+
+def read_scores(predictions: Predictions) -> Iterator[tuple[pa.Array, NDArray[np.float32], NDArray[np.float64]]]:
+    """Ids, scores float32 (n, width) and labels float64 (n,; NaN for none), batch by batch.
+
+    `width` is how many classes there are, 1 for a regression. Raises `DataError`.
+    """
+    width = len(predictions.classes) or 1
+    for batch in read_predictions(predictions, ("id", "scores", "label")):
+        flat = batch.column("scores").flatten().to_numpy(zero_copy_only=False)
+        if len(flat) != batch.num_rows * width:
+            raise DataError(f"{predictions.uri} has rows without {width} scores", hint="Run BatchPredict again.")
+        labels = batch.column("label").to_numpy(zero_copy_only=False).astype(np.float64)
+        yield batch.column("id"), flat.reshape(-1, width), labels
 
 
 def problem_with(outputs: Mapping[str, Dataset]) -> str:

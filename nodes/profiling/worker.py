@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.environment import Machine, this_machine
+from engine.errors import with_causes
 from engine.processes.system import peak_memory
 from engine.storage import is_url, manifest
 from engine.storage.page_cache import forget
@@ -290,12 +291,10 @@ def _go_first() -> None:
 
 def out_of_memory(exc: BaseException) -> str:
     """The reason in a line when memory did not suffice somewhere along the chain of causes; else empty."""
-    following: BaseException | None = exc
-    while following is not None:
+    for link in with_causes(exc, suppressed=True):
         # By name: the framework that has this error need not be imported.
-        if isinstance(following, MemoryError) or type(following).__name__ == "ResourceExhaustedError":
-            return next(iter(str(following).splitlines()), "") or type(following).__name__
-        following = following.__cause__ or following.__context__
+        if isinstance(link, MemoryError) or type(link).__name__ == "ResourceExhaustedError":
+            return next(iter(str(link).splitlines()), "") or type(link).__name__
     return ""
 
 

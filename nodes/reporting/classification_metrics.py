@@ -49,7 +49,7 @@ class ClassFigures:
     f1: NDArray[np.float64]
     support: Counts
     seen: NDArray[np.bool_]
-    """Whether any row is of the class, or was said to be."""
+    """Whether any row is of the class, or was predicted to be."""
 
     @classmethod
     def of(cls, confusion: Counts) -> ClassFigures:

@@ -91,13 +91,18 @@ class Picture(NamedTuple):
     png: bytes
 
 
+def _drawn_classes(names: Sequence[str]) -> Sequence[int]:
+    """The numbers of the classes that get a curve: of two the second says all, of many only the first ones."""
+    return [1] if len(names) == 2 else range(min(_CURVES, len(names)))
+
+
 def draw_roc(
     scores: NDArray[np.float32], labels: Counts, aucs: Sequence[float | None], names: Sequence[str]
 ) -> Picture:
     """ROC curves: of class 1 where there are two, else of the first classes against all others."""
     figure = new_figure(4.6, 4.2)
     panel = figure.subplots()
-    for number in [1] if len(names) == 2 else range(min(_CURVES, len(names))):
+    for number in _drawn_classes(names):
         area = aucs[number]
         if area is not None:
             false, true = roc_curve(scores[:, number], labels == number)
@@ -132,7 +137,7 @@ def draw_thresholds(
     """The f1 over the threshold, of the volumes that thresholds are chosen on; each chosen one is marked."""
     figure = new_figure(4.6, 4.2)
     panel = figure.subplots()
-    for number in [1] if len(names) == 2 else range(min(_CURVES, len(names))):
+    for number in _drawn_classes(names):
         chosen = thresholds[number]
         if chosen is None:
             continue

@@ -49,7 +49,7 @@ def count_on_spark(
         (found,) = rows(ctx, lambda: frame.agg(sql.count(sql.lit(1)), *figures), "checking constraints")
     except _VALUES as exc:
         names = " and ".join(map(str, constraints))
-        raise _cannot_tell(f"Spark cannot evaluate {names}: {spark_error(exc).message}") from exc
+        raise _undecided(f"Spark cannot evaluate {names}: {spark_error(exc).message}") from exc
     if found[0] != new.rows:
         raise StaleInput(f"Spark reads {found[0]:,} new rows, not {new.rows:,}", hint="Run the node before again.")
     counts, examples = found[1 : 1 + len(broken)], found[1 + len(broken) :]
@@ -63,7 +63,7 @@ def _broken(frame: DataFrame, constraint: Constraint) -> Column:
         # Names and types are looked up here, so that the message names the constraint.
         frame.select(broken).schema  # noqa: B018
     except AnalysisException as exc:
-        raise _cannot_tell(f"Spark does not understand {constraint}: {spark_error(exc).message}") from exc
+        raise _undecided(f"Spark does not understand {constraint}: {spark_error(exc).message}") from exc
     return broken
 
 
@@ -76,5 +76,5 @@ def _struct(columns: Schema) -> StructType:
     return StructType.fromJson(struct)
 
 
-def _cannot_tell(message: str) -> UnsupportedTable:
+def _undecided(message: str) -> UnsupportedTable:
     return UnsupportedTable(message, hint="Drop that constraint, or choose another table.")

@@ -241,13 +241,7 @@ class TableWriter:
             in_commit_timestamp=timestamp,
             metadata=action,
         )
-        try:
-            write_commit(self.place, table.version + 1, lines)
-        except FileExistsError as exc:
-            raise beaten(self.place) from exc
-        except OSError as exc:
-            if exc.errno not in CANNOT_LINK:
-                raise DataError(f"the table {self.place} cannot be written: {exc}", hint=remedy(exc)) from exc
+        if not self._link_commit(table.version + 1, lines):
             with _in_our_words(self.place):
                 load_delta(self.place, table.version).alter.add_columns(list(columns))
             self.flush_log(table.version + 1)
@@ -287,8 +281,12 @@ class TableWriter:
                     self._refuse_taken_over(int(action["version"]))
         except FileNotFoundError as exc:
             raise DataError(f"version {version} of the table {self.place} is gone", hint="Run it again.") from exc
+        return self._link_commit(version + 1, lines)
+
+    def _link_commit(self, version: int, lines: Iterable[bytes]) -> bool:
+        """Write the commit of a version that is not there; False where the file system has no hard links."""
         try:
-            write_commit(self.place, version + 1, lines)
+            write_commit(self.place, version, lines)
         except FileExistsError as exc:
             raise beaten(self.place) from exc
         except OSError as exc:

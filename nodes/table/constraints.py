@@ -201,7 +201,7 @@ def count_here(constraints: Sequence[Constraint], new: NewRows, columns: Schema,
                 try:
                     good = holds(expression, rows)
                 except (Uncertain, pa.ArrowException) as exc:
-                    raise _cannot_tell(constraints[place], exc) from exc
+                    raise _undecided(constraints[place], exc) from exc
                 if bad := rows.num_rows - good.true_count:
                     before = found[place]
                     example = before.example or str(rows["id"][pc.index(good, False).as_py()].as_py())
@@ -217,10 +217,10 @@ def _parsed(constraint: Constraint, columns: Schema) -> Expression:
             raise Uncertain(f"the column {odd} compares by a collation")
         return expression
     except Uncertain as exc:
-        raise _cannot_tell(constraint, exc) from exc
+        raise _undecided(constraint, exc) from exc
 
 
-def _cannot_tell(constraint: Constraint, why: Exception) -> UnsupportedTable:
+def _undecided(constraint: Constraint, why: Exception) -> UnsupportedTable:
     return UnsupportedTable(
         f"whether the new rows break {constraint} is not certain here: {why}",
         hint="On a Spark profile ParquetToDelta lets Spark check it. Or choose another table"

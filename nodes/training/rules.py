@@ -119,7 +119,7 @@ class ChangedDifferently(Rule):
     """The volumes of `validation` or `test` went through other transforms than those of `data`: they may be on another
     scale, and the figures would say little of the model.
 
-    What to do: put the same TransformVolumes between the source and each of them, or split behind it.
+    What to do: put the same TransformVolumes between the source and each of them, or split after it.
     """
 
     code = "VF514"
@@ -129,7 +129,7 @@ class ChangedDifferently(Rule):
 
 class TransformedEachEpoch(Rule):
     """The volumes come straight from TransformVolumes, which stores nothing: each of them is read and transformed again
-    in every epoch, on the processor that the training needs too. A table that NumpyToParquet makes behind the
+    in every epoch, on the processor that the training needs too. A table that NumpyToParquet makes after the
     transforms holds the result, and is read several times as fast (`python -m benchmarks chain` measures it).
 
     What to do: wire NumpyToParquet, and mostly ParquetToDelta, between TransformVolumes and the training, and set

@@ -94,7 +94,7 @@ class TransformParameters:
             return "clip_percentiles", f"has {plural(len(self.clip_percentiles), 'numbers')}, two are wanted"
         if self.clip_percentiles and self.clip_percentiles[0] >= self.clip_percentiles[1]:
             low, high = self.clip_percentiles
-            return "clip_percentiles", f"has {high:g} behind {low:g}: the higher one comes last"
+            return "clip_percentiles", f"has {high:g} after {low:g}: the higher one comes last"
         if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
             return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
         if self.normalise == "none" and not self.clip_percentiles and self.statistics != "volume":

@@ -30,7 +30,7 @@ from engine.declare.view import (
 )
 from engine.errors import DataError
 from nodes.evaluation.figures import ClassEvaluation
-from nodes.prediction.predictions_table import read_predictions
+from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import roc_curve
 from nodes.viewing.models import matrix_chart
 from nodes.viewing.volume_rows import VolumeRows
@@ -62,17 +62,13 @@ class Rows:
     def of(cls, predictions: Predictions) -> Rows:
         """Read them all but the scores of the other classes. Raises `DataError`."""
         ids, labels, predicted, scores = [], [], [], []
-        width = len(predictions.classes) or 1
-        for batch in read_predictions(predictions, ("id", "scores", "label")):
-            flat = batch.column("scores").flatten().to_numpy(zero_copy_only=False)
-            if len(flat) != batch.num_rows * width:
-                raise DataError(f"{predictions.uri} has rows without {width} scores", hint="Run BatchPredict again.")
-            found = flat.reshape(-1, width).astype(np.float64)
+        for names, of_classes, known in read_scores(predictions):
+            found = of_classes.astype(np.float64)
             finite = np.isfinite(found).all(axis=1)
             best = np.where(finite[:, np.newaxis], found, 0).argmax(axis=1)
             score = found[np.arange(len(found)), best]
-            ids.append(batch.column("id").cast(pa.string()))
-            labels.append(batch.column("label").to_numpy(zero_copy_only=False).astype(np.float64))
+            ids.append(names.cast(pa.string()))
+            labels.append(known)
             predicted.append(np.where(finite, best, -1).astype(np.float64) if predictions.classes else score)
             scores.append(np.where(finite, score, math.nan))
         if not ids:

@@ -20,7 +20,8 @@ class FileCheck:
     """What was found in one file.
 
     `rows` are half-open ranges of the rows that are lost, `ids` the first few of their ids, as far as these can be
-    read, `checked` and `unchecked` count volumes with and without a checksum.
+    read, `checked` and `unchecked` count volumes with and without a checksum. `archives` counts cells of which nothing
+    but the checksums of the zip archive in them could be compared.
     """
 
     problems: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class FileCheck:
     ids: tuple[str, ...] = ()
     checked: int = 0
     unchecked: int = 0
+    archives: int = 0
 
     @property
     def lost(self) -> int:

@@ -115,7 +115,7 @@ def test_a_socket_that_drops_disturbs_no_hand(page: Page, studio: StudioServer, 
     page.close()  # what is routed stays so, and the next test is to have no part in it
 
 
-def test_one_types_on_while_the_server_is_away(page: Page, studio: StudioServer, troubles: Troubles) -> None:
+def test_typing_goes_on_while_the_server_is_unreachable(page: Page, studio: StudioServer, troubles: Troubles) -> None:
     troubles.allow(AWAY)
     canvas = StudioPage(page, studio).open(seeded(studio, "away"))
     canvas.select("a")
@@ -124,7 +124,7 @@ def test_one_types_on_while_the_server_is_away(page: Page, studio: StudioServer,
     studio.kill()
     field.press_sequentially(" and")
     expect(lost(page)).to_be_visible()
-    # Streamlit tells it in a box over everything, which takes the keyboard.
+    # Streamlit reports it in a box over everything, which takes the keyboard.
     expect(page.get_by_test_id("stDialog")).to_have_count(0)
     expect(field).to_be_focused()
     page.keyboard.type(" so on")

@@ -152,7 +152,7 @@ def test_a_folder_is_found_in_the_file_browser(page: Page, studio: StudioServer)
     expect(canvas.notes("folder")).to_have_count(0)
     expect(canvas.card("source").get_by_role("img", name=re.compile("error"))).to_have_count(0)
 
-    # A path elsewhere may be typed; it is told that it may not be used.
+    # A path elsewhere may be typed; an error says that it may not be used.
     canvas.field("Folder").fill("/etc")
     expect(canvas.notes("folder").first).to_be_visible()
 
@@ -265,7 +265,7 @@ def test_a_field_takes_a_parameter_of_the_pipeline(page: Page, studio: StudioSer
 
 
 @pytest.mark.timeout(120)
-def test_the_inspector_tells_what_a_node_is_and_made(page: Page, studio: StudioServer) -> None:
+def test_the_inspector_shows_what_a_node_is_and_made(page: Page, studio: StudioServer) -> None:
     made = pipeline(
         box("volumes", "SyntheticVolumes", count=64, shape=[6, 6, 4, 2]), box("make", "Make", step_s=0.0),
     )  # fmt: skip

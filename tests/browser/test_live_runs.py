@@ -1,4 +1,4 @@
-"""A run while it is at work: the canvas tells how it goes and is never disturbed by it."""
+"""A run while it is at work: the canvas shows how it goes and is never disturbed by it."""
 
 from __future__ import annotations
 
@@ -248,11 +248,11 @@ def test_a_status_storm_disturbs_no_hand(page: Page, studio: StudioServer) -> No
 
 
 def _storm_for(canvas: CanvasPage, seconds: float) -> None:
-    """Wait until the running nodes have told of their progress for so long."""
+    """Wait until the running nodes have reported progress for so long."""
     card = canvas.page.locator(".node-card[data-state=running] .card-foot").first
     seen: set[str] = set()
     wanted = seconds / 0.5
-    eventually(lambda: seen.add(card.inner_text()) or len(seen) > wanted, "nothing is told of the progress")
+    eventually(lambda: seen.add(card.inner_text()) or len(seen) > wanted, "no progress is shown")
 
 
 def test_a_run_outlives_its_tab_and_its_server(

@@ -1,4 +1,4 @@
-"""Looking at data: pictures on the cards, the gallery, tables, and all that is said beside them."""
+"""Looking at data: pictures on the cards, the gallery, tables, and all that is written beside them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_transformed_volumes_are_seen_before_any_run(page: Page, studio: StudioS
     assert 0 <= value_at_crosshair(canvas)[1] <= 1
 
 
-def test_a_large_volume_is_cut_and_its_patches_looked_at(page: Page, studio: StudioServer) -> None:
+def test_a_large_volume_is_cut_and_its_patches_are_shown(page: Page, studio: StudioServer) -> None:
     folder = studio.home / "cubes"
     folder.mkdir()
     x, y, z = np.meshgrid(np.arange(24), np.arange(20), np.arange(16), indexing="ij")
@@ -166,7 +166,9 @@ def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
     expect(rows.nth(1)).to_contain_text("not-npy")
 
 
-def test_what_cannot_be_read_is_said_with_what_to_do(page: Page, studio: StudioServer, volumes_document: str) -> None:
+def test_what_cannot_be_read_is_reported_with_what_to_do(
+    page: Page, studio: StudioServer, volumes_document: str
+) -> None:
     canvas = StudioPage(page, studio)
     canvas.open(volumes_document)
     canvas.select("folder")

@@ -31,7 +31,7 @@ NODES = in_rows(
 SHARED_STUDIO = True
 
 
-def test_each_page_can_be_read_and_is_told_to_a_screen_reader(
+def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
     open_page: Callable[..., Page], studio: StudioServer
 ) -> None:
     page: Page = open_page(color_scheme="light")
@@ -198,7 +198,7 @@ def test_the_apps_own_font_and_logo_are_shown(open_page: Callable[..., Page], st
     assert logo.evaluate("element => element.naturalWidth") > 0
 
 
-def test_what_the_app_draws_anew_is_looked_at_once_it_is_drawn(page: Page) -> None:
+def test_what_the_app_draws_anew_is_checked_once_it_is_drawn(page: Page) -> None:
     page.set_content(
         "<html lang=en><title>a page</title><main data-testid=stApp><h1 id=text>words</h1></main></html>"
         "<script>function draw(state, colour) { const app = document.querySelector('main');"

@@ -97,7 +97,7 @@ def test_what_a_node_made_opens_from_the_graph(page: Page, runner: Runner) -> No
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_two_graphs_lie_in_one_picture_and_what_differs_is_said_by_sign_word_and_colour(
+def test_two_graphs_are_in_one_picture_and_what_differs_is_marked_by_sign_word_and_colour(
     mode: str, open_page: Callable[..., Page], runner: Runner
 ) -> None:
     page = open_page(color_scheme=mode)

@@ -67,7 +67,7 @@ def learning(rate: float) -> Pipeline:
 
 
 def shown(chart: Locator) -> list[tuple[int, float]]:
-    """The points of a chart's only curve, as they are told to a screen reader."""
+    """The points of a chart's only curve, as a screen reader gets them."""
     marks: list[str] = chart.locator("path[aria-label]").evaluate_all(
         "all => all.map(m => m.getAttribute('aria-label'))"
     )
@@ -125,7 +125,7 @@ def test_no_choice_of_a_node_is_taken_back(page: Page, runner: Runner, tmp_path:
     expect(chosen).to_have_value("Fail")
 
 
-def test_a_run_is_looked_at_from_all_sides_then_resumed_and_run_again(
+def test_each_tab_of_a_run_is_opened_then_it_is_resumed_and_run_again(
     page: Page, runner: Runner, studio: StudioServer, tmp_path: Path
 ) -> None:
     bad, tasks = runner.run(failing(tmp_path / "marker"))
@@ -274,8 +274,8 @@ def test_a_saved_pipeline_opens_from_its_run(page: Page, runner: Runner, studio:
 
 def test_the_log_of_the_chosen_node_comes_line_by_line(page: Page, gate: Gate, studio: StudioServer) -> None:
     nodes = (box("l", "Learn", epochs=14, gate=gate.path), box("m", "Make"))
-    seed(studio, in_rows(pipeline(*nodes, name="told")), "told")
-    canvas = StudioPage(page, studio).open("told")
+    seed(studio, in_rows(pipeline(*nodes, name="failing")), "failing")
+    canvas = StudioPage(page, studio).open("failing")
     canvas.select("l")
     page.get_by_role("tab", name="Log").click()
     canvas.run()
@@ -318,7 +318,7 @@ def test_a_run_leads_to_its_page_in_mlflow(
 
 
 def test_the_history_sums_what_runs_have_cost(page: Page, runner: Runner, studio: StudioServer, tmp_path: Path) -> None:
-    """By month and pipeline, of the runs that match; without a price nothing is said of costs."""
+    """By month and pipeline, of the runs that match; without a price no cost is shown."""
     pages = RunsPage(page)
     runner.run(GOOD)
     pages.history().expect_rows("good one")

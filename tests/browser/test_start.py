@@ -69,7 +69,7 @@ def test_start_leads_back_to_pipelines_and_runs(page: Page, studio: StudioServer
     canvas.shows("again")
 
 
-def test_help_opens_on_each_page_and_takes_nothing_away(page: Page, studio: StudioServer) -> None:
+def test_help_opens_on_each_page_and_hides_nothing(page: Page, studio: StudioServer) -> None:
     seed(studio, in_rows(pipeline(box("a", "Make"), name="helped")), "helped")
     canvas = CanvasPage(page, studio).open("helped")
     page.get_by_test_id("node-a").click()

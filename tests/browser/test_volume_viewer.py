@@ -66,7 +66,7 @@ def test_the_keyboard_goes_through_the_planes_and_changes_nothing_else(
     assert findings(page) == []
 
 
-def test_planes_are_zoomed_their_window_set_and_what_is_under_the_pointer_said(
+def test_planes_are_zoomed_their_window_set_and_the_value_under_the_pointer_shown(
     page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
     canvas = StudioPage(page, studio)
@@ -246,7 +246,7 @@ def test_a_large_volume_comes_whole_and_is_seen_before(page: Page, studio: Studi
         plane.click(position={"x": right * box_["width"], "y": up * box_["height"]})
         voxel, value = value_at_crosshair(canvas)
         assert value == float(whole[tuple(voxel)])
-    # A value that is none is said.
+    # A value that is none is reported.
     plane.focus()
     canvas.keys("Home")
     plane.click(position={"x": 40, "y": box_["height"] - 0.5})

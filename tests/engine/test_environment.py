@@ -59,7 +59,7 @@ def test_packages_are_those_that_can_be_imported() -> None:
     assert list(found) == sorted(found)
 
 
-def test_git_tells_commit_branch_and_changes(checkout: Path) -> None:
+def test_git_reports_commit_branch_and_changes(checkout: Path) -> None:
     clean = git_state(checkout)
     assert (len(clean.commit), clean.branch, clean.dirty, clean.problem) == (40, "trunk", False, "")
     (checkout / "code.py").write_text("one = 2\n")
@@ -72,7 +72,7 @@ def test_git_tells_commit_branch_and_changes(checkout: Path) -> None:
     assert git_state(checkout).branch == ""
 
 
-def test_no_checkout_and_no_git_are_told(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_checkout_or_git_is_reported(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert git_state(tmp_path).problem == "not in a git checkout"
     (tmp_path / "new").mkdir()

@@ -41,7 +41,7 @@ def test_a_limit_with_as_much_again_lets_a_run_go_on(
     assert not limit.more(worked_s, spent).is_used(worked_s, spent)
 
 
-def test_a_limit_survives_in_the_options_of_a_run_and_is_said() -> None:
+def test_a_limit_survives_in_the_options_of_a_run_and_is_shown() -> None:
     limit = Limit(5400, 20)
     assert Limit.of(limit.as_options()) == limit
     assert Limit.of({}) == Limit()

@@ -166,14 +166,14 @@ def test_the_results_of_one_node_follow_one_another() -> None:
     assert states == {"one": "older", "two": "current", "x": "unknown", "s": "source"}
 
 
-def test_names_of_results_that_lie_in_folders_of_hashes_are_those_of_their_nodes() -> None:
+def test_results_in_folders_of_hashes_are_named_after_their_nodes() -> None:
     deep = Predictions(uri="/w/data/Predict/0123456789abcdef/table", count=1, bytes=1, version=5, model="m")
     use = Use("f", "p", "r", 1.0, "n", "Ask the model", "Predict", {})
     (item,) = lineage(made("f", outputs={"out": deep}), uses=[use]).items.values()
     assert item.title == "Ask the model, version 5"
 
 
-def test_the_parts_of_a_split_are_told_apart_by_the_beginning_of_their_names() -> None:
+def test_the_parts_of_a_split_differ_by_the_beginning_of_their_names() -> None:
     parts = {name: table(4).model_copy(update={"count": count}) for count, name in enumerate(("train", "test"))}
     found = lineage(made("split", outputs=parts), made("model", ["split.train"]))
     titles = {item.title for item in found.items.values() if item.kind == "VolumeDelta"}

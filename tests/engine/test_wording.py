@@ -7,7 +7,7 @@ from engine.store.costs import CostSum
 from engine.wording import COST_COLUMNS, cost_rows, details_text, made
 
 
-def test_a_dataset_is_told_by_its_counts() -> None:
+def test_a_dataset_is_described_by_its_counts() -> None:
     parquet = VolumeParquet(
         uri="/d", count=1990, bytes=720_000_000, manifest="/m", found=2000, quarantined=10, labelled=1500
     )

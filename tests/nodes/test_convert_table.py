@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 from collections.abc import Callable
@@ -16,9 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables import delete_by_vector
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
-from foreign_tables import LISTS, SHAPE, Encode, as_bytes, bytes_in, look, nested, run, some, stored_columns, table_of
+from foreign_tables import (
+    LISTS,
+    SHAPE,
+    Encode,
+    as_bytes,
+    by_petastorm,
+    bytes_in,
+    look,
+    nested,
+    run,
+    some,
+    stored_columns,
+    table_of,
+)
 from npy_folders import context, parts_of, reasons, rows
-from numpy.typing import NDArray
 from store_fixtures import upload_folder
 
 from engine.errors import DataError, TooManyBadFiles, VoxelflowError
@@ -26,21 +37,6 @@ from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.parquet_folder import parquet_folder
 from nodes.table.log import actions
-
-
-def by_petastorm(codec: str) -> Encode:
-    """What petastorm's own codec makes of an array."""
-
-    def encode(volume: NDArray[Any]) -> bytes:
-        importlib.import_module("nodes.loaders.petastorm_bridge")  # lets petastorm be imported
-        from petastorm import codecs
-        from petastorm.unischema import UnischemaField
-
-        made = getattr(codecs, codec)()
-        return bytes(made.encode(UnischemaField("volume", volume.dtype.type, volume.shape, made, False), volume))
-
-    return encode
-
 
 npy, npz = by_petastorm("NdarrayCodec"), by_petastorm("CompressedNdarrayCodec")
 
@@ -138,7 +134,7 @@ def _pickled() -> bytes:
     return out.getvalue()
 
 
-def test_problems_are_said_before_the_run(tmp_path: Path) -> None:
+def test_problems_are_reported_before_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     folder.mkdir()
     good = [some(1)["p000"].tolist()] * 3
@@ -296,7 +292,7 @@ def test_values_of_many_bytes_are_left_out(tmp_path: Path) -> None:
     assert any(text.startswith("the column scan is left out: its values have 9,0") for text in said)
 
 
-def test_labels_that_are_none_and_other_names_of_columns_are_said_before_the_run(tmp_path: Path) -> None:
+def test_labels_that_are_none_and_other_names_of_columns_are_reported_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     count = 10_001
     columns = {"x y": pa.array(range(count)), "class": [f"c{n}" for n in range(count)]}

@@ -73,7 +73,7 @@ def readme_copy() -> Any:
 def test_rows_that_another_program_wrote_as_the_guide_says(
     tmp_path: Path, volumes: Volumes, labels: Labels, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Read as ours are, only slower, which is said with what to do about it."""
+    """Read as ours are, only slower, which is reported with what to do about it."""
     source = make_delta(tmp_path / "source", volumes, labels, own=True)
     own = VolumeSpec(shape=(4, 3, 2), dtype="float32", transforms=(Transform(name="clip", parameters={"low": 1.0}),))
     DeltaTable(source.uri).alter.set_table_properties(properties(own), raise_if_not_exists=False)
@@ -117,7 +117,7 @@ def same(found: dict[str, tuple[list[float], float]], volumes: Volumes, labels: 
     return {name: values for name, (values, _) in found.items()} == wanted and given == dict(labels)
 
 
-def test_a_table_is_taken_where_it_lies(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
+def test_a_table_is_used_in_place(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
     made = make_delta(tmp_path, volumes, labels)
     before = {p: p.stat().st_mtime_ns for p in Path(made.uri).rglob("*")}
     look = looked_at(delta_table, tmp_path / "look", table=made.uri)

@@ -62,7 +62,7 @@ def looked_at(tmp_path: Path, **params: Any) -> CheckContext:
     return look
 
 
-def test_a_folder_is_used_where_it_lies(tmp_path: Path, trained: Path) -> None:
+def test_a_folder_is_used_in_place(tmp_path: Path, trained: Path) -> None:
     model = load_model(folder=str(trained), ctx=context(tmp_path, "it"))
     assert model == TrainedModel(uri=str(trained), spec=SPEC, parameters=7, bytes=7)
     look = looked_at(tmp_path, folder=str(trained))
@@ -93,7 +93,7 @@ def test_one_in_mlflows_format_gets_the_files_of_a_training(
     assert set(model_view(model, {}).panels) >= {"curves"}
 
 
-def test_a_folder_without_a_model_is_said_before_the_run(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_reported_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "model.json").write_text("{}")
     look = looked_at(tmp_path, folder=str(tmp_path / "a"))
@@ -154,7 +154,7 @@ def test_the_model_of_a_run_stays_when_the_run_is_deleted(
         load_model(run=run, run_node="other", ctx=context(tmp_path, "other", workspace=workspace.root))
 
 
-def test_a_run_without_a_model_or_that_is_not_there_is_said(
+def test_a_run_without_a_model_or_that_is_not_there_is_reported(
     tmp_path: Path, workspace: Workspace, store: RunStore
 ) -> None:
     ctx = context(tmp_path, "it", workspace=workspace.root)

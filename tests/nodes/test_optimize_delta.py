@@ -198,7 +198,7 @@ def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_p
     assert optimize_delta(plain, rewrite_layout=True, ctx=context(tmp_path, "o3")) == plain
 
 
-def test_files_in_another_layout_are_mended(tmp_path: Path) -> None:
+def test_files_in_another_layout_are_rewritten(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     parts = [
         write_shard(folder, ids(0, 300), use_dictionary=["volume"], column_encoding=None),
@@ -248,7 +248,7 @@ def test_large_volumes_get_small_row_groups(tmp_path: Path) -> None:
     assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [4, 2], "16 MB a volume"
 
 
-def test_it_tells_its_progress_and_can_be_cancelled(small_files: VolumeDelta, tmp_path: Path) -> None:
+def test_it_reports_its_progress_and_can_be_cancelled(small_files: VolumeDelta, tmp_path: Path) -> None:
     class Watcher:
         def __init__(self) -> None:
             self.events: list[Progress] = []

@@ -157,7 +157,7 @@ def test_a_state_that_was_there_before_is_made_again(tmp_path: Path) -> None:
     _holds(fourth, ids(0, 7))
 
 
-def test_files_with_plain_names_are_told_by_size_and_time(tmp_path: Path) -> None:
+def test_files_with_plain_names_are_identified_by_size_and_time(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     first = [write_shard(folder, ids(0, 3), name="a.parquet"), write_shard(folder, ids(3, 3), name="sub/a.parquet")]
     table = parquet_to_delta(dataset_of(folder, first), ctx=context(tmp_path))

@@ -190,7 +190,7 @@ def test_each_source_has_blocks_of_its_own(tmp_path: Path) -> None:
             )
 
 
-def test_several_sources_in_one_space_are_said_before_the_run(tmp_path: Path) -> None:
+def test_several_sources_in_one_space_are_reported_before_the_run(tmp_path: Path) -> None:
     table = table_of(tmp_path, {"x": list(range(ROWS)), "source": ["north", "south"] * (ROWS // 2)})
     one = table_of(tmp_path / "one", {"x": list(range(ROWS)), "source": ["north"] * ROWS})
     foreseen = Preview(kind="VolumeDelta", columns=("source", "x"), sources=2)
@@ -347,7 +347,7 @@ def test_a_split_by_blocks_is_foreseen_without_those_in_the_gap(tmp_path: Path) 
     assert about["validation"].selected == 0.3 * ROWS
 
 
-def test_a_column_without_times_is_said_before_the_run(patients: VolumeDelta) -> None:
+def test_a_column_without_times_is_reported_before_the_run(patients: VolumeDelta) -> None:
     given = Preview.of(patients).model_copy(update={"dataset": patients})
     params = {"by": "time", "column": "patient"}
     assert split_dataset.scan_hook is not None

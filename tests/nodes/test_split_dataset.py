@@ -133,7 +133,7 @@ def test_a_table_that_is_there_is_counted_before_the_run(tmp_path: Path, params:
     assert all(part.selected_exactly and part.dataset == made[port] for port, part in parts.items())
 
 
-def test_a_part_without_volumes_is_said_before_the_run(tmp_path: Path) -> None:
+def test_a_part_without_volumes_is_reported_before_the_run(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 2), ctx=context(tmp_path))
     given = Preview.of(table).model_copy(update={"dataset": table})
     params = {"validation": 0.01}

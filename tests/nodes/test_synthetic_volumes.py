@@ -110,7 +110,7 @@ def test_a_larger_count_only_adds_files(tmp_path: Path) -> None:
     assert len(labels(smaller)) == 10
 
 
-def test_an_earlier_result_that_was_cleaned_away_is_made_afresh(tmp_path: Path) -> None:
+def test_an_earlier_result_that_clean_removed_is_made_again(tmp_path: Path) -> None:
     small = make(tmp_path, 10)
     gone = small.model_copy(update={"uri": str(tmp_path / "gone")})
     assert contents(make(tmp_path, 20, "1" * 32, extends={"out": gone})).items() >= contents(small).items()

@@ -89,7 +89,7 @@ def test_a_folder_without_volumes(tmp_path: Path) -> None:
     assert [(d.code, d.severity) for d in look.problems] == [("VF401", "error")]
 
 
-def test_the_preview_of_a_good_folder_tells_everything(tmp_path: Path) -> None:
+def test_the_preview_of_a_good_folder_is_complete(tmp_path: Path) -> None:
     root = tmp_path / "in"
     make_volumes(root, numbered(5), (4, 3, 2), "int16")
     write_labels(root / "labels.csv", [("v0000", 1)])

@@ -129,7 +129,7 @@ class CanvasPage:
         return self.inspector.get_by_label(title, exact=True)
 
     def notes(self, name: str) -> Locator:
-        """What is told under the field of the parameter called so in the declaration."""
+        """What is written under the field of the parameter called so in the declaration."""
         return self.inspector.locator(f'[role=alert][data-field="{name}"]')
 
     @property

@@ -1,4 +1,4 @@
-"""A node that tells a curve made from what its input files hold, loaded as `my_nodes/curve_nodes.py`.
+"""A node that reports a curve made from what its input files hold, loaded as `my_nodes/curve_nodes.py`.
 
 Its parameters do not say all: VOXELFLOW_TEST_DRIFT is added to the curve from step 3 on, as other hardware would.
 """
@@ -16,7 +16,7 @@ from voxelflow import Extendable, Report, TaskContext, VolumeFiles, node
 def study(
     files: VolumeFiles, *, epochs: Annotated[int, Extendable()] = 4, rate: float = 0.5, ctx: TaskContext
 ) -> Report:
-    """Learn how long the files are, and tell how."""
+    """Learn how long the files are, and report how."""
     from engine.storage import manifest
 
     total = manifest.total_bytes(manifest.read(Path(files.manifest)))

@@ -9,7 +9,7 @@ from benchmarks.race import Contender
 
 
 class Fake(Contender):
-    """Delivers the text `says`; its round takes as long as it is told."""
+    """Delivers the text `says`; its round takes the given time."""
 
     def __init__(self, says: str, seconds: float = 0.001, fails: bool = False) -> None:
         self._says, self._seconds, self._fails = says, seconds, fails

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,20 @@ def table_of(volumes: Volumes, encode: Encode = np.ndarray.tolist, kind: pa.Data
             "image": pa.array([encode(v) for v in volumes.values()], kind),
         }
     )
+
+
+def by_petastorm(codec: str) -> Encode:
+    """What petastorm's own codec makes of an array."""
+
+    def encode(volume: NDArray[Any]) -> bytes:
+        importlib.import_module("nodes.loaders.petastorm_bridge")  # lets petastorm be imported
+        from petastorm import codecs
+        from petastorm.unischema import UnischemaField
+
+        made = getattr(codecs, codec)()
+        return bytes(made.encode(UnischemaField("volume", volume.dtype.type, volume.shape, made, False), volume))
+
+    return encode
 
 
 def look(base: Path, table: str | Path, **params: Any) -> CheckContext:

@@ -36,9 +36,9 @@ def learn(
     epoch_s: Annotated[float, Policy()] = 0.0,
     ctx: TaskContext,
 ) -> Report:
-    """Learn nothing, but tell how: a loss, an accuracy and a line of log for each epoch.
+    """Learn nothing, but report how: a loss, an accuracy and a line of log for each epoch.
 
-    With `phases` as a training tells it: what it measures first, then each epoch, and the time left of them all. An
+    With `phases` as a training reports them: what it measures first, then each epoch, and the time left of them all. An
     epoch lasts `epoch_s` seconds at least.
     """
     from engine.declare.progress import Meter, PlannedWork, current_phases, enter_phase

@@ -1,4 +1,4 @@
-"""A disk with faults, for the processes of a run: `io_faults.c` preloaded, and the file through which it is told."""
+"""A disk with faults, for the processes of a run: `io_faults.c` preloaded, and the file that controls it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class FaultyDisk:
         self._put_text(_STRUCK_AT, b"")
 
     def heal(self) -> None:
-        """No strike any more, room for all, and processes may live."""
+        """No strike any more, space for all, and processes may live."""
         self.strike(-1, 0, Action.NOTHING)
         self.free()
 
@@ -107,7 +107,7 @@ class FaultyDisk:
 
     @property
     def used(self) -> int:
-        """Bytes written since there was room for all."""
+        """Bytes written since there was space for all."""
         free: int = _HEAD.unpack_from(self._memory)[0]
         return _ROOMY - free
 

@@ -1,4 +1,4 @@
-"""How a page looks and is told to those who do not see it: colours as the browser computes them, axe-core's rules."""
+"""How a page looks and what a screen reader gets of it: colours as the browser computes them, axe-core's rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIND = """async (exceptions) => {
     const found = await axe.run(document, { resultTypes: ['violations'] });
     watch.disconnect();
     const parts = (target) => target.flat().map((part) => part.trim());
-    const told = found.violations
+    const reported = found.violations
         .filter((rule) => ['serious', 'critical'].includes(rule.impact))
         .flatMap((rule) => rule.nodes
             .filter((node) => {
@@ -45,7 +45,7 @@ _FIND = """async (exceptions) => {
                 return !exceptions.some(([id, selector]) => id === rule.id && element?.matches(selector));
             })
             .map((node) => `${rule.id}: ${node.target.join(' ')}: ${node.failureSummary}`));
-    return [told, worked];
+    return [reported, worked];
 }"""
 _COLOURS = """element => {
     const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });

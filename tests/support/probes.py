@@ -132,17 +132,21 @@ def halve(whole: Report, *, ctx: TaskContext) -> Halves:
     return Halves(*out)
 
 
+def _calls_before(marker: str) -> int:
+    """How many calls were counted in the file `marker` before this one, which is counted now."""
+    path = Path(marker)
+    count = len(path.read_text()) if path.exists() else 0
+    path.write_text("x" * (count + 1))
+    return count
+
+
 @node("Fail", version=1, category="Probes")
 def fail(
     first: Report | None = None, *, how: str = "error", marker: str = "", times: int = 1_000_000, ctx: TaskContext
 ) -> Report:
     """Fail in the way asked for, until `marker` has been written to `times` times."""
-    if marker:
-        path = Path(marker)
-        count = len(path.read_text()) if path.exists() else 0
-        path.write_text("x" * (count + 1))
-        if count >= times:
-            return _report(ctx, "at last")
+    if marker and _calls_before(marker) >= times:
+        return _report(ctx, "at last")
     if how == "told":
         raise VoxelflowError("the probe was told to fail", hint="Tell it otherwise.", parameter="how")
     if how == "kill":
@@ -156,18 +160,13 @@ def fail(
 
 @fail.on("spark")
 def _(first=None, *, how="error", marker="", times=1_000_000, ctx: TaskContext) -> Report:
-    from pathlib import Path
 
     from engine.declare.progress import Meter
     from engine.spark.progress import following
     from engine.spark.spread import spread
 
-    if marker:
-        path = Path(marker)
-        count = len(path.read_text()) if path.exists() else 0
-        path.write_text("x" * (count + 1))
-        if count >= times:
-            return _report(ctx, "at last")
+    if marker and _calls_before(marker) >= times:
+        return _report(ctx, "at last")
     context = ctx.spark.sparkContext
     if how == "exit":
         os._exit(7)

@@ -48,7 +48,7 @@ class RunsPage:
         return self
 
     def rows(self) -> list[Row]:
-        """What the table tells to a screen reader, which is what it draws."""
+        """What the table gives to a screen reader, which is what it draws."""
         cells: dict[str, str] = self.table.evaluate_all(
             """tables => Object.fromEntries(tables.flatMap(
                 table => [...table.querySelectorAll('[data-testid^=glide-cell-]')].map(

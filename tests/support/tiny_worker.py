@@ -82,10 +82,10 @@ def keep_in_step() -> None:
     from engine.declare.events import Event, Metrics
     from nodes.training.workers.events import EventWriter
 
-    tell = EventWriter.emit
+    emit = EventWriter.emit
 
-    def tell_and_wait(self: EventWriter, event: Event) -> None:
-        tell(self, event)
+    def report_and_wait(self: EventWriter, event: Event) -> None:
+        emit(self, event)
         until = time.monotonic() + WAIT_S
         while isinstance(event, Metrics) and time.monotonic() < until and not handed_on(self):
             time.sleep(0.01)
@@ -94,7 +94,7 @@ def keep_in_step() -> None:
         place = Path(writer.path).with_name("handed-on")
         return place.exists() and int(place.read_text() or 0) >= writer.path.stat().st_size
 
-    EventWriter.emit = tell_and_wait  # type: ignore[method-assign]
+    EventWriter.emit = report_and_wait  # type: ignore[method-assign]
 
 
 def stand_in(address: str, *given: str) -> None:

@@ -111,7 +111,7 @@ class Place:
         return self.root / "scratch"
 
     def metrics(self, name: str) -> list[tuple[int, float]]:
-        """The told steps of a figure, in order, with those told twice."""
+        """The reported steps of a figure, in order, with those reported twice."""
         events = (event for event in self.events() if event["event"] == "metrics" and name in event["values"])
         return [(event["step"], event["values"][name]) for event in events]
 
@@ -156,7 +156,7 @@ def run_training(
 ) -> int:
     """Train in a new process; its exit status (negative: the signal that ended it, 3: an error in events).
 
-    `kill_worker` is a worker's rank (-1: the driver itself) and after how many told steps it is killed.
+    `kill_worker` is a worker's rank (-1: the driver itself) and after how many reported steps it is killed.
     """
     process = PROCESSES.Process(
         target=_child,

@@ -54,11 +54,11 @@ class OtherWriters(Kind):
         except Finding as exc:
             if not (_doubled_by_itself(root / "_delta_log") and self._is_said(root)):
                 raise Finding(f"{list(zip(acts, moments, strict=True))}: {exc}") from exc
-            other.done.append("doubled rows by itself, and that is said")
+            other.done.append("doubled rows by itself, which is reported")
         return ", ".join(other.done)
 
     def _is_said(self, root: Path) -> bool:
-        """Whether `voxelflow verify` tells of rows that are there twice."""
+        """Whether `voxelflow verify` reports rows that are there twice."""
         answer = self._scene.verify(root)
         return answer.status != 0 and "twice" in answer.output
 

@@ -65,5 +65,5 @@ class TrainingRanks(Kind):
             raise Finding(f"{'; '.join(killed)}: other weights than undisturbed")
         for figure in ("step_loss", "loss", "val_loss"):
             if list(dict.fromkeys(place.metrics(figure))) != self._wanted.metrics(figure):
-                raise Finding(f"{'; '.join(killed)}: {figure} is told otherwise than undisturbed")
+                raise Finding(f"{'; '.join(killed)}: {figure} is reported otherwise than undisturbed")
         return "; ".join(killed)

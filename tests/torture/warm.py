@@ -15,7 +15,7 @@ from forked_programs import import_nodes
 PREPARED = "tests.torture.warm:prepare"
 """For `forking`."""
 LIBRARY = "VOXELFLOW_TORTURE_LIBRARY"
-"""Environment variable: the preloaded library, which is told each process' role."""
+"""Environment variable: the preloaded library, which learns each process' role from it."""
 ROLES = ("command", "supervisor", "tracker", "worker")
 """What a process of Voxelflow can be; the worker of a task has a role of its own, by its node (`role_of`)."""
 

@@ -43,7 +43,7 @@ def test_a_run_on_a_server_is_opened_there(client: AsgiClient, store: RunStore) 
     assert (got.status, got.headers["location"]) == (303, "https://mlflow.example/#/experiments/7/runs/abc")
 
 
-def test_what_cannot_be_opened_is_said(client: AsgiClient, store: RunStore, ui: MlflowUi) -> None:
+def test_what_cannot_be_opened_is_reported(client: AsgiClient, store: RunStore, ui: MlflowUi) -> None:
     nothing = client.ask(f"/voxelflow/mlflow/run/{store.create_run('p', '{}', {}, 'local')}")
     assert b"Nothing of this run is in MLflow yet." in nothing.content
     assert nothing.headers["refresh"] == "3"

@@ -30,7 +30,7 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_a_port_that_is_taken_is_told(taken: int) -> None:
+def test_a_port_that_is_taken_is_reported(taken: int) -> None:
     from ui.studio import listen
 
     with pytest.raises(UsageError, match=f"port {taken} on 127.0.0.1 is in use") as caught:
@@ -46,7 +46,7 @@ def test_without_a_port_it_takes_the_next_that_is_free() -> None:
 
 
 @pytest.mark.parametrize("address", ["no such host", "192.0.2.1"])
-def test_an_address_of_another_computer_is_told(address: str) -> None:
+def test_an_address_of_another_computer_is_reported(address: str) -> None:
     from ui.studio import listen
 
     with pytest.raises(UsageError, match=f"cannot listen on {address}"):
@@ -150,7 +150,7 @@ class TestServing:
             ("[server]\nsslCertFile = 'c'\nsslKeyFile = 'k'\n", r"error: the certificate .*server.sslCertFile \(c\)"),
         ],
     )
-    def test_settings_that_cannot_be_used_are_told(self, server: StudioServer, settings: str, message: str) -> None:
+    def test_settings_that_cannot_be_used_are_reported(self, server: StudioServer, settings: str, message: str) -> None:
         (server.home / ".streamlit").mkdir()
         (server.home / ".streamlit" / "config.toml").write_text(settings)
         with pytest.raises(AssertionError, match=message):

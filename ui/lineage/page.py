@@ -244,7 +244,7 @@ def _clicked(item: str) -> None:
 
 
 def _listed(key: str) -> None:
-    if key == _key(_LIST):  # else told of one that is gone, as in `drawing.draw`
+    if key == _key(_LIST):  # else an event of one that is gone, as in `drawing.draw`
         _choose(st.session_state[key])
         _begin_anew(_GRAPH)
 
@@ -295,7 +295,7 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
         st.html(notice("warning", text(f"Its pipeline's next run would make it again: {reason}.")))
     elif state == "removed":
         st.html(notice("info", "Its files were freed.", "A run makes them again where something needs them."))
-    rows = [("lies at", item.place)] if item.place else []
+    rows = [("location", item.place)] if item.place else []
     if item.dataset is not None and (figures := details_text(details_of(item.dataset))):
         rows.append(("figures", figures))
     if item.origins:

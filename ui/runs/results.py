@@ -94,7 +94,7 @@ def _model_dialog(details: Details, trained: Sequence[Made]) -> None:
     made = _chosen(trained, "model_of")
     model = made.dataset
     assert isinstance(model, TrainedModel)
-    st.html(facts([("Made by", made.title), ("Lies at", tag("span", model.uri, class_="vf-mono"))]))
+    st.html(facts([("Made by", made.title), ("Location", tag("span", model.uri, class_="vf-mono"))]))
     st.html(heading("Ask it about a volume, from the command line"))
     line = predict_line(details.run.run_id, made.node, several=len({m.node for m in trained}) > 1)
     st.code(line, language="bash", wrap_lines=True)
@@ -130,7 +130,7 @@ def _table_dialog(made: Sequence[Made]) -> None:
             [
                 ("Made by", table.title),
                 ("Holds", details_text(details)),
-                ("Lies at", tag("span", table.dataset.uri, class_="vf-mono")),
+                ("Location", tag("span", table.dataset.uri, class_="vf-mono")),
             ]
         )
     )

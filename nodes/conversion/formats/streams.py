@@ -95,7 +95,7 @@ def refuse_more(stream: Stream) -> None:
     while got := stream.readinto(buffer):
         left -= got
         if left <= 0:
-            raise Refused("too-long", "goes on behind the data that its header says")
+            raise Refused("too-long", "goes on after the data that its header promises")
 
 
 def filler(

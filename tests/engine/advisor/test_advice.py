@@ -255,7 +255,7 @@ def test_gpus_are_known_by_any_of_their_names() -> None:
     assert accelerator("a card") is None
 
 
-def test_what_does_not_fit_is_said_and_costs_nothing() -> None:
+def test_what_does_not_fit_is_reported_and_costs_nothing() -> None:
     tight = replace(HERE, memory_bytes=10**9)
     found = one(work(batch_size=512), tight)
     assert (found.bound, found.fits, found.cost, found.seconds) == ("memory", False, None, 0.0)

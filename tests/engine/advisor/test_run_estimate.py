@@ -70,7 +70,7 @@ def test_a_node_takes_as_long_as_in_earlier_runs(probes: Catalog, workspace: Wor
     assert node_rows(found)[1] == ("b", "unknown", "it has not run here before")
 
 
-def test_what_tells_nothing_of_this_machine_or_of_all_of_the_work_is_left_out(
+def test_measurements_of_other_machines_or_of_part_of_the_work_are_left_out(
     probes: Catalog, workspace: Workspace, store: RunStore
 ) -> None:
     ran(store, "a", "Make", 10, None, profile="other")

@@ -54,7 +54,7 @@ def test_the_work_is_that_of_the_values_given(workspace: Workspace) -> None:
     assert (wrong.work, wrong.unknown) == (None, "one of its parameters has no valid value")
 
 
-def test_a_hook_that_fails_is_said_and_ends_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_that_fails_is_reported_and_ends_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_resnet3d, "workload_hook", lambda look: 1 // 0)
     (training,) = found_in(resolved_quickstart(), workspace)
     assert training.work is None

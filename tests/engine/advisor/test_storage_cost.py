@@ -114,7 +114,7 @@ def test_a_cache_that_holds_all_of_a_table_is_filled_once() -> None:
     assert cost("gs://data/t", cache_bytes=300 * 10**9).requests == 5 * FILES
 
 
-def test_of_local_data_nothing_is_said() -> None:
+def test_local_data_has_no_storage_cost() -> None:
     for uri in ("", "/data/brains"):
         found = work(uri)
         assert storage_cost(found, way_of(found)) is None

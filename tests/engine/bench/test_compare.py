@@ -89,7 +89,7 @@ def test_a_dearer_machine_costs_more_and_times_do_not_change(results: list[Bench
 
 
 @given(MANY)
-def test_every_comparison_can_be_told_and_drawn(results: list[BenchResult]) -> None:
+def test_every_comparison_can_be_printed_and_drawn(results: list[BenchResult]) -> None:
     for found in comparisons(results):
         assert {len(line) for line in compared_rows(found, found.points)} == {len(COMPARED)}
         assert meaning(found)

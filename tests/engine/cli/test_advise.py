@@ -103,7 +103,7 @@ def test_a_limit_of_time_and_a_longer_way_change_it(advise: Command, workspace: 
     assert trained("--latency-ms", "5000")["own"]["seconds"] > whenever["own"]["seconds"]
 
 
-def test_a_pipeline_that_trains_nothing_is_said_to(advise: Command, home: Path) -> None:
+def test_a_pipeline_that_trains_nothing_is_reported(advise: Command, home: Path) -> None:
     document = {"schema_version": 1, "name": "still", "nodes": [{"id": "make", "type": "SyntheticVolumes"}]}
     (home / "still.json").write_text(json.dumps(document))
     assert "still has no node that trains" in advise("still.json").done().out

@@ -52,7 +52,7 @@ def test_without_a_verb_the_command_opens_the_app(arguments: list[str], home: Pa
     assert studio.started == [(home / "workspace", _USUAL)]
 
 
-def test_the_app_is_started_as_told(home: Path) -> None:
+def test_the_app_is_started_with_the_given_options(home: Path) -> None:
     studio = _Studio()
     given = ["--traceback", "studio", "--workspace", "w", "--port", "0", "--address", "::1", "--no-browser"]
     assert main(_broken, studio, NO_WORK, given) == 7
@@ -60,7 +60,9 @@ def test_the_app_is_started_as_told(home: Path) -> None:
     assert studio.started == [(home / "w", options)]
 
 
-def test_an_unusable_workspace_is_told_before_the_app_starts(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_workspace_is_reported_before_the_app_starts(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (home / "file").touch()
     assert main(_broken, _Studio(), NO_WORK, ["studio", "--workspace", "file/w"]) == 2
     assert capsys.readouterr().err.startswith(f"error: the workspace {home}/file/w cannot be used: Not a directory")
@@ -107,7 +109,7 @@ def test_with_json_errors_are_json_too(command: Command) -> None:
     assert command("run", "--json").json["code"] == "usage"
 
 
-def test_failed_checks_are_told_one_a_line(command: Command, save: Save) -> None:
+def test_failed_checks_are_reported_one_a_line(command: Command, save: Save) -> None:
     name = save(pipeline(box("a", "Join"), box("b", "Make", steps=-1), box("c", "Maek"), wires="a.out>b.nowhere"))
     said = command("run", name)
     lines = said.err.splitlines()
@@ -154,7 +156,7 @@ def test_ctrl_c_before_a_run_has_begun_is_quiet(home: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error(home: Path) -> None:
+def test_a_reader_that_closes_the_pipe_is_no_error(home: Path) -> None:
     with subprocess.Popen([*PROGRAM, "nodes", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
@@ -162,7 +164,7 @@ def test_a_reader_that_goes_away_is_no_error(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_hidden_verbs_tell_why_in_their_last_line(home: Path, workspace: Workspace) -> None:
+def test_hidden_verbs_give_the_reason_in_their_last_line(home: Path, workspace: Workspace) -> None:
     done = subprocess.run(
         [*PROGRAM, "_supervise", str(workspace.root), "no-such-run"], capture_output=True, text=True, timeout=WAIT_S
     )

@@ -34,7 +34,7 @@ def quiet() -> Report:
 
 @quiet.preview
 def _(look: CheckContext) -> Preview:
-    look.problem("OLD001", "told without a rule", severity="warning")
+    look.problem("OLD001", "reported without a rule", severity="warning")
     look.report(TooQuiet, "says nothing", hint="Say something.")
     return Preview(kind="Report")
 '''

@@ -114,7 +114,7 @@ def test_the_wait_for_mlflow_ends_without_a_tracker_when_time_is_up_and_at_ctrl_
     monkeypatch.setattr(following, "_TRACKER_GONE_S", 60.0)
     monkeypatch.setattr(following, "_TRACKING_PATIENCE_S", -1.0)
     assert not wait_for_tracking(workspace, store, run_id, Interrupts())
-    # Who is told of an error does not wait as long.
+    # Who sees an error does not wait as long.
     failed = store.create_run("p", "{}", {}, "local")
     store.record_end(failed, "failed", "it broke")
     monkeypatch.setattr(following, "_TRACKING_PATIENCE_S", 60.0)

@@ -33,7 +33,7 @@ def test_each_model_is_named_with_the_command_that_asks_it(
     assert lines[1::2] == [f"       `voxelflow predict {run_id} FILE{node}` asks it" for node in which]
 
 
-def test_a_model_behind_a_node_of_ones_own_names_what_can_ask_it(store: RunStore) -> None:
+def test_a_model_downstream_of_an_own_node_names_what_can_use_it(store: RunStore) -> None:
     """`voxelflow predict` refuses raw files there, and the last line of the training named it all the same."""
     run_id = store.create_run("demo", "{}", {}, "local")
     store.set_tasks(run_id, [("train", "TrainResNet3D", "train")])

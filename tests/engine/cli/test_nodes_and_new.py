@@ -67,7 +67,7 @@ def test_own_nodes_run_only_after_trust(command: Command, workspace: Workspace, 
     assert command("nodes").err == ""
 
 
-def test_own_models_are_told_and_trusted_too(command: Command, workspace: Workspace) -> None:
+def test_own_models_are_reported_and_trusted_too(command: Command, workspace: Workspace) -> None:
     workspace.my_models.mkdir()
     path = workspace.my_models / "net.py"
     path.write_text("def build(shape, outputs): ...\n")
@@ -100,7 +100,7 @@ def test_nodes_as_json(command: Command, probes: Catalog) -> None:
     assert command("nodes", "Grow", "--json").json == probes.types["Grow"][0].describe()
 
 
-def test_a_broken_file_is_told_and_the_others_are_there(
+def test_a_broken_file_is_reported_and_the_others_are_there(
     command: Command, probes: Catalog, workspace: Workspace
 ) -> None:
     (workspace.my_nodes / "broken.py").write_text("1 / 0\n")
@@ -131,7 +131,7 @@ def test_every_shipped_pipeline_is_a_template(template: str, command: Command, h
         assert (f"--set {name}=" in said.out) == (parameter.value is None)
 
 
-def test_an_unknown_template_tells_the_known_ones(command: Command, home: Path) -> None:
+def test_the_error_for_an_unknown_template_names_the_known_ones(command: Command, home: Path) -> None:
     command("new", "mine", "--template", "nonsense").fails("empty")
     command("new").fails()
     assert list(home.iterdir()) == []

@@ -83,7 +83,7 @@ def test_choosing_what_is_not_there(command: Command, save: Save, files: Path) -
     command("plan", "test.json", "--profile", "moon", "--set", "data=files").fails()
 
 
-def test_validate_tells_every_problem(command: Command, save: Save, files: Path) -> None:
+def test_validate_reports_every_problem(command: Command, save: Save, files: Path) -> None:
     name = save(
         pipeline(
             box("a", "Make", steps=20_000, colour="red"),

@@ -1,4 +1,4 @@
-"""`voxelflow predict`: which model is meant, and how answers are told. The model is a stand-in."""
+"""`voxelflow predict`: which model is meant, and how answers are printed. The model is a stand-in."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_folder_is_asked_about_each_file(ask: Ask, home: Path, model: _Model) 
     }
 
 
-def test_a_bad_file_is_told_and_the_others_are_predicted(ask: Ask, home: Path) -> None:
+def test_a_bad_file_is_reported_and_the_others_are_predicted(ask: Ask, home: Path) -> None:
     (home / "model").mkdir()
     said = ask("model", "bad.npy", "a.npy")
     assert said.status == 1

@@ -48,7 +48,7 @@ def test_a_price_that_looks_wrong_is_not_taken_unasked(command: Command, workspa
     assert "--anyway" in said.err
     assert not (workspace.root / "machines.csv").exists()
     assert command("prices", "import", "odd.csv", "--anyway", "--json").json["added"] == 2
-    # It is said again whenever prices are looked at, as of rows that were edited by hand.
+    # It is repeated whenever prices are shown, as of rows that were edited by hand.
     assert "warning: machines.csv: Standard_D16ads_v5@here at 1.56 USD" in command("prices", "list", "ads").done().err
     assert len(command("prices", "list", "--json").json["doubts"]) == 1
 

@@ -37,7 +37,7 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command, file: Path) -> None:
+def test_the_list_shows_every_profile_and_mistakes_below(command: Command, file: Path) -> None:
     said = command("profiles")
     assert (said.status, said.err) == (0, "")
     assert [line.split()[:2] for line in said.out.splitlines()] == [
@@ -61,7 +61,7 @@ def test_the_list_shows_every_profile_and_tells_mistakes_below(command: Command,
     assert output["profiles"][2]["master"] == "spark://host:7077"
 
 
-def test_a_file_that_is_not_toml_is_told_once(command: Command, file: Path) -> None:
+def test_a_file_that_is_not_toml_is_reported_once(command: Command, file: Path) -> None:
     file.write_text(CLUSTER + "x = [\n")
     said = command("profiles").done()
     assert said.err.count("not valid TOML") == 1
@@ -97,7 +97,7 @@ def test_new_writes_an_example_that_can_be_used(command: Command, file: Path) ->
     command("profiles", "new", "mine").fails("there is a profile mine already")
 
 
-def test_test_tells_each_thing_and_what_to_do(command: Command, file: Path, workspace: Workspace) -> None:
+def test_test_reports_each_check_and_what_to_do(command: Command, file: Path, workspace: Workspace) -> None:
     said = command("profiles", "test", "local").done()
     assert [line.split()[:2] for line in said.out.splitlines()][:4] == [
         ["ok", "cores:"], ["ok", "memory:"], ["ok", "folder:"], ["ok", "disk:"],
@@ -199,7 +199,7 @@ def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: W
     assert command("runs", "costs").done().out.splitlines()[1].split()[1:3] == ["p", "1"]
 
 
-def test_without_a_price_nothing_is_said_of_costs(command: Command, store: RunStore) -> None:
+def test_without_a_price_no_cost_is_shown(command: Command, store: RunStore) -> None:
     run_id = store.create_run("p", "{}", {"backend": "embedded"}, "local")
     store.begin_attempt(run_id)
     store.add_sample(run_id, SystemSample(values={}), 1.0, 4.0)

@@ -62,7 +62,7 @@ def test_the_cost_is_named_when_it_is_the_cost_that_was_reached(store: RunStore)
     assert limit_line(store.run(run_id)).startswith("stopped at its limit of 20.00;")
 
 
-def test_what_lies_between_attempts_is_kept_apart(store: RunStore) -> None:
+def test_time_between_attempts_is_kept_apart(store: RunStore) -> None:
     run_id = _ended(store, "failed", 100)
     with store.write() as db:
         db.execute("UPDATE runs SET started = started - 1000, ended = ended - 1000 WHERE run_id = ?", (run_id,))

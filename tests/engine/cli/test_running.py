@@ -81,7 +81,7 @@ def test_json_lines_end_with_the_outputs(process: Command, save: Save) -> None:
     assert Path(last["outputs"]["a"]["out"]["uri"]).read_text() == "made"
 
 
-def test_a_failure_is_told_with_its_hint_and_status_1(process: Command, command: Command, save: Save) -> None:
+def test_a_failure_is_reported_with_its_hint_and_status_1(process: Command, command: Command, save: Save) -> None:
     name = save(pipeline(box("bad", "Fail", how="told"), box("after", "Join"), wires="bad.out>after.first"))
     said = process("run", name)
     assert said.status == 1
@@ -101,7 +101,7 @@ def test_a_failure_is_told_with_its_hint_and_status_1(process: Command, command:
     assert [r["state"] for r in listed] == ["failed", "failed"]
 
 
-def test_logs_name_their_node_and_hold_what_the_task_said(process: Command, command: Command, save: Save) -> None:
+def test_logs_name_their_node_and_hold_the_tasks_output(process: Command, command: Command, save: Save) -> None:
     process("run", save(pipeline(box("first", "Make", text="one\x9b2J"), box("b", "Make", text="two"))))
     logs = command("runs", "logs")
     assert sorted(logs.out.splitlines()) == ["b     | info: wrote two", "first | info: wrote one\\x9b2J"]
@@ -130,7 +130,7 @@ def test_detached_shown_followed_and_cancelled(
     command("runs", "checkpoint", run_id).fails()
 
 
-def test_a_lost_run_is_told_and_resumed(
+def test_a_lost_run_is_reported_and_resumed(
     process: Command, command: Command, save: Save, store: RunStore, home: Path, wait: Wait
 ) -> None:
     marker = home / "marker"

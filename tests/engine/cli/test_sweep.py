@@ -1,4 +1,4 @@
-"""`voxelflow sweep`: what is refused, what would be done, a sweep followed to its end, and what is said of it."""
+"""`voxelflow sweep`: what is refused, what would be done, a sweep followed to its end, and what is reported of it."""
 
 from __future__ import annotations
 

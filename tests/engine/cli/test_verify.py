@@ -42,7 +42,7 @@ def _lines(said: Said) -> list[str]:
     return said.out.strip().splitlines()
 
 
-def test_damage_is_found_told_and_repaired(ran: Path, process: Command) -> None:
+def test_damage_is_found_reported_and_repaired(ran: Path, process: Command) -> None:
     (line,) = _lines(process("verify", str(ran)).done())
     assert "nothing is damaged" in line
     assert "match their checksums" in line
@@ -118,7 +118,7 @@ def test_a_damaged_run_store_is_named_by_every_command_and_rebuilt(ran: Path, pr
     assert process("plan", "etl").done().out.count("cached") >= 3
 
 
-def test_of_a_folder_of_another_program_it_is_said_what_is_not_checked(home: Path, process: Command) -> None:
+def test_for_a_folder_of_another_program_what_is_not_checked_is_reported(home: Path, process: Command) -> None:
     folder = home / "theirs"
     folder.mkdir()
     pq.write_table(pa.table({"image": [b"1", b"2"]}), folder / "a.parquet")

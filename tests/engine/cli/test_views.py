@@ -105,7 +105,7 @@ def test_why_a_run_did_not_end_well() -> None:
     assert list(failures(replace(RUN, state="done"), [DONE])) == []
 
 
-def test_plain_lines_tell_each_change_of_state(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_report_each_change_of_state(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainLines()
     again = _task("d", "queued")
     tasks = [DONE, CACHED, FAILED, again]

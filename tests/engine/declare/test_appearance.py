@@ -38,7 +38,7 @@ def test_our_categories_have_each_a_place_and_a_colour() -> None:
     assert len({each.colour for each in CATEGORIES}) == len(CATEGORIES)
 
 
-def test_a_node_of_someone_elses_is_shown_without_a_word_about_looks_or_with_its_own() -> None:
+def test_another_packages_node_is_shown_with_the_default_appearance_or_its_own() -> None:
     def report() -> Report: ...
 
     plain = node("Plain", version=1, category="Seismic")(report)

@@ -267,7 +267,7 @@ def test_a_variant_with_arguments_of_its_own_is_refused_when_it_is_declared() ->
     assert sized.backends["spark"].__name__ == "_sized_on_spark"
 
 
-def test_a_wrong_declaration_is_told_to_its_author() -> None:
+def test_a_wrong_declaration_is_refused_with_the_reason() -> None:
     def untyped(table) -> VolumeDelta: ...
 
     def wrong_port(table: int) -> VolumeDelta: ...
@@ -405,7 +405,7 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
         (Range(1, 9), "", 0, "must be at least 1"),
     ],
 )
-def test_a_limit_is_told_with_its_unit(limits: Range, unit: str, number: int, message: str) -> None:
+def test_a_limit_is_named_with_its_unit(limits: Range, unit: str, number: int, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         read_value(Parameter(name="p", type=int, range=limits, unit=unit), number)
 

@@ -200,7 +200,7 @@ def test_a_rule_takes_no_code_or_docstring_from_another() -> None:
         type("Derived", (TableTooOld,), {"code": "AB003", "title": "a title"})
 
 
-def test_a_code_means_one_rule_and_a_refused_rule_leaves_no_other_behind() -> None:
+def test_a_code_means_one_rule_and_a_refused_rule_leaves_no_trace() -> None:
     def rule(name: str, code: str) -> type[Rule]:
         fields = {"code": code, "severity": "error", "title": name.lower(), "__doc__": "Why. What to do: that."}
         return type(name, (Rule,), fields)

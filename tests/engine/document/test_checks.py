@@ -39,7 +39,7 @@ def test_a_good_pipeline_has_no_problems(probes: Catalog) -> None:
     assert _codes(pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first"), probes) == []
 
 
-def test_every_problem_is_told_at_once(probes: Catalog) -> None:
+def test_every_problem_is_reported_at_once(probes: Catalog) -> None:
     document = pipeline(
         box("a", "Make", steps=-1, colour="red"),
         box("b", "Join"),
@@ -63,7 +63,7 @@ def test_every_problem_is_told_at_once(probes: Catalog) -> None:
     assert lines == golden.read_text()
 
 
-def test_cycles_are_told_and_what_leads_to_them_is_not(probes: Catalog) -> None:
+def test_cycles_are_reported_without_what_leads_to_them(probes: Catalog) -> None:
     document = pipeline(
         box("a", "Make"), box("b", "Join"), box("c", "Join"), wires="a.out>b.first c.out>b.second b.out>c.first"
     )
@@ -171,7 +171,7 @@ def test_a_file_where_a_folder_must_be_made(probes: Catalog, workspace: Workspac
     assert "is a file" in found[0].message
 
 
-def test_too_little_disk_is_told_before_hours_of_work(workspace: Workspace) -> None:
+def test_too_little_disk_is_reported_before_hours_of_work(workspace: Workspace) -> None:
     catalog = build_catalog(("nodes.synthetic_volumes", "nodes.numpy_to_parquet"))
     document = pipeline(
         box("make", "SyntheticVolumes", count=1000), box("convert", "NumpyToParquet"), wires="make.out>convert.files"
@@ -201,7 +201,7 @@ def test_a_table_that_may_be_rewritten_is_a_warning(workspace: Workspace) -> Non
     assert [(d.code, d.severity) for d in found] == [("VF304", "error")]
 
 
-def test_a_backend_that_a_node_lacks_is_told_when_planning(probes: Catalog) -> None:
+def test_a_backend_that_a_node_lacks_is_reported_when_planning(probes: Catalog) -> None:
     node_type = probes.find("Make")
     node_type.backends = {"spark": node_type.function}
     profile = Profile(name="here", backend="embedded", cores=1, memory_bytes=1 << 30)

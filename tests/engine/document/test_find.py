@@ -48,7 +48,7 @@ def test_a_path_wins_over_the_workspace_and_that_over_what_is_shipped(
     assert "pipeline.schema" not in shipped_pipelines()
 
 
-def test_what_is_not_there_is_said_with_what_is(home: Path, workspace: Workspace, shipped: Path) -> None:
+def test_the_error_for_a_missing_name_lists_the_known_ones(home: Path, workspace: Workspace, shipped: Path) -> None:
     write_pipeline(Pipeline(name="q"), shipped / "ready.json")
     with pytest.raises(PipelineError) as missing:
         find_pipeline("readyy", workspace)

@@ -63,7 +63,7 @@ def test_unknown_node_types_keep_parameters_and_edges() -> None:
         (b"\xff\xfe\x00", "cannot be read"),
     ],
 )
-def test_a_bad_document_is_told_where_it_is_bad(written: str | bytes, message: str) -> None:
+def test_the_error_for_a_bad_document_names_the_place(written: str | bytes, message: str) -> None:
     with pytest.raises(PipelineError) as caught:
         load(written, "my.json")
     assert "my.json" in caught.value.line()

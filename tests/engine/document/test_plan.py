@@ -71,8 +71,8 @@ def test_a_first_run_runs_everything_and_a_second_nothing(planner: Planner) -> N
     assert {t.reason for t in again.tasks} == {"up to date"}
 
 
-def test_never_ran_before_is_said_only_of_what_never_ran(planner: Planner) -> None:
-    """Results removed, a failure, a cancel, a lost run, another pipeline: each is said instead."""
+def test_never_ran_before_is_given_only_for_what_never_ran(planner: Planner) -> None:
+    """Results removed, a failure, a cancel, a lost run, another pipeline: each is given instead."""
     store = planner.store
 
     def ended(state: str, name: str = "p") -> None:
@@ -259,7 +259,7 @@ def test_a_node_whose_package_is_not_installed_is_refused_before_the_run(planner
     assert _refused(planner, two(), end="a") == [f"error VF311 a: Make {message}"]
 
 
-def test_a_package_that_a_node_misses_for_its_data_is_said_before_the_run(planner: Planner) -> None:
+def test_a_package_that_a_node_misses_for_its_data_is_reported_before_the_run(planner: Planner) -> None:
     def preview(look: CheckContext) -> Preview:
         look.report(PackageMissing, "reading a.xyz needs xyz, which is not installed", hint="Install it.")
         return Preview(kind="VolumeFiles")
@@ -299,7 +299,7 @@ def test_a_result_that_nobody_needs_any_more_needs_no_package(planner: Planner) 
     assert _why(planner.plan(two())) == {}
 
 
-def test_a_missing_package_is_told_with_the_other_problems(planner: Planner) -> None:
+def test_a_missing_package_is_reported_with_the_other_problems(planner: Planner) -> None:
     planner.catalog.find("Make").needs = (_ABSENT,)
     document = pipeline(box("a", "Make"), box("b", "Join", colour="red"), wires="a.out>b.first")
     assert [line.partition(":")[0] for line in _refused(planner, document)] == ["error VF311 a", "error VF201 b.colour"]

@@ -97,7 +97,7 @@ def test_each_workspace_has_a_folder_of_its_own_below_a_storage_root(workspace: 
     assert not shared.exists()
 
 
-def test_a_plan_says_where_its_results_will_lie(
+def test_a_plan_says_where_its_results_will_be(
     mixed: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
 ) -> None:
     profile = SPARK.model_copy(update={"storage_root": tmp_path / "shared"})
@@ -112,7 +112,7 @@ def test_a_plan_says_where_its_results_will_lie(
     assert Plan.model_validate_json(there.model_dump_json()) == there
 
 
-def test_results_from_elsewhere_are_used_and_told_where_a_cluster_may_not_see_them(
+def test_results_from_elsewhere_are_used_and_warned_of_where_a_cluster_may_not_see_them(
     mixed: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
 ) -> None:
     join = mixed.find("Join")
@@ -134,7 +134,7 @@ def test_results_from_elsewhere_are_used_and_told_where_a_cluster_may_not_see_th
     assert prepare(two(), mixed, workspace, store, profile=here).plan.diagnostics == ()
 
 
-def test_growing_work_goes_on_from_what_lies_in_the_same_storage(
+def test_growing_work_goes_on_from_what_is_in_the_same_storage(
     probes: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
 ) -> None:
     folder = tmp_path / "texts"
@@ -158,7 +158,7 @@ def test_growing_work_goes_on_from_what_lies_in_the_same_storage(
         assert after.tasks[0].previous["out"].uri == str(before.data_root(workspace) / before.tasks[0].out)
 
 
-def test_a_storage_root_that_cannot_be_written_is_told_before_the_run(
+def test_a_storage_root_that_cannot_be_written_is_reported_before_the_run(
     probes: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -31,7 +31,7 @@ def test_parameters_stand_side_by_side_with_those_that_differ_marked() -> None:
     ]
 
 
-def test_nodes_of_the_same_title_are_told_apart() -> None:
+def test_nodes_of_the_same_title_are_distinguished() -> None:
     twins = pipeline(Node(id="a", type="T", title="Same", params={"x": 1}), Node(id="b", type="T", title="Same"))
     rows = parameter_rows([compared(twins), compared(twins, run_id="2-bbb")])
     assert {r.where for r in rows} == {"Same (a)"}

@@ -33,7 +33,7 @@ def test_a_document_of_another_voxelflow_is_no_reason_to_show_nothing(workspace:
     assert parameter_rows(details, "gone", {}) == []
 
 
-def test_a_run_that_is_not_there_is_told(workspace: Workspace, store: RunStore) -> None:
+def test_a_run_that_is_not_there_is_reported(workspace: Workspace, store: RunStore) -> None:
     with pytest.raises(UsageError, match="there is no run nothing"):
         read_details(workspace, store, "nothing")
 
@@ -57,7 +57,7 @@ def test_the_values_shown_are_those_of_the_plan(probes: Catalog, workspace: Work
     assert row[3].endswith("report.txt")
 
 
-def test_names_tell_nodes_of_the_same_title_apart(workspace: Workspace, store: RunStore) -> None:
+def test_names_distinguish_nodes_of_the_same_title(workspace: Workspace, store: RunStore) -> None:
     document = pipeline(
         Node(id="a", type="T", title="Same"), Node(id="b", type="T", title="Same"), Node(id="c", type="T", title="x\ny")
     )

@@ -50,7 +50,7 @@ def test_nothing_is_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 7])
-def test_the_status_is_told(status: int) -> None:
+def test_the_exit_status_is_passed_on(status: int) -> None:
     assert ended("", status).returncode == status
 
 

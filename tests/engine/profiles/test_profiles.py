@@ -185,7 +185,7 @@ def test_a_setting_that_begins_others_needs_quotes_and_the_error_says_so(workspa
     assert "in quotes" in caught.value.hint
 
 
-def test_a_field_outside_every_table_is_told(workspace: Workspace) -> None:
+def test_a_field_outside_every_table_is_reported(workspace: Workspace) -> None:
     write(workspace, "cores = 4\n[good]\n")
     assert [(p.name, p.problem is not None) for p in list_profiles(workspace)][2:] == [("good", False), ("cores", True)]
 
@@ -196,7 +196,7 @@ def test_a_ready_profile_keeps_its_backend(workspace: Workspace) -> None:
         find_profile("local", workspace)
 
 
-def test_an_unknown_profile_is_told_with_the_known_ones(workspace: Workspace) -> None:
+def test_the_error_for_an_unknown_profile_names_the_known_ones(workspace: Workspace) -> None:
     write(workspace, "[mine]\n")
     with pytest.raises(UsageError, match="no compute profile moon") as caught:
         find_profile("moon", workspace)

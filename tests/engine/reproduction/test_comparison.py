@@ -1,4 +1,4 @@
-"""Two runs beside each other: equal only when every point is, and the difference told with its size."""
+"""Two runs beside each other: equal only when every point is, and the difference is given with its size."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_missing_and_extra_points_and_curves_are_differences() -> None:
     assert not found.equal
 
 
-def test_what_a_continued_training_did_not_tell_again_is_no_difference() -> None:
+def test_what_a_continued_training_did_not_report_again_is_no_difference() -> None:
     found = compare(_run(loss={3: 0.3, 4: 0.2}), _run(loss={1: 1.0, 2: 0.5, 3: 0.3, 4: 0.2}))
     (curve,) = found.curves
     assert (found.equal, curve.points, curve.earlier, curve.extra) == (True, 2, 2, ())
@@ -96,5 +96,5 @@ def test_nothing_to_compare_is_not_equal() -> None:
         ("peak_memory_mb", True),
     ],
 )
-def test_names_tell_what_is_measured(name: str, measured: bool) -> None:
+def test_names_say_what_is_measured(name: str, measured: bool) -> None:
     assert is_measured(name) is measured

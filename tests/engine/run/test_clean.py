@@ -46,7 +46,7 @@ def test_the_survey_says_what_belongs_to_which_node(workspace: Workspace, store:
     assert not any(p.in_use for p in found.values())
 
 
-def test_freeing_forgets_every_result_that_lies_there(workspace: Workspace, store: RunStore, places) -> None:
+def test_freeing_forgets_every_result_that_was_there(workspace: Workspace, store: RunStore, places) -> None:
     found = _survey(workspace, store)
     freed = free(workspace, store, [found["bbbb"]])
     assert freed.freed == [places["table"]]

@@ -53,7 +53,7 @@ def test_a_run_makes_what_the_pipeline_says_and_the_second_finds_it(runner: Runn
     assert list(runner.workspace.scratch.iterdir()) == []
 
 
-def test_each_task_tells_how_much_memory_its_process_has_held(runner: Runner) -> None:
+def test_each_task_reports_the_peak_memory_of_its_process(runner: Runner) -> None:
     run, _ = runner.run(pipeline(box("a", "Make"), box("b", "Halve"), wires="a.out>b.whole"))
     held = {e.node: e.values["peak_memory_mb"] for _, e in runner.store.events(run.run_id) if isinstance(e, Facts)}
     assert held.keys() == {"a", "b"}

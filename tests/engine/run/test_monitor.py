@@ -62,7 +62,7 @@ def test_a_task_has_its_processes_memory_and_pace(tmp_path: Path, monitor: Monit
     assert found.attempts[0].about["elsewhere"] == ""
 
 
-def test_a_missing_gpu_is_said_and_not_drawn_as_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported_and_not_drawn_as_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monitor = Monitor(tmp_path / FILE, SystemSampler(tmp_path), AWAY)
     monitor.sample(os.getpid(), {})

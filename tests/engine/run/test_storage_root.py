@@ -19,7 +19,7 @@ DOCUMENT = pipeline(box("a", "Make"), box("b", "Join"), wires="a.out>b.first")
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_runs")
-def test_results_lie_at_the_storage_root_and_clean_finds_them(
+def test_results_are_at_the_storage_root_and_clean_finds_them(
     probes: Catalog, workspace: Workspace, store: RunStore, tmp_path: Path
 ) -> None:
     def run(profile: Profile) -> tuple[Run, dict[str, Task]]:

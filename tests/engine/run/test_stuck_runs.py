@@ -128,7 +128,7 @@ def test_waiting_for_a_stuck_run_ends(store: RunStore, workspace: Workspace, mon
 
 
 class _Notes:
-    """A view that keeps what is said beside the run's own news, and lets the run end then."""
+    """A view that keeps what is reported beside the run's own news, and lets the run end then."""
 
     kinds: tuple[str, ...] = ()
 
@@ -148,7 +148,7 @@ class _Notes:
         self._then()
 
 
-def test_everyone_who_looks_is_told_what_to_do(
+def test_every_view_of_a_stuck_run_shows_what_to_do(
     store: RunStore, workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_id, lock = _supervised(store, workspace)

@@ -110,7 +110,7 @@ def test_processor_time_from_before_the_first_sample_does_not_count() -> None:
 
 
 class _Device:
-    """nvidia-ml-py with one device that does not tell its power."""
+    """nvidia-ml-py with one device that does not report its power."""
 
     class NVMLError(Exception):
         pass
@@ -134,7 +134,7 @@ class _Device:
         raise self.NVMLError("not supported")
 
 
-def test_a_device_is_told_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_described_as_far_as_it_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _Device())
     values = SystemSampler().sample([]).values
     assert {name: value for name, value in values.items() if name.startswith("gpu")} == {

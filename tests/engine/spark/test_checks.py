@@ -59,7 +59,7 @@ def test_without_tensorflow_all_but_training_works(place: Path) -> None:
     assert "no training there" in executors.said
 
 
-def test_a_storage_that_an_executor_cannot_use_is_told_with_the_host(place: Path) -> None:
+def test_a_storage_that_an_executor_cannot_use_is_reported_with_the_host(place: Path) -> None:
     found = [_found(place, "good"), _found(place, "blind", reads=False, trouble="No such file or directory")]
     _, storage = _judged(found, place)
     assert not storage.ok
@@ -67,7 +67,7 @@ def test_a_storage_that_an_executor_cannot_use_is_told_with_the_host(place: Path
     assert "storage_root" in storage.hint
 
 
-def test_a_storage_that_only_looks_the_same_is_told(place: Path) -> None:
+def test_a_storage_that_only_looks_the_same_is_reported(place: Path) -> None:
     """The executor wrote, and here nothing came."""
     found = _found(place, "other")
     (place / "other").unlink()

@@ -1,4 +1,4 @@
-"""Delta's jars: fetched once from a repository on the disk, found again, and told how to get by hand."""
+"""Delta's jars: fetched once from a repository on the disk, found again, or the error says how to get them by hand."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dic
     assert "spark.jars.repositories" in caught.value.hint
 
 
-def test_a_folder_of_ones_own_is_taken_or_told_what_it_lacks(
+def test_an_own_folder_is_taken_or_what_it_lacks_is_named(
     settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "jars"

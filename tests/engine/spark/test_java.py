@@ -64,12 +64,12 @@ def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "apt install openjdk-17-jre-headless" in caught.value.hint
 
 
-def test_a_java_home_that_leads_nowhere_is_told_and_not_passed_over(home: Path) -> None:
+def test_a_java_home_that_leads_nowhere_is_reported_and_not_ignored(home: Path) -> None:
     with pytest.raises(UsageError, match="JAVA_HOME is "):
         find_java()
 
 
-def test_a_program_that_is_no_java_is_told(home: Path) -> None:
+def test_a_program_that_is_no_java_is_reported(home: Path) -> None:
     program = _pretend(home, "17")
     program.write_text("#!/bin/sh\necho 'a toaster' >&2\nexit 3\n")
     with pytest.raises(UsageError, match="does not print its version: a toaster"):

@@ -84,7 +84,7 @@ def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, mon
 
 
 @pytest.mark.needs(part="java")
-def test_a_master_that_does_not_answer_is_told_at_once() -> None:
+def test_a_master_that_does_not_answer_is_reported_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         master = f"spark://127.0.0.1:{taken.getsockname()[1]}"
@@ -123,7 +123,7 @@ def test_a_race_of_sparks_web_ui_on_yarn_is_tried_again(monkeypatch: pytest.Monk
         session._context(SparkConf(loadDefaults=False), None)
 
 
-def test_a_secret_that_is_not_set_is_told_before_anything_starts() -> None:
+def test_a_secret_that_is_not_set_is_reported_before_anything_starts() -> None:
     profile = _profile(spark={"spark.hadoop.fs.azure.account.key": "${NO_SUCH_VARIABLE}"})
     with pytest.raises(UsageError, match="NO_SUCH_VARIABLE is not set"):
         session.open_session(profile, name="t")

@@ -177,7 +177,7 @@ def test_the_socket_of_one_that_cannot_be_asked_now_stays(
     assert warm_jvm.end_idle() == 1
 
 
-def test_what_keeps_it_from_starting_is_said(place: Place) -> None:
+def test_what_keeps_it_from_starting_is_reported(place: Place) -> None:
     with pytest.raises(OSError, match=r"No such file.*/missing/spark-submit"):
         WarmJvm.take(["/missing/spark-submit"], {}, {}, place.folder / "log", place.folder / "run")
 

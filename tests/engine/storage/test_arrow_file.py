@@ -71,6 +71,6 @@ def test_a_file_of_an_earlier_version_is_read_unchecked() -> None:
     assert read(sink.getvalue()).equals(TABLE, check_metadata=True)
 
 
-def test_the_footer_lies_where_readers_want_it() -> None:
+def test_the_footer_is_where_readers_want_it() -> None:
     (size,) = struct.unpack("<i", WHOLE[-10:-6])
     assert (len(WHOLE) - 10 - size) % 8 == 0

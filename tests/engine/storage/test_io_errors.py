@@ -83,7 +83,7 @@ def test_a_limit_on_file_size_is_named(tmp_path: Path) -> None:
     assert found.message == f"{tmp_path / 'big'} cannot grow larger than 2.0 MB (`ulimit -f`)"
 
 
-def test_the_needed_and_the_free_space_are_told(tmp_path: Path) -> None:
+def test_the_needed_and_the_free_space_are_named(tmp_path: Path) -> None:
     found = explain(refused(errno.ENOSPC, None), [tmp_path], 234_000_000)
     assert found is not None
     assert re.fullmatch(

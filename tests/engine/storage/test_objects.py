@@ -95,7 +95,7 @@ def test_a_cached_range_asks_the_store_for_its_tag_alone(container: str, tmp_pat
             file.read(1000)
 
 
-def test_a_container_that_is_not_there_is_told(container: str) -> None:
+def test_a_container_that_is_not_there_is_reported(container: str) -> None:
     with pytest.raises(DataError, match="no container"):
         list(RemotePath.at(f"{container}nowhere").walk())
 

@@ -65,7 +65,7 @@ def test_what_a_power_cut_has_cut_short_is_replaced(tmp_path: Path, mode: Litera
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_an_error_that_a_copy_would_not_mend_is_told(tmp_path: Path) -> None:
+def test_an_error_that_a_copy_would_not_fix_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         link_or_copy(tmp_path / "none", tmp_path / "b", "link")
     assert list(tmp_path.iterdir()) == []

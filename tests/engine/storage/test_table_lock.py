@@ -29,7 +29,7 @@ with table_lock({table!r}) as token:
 
 @contextmanager
 def _held_elsewhere(table: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the table's lock until it is told, or killed."""
+    """Another process that holds the table's lock until it is asked to let go, or killed."""
     code = _HOLD.format(root=str(Path(__file__).parents[3]), table=str(table))
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -68,7 +68,7 @@ def test_a_damaged_record_is_replaced(tmp_path: Path) -> None:
 
 def test_the_floor_is_asked_while_the_lock_is_held(tmp_path: Path) -> None:
     def floor() -> int:
-        # Whoever asks the log before holding the lock may be told too little.
+        # Whoever asks the log before holding the lock may get too little.
         assert not module.ProcessLock(tmp_path / INTERNALS / "lock").acquire()
         return 0
 

@@ -140,7 +140,7 @@ def test_a_workspace_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
         open_workspace(tmp_path / "file" / "x")
 
 
-def test_trust_lies_outside_the_workspace(workspace: Workspace) -> None:
+def test_trust_is_kept_outside_the_workspace(workspace: Workspace) -> None:
     assert not is_trusted(workspace)
     before = sorted(p for p in workspace.root.rglob("*"))
     trust(workspace)

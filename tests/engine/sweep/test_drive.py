@@ -139,7 +139,7 @@ def test_a_search_finds_prunes_and_goes_on_after_a_kill(
     assert best.values["model.rate"] == max(t.values["model.rate"] for t in trials)
 
 
-def test_a_search_learns_from_what_it_is_told(tmp_path: Path, swept: Swept) -> None:
+def test_a_search_learns_from_reported_scores(tmp_path: Path, swept: Swept) -> None:
     learnt = pipeline(box("model", "Learn"), name="learnt")
     space = ("model.rate=0.25..2", "model.epochs=2..8:2", 'model.text=a,b,"1,2"')
     options = swept.options(learnt, *space, objective=HIGHEST, trials=9)
@@ -153,7 +153,7 @@ def test_a_search_learns_from_what_it_is_told(tmp_path: Path, swept: Swept) -> N
         assert not search.gives_up(number, 1, 1.0 + number)
         assert not search.gives_up(number, 2, 2.0 + number)
         search.ended(number, "done", 2.0 + number)
-        search.ended(number, "failed", None)  # a resumed sweep tells what it knows once more
+        search.ended(number, "failed", None)  # a resumed sweep reports what it knows once more
     number, _ = search.next()
     lost, _ = search.next()
     again = open_search(tmp_path, options)

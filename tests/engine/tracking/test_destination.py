@@ -66,7 +66,7 @@ def test_messages_are_cleaned(workspace: Workspace, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_a_server_that_refuses_is_told_without_the_password(
+def test_a_server_that_refuses_is_reported_without_the_password(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret-word@127.0.0.1:9")

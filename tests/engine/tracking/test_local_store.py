@@ -133,13 +133,13 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     assert read.artifacts(found["train"].id) == ["plots/Loss curves.png"]
     kept = local.mlflow_artifacts / found[""].id / "artifacts" / "pipeline.json"
     assert kept.read_text() == run.text
-    # What could not be sent is told, and held nothing up.
+    # What could not be sent is reported, and held nothing up.
     assert found["train"].steps("loss") == [0, 1]
     assert any("gone.png" in note for note in run_link(local, run.id)["notes"])
     assert "gone.png" in (local.run_folder(run.id) / "tracker.log").read_text()
 
 
-def test_a_failed_task_is_told_in_tags(local: Workspace, sent: Sent) -> None:
+def test_a_failed_task_is_named_in_tags(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin().training(0)
     run.emit(
         Failure(node="train", code="memory", message="out of memory", hint="Use smaller batches."),
@@ -342,7 +342,7 @@ def test_what_was_left_is_sent_later(local: Workspace, reader: Read, monkeypatch
     assert send_pending(local) == 0
 
 
-def test_the_link_tells_where_a_run_is(local: Workspace, reader: Read) -> None:
+def test_the_link_leads_to_a_run(local: Workspace, reader: Read) -> None:
     run = _trained(local)
     assert run_link(local, run.id) == {}
     assert _track(run)

@@ -168,7 +168,7 @@ def test_parameters_never_change_and_tags_are_sent_when_they_do() -> None:
     assert server.tags == {}
 
 
-def test_a_deleted_run_is_told() -> None:
+def test_a_deleted_run_is_reported() -> None:
     run = _run(Server(deleted=True), created=True)
     _add(run, 0)
     with pytest.raises(RunDeleted):

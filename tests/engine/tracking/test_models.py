@@ -268,7 +268,7 @@ def test_load_model_takes_a_version_or_an_alias(
         load_model(registered="models:/brains@nobody", ctx=ctx)
 
 
-def test_an_mlflow_that_is_away_is_told_without_its_password(
+def test_an_unreachable_mlflow_is_reported_without_its_password(
     workspace: Workspace, candidate: Callable[..., Candidate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret-word@127.0.0.1:9")

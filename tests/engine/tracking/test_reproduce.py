@@ -84,7 +84,7 @@ def bench(local: Workspace, capsys: pytest.CaptureFixture[str]) -> Bench:
     return Bench(local, capsys)
 
 
-def test_a_run_is_reproduced_and_what_differs_is_told(
+def test_a_run_is_reproduced_and_differences_are_reported(
     bench: Bench, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = bench.study(texts)
@@ -123,7 +123,7 @@ def test_a_run_is_reproduced_and_what_differs_is_told(
     assert said.out.splitlines()[-1] == f"runs {run.run_id} and {bench.store.runs(1)[0].run_id} differ"
 
 
-def test_another_environment_is_told(bench: Bench, texts: Path) -> None:
+def test_another_environment_is_reported(bench: Bench, texts: Path) -> None:
     run = bench.study(texts)
     kept = bench.workspace.run_folder(run.run_id) / "environment.json"
     text = kept.read_text()
@@ -172,7 +172,7 @@ def test_from_mlflow_alone_in_another_workspace(
     assert f"count: the data of then are not there any more: {texts} is gone" in said.err
 
 
-def test_an_unknown_run_and_one_without_curves_are_told(bench: Bench, texts: Path) -> None:
+def test_an_unknown_run_and_one_without_curves_are_reported(bench: Bench, texts: Path) -> None:
     said = bench.reproduce("0123456789abcdef0123456789abcdef")
     assert said.status == 2
     assert "there is no run 0123456789abcdef0123456789abcdef, neither in this workspace nor in MLflow at" in said.err

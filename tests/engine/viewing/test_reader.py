@@ -190,7 +190,7 @@ def test_a_volume_comes_in_parts_and_is_opened_once(views: OpenViews) -> None:
     assert _ask(views, "large", "voxels", row="0", start="5", stop="3").body == b""
 
 
-def test_volumes_are_kept_while_there_is_room_and_somebody_asks() -> None:
+def test_volumes_are_kept_while_the_cache_holds_them_and_somebody_asks() -> None:
     kept, opened = KeptVolumes(), list[str]()
 
     def get(name: str, kept: KeptVolumes = kept) -> OpenVolume:
@@ -249,7 +249,7 @@ def test_a_wrong_number_is_refused(views: OpenViews, row: str) -> None:
     assert (answer.status, "whole number" in _said(answer)["message"]) == (422, True)
 
 
-def test_errors_are_told_with_what_to_do(views: OpenViews) -> None:
+def test_errors_are_shown_with_what_to_do(views: OpenViews) -> None:
     answer = _ask(views, "cubes", "volume", row="9")
     assert (answer.status, _said(answer)) == (422, {"message": "there is no cube 9", "hint": "Take another."})
     assert "a fault of somebody's type" in _said(_ask(views, "curve", "content"))["message"]

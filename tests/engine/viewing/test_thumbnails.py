@@ -54,7 +54,7 @@ class TestPlaces:
     def test_the_largest_plane_of_flat_volumes_is_the_main_one(self) -> None:
         assert _bright((4, 12, 12), (2, 5, 1), size=17) == [(5, 1)]
 
-    def test_where_the_viewers_places_take_no_more_room_planes_lie_there(self) -> None:
+    def test_where_the_viewers_places_are_no_larger_planes_are_drawn_there(self) -> None:
         assert _bright((12, 4, 12), (5, 2, 1), size=17) == [(5, 4 + 1 + 1)]
 
     def test_what_is_no_deeper_than_a_line_has_one_plane(self) -> None:
@@ -62,7 +62,7 @@ class TestPlaces:
             assert _bright(shape, (5, 1), size=24) == [(5, 1)]
         assert _bright((26, 26, 2), (5, 1, 1), size=26) == [(5, 1)]
 
-    def test_a_voxel_has_as_many_pixels_as_there_is_room_for(self) -> None:
+    def test_a_voxel_has_as_many_pixels_as_fit(self) -> None:
         assert len(_bright((8, 8, 1), (5, 1, 0), size=40)) == 25
 
     def test_channels_are_apart(self) -> None:

@@ -111,7 +111,7 @@ def test_the_whitepapers_options_come_first_and_are_there_without_a_measurement(
     assert compare().base is None
 
 
-def test_equal_kinds_are_told_apart() -> None:
+def test_equal_kinds_are_distinguished() -> None:
     other = {"run_id": "other", "machine": "Another processor"}
     two = compare(training(), training(machine_type="m5.xlarge@us-east-1", **other))
     assert titles(two)[:2] == ["CPU, files (A processor, 2 cores, 4.0 GB)", "CPU, files (m5.xlarge@us-east-1)"]
@@ -121,7 +121,7 @@ def test_equal_kinds_are_told_apart() -> None:
     assert titles(places)[:2] == ["CPU, files (az)", "CPU, table (local disk)"]
 
 
-def test_what_is_no_fair_comparison_is_said() -> None:
+def test_what_is_no_fair_comparison_is_reported() -> None:
     resumed = training("arrow", attempts=2, epochs=training().epochs[1:])
     notes = " ".join(compare(training(), resumed).notes())
     assert "CPU, table: 2 of 3 epochs were recorded in 2 attempts" in notes
@@ -133,7 +133,7 @@ def test_what_is_no_fair_comparison_is_said() -> None:
 def test_a_table_that_is_no_faster_never_pays() -> None:
     found = compare(training(), training("arrow"))
     (sentences,) = found.headline()
-    assert "no difference worth telling" in sentences
+    assert "no difference that matters" in sentences
     assert sentences.endswith("Making the table took 12 s and does not pay here.")
     assert found.figures()["pays_after_epochs"] == "never"
 

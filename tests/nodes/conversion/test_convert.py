@@ -118,7 +118,7 @@ def test_a_known_bad_file_is_not_opened_again(root: Path, tmp_path: Path) -> Non
     assert contents(third).keys() == volumes.keys() | {"w.npy"}
 
 
-def test_sources_tell_which_file_is_in_which_part(root: Path, tmp_path: Path) -> None:
+def test_sources_record_which_file_is_in_which_part(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(25), SHAPE)
     (root / "v0007.npy").write_bytes(b"")
     write_labels(root / "labels.csv", [("v0001", 4)])

@@ -49,7 +49,7 @@ def test_each_row_has_the_sum_of_its_file(tmp_path: Path, folder: Path) -> None:
     assert "source_sha256" not in pq.read_schema(Path(plain.uri) / read_parts(plain).parts[0].path).names
 
 
-def test_behind_transforms_it_is_still_that_of_the_file(tmp_path: Path, folder: Path) -> None:
+def test_after_transforms_it_is_still_that_of_the_file(tmp_path: Path, folder: Path) -> None:
     files = transform_volumes(take(folder, tmp_path), normalise="z-score", ctx=context(tmp_path, "transform"))
     made = numpy_to_parquet(files, hash_sources=True, ctx=context(tmp_path, "parquet"))
     assert hashes_in(made) == sums(folder)
@@ -110,7 +110,7 @@ def test_a_split_says_how_many_volumes_have_a_copy_on_another_side(tmp_path: Pat
     assert int(warned.split()[0]) % 2 == 0
 
 
-def test_without_the_column_nothing_is_said(tmp_path: Path) -> None:
+def test_without_the_column_nothing_is_reported(tmp_path: Path) -> None:
     messages: list[str] = []
 
     def hear(event: Any) -> None:

@@ -67,7 +67,7 @@ def test_thresholds_are_not_chosen_on_what_is_judged(tmp_path: Path, judged: Pre
 
 
 @pytest.mark.slow
-def test_uneven_classes_are_said(tmp_path: Path, judged: Predictions) -> None:
+def test_uneven_classes_are_reported(tmp_path: Path, judged: Predictions) -> None:
     assert list(ClassEvaluation.of(judged, 10).remarks()) == []
     uneven: Labels = {name: float(at == 0) for at, name in enumerate(VOLUMES)}
     evaluated = ClassEvaluation.of(_made(tmp_path / "uneven", VOLUMES, uneven), 10)

@@ -132,6 +132,21 @@ def test_a_damaged_model(tmp_path: Path) -> None:
     assert names == {"training_state.npz", "model.keras", "model.json", ".files.json"}
 
 
+def test_a_flipped_bit_in_a_compressed_file_of_a_model_is_damage_and_no_crash(tmp_path: Path) -> None:
+    """zlib notices first that the bits make no sense."""
+    path = tmp_path / "best_state.npz"
+    np.savez_compressed(path, weights=np.zeros(1000))
+    (tmp_path / "model.json").write_text("{}")
+    intact, problems = path.read_bytes(), []
+    for at in range(len(intact)):
+        path.write_bytes(intact)
+        flip(path, at)
+        for damage in check(str(tmp_path)).damages:
+            assert (damage.file, damage.kind) == (str(path), "model")
+            problems.append(damage.problem)
+    assert any("while decompressing data" in problem for problem in problems)
+
+
 def test_what_is_neither_table_nor_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no Delta table, no Parquet file and no trained model"):
         check(str(tmp_path))

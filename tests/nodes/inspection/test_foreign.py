@@ -1,11 +1,13 @@
-"""`verify` of tables of other programs: damage that can be seen is found, and what cannot be seen is said."""
+"""`verify` of tables of other programs: damage that can be seen is found, and what cannot be seen is reported."""
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import struct
 import tarfile
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from foreign_tables import some, table_of
+from foreign_tables import by_petastorm, some, table_of
 
 from engine.errors import DataError, UnsupportedTable
 from nodes.foreign_tables.tables import find_table
@@ -61,6 +63,22 @@ def petastorm(folder: Path, *, checksums: bool = False) -> Path:
     return folder
 
 
+def compressed(folder: Path, cells: list[bytes | None] | None = None, *, checksums: bool = False) -> Path:
+    """One file with arrays as CompressedNdarrayCodec stores them: rows 0 to 5 are its row group 0, 6 to 11 group 1."""
+    encode = by_petastorm("CompressedNdarrayCodec")
+    table = pa.table({"id": range(12), "image": cells or [encode(v) for v in some(12, shape=(6, 5, 4)).values()]})
+    folder.mkdir(exist_ok=True)
+    pq.write_table(
+        table, folder / "a.parquet", row_group_size=6, compression="none", use_dictionary=False, write_statistics=False,
+        write_page_checksum=checksums,
+    )  # fmt: skip
+    return folder
+
+
+def cells_of(folder: Path) -> list[bytes]:
+    return [bytes(cell) for cell in pq.read_table(folder / "a.parquet")["image"].to_pylist()]
+
+
 def sums_beside(path: Path, each: int = 512) -> Path:
     """As Hadoop's ChecksumFileSystem writes it."""
     data = path.read_bytes()
@@ -70,7 +88,7 @@ def sums_beside(path: Path, each: int = 512) -> Path:
     return out
 
 
-def test_without_checksums_it_is_said_that_values_are_not_checked(tmp_path: Path) -> None:
+def test_without_checksums_the_report_says_that_values_are_not_checked(tmp_path: Path) -> None:
     folder = petastorm(tmp_path / "t")
     found = check(folder)
     assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 2, 0, 24)
@@ -109,6 +127,88 @@ def test_checksums_that_hadoop_wrote_beside_a_file_are_compared(tmp_path: Path) 
     assert (damage.file, damage.problem) == (str(first), said)
     sums_beside(second).write_bytes(sums_beside(second).read_bytes()[:-4])
     assert any("is of a file of another size" in each.problem for each in check(folder).damages)
+
+
+def test_intact_compressed_arrays_count_as_checked(tmp_path: Path) -> None:
+    found = check(compressed(tmp_path / "t"))
+    assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 1, 12, 0)
+    assert found.remarks[0] == (
+        "12 compressed arrays match the checksums of their archives; the other values of their rows could be decoded,"
+        " and that is all that is known of them"
+    )
+
+
+def test_a_flipped_byte_in_a_compressed_array_is_found_where_pages_have_no_checksums(tmp_path: Path) -> None:
+    folder = compressed(tmp_path / "t")
+    path, cell = folder / "a.parquet", cells_of(folder)[7]
+    flip(path, path.read_bytes().find(cell) + len(cell) // 2)
+    assert cells_of(folder)[7] != cell, "the file can still be read as Parquet"
+    found = check(folder)
+    (damage,) = found.damages
+    assert damage.file == str(path)
+    assert damage.problem.startswith("the archive in row 7 (column image, row group 1): ")
+    assert (damage.lost, damage.rows) == ("1 of 12 rows (row 7)", 1)
+    assert (found.volumes, found.unchecked) == (11, 0), "the other rows are counted as before"
+
+
+@pytest.mark.parametrize("checksums", [False, True])
+def test_every_flipped_byte_of_a_compressed_array_is_found_or_harmless(tmp_path: Path, checksums: bool) -> None:
+    """The array was damaged before it was written: the page's own checksum is right, or there is none."""
+    cells = cells_of(compressed(tmp_path / "t"))
+    with np.load(io.BytesIO(cells[4])) as archive:
+        wanted = archive["arr"]
+    found = 0
+    for at in range(0, len(cells[4]), 7):
+        flipped = bytearray(cells[4])
+        flipped[at] ^= 1
+        checked = check(compressed(tmp_path / "t", [*cells[:4], bytes(flipped), *cells[5:]], checksums=checksums))
+        if checked.damages:
+            assert "in row 4 (column image, row group 0): " in checked.damages[0].problem
+            assert checked.volumes == 11
+            found += 1
+        else:
+            # A time stamp or the program's name: of the array nothing is lost.
+            with np.load(io.BytesIO(bytes(flipped))) as archive:
+                np.testing.assert_array_equal(archive["arr"], wanted)
+    assert found > len(cells[4]) // 7 * 3 // 4
+
+
+def test_arrays_beside_compressed_ones_are_not_called_checked(tmp_path: Path) -> None:
+    cells: list[bytes | None] = [*cells_of(compressed(tmp_path / "t"))]
+    cells[2], cells[3] = by_petastorm("NdarrayCodec")(np.zeros((6, 5, 4), np.float32)), None
+    found = check(compressed(tmp_path / "t", cells))
+    assert (found.damages, found.volumes, found.unchecked) == ([], 10, 2)
+    assert found.remarks[0].startswith("10 compressed arrays match")
+    assert found.remarks[1].startswith("2 rows could be decoded, and that is all that is known: not all arrays in them")
+    assert UNKNOWN in found.remarks[1]
+
+
+def encrypted(archive: bytes) -> bytes:
+    """The archive with the flag for it, in its member's own header and in the directory."""
+    out = bytearray(archive)
+    for at in (6, archive.find(b"PK\x01\x02") + 8):
+        out[at] |= 1
+    return bytes(out)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, None])
+def test_archives_that_cannot_be_unpacked_here_are_not_called_damaged(tmp_path: Path, method: int | None) -> None:
+    """Bytes in a table need not be arrays; bzip2 and LZMA unpack to more than memory holds, others need a password."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED if method is None else method) as archive:
+        archive.writestr("a.txt", "text " * 100)
+    cell = encrypted(data.getvalue()) if method is None else data.getvalue()
+    found = check(compressed(tmp_path / "t", [cell] * 12))
+    assert (found.damages, found.volumes, found.unchecked) == ([], 0, 12)
+
+
+def test_rows_that_are_damaged_together_are_listed_as_ranges(tmp_path: Path) -> None:
+    cells: list[bytes | None] = [*cells_of(compressed(tmp_path / "t"))]
+    for row in (0, 1, 2, 9):
+        cells[row] = (cells[row] or b"")[:-30]
+    (damage,) = check(compressed(tmp_path / "t", cells)).damages
+    assert damage.lost == "4 of 12 rows (rows 0-2, 9)"
+    assert damage.problem.count("the archive in row") == 3
 
 
 def test_what_petastorm_lists_and_is_gone_or_shorter_is_damage(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def taken(reads: ScatteredReads, files: list[int], offsets: list[int], head: int
     head=st.integers(1, 9),
     body=st.integers(1, 3000),
 )
-def test_what_is_read_is_what_lies_there(
+def test_what_is_read_is_what_is_stored(
     reads: ScatteredReads, files: list[int], places: list[tuple[int, int]], head: int, body: int
 ) -> None:
     whole = [os.pread(file, SIZE, 0) for file in files]

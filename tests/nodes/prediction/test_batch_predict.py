@@ -213,7 +213,7 @@ def test_other_sources_give_the_same(
     assert rows(result(place)) == [row for row in wanted if part.selections[0].holds(row[0])]
 
 
-def test_what_cannot_be_predicted_is_told(model: TrainedModel, tmp_path: Path) -> None:
+def test_what_cannot_be_predicted_is_reported(model: TrainedModel, tmp_path: Path) -> None:
     place = Place(tmp_path / "shape")
     small = some_volumes(4, (3, 4, 2))
     assert predict(place, model, make_delta(tmp_path, small, labels_for(small))) == 3

@@ -24,8 +24,7 @@ from nodes.prediction.inputs import ModelCard, open_rows, read_card
 from nodes.prediction.inputs import renumbered as in_numbers_of
 from nodes.prediction.part_process import Died, Job, make_in_process, write_job
 from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
-from nodes.prediction.predictions_table import commit, problem_with, read_predictions
-from nodes.prediction.predictions_table import version_of as standing
+from nodes.prediction.predictions_table import commit, problem_with, read_predictions, version_of
 from nodes.table.commit import table_writer
 
 VOLUMES = some_volumes(23, (3, 4, 2))
@@ -67,7 +66,7 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     data = make(tmp_path / "data", VOLUMES, LABELS)
     ctx = context(tmp_path)
     ledger = Ledger(ctx.scratch / "prediction")
-    plan = ledger.begin("one", lambda: standing(ctx.out / "t"))
+    plan = ledger.begin("one", lambda: version_of(ctx.out / "t"))
     assert work(tmp_path, data, ledger) == 23
     made = commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx)
     found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "label"]) for row in batch.to_pylist()}
@@ -141,7 +140,7 @@ def test_a_table_that_somebody_else_writes_is_left_alone(tmp_path: Path) -> None
     with pytest.raises(TableConflict, match="another program"):
         commit(ctx.out / "t", again, [*again.done().values()], 0, card(tmp_path), "digest", stranger)
     with table_writer(ctx.out / "t", ctx):
-        assert standing(ctx.out / "t") == made.version
+        assert version_of(ctx.out / "t") == made.version
 
 
 @pytest.mark.slow
@@ -194,7 +193,7 @@ def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_to_evaluate_is_told(tmp_path: Path) -> None:
+def test_nothing_to_evaluate_is_reported(tmp_path: Path) -> None:
     for labels, words in (
         (dict.fromkeys(VOLUMES), "no volume .* has a label"),
         (dict.fromkeys(VOLUMES, 5.0), "label 5"),
@@ -233,7 +232,7 @@ def test_cards(tmp_path: Path) -> None:
     assert (found.shape, found.classes, found.scores, found.task) == ((2, 2, 2), (), 1, "regression")
 
 
-def test_a_card_tells_models_apart(tmp_path: Path) -> None:
+def test_a_card_distinguishes_models(tmp_path: Path) -> None:
     first = card(tmp_path).digest()
     (tmp_path / "model.keras").write_bytes(b"another")
     assert ModelCard(tmp_path / "model.keras", (1,), ("a", "b")).digest() != first
@@ -259,7 +258,7 @@ def test_a_process_that_sees_other_volumes_says_so(tmp_path: Path) -> None:
     assert ledger.done() == {}
 
 
-def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
+def test_bad_files_are_reported_without_loading_the_model(tmp_path: Path) -> None:
     """Nothing here is a model: only a file that fits would be shown to it."""
     own = card(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
@@ -282,7 +281,7 @@ def test_bad_files_are_told_without_loading_the_model(tmp_path: Path) -> None:
     assert folders[-1].error == "there are no volumes in this folder"
 
 
-def test_what_a_folder_is_not_asked_about_is_told(tmp_path: Path) -> None:
+def test_files_of_a_folder_that_are_not_predicted_are_reported(tmp_path: Path) -> None:
     own = card(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
     folder = tmp_path / "in"

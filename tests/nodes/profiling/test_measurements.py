@@ -227,7 +227,7 @@ def test_what_a_worker_refuses_is_a_row_and_what_it_breaks_of_is_raised(table: V
         measure_all(table, wanted(4), replace(ctx, scratch=ctx.shared), Groups(breaks).start_for)
 
 
-def test_a_cancel_ends_it_and_unfit_data_are_told(table: VolumeDelta, ctx: TaskContext) -> None:
+def test_a_cancel_ends_it_and_unfit_data_are_refused(table: VolumeDelta, ctx: TaskContext) -> None:
     asked = replace(ctx, is_cancelled=lambda: True)
     with pytest.raises(Cancelled):
         measure_all(table, wanted(2), asked, Groups(works).start_for)

@@ -42,7 +42,7 @@ def test_sizes_are_measured_until_one_does_not_fit(tmp_path: Path, monkeypatch: 
             assert row["peak_memory_mb"] > 50
     assert report.figures["recommended_batch_size"] in (2, 4)
     assert report.figures["out_of_memory_at"] == 8
-    # Nothing of the trainings themselves is told, and nothing of them is left.
+    # Nothing of the trainings themselves is reported, and nothing of them is left.
     assert [event.values for event in events if isinstance(event, Facts)] == [report.figures]
     assert not [event for event in events if event.event == "metrics"]
     assert [path.name for path in ctx.scratch.iterdir()] == ["rows.json"]

@@ -132,7 +132,7 @@ def test_the_efficiency_is_the_rate_over_that_of_as_many_alone(rows: list[Row]) 
     assert [line.best.workers for line in scaling(rows)] == sorted(best)
 
 
-def test_the_watch_counts_the_steps_behind_the_warm_up() -> None:
+def test_the_watch_counts_the_steps_after_the_warm_up() -> None:
     watch = Stopwatch(warmup=1, steps=2)
     for step in range(3):
         watch.waited(0.25 if step else 100.0)
@@ -150,7 +150,7 @@ def test_the_watch_counts_the_steps_behind_the_warm_up() -> None:
     assert spent.memory_bytes == pytest.approx(peak_memory(), rel=0.5)
 
 
-def test_short_memory_is_told_from_other_errors() -> None:
+def test_out_of_memory_is_distinguished_from_other_errors() -> None:
     class ResourceExhaustedError(Exception):
         """As TensorFlow's."""
 

@@ -40,7 +40,7 @@ def build(shape, outputs):
     x = layers.BatchNormalization()(layers.Conv3D(2, 3)(x))
     return keras.Model(inputs, layers.Dense(outputs)(layers.GlobalAveragePooling3D()(x)))
 """
-"""Its steps take a millisecond: the leading worker waits until each is told, or the test could not strike amid them."""
+"""Its steps take a millisecond: the leading worker waits for each report, or the test could not strike amid them."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs(part="java"), pytest.mark.timeout(1200)]
 

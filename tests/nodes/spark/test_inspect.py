@@ -72,7 +72,9 @@ def test_parquet_files(spark_local: SparkSession, parquet: VolumeParquet, tmp_pa
     assert same(spark_local, tmp_path, parquet, 1000)["sampled"] == 45
 
 
-def test_volumes_of_another_size_are_told(spark_local: SparkSession, parquet: VolumeParquet, tmp_path: Path) -> None:
+def test_volumes_of_another_size_are_reported(
+    spark_local: SparkSession, parquet: VolumeParquet, tmp_path: Path
+) -> None:
     assert parquet.spec is not None
     wrong = parquet.model_copy(update={"spec": parquet.spec.model_copy(update={"shape": (5, 4)})})
     with pytest.raises(DataError, match="has 100000 bytes, not 80"):

@@ -42,7 +42,7 @@ SHAPE = (25, 25, 10, 4)
 def spark_convert(
     session: SparkSession, root: Path, base: Path, *, previous: VolumeParquet | None = None, **params: object
 ) -> tuple[VolumeParquet, list[str]]:
-    """As `npy_folders.convert`, on Spark; with what was said."""
+    """As `npy_folders.convert`, on Spark; with what was reported."""
     messages: list[str] = []
 
     def hear(event: Event) -> None:
@@ -139,7 +139,7 @@ def test_either_backend_goes_on_from_the_other_s_parts(spark_local: SparkSession
     third, said = spark_convert(spark_local, root, tmp_path / "work", previous=second, target_file_mb=1)
     assert "; 15 files converted now, 4 parts were there already" in said[-1]
     found = rows(third)
-    # Without the older results: the chunks' records tell.
+    # Without the older results: the chunks' records say it.
     (tmp_path / "again").mkdir()
     shutil.move(tmp_path / "work" / "parquet", tmp_path / "again" / "parquet")
     fourth, said = spark_convert(spark_local, root, tmp_path / "again", target_file_mb=1)

@@ -395,7 +395,7 @@ def test_rows_that_changed_are_a_stale_input_with_the_history(tables: Tables, tm
     assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by Voxelflow/")
 
 
-def test_a_source_that_cannot_be_read_is_told_as_embedded_tells_it(tables: Tables, tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_read_is_reported_as_the_embedded_backend_does(tables: Tables, tmp_path: Path) -> None:
     table = tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4), mode="copy")
     damaged = Path(table.uri) / open_table(table.uri).files[1].path
     damaged.write_bytes(b"x" * damaged.stat().st_size)

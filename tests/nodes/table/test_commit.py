@@ -161,7 +161,7 @@ def test_a_table_that_delta_rs_cannot_write_is_refused(root: Path, tmp_path: Pat
         writer.commit(open_table(root), [Change(adds=(_file(root, 0),))], data_change=True)
 
 
-def test_a_table_deleted_meanwhile_is_told(root: Path, tmp_path: Path) -> None:
+def test_a_table_deleted_meanwhile_is_reported(root: Path, tmp_path: Path) -> None:
     with table_writer(root, context(tmp_path)) as writer:
         table = open_table(root)
         (root / "_delta_log" / f"{0:020d}.json").unlink()

@@ -23,8 +23,7 @@ from engine.errors import DataError, UnsupportedTable
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.prediction.parts import Ledger
-from nodes.prediction.predictions_table import commit
-from nodes.prediction.predictions_table import version_of as standing
+from nodes.prediction.predictions_table import commit, version_of
 from nodes.table.constraint_sql import Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
 from nodes.table.snapshot import open_table
@@ -123,7 +122,7 @@ def test_rows_that_break_a_constraint_stay_out(tmp_path: Path, kind: str) -> Non
     assert data == {f.path for f in before.files}, "nothing is left"
 
 
-def test_every_broken_constraint_is_named_with_what_takes_it_away(tmp_path: Path) -> None:
+def test_every_broken_constraint_is_named_with_what_removes_it(tmp_path: Path) -> None:
     def change(uri: str) -> None:
         column("label", nullable=False)(uri)
         property_check("odd", "id > 'vol-00008'")(uri)
@@ -167,7 +166,7 @@ def test_rows_that_keep_all_constraints_come_in_and_are_compacted(tmp_path: Path
         (column("label", **{"delta.invariants": "nonsense"}), "an invariant that cannot be read"),
     ],
 )
-def test_what_cannot_be_told_is_refused(tmp_path: Path, change: Change, said: str) -> None:
+def test_what_cannot_be_decided_is_refused(tmp_path: Path, change: Change, said: str) -> None:
     table = table_with(change, tmp_path)
     with pytest.raises(UnsupportedTable, match=said) as raised:
         parquet_to_delta(grown(tmp_path, ids(8, 5)), ctx=context(tmp_path))
@@ -228,9 +227,9 @@ def test_predictions_keep_the_constraints_of_their_table(tmp_path: Path) -> None
     def predict(name: str) -> None:
         ctx = context(tmp_path, name)
         ledger = Ledger(ctx.scratch / "prediction")
-        ledger.begin(name, lambda: standing(root))
+        ledger.begin(name, lambda: version_of(root))
         work(tmp_path, data, ledger)
-        commit(root, ledger, [*ledger.done().values()], standing(root), card(tmp_path), "digest", ctx)
+        commit(root, ledger, [*ledger.done().values()], version_of(root), card(tmp_path), "digest", ctx)
 
     predict("one")
     column("label", nullable=False)(str(root))
@@ -238,10 +237,10 @@ def test_predictions_keep_the_constraints_of_their_table(tmp_path: Path) -> None
         predict("two")
     column("label")(str(root))
     property_check("scored", "predicted IN (0, 1) AND label IS NOT NULL")(str(root))
-    version = standing(root)
+    version = version_of(root)
     with pytest.raises(DataError, match=r"its constraint scored .* is broken in 3 rows"):
         predict("three")
-    assert standing(root) == version
+    assert version_of(root) == version
 
 
 # --- what expressions mean ----------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_a_damaged_file_of_a_table_is_named_and_put_back_from_its_part(
         assert _problem(table) == ""
 
 
-def test_the_problem_tells_both_sizes(tmp_path: Path) -> None:
+def test_the_problem_names_both_sizes(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 300), ctx=context(tmp_path))
     (file,) = _files(table)
     size = f"{file.stat().st_size:,}"
@@ -136,7 +136,7 @@ def test_a_damaged_compacted_file_is_made_again_from_the_parts(
     assert read_by_deltalake(made.uri) == rows_of(ids(0, 12))
     if damage is _make_folder:
         damaged.rmdir()
-    # Its name tells the content: the damaged file of that name is replaced.
+    # Its name identifies the content: the damaged file of that name is replaced.
     compact = optimize_delta(made, ctx=context(tmp_path, "o2"))
     assert _files(compact) == [damaged]
     assert _problem(compact) == ""
@@ -144,7 +144,7 @@ def test_a_damaged_compacted_file_is_made_again_from_the_parts(
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
-def test_rows_of_a_shard_that_lie_in_a_whole_file_too_are_not_doubled(tmp_path: Path, damaged: int) -> None:
+def test_rows_of_a_shard_that_are_in_a_whole_file_too_are_not_doubled(tmp_path: Path, damaged: int) -> None:
     parts = [write_shard(tmp_path / "p", ids(30 * i, 30), compression="ZSTD", row_group=10) for i in range(3)]
     dataset = dataset_of(tmp_path / "p", parts)
     table = parquet_to_delta(dataset, ctx=context(tmp_path))

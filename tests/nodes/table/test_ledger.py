@@ -128,7 +128,7 @@ def test_rows_that_another_program_added_absorb_nothing(tmp_path: Path) -> None:
     assert len(ledger.placed(f.path for f in open_table(table.uri).files)) == 2
 
 
-def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_reported(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
     (path,) = (Path(table.uri) / INTERNALS / "ledger").iterdir()
     path.write_bytes(path.read_bytes()[:40])

@@ -100,7 +100,7 @@ def test_everybody_reads_our_checkpoint(root: Path, tmp_path: Path) -> None:
         first = open_table(root).files[0]
         writer.commit(open_table(root), [Change(removes=(first,))], data_change=True)
     assert make_checkpoint(root, 4, 1)
-    # Without the commits before it, only the checkpoint can tell.
+    # Without the commits before it, only the checkpoint says it.
     for version in range(4):
         commit_file(root, version).unlink()
     for read in (rows_by_pyarrow, rows_by_polars, rows_by_duckdb):

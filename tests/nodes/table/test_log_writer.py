@@ -193,7 +193,7 @@ def test_a_checkpoint_that_was_cut_short_is_named_and_can_be_deleted(root: Path,
     what = "the log's commits have the same."
     assert caught.value.hint == f"Delete {checkpoint.name} and _last_checkpoint in {log}: {what}"
     checkpoint.unlink()
-    # Who deletes the one alone is told of the other: delta-rs does not read past it.
+    # Who deletes the one alone needs to know of the other: delta-rs does not read past it.
     with pytest.raises(DataError) as caught:
         open_table(root)
     assert (

@@ -191,7 +191,7 @@ def test_ledgers_of_earlier_commits_are_dropped(home: str, tmp_path: Path) -> No
     assert list(place_at(url).names("_voxelflow/ledger")) == [f"{open_table(url).token:020d}.arrow"]
 
 
-def test_what_others_commit_meanwhile_is_looked_at_anew(home: str, tmp_path: Path) -> None:
+def test_what_others_commit_meanwhile_is_read_again(home: str, tmp_path: Path) -> None:
     url = f"{home}/t"
     parquet_to_delta(shards(tmp_path / "p", *[2] * 4), table=url, ctx=context(tmp_path))
     bigger = shards(tmp_path / "p", *[2] * 5)

@@ -93,14 +93,14 @@ def test_statistics_are_in_the_log(tmp_path: Path) -> None:
     assert (found["null_count.id"], found["null_count.label"], found["null_count.volume"]) == (0, 1, 0)
 
 
-def test_properties_tell_the_spec(tmp_path: Path) -> None:
+def test_properties_hold_the_spec(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
     found = DeltaTable(table.uri).metadata().configuration
     assert properties(SPEC).items() <= found.items()
     assert found["delta.checkpointInterval"] == "10"
 
 
-def test_a_file_without_statistics_is_looked_at(tmp_path: Path) -> None:
+def test_a_file_without_statistics_is_read(tmp_path: Path) -> None:
     root = _hand_written(tmp_path / "t")
     (file,) = open_table(root).files
     assert (file.rows, file.labelled, file.id_min, file.id_max) == (3, 2, "vol-00000", "vol-00002")
@@ -177,7 +177,7 @@ def test_a_folder_that_delta_rs_misreads_is_named(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["a b", "100%", "a%zz", "日本 é&?#=x", "q'u\"o;[1]~"])
-def test_a_table_may_lie_in_a_folder_of_any_other_name(tmp_path: Path, name: str) -> None:
+def test_a_table_may_be_in_a_folder_of_any_other_name(tmp_path: Path, name: str) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=str(tmp_path / name / "t"), ctx=context(tmp_path))
     assert optimize_delta(table, ctx=context(tmp_path, "o")).files == 1
     assert make_checkpoint(Path(table.uri), 2, 1)
@@ -228,7 +228,7 @@ def test_a_cleaned_log_counts_as_changed(tmp_path: Path) -> None:
     assert data_version(root, 2, known=(1, 1)) == 1
 
 
-def test_what_the_log_tells_of_removals_and_writers(tmp_path: Path) -> None:
+def test_what_the_log_records_of_removals_and_writers(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3, 4), ctx=context(tmp_path))
     root = Path(table.uri)
     small = {f.path for f in open_table(root).files}

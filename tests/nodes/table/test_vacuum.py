@@ -130,7 +130,7 @@ def test_what_was_current_lately_is_kept_when_asked(tmp_path: Path) -> None:
     assert first.version == 1
 
 
-def test_the_log_tells_what_was_deleted_and_hides_nothing_of_others(tmp_path: Path) -> None:
+def test_the_log_records_what_was_deleted_and_hides_nothing_of_others(tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", 3, 4)
     table = parquet_to_delta(dataset, ctx=context(tmp_path))
     root = Path(table.uri)
@@ -141,7 +141,7 @@ def test_the_log_tells_what_was_deleted_and_hides_nothing_of_others(tmp_path: Pa
     assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
     assert start["operationMetrics"] == {"numFilesToDelete": "1", "sizeOfDataToDelete": str(size)}
     assert end["operationMetrics"] == {"numDeletedFiles": "1", "numVacuumedDirectories": "1"}
-    # Nothing to delete, nothing to tell.
+    # Nothing to delete, nothing to record.
     assert vacuum(table.uri, (), 0, context(tmp_path, "v")).files == 0
     again = parquet_to_delta(dataset, ctx=context(tmp_path))
     assert (again.version, again.data_version, again.count) == (4, 2, 6), "what others deleted stays deleted"
@@ -184,7 +184,7 @@ def test_a_table_in_place_loses_nothing_of_its_parquet_dataset(tmp_path: Path) -
     assert not _needed(first) & kept
 
 
-def test_a_protected_version_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_protected_version_that_is_gone_is_reported(tmp_path: Path) -> None:
     _, _, third = _history(tmp_path)
     heard: list[Event] = []
     ctx = context(tmp_path, "v", protected={third.uri: (77,)})

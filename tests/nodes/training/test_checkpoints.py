@@ -135,7 +135,7 @@ def test_without_a_figure_there_is_no_best_epoch(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path, "me", every_s=0).best(judged(1, float("nan"))) is None
 
 
-def test_damaged_best_weights_are_told(tmp_path: Path) -> None:
+def test_damaged_best_weights_are_reported(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, "me", every_s=0)
     store.save_best(judged(1, 1.0))
     (tmp_path / "best-000001.npz").write_bytes(b"PK")

@@ -31,7 +31,7 @@ def test_two_classes() -> None:
 
 
 def test_a_class_that_nobody_has_or_says_does_not_count() -> None:
-    # Class 2 neither occurs nor is said.
+    # Class 2 neither occurs nor is predicted.
     seen = collected(3, [[2, 1, 0], [0, 1, -1], [3, 1, 0]], [0, 1, 1])
     assert seen.confusion == ((1, 0, 0), (1, 1, 0), (0, 0, 0))
     assert seen.figures["f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)

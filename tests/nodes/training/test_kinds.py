@@ -52,7 +52,7 @@ def description(place: Place) -> dict[str, Any]:
     return found
 
 
-def test_a_regression_tells_numbers_in_their_own_units(tmp_path: Path) -> None:
+def test_a_regression_reports_numbers_in_their_own_units(tmp_path: Path) -> None:
     # Far from 0 and spread little: without the labels' mean and deviation it would take for ever to get there.
     labels: dict[str, float | None] = {i: 500 + float(v[..., 0].mean()) / 9 for i, v in VOLUMES.items()}
     place = killed_and_resumed(tmp_path, make_delta(tmp_path, VOLUMES, labels), task="regression")

@@ -1,4 +1,4 @@
-"""A model from a file of the workspace: when it may run, and what is said of one that does not fit."""
+"""A model from a file of the workspace: when it may run, and what is reported of one that does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data that cannot be trained on is told before the first step, and before TensorFlow is needed."""
+"""Data that cannot be trained on is refused before the first step, and before TensorFlow is needed."""
 
 from __future__ import annotations
 

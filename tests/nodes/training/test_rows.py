@@ -1,4 +1,4 @@
-"""The rows of a training: what is held while they are read, and what is told of how."""
+"""The rows of a training: what is held while they are read, and what is reported of how."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_files_need_no_lease(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("compression", "read_path"), [("NONE", "mapped"), ("ZSTD", "streamed")])
-def test_the_slower_way_of_reading_is_told(tmp_path: Path, compression: str, read_path: str) -> None:
+def test_the_slower_way_of_reading_is_reported(tmp_path: Path, compression: str, read_path: str) -> None:
     table = make_delta(tmp_path, VOLUMES, LABELS, compression=compression)
     events: list[Event] = []
     with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, events)) as parts:
@@ -67,7 +67,7 @@ def test_the_slower_way_of_reading_is_told(tmp_path: Path, compression: str, rea
     assert any("must be decoded" in text for text in warnings) == (read_path == "streamed")
 
 
-def test_a_folder_that_cannot_hold_a_lease_is_told(
+def test_a_folder_that_cannot_hold_a_lease_is_reported(
     tmp_path: Path, table: VolumeDelta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:

@@ -199,7 +199,7 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
     assert artifacts["resnet3d-18"] == "model"
 
 
-def test_the_best_epoch_is_published_and_an_early_end_told(undisturbed: Place) -> None:
+def test_the_best_epoch_is_published_and_an_early_end_reported(undisturbed: Place) -> None:
     history = json.loads((undisturbed.out / "history.json").read_text())
     losses = [figures["val_loss"] for figures in history]
     assert losses.index(min(losses)) == 1
@@ -246,7 +246,7 @@ def training_ids() -> set[str]:
     return {i for i, label in LABELS.items() if label is not None and held.holds(i)}
 
 
-def test_progress_is_told_in_volumes(undisturbed: Place) -> None:
+def test_progress_is_reported_in_volumes(undisturbed: Place) -> None:
     last = {}
     for event in undisturbed.events():
         if event["event"] == "progress":

@@ -108,7 +108,7 @@ def test_clipping_alone_at_what_was_measured_once(tmp_path: Path) -> None:
     assert remaining((by_source,), east.transforms) == ()
 
 
-def test_what_is_normalised_is_measured_behind_the_clipping(tmp_path: Path) -> None:
+def test_what_is_normalised_is_measured_after_the_clipping(tmp_path: Path) -> None:
     made = table(tmp_path, north=3.0)
     params = {"clip_percentiles": (5, 95), "normalise": "min-max", "statistics": "all"}
     files = transform(made, tmp_path, **params)

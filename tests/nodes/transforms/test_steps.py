@@ -313,7 +313,7 @@ def test_words() -> None:
         ("def transform(volume, row):\n    return None\n", "no volume of numbers"),
     ],
 )
-def test_a_function_that_fails_is_said_with_its_line(source: str, said: str) -> None:
+def test_a_function_that_fails_is_reported_with_its_line(source: str, said: str) -> None:
     with pytest.raises(Unfit, match=said):
         apply_steps([Function("mine.py", source)], np.zeros((2, 2, 2)))
 

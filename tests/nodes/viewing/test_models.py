@@ -174,7 +174,7 @@ class TestTrainedModels:
             _charts(_view(model), "roc")
         assert "EvaluateModel" in caught.value.hint
 
-    def test_a_folder_that_is_gone_is_said(self, model: TrainedModel) -> None:
+    def test_a_folder_that_is_gone_is_reported(self, model: TrainedModel) -> None:
         (Path(model.uri) / "model.json").unlink()
         with pytest.raises(DataError, match=r"model\.json is gone"):
             open_view(model, {})
@@ -275,7 +275,7 @@ class TestPredictions:
         scales = [GalleryScales(_gallery(view, "volumes")).of(0) for view in (shown, table)]
         assert scales[0] == scales[1]
 
-    def test_of_data_with_very_many_files_there_are_no_thumbnails_and_it_is_said(
+    def test_data_with_very_many_files_has_no_thumbnails_and_the_page_says_so(
         self, predictions: Predictions, data: VolumeDelta, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("nodes.viewing.volumes._MOST_FILES", 1)

@@ -224,7 +224,7 @@ class TestVeryManyFiles:
         monkeypatch.setattr("nodes.viewing.volumes._SAMPLED_FILES", 2)
         return KINDS[request.param](tmp_path, volumes, labels)
 
-    def test_a_sample_is_shown_and_said(self, many: Dataset, volumes: Volumes) -> None:
+    def test_a_sample_is_shown_and_named_as_one(self, many: Dataset, volumes: Volumes) -> None:
         view = _view(many)
         assert view.note.startswith("a sample: 2 of 5 files")
         items = _gallery(view).pick(0, 100, 0, {}).items

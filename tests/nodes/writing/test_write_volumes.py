@@ -274,7 +274,7 @@ def test_other_code_makes_all_again_and_its_parts_have_other_names(
     assert made_rows._code_of(doubled) != made_rows._code_of(open_source)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_stored_is_said_with_its_row(root: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_is_reported_with_its_row(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(12), (4, 3, 2))
     parquet = convert(root, tmp_path / "data")
 

@@ -297,7 +297,7 @@ def test_the_built_in_nodes_say_in_words_what_will_come_out(real_tab) -> None:
 
 
 @pytest.mark.slow
-def test_what_only_a_listing_tells_stays_while_one_types_elsewhere(real_tab, tmp_path: Path) -> None:
+def test_what_only_a_listing_shows_stays_while_one_types_elsewhere(real_tab, tmp_path: Path) -> None:
     write_volumes(tmp_path / "volumes", 12)
     tab: Tab = real_tab(
         box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")),
@@ -312,7 +312,7 @@ def test_what_only_a_listing_tells_stays_while_one_types_elsewhere(real_tab, tmp
     tab.set("nodes", "convert", "params", "target_file_mb", to=5)
     tab.set("nodes", "convert", "title", to="Pack")
     assert {c.previews.get("folder.out") for c in tab.all(Checked)[seen:]} <= {words}
-    # Another folder: nothing is known of it until it was listed, and nothing wrong is said.
+    # Another folder: nothing is known of it until it was listed, and nothing wrong is reported.
     (tmp_path / "empty").mkdir()
     tab.set("nodes", "folder", "params", "folder", to=str(tmp_path / "empty"))
     tab.wait_for(Checked, lambda c: c.rev == tab.rev)
@@ -329,7 +329,7 @@ def test_what_only_a_listing_tells_stays_while_one_types_elsewhere(real_tab, tmp
     tab.wait_for(Checked, lambda c: [p.code for p in c.problems] == ["VF301"])
 
 
-def test_a_folder_that_gained_files_is_seen_when_looked_at_again(real_tab, tmp_path: Path) -> None:
+def test_a_folder_that_gained_files_is_seen_when_checked_again(real_tab, tmp_path: Path) -> None:
     write_volumes(tmp_path / "volumes", 3)
     tab: Tab = real_tab(box("folder", "VolumeFolder", folder=str(tmp_path / "volumes")))
     tab.wait_for(Checked, lambda c: c.previews.get("folder.out", "").startswith("3 volumes"))
@@ -339,7 +339,7 @@ def test_a_folder_that_gained_files_is_seen_when_looked_at_again(real_tab, tmp_p
 
 
 @pytest.mark.usefixtures("quickly")
-def test_a_renamed_document_is_looked_at_under_its_new_name(open_tab: OpenTab) -> None:
+def test_a_renamed_document_is_checked_under_its_new_name(open_tab: OpenTab) -> None:
     tab = open_tab(pipeline(box("b", "Join"), name="d"))
     _forecast(tab)
     tab.say(Rename(document="d", name="e"))

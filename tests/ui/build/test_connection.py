@@ -136,7 +136,7 @@ def test_what_is_posted_arrives_unasked_and_once(editor: Editor, reach: Connect)
     assert _texts(again) == ["one", "two"]
 
 
-def test_it_says_something_now_and_then(editor: Editor, reach: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_sends_a_heartbeat(editor: Editor, reach: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEARTBEAT_S", 0.05)
     wire = reach(editor.ticket)
     heard = [Inbox.model_validate_json(wire.recv(timeout=WAIT_S)) for _ in range(3)]

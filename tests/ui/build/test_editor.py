@@ -461,7 +461,7 @@ def test_a_fault_of_ours_is_reported_logged_and_survived(
 
 
 @pytest.mark.slow
-def test_a_browser_that_says_nothing_for_long_gets_the_whole_again(open_tab: OpenTab) -> None:
+def test_a_browser_that_is_silent_for_long_gets_the_whole_document_again(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
     other = open_tab(address="my-pipeline", client="second")
     for i in range(400):

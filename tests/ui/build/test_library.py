@@ -133,7 +133,7 @@ def test_renaming_moves_the_file_and_changes_the_name_in_it(library: Library, wo
         library.rename("none", "x", "x")
 
 
-def test_what_is_deleted_lies_in_the_trash(library: Library, workspace: Workspace) -> None:
+def test_what_is_deleted_is_in_the_trash(library: Library, workspace: Workspace) -> None:
     for _ in range(3):
         base = library.write("doc", pipeline(name="saved"), None)
         library.to_trash("doc", pipeline(name="unsaved"))

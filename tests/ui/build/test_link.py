@@ -108,7 +108,7 @@ def test_each_command_is_handled_once_in_order_and_each_notice_heard_once(steps:
     assert link.inbox().posted == []
 
 
-def test_an_outbox_of_another_session_is_left_for_the_browser_to_say_again() -> None:
+def test_an_outbox_of_another_session_is_left_for_the_browser_to_send_again() -> None:
     handled = HandledCommands()
     first = Link(handled, "one")
     page = Page()
@@ -258,7 +258,7 @@ def test_lines_of_a_log_are_joined_in_order_and_begun_anew_when_there_are_too_ma
     assert _notices(link) == [_log(0, 1, reset=True, node="b")]
 
 
-def test_opening_drops_what_was_said_of_the_document_before() -> None:
+def test_opening_drops_messages_about_the_document_before() -> None:
     link = Link(HandledCommands())
     before = (_opened("old"), _edited(1, "old"), _checked(1), message("kept"))
     for notice in (*before, _opened("d"), _edited(1), _checked(2)):

@@ -1,4 +1,4 @@
-"""What is said of a document that was changed since its run began."""
+"""What is reported of a document that was changed since its run began."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ A, B, C = THEN.nodes
         (THEN.model_copy(update={"parameters": {"words": PipelineParameter(value="more")}}), "parameters changed"),
     ],
 )
-def test_what_a_run_would_do_otherwise_is_said(now: Pipeline, words: str) -> None:
+def test_what_a_run_would_do_otherwise_is_reported(now: Pipeline, words: str) -> None:
     assert changed(now) == words
 
 
@@ -63,7 +63,7 @@ def test_values_that_were_given_for_the_run_alone_are_named() -> None:
     assert RunDocument("r", THEN).own_values(now) == ""
 
 
-def test_of_a_document_that_cannot_be_read_nothing_is_said() -> None:
+def test_of_a_document_that_cannot_be_read_nothing_is_reported() -> None:
     unread = RunDocument("r", None)
     assert unread.changes(THEN) == ""
     assert unread.sources("a") == []

@@ -24,6 +24,6 @@ def test_a_part_of_it_has_its_own_count_and_takes_no_space() -> None:
     assert preview_in_words(counted) == "397 of 2,000 volumes, 30x30x10x10 float32"
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_what_is_not_known_is_left_out() -> None:
     assert preview_in_words(Preview(kind="VolumeDelta")) == ""
     assert list(_foreseen(Preview(kind="VolumeDelta", selected=3))) == []

@@ -45,7 +45,7 @@ def test_what_is_written_comes_line_by_line_and_the_last_when_the_task_has_ended
     assert _texts(log, ended=True) == []
 
 
-def test_messages_have_a_level_and_the_time_at_which_they_were_said(
+def test_messages_have_a_level_and_the_time_at_which_they_were_sent(
     log: TaskLog, path: Path, store: RunStore, run_id: str
 ) -> None:
     store.add_events(
@@ -122,7 +122,7 @@ def test_only_the_end_of_a_long_log_is_read(log: TaskLog, path: Path) -> None:
     assert (texts[0][:6], texts[-1][:6]) == ("048000", "049999")
 
 
-def test_what_is_written_faster_than_anyone_reads_is_left_out_and_said_so(log: TaskLog, path: Path) -> None:
+def test_what_is_written_faster_than_anyone_reads_is_left_out_and_counted(log: TaskLog, path: Path) -> None:
     _append(path, "begin\n")
     _texts(log)
     _append(path, "".join(f"{i}\n" for i in range(2_000)))

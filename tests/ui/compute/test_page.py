@@ -116,7 +116,7 @@ def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> N
     assert "Write cores = " in html(page)
 
 
-def test_a_training_is_advised_on_or_the_reason_is_said_once(app: Open, workspace: Workspace, store: RunStore) -> None:
+def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspace: Workspace, store: RunStore) -> None:
     built_in = build_catalog(nodes.BUILT_IN)
     studio_context.install(Studio(workspace, store, workspace.root, lambda _: built_in))
     page = app("compute")

@@ -59,7 +59,7 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
     json.dumps([drawn, vis_edges(found, mode), vis_options(mode)])
 
 
-def test_the_state_is_said_in_words_and_the_chosen_item_stands_out() -> None:
+def test_the_state_is_written_in_words_and_the_chosen_item_stands_out() -> None:
     found = chain("a", "b", "c")
     verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
     by_title = {found.items[n["id"]].title: n for n in vis_nodes(found, verdicts, KINDS, found.order[2], "light")}
@@ -81,7 +81,7 @@ def test_a_kind_that_is_not_installed_has_a_name_and_a_colour() -> None:
     assert set(KINDS) > {VolumeDelta.__name__, REGISTERED}
 
 
-def test_the_frame_has_room_for_each_box_at_its_own_size() -> None:
+def test_the_frame_fits_each_box_at_its_own_size() -> None:
     def size(found: Lineage) -> tuple[int, int]:
         return frame_size(layout(found, Verdicts(), KINDS))
 
@@ -103,7 +103,7 @@ def test_older_versions_are_hidden_unless_something_of_today_comes_from_them() -
     assert len(without_older(Lineage({}), Judged()).items) == 0
 
 
-def test_how_many_are_shown_is_said() -> None:
+def test_the_number_shown_is_written() -> None:
     assert shown_text(120, 800, 1000) == "the newest 120 of 800 items"
     assert shown_text(8, 8, 1000) == "8 of 1,000 items"
     assert shown_text(8, 8, 8) == "8 items"

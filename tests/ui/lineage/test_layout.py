@@ -27,9 +27,7 @@ def places(found: Lineage, heights: dict[str, float]) -> Layout:
     some.lists(some.floats(20, 90), min_size=1, max_size=15),
     some.sets(some.tuples(some.integers(0, 14), some.integers(0, 14)), max_size=30),
 )
-def test_no_box_lies_on_another_and_all_lie_in_the_size_that_is_said(
-    tall: list[float], pairs: set[tuple[int, int]]
-) -> None:
+def test_no_boxes_overlap_and_all_are_within_the_given_size(tall: list[float], pairs: set[tuple[int, int]]) -> None:
     found, heights = lineage(len(tall), pairs), {str(at): height for at, height in enumerate(tall)}
     drawn = places(found, heights)
     for one, other in combinations(found.items, 2):
@@ -45,7 +43,7 @@ def test_no_box_lies_on_another_and_all_lie_in_the_size_that_is_said(
     assert max(y + heights[key] / 2 for key, (_, y) in drawn.places.items()) == pytest.approx(drawn.height / 2)
 
 
-def test_chains_lie_in_rows_and_what_branches_lies_around_its_beginning() -> None:
+def test_chains_are_in_rows_and_branches_are_around_their_beginning() -> None:
     chains = places(lineage(6, {(0, 2), (2, 4), (1, 3), (3, 5)}), dict.fromkeys("012345", 40.0))
     assert chains.places["0"].y == chains.places["2"].y == chains.places["4"].y
     assert chains.places["1"].y == chains.places["3"].y == chains.places["5"].y

@@ -157,9 +157,7 @@ def test_the_last_choice_stays_when_the_page_is_opened_again_from_the_menu(
     assert page.query_params["item"] == first, "a reload would show another"
 
 
-def test_what_the_browser_still_tells_of_a_graph_and_a_list_that_are_gone_chooses_nothing(
-    app: Open, made: str, store: RunStore
-) -> None:
+def test_late_events_of_a_graph_and_a_list_that_are_gone_choose_nothing(app: Open, made: str, store: RunStore) -> None:
     first, second = id_of(store, "a"), id_of(store, "j")
     page = settled(app("lineage"))
     page.selectbox[1].set_value(first).run()

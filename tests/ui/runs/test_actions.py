@@ -80,14 +80,14 @@ def test_changed_values_are_in_the_document_that_ran(runs, studio: Studio, store
 
 
 @pytest.mark.slow
-def test_what_cannot_run_is_told_and_leaves_no_run(runs, studio: Studio, store: RunStore) -> None:
+def test_what_cannot_run_is_reported_and_leaves_no_run(runs, studio: Studio, store: RunStore) -> None:
     run, _ = runs.run(pipeline(box("a", "Make", steps="${steps}"), steps=1))
     with pytest.raises(CheckFailed):
         run_again(studio, run, {"steps": -1})
     assert len(store.runs()) == 1
 
 
-def test_a_profile_that_is_gone_is_told(studio: Studio, store: RunStore) -> None:
+def test_a_profile_that_is_gone_is_reported(studio: Studio, store: RunStore) -> None:
     document = '{"schema_version": 1, "name": "p", "nodes": [], "edges": []}'
     run = store.run(store.create_run("p", document, {}, "the old cluster"))
     with pytest.raises(UsageError, match="no compute profile the old cluster"):

@@ -78,7 +78,7 @@ def test_epochs_are_whole_also_when_there_is_only_one() -> None:
     assert "% 1 === 0" in x["axis"]["labelExpr"]
 
 
-def test_the_axis_of_values_begins_and_ends_where_it_is_told() -> None:
+def test_the_axis_of_values_has_the_given_limits() -> None:
     def scale(bounds: tuple[float, float | None] | None) -> dict[str, object]:
         found = curves([Line("a", Series([1], [0.5]))], "minutes", "", "light", bounds=bounds)
         return dict(found["layer"][0]["encoding"]["y"]["scale"])

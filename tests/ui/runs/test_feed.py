@@ -82,7 +82,7 @@ def test_a_loss_that_is_not_a_number_is_news_too(store: RunStore, run_id: str) -
     assert feed.metrics["t", "loss"].values[0] != feed.metrics["t", "loss"].values[0]
 
 
-def test_a_resumed_run_tells_steps_again_and_the_last_word_counts() -> None:
+def test_a_resumed_run_reports_steps_again_and_the_last_report_counts() -> None:
     series = Series()
     for step, value in [(1, 1.0), (2, 2.0), (3, 3.0), (2, 20.0), (3, 30.0), (4, 40.0)]:
         series.add(step, value)

@@ -25,7 +25,7 @@ SECOND = pipeline(
 )
 
 
-def test_graph_changes_are_told_against_the_first() -> None:
+def test_graph_changes_are_relative_to_the_first() -> None:
     found = graph_changes(_details(FIRST), _details(SECOND))
     assert [(c.change, c.what, c.name, c.detail) for c in found] == [
         ("added", "node", "Halve", "Halve"),

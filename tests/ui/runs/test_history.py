@@ -49,11 +49,11 @@ def _task(node: str, *outputs: Dataset, **more: object) -> Task:
         ([], ""),
     ],
 )
-def test_a_run_that_is_done_tells_its_main_figures(tasks: list[Task], result: str) -> None:
+def test_a_finished_run_shows_its_main_figures(tasks: list[Task], result: str) -> None:
     assert result_of(RUN, tasks) == result
 
 
-def test_a_run_that_failed_tells_why() -> None:
+def test_a_failed_run_shows_the_reason() -> None:
     failure = {"message": "out of memory", "hint": "Give the node less to hold.", "parameter": "depth"}
     tasks = [_task("table", TABLE), _task("train", state="failed", failure=failure)]
     failed = replace(RUN, state="failed")
@@ -140,7 +140,7 @@ def test_a_result_is_kept_until_the_run_changes() -> None:
 
 
 @pytest.mark.slow
-def test_real_runs_tell_what_they_made(runs) -> None:
+def test_real_runs_show_what_they_made(runs) -> None:
     run, tasks = runs.run(pipeline(box("a", "Make", steps=3)))
     assert result_of(run, list(tasks.values())) == "steps 3"
     run, tasks = runs.run(pipeline(box("a", "Fail", how="told")))

@@ -30,7 +30,7 @@ def test_a_metric_and_its_validation_are_one_family(metric: str, family: str) ->
     assert family_name(metric) == family
 
 
-def test_families_come_by_epochs_then_steps_with_losses_first() -> None:
+def test_families_are_ordered_by_epochs_then_steps_with_losses_first() -> None:
     steps = {("train", "learning_rate"): Series(list(range(10)), [0.1] * 10)}
     found = families(_metrics(*NAMES) | steps, {"train": "Train"})
     assert [(f.title, f.axis, [line.label for line in f.lines]) for f in found] == [
@@ -63,7 +63,7 @@ def test_other_runs_are_laid_over_dashed_under_their_names() -> None:
     ]  # fmt: skip
 
 
-def test_where_several_nodes_train_their_titles_tell_the_curves_apart() -> None:
+def test_where_several_nodes_train_their_titles_distinguish_the_curves() -> None:
     both = _metrics("loss", node="a") | _metrics("loss", node="b")
     (family,) = families(both, {"a": "First", "b": "Second"})
     assert [line.label for line in family.lines] == ["First: Loss", "Second: Loss"]

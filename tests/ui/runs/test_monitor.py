@@ -67,7 +67,7 @@ def test_each_gpu_is_a_line(tmp_path: Path) -> None:
     assert "GPU (" not in shown.words
 
 
-def test_on_a_cluster_the_driver_is_said_to_be_all_that_is_seen(tmp_path: Path) -> None:
+def test_on_a_cluster_the_page_says_that_only_the_driver_is_seen(tmp_path: Path) -> None:
     shown = picture(record(tmp_path, seconds(3), elsewhere="yarn"), "t")
     assert shown is not None
     assert "The work is done on yarn; these figures are of the driver's machine alone." in shown.words

@@ -42,7 +42,7 @@ def done(runs) -> str:
     return run.run_id
 
 
-def test_an_empty_history_tells_what_to_do(app: Open) -> None:
+def test_an_empty_history_shows_what_to_do(app: Open) -> None:
     page = app("runs")
     assert "There are no runs yet." in html(page)
     assert page.button(key="runs_build").label == "Go to Build"
@@ -105,7 +105,7 @@ def test_a_run_shows_its_graph_and_a_node(app: Open, done: str, pictures: dict[s
     assert "step_s" in shown
 
 
-def test_the_node_looked_at_stays_when_another_begins(
+def test_the_selected_node_stays_when_another_begins(
     app: Open, store: RunStore, done: str, pictures: dict[str, dict[str, Any]]
 ) -> None:
     def marked() -> list[str]:
@@ -122,7 +122,7 @@ def test_the_node_looked_at_stays_when_another_begins(
     assert (page.selectbox[0].value, marked()) == ("a", ["a"])
 
 
-def test_another_run_is_looked_at_where_it_failed(app: Open, runs, store: RunStore, done: str) -> None:
+def test_another_run_opens_at_the_node_that_failed(app: Open, runs, store: RunStore, done: str) -> None:
     document = pipeline(box("a", "Make"), box("j", "Join"), wires="a.out>j.first", name="demo")
     other, _ = runs.run(document)
     store.update_task(other.run_id, "a", state="failed")
@@ -249,7 +249,7 @@ def test_changed_values_are_asked_for_and_refused_with_a_reason(app: Open, runs)
     assert "a.steps" in shown
 
 
-def test_a_refusal_is_told_and_takes_no_button_away(app: Open, store: RunStore) -> None:
+def test_a_refusal_is_reported_and_removes_no_button(app: Open, store: RunStore) -> None:
     document = '{"schema_version": 1, "name": "p", "nodes": [{"id": "x", "type": "Gone", "params": {}}], "edges": []}'
     run_id = store.create_run("p", document, {}, "local")
     store.finish_run(run_id, "failed", "no such node type")

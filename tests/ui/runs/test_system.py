@@ -48,7 +48,7 @@ def test_a_long_silence_is_a_gap() -> None:
     assert math.isnan(rates(cpu, 100.0).values[1])
 
 
-def test_time_is_told_in_the_unit_asked_for() -> None:
+def test_time_is_given_in_the_requested_unit() -> None:
     system = {"cpu_utilization_percentage": _every(60, 1, 2, 3)}
     assert lasted(system, 100.0) == 120.0
     assert lasted({}, 100.0) == 0.0

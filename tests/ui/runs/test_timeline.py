@@ -67,7 +67,7 @@ def test_each_attempt_is_a_bar() -> None:
     ]
 
 
-def test_rows_are_told_apart_though_titles_are_not() -> None:
+def test_rows_differ_though_titles_do_not() -> None:
     same = [_task("a", "Same", 0), _task("b", "Same", 1), _task("c", "x" * 300, 2)]
     titles = [row_title(i, t) for i, t in enumerate(same)]
     assert len(set(titles)) == 3
@@ -77,7 +77,7 @@ def test_rows_are_told_apart_though_titles_are_not() -> None:
 @pytest.mark.parametrize(
     ("seconds", "unit"), [(0, "seconds"), (179, "seconds"), (180, "minutes"), (10_799, "minutes"), (10_800, "hours")]
 )
-def test_long_runs_are_told_in_larger_units(seconds: float, unit: str) -> None:
+def test_long_runs_are_shown_in_larger_units(seconds: float, unit: str) -> None:
     assert time_unit(seconds)[0] == unit
 
 

@@ -130,7 +130,7 @@ def test_words_in_a_picture_have_the_apps_font_which_an_image_cannot_fetch() -> 
     assert "<style>" not in picture("<rect/>"), "64 kB that no word needs"
 
 
-def test_failed_checks_are_told_one_by_one() -> None:
+def test_failed_checks_are_reported_one_by_one() -> None:
     problems = [
         Diagnostic(
             code="VF203", severity="error", message="must be at least 1", hint="Choose 1.", node="t", parameter="n"

@@ -235,7 +235,7 @@ def test_a_row_that_opens_a_dataset_has_its_key(client: AsgiClient, key: str, sh
     assert (found.dataset.uri, rows[1]["opens"]) == ("/other.html", None)
 
 
-def test_a_process_that_died_is_said(client: AsgiClient, key: str, process: _Process) -> None:
+def test_a_process_that_died_is_reported(client: AsgiClient, key: str, process: _Process) -> None:
     process.fails = True
     found = client.ask(f"/view/{key}")
     assert found.status == 503

@@ -1,4 +1,4 @@
-"""DICOM and TIFF that are compressed: what their decoders give, which decoder it was, and what is said without one."""
+"""DICOM and TIFF that are compressed: what their decoders give, which decoder it was, and the error without one."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_the_columns_that_a_table_will_have_are_known_before(tmp_path: Path) -> 
 
 
 def test_volumes_whose_axes_point_several_ways_are_a_warning_before_the_run(tmp_path: Path) -> None:
-    """It was said only when all of them were converted."""
+    """It was reported only when all of them were converted."""
     root = tmp_path / "in"
     for number, volume in enumerate(volumes(3)):
         nifti(root / f"p{number}.nii", volume)
@@ -248,7 +248,7 @@ def test_volumes_of_another_format_are_named_as_left_out(tmp_path: Path) -> None
     assert "the format of .npy" in taken.hint
 
 
-def test_what_lies_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> None:
+def test_what_is_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> None:
     root = tmp_path / "in"
     root.mkdir()
     for name in ("a.txt", "b.TXT", "c.pdf", "README", "x.tar.gz"):
@@ -435,7 +435,7 @@ def _turned(degrees: float) -> NDArray[np.float64]:
     return affine
 
 
-def test_what_is_odd_about_volumes_is_said_before_the_run_and_in_it(tmp_path: Path) -> None:
+def test_odd_volumes_are_warned_of_before_the_run_and_in_it(tmp_path: Path) -> None:
     root = tmp_path / "in"
     for number, (volume, degrees) in enumerate(zip(volumes(4), (0, 30, 44, 134), strict=True)):
         root.mkdir(exist_ok=True)

@@ -203,7 +203,7 @@ def test_little_endian_files(tmp_path: Path, code: int, dtype: str) -> None:
     assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY), volume)
 
 
-def test_what_a_file_has_and_lacks_is_said(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+def test_what_a_file_has_and_lacks_is_reported(tmp_path: Path, volume: NDArray[np.float32]) -> None:
     def said(places: list[tuple[int, int]]) -> tuple[str, ...]:
         write_traces(tmp_path / "a.sgy", volume, places)
         header = header_of(str(tmp_path), "a.sgy", SEGY)
@@ -212,7 +212,7 @@ def test_what_a_file_has_and_lacks_is_said(tmp_path: Path, volume: NDArray[np.fl
     places = _everywhere(volume)
     lines = "has 6 inlines (100 to 110 in steps of 2), 5 crosslines (896 to 900) and 4 samples of 4 ms from 1000 ms"
     assert said(places) == (f"{lines}; 30 traces",)
-    # A cut at the end of a line, and every second inline: nothing is missing between, and the numbers tell.
+    # A cut at the end of a line, and every second inline: nothing is missing between, and the numbers show it.
     assert said(places[:-5]) == (f"{lines.replace('6 inlines', '5 inlines').replace('110', '108')}; 25 traces",)
     every = [(x, y) for x, y in places if x % 2 == 0]
     assert said(every)[0].startswith("has 3 inlines (100 to 108 in steps of 4), 5 crosslines")

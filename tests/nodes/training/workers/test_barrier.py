@@ -139,7 +139,9 @@ def test_a_worker_that_dies_fails_the_task_and_one_goes_on(
     assert np.allclose(list(found.values()), list(expected.values()), atol=1e-4)
 
 
-def test_too_few_slots_are_told_before(table: VolumeDelta, spark_local: SparkSession, tmp_path: Path) -> None:
+def test_too_few_slots_are_reported_before_the_start(
+    table: VolumeDelta, spark_local: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"3 workers .* can run 2 tasks at a time") as e:
         run_on_spark(Place(tmp_path), table, spark_local, workers=3, **PARAMS)
     assert "local[3]" in e.value.hint

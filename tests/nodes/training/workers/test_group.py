@@ -119,7 +119,7 @@ def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
     assert place.state() == two.state()
     for name in ("step_loss", "loss", "val_loss", "val_accuracy"):
         assert list(dict.fromkeys(place.metrics(name))) == two.metrics(name), name
-    # Whatever was killed, every event was told once, but that in the driver's hand when it was killed.
+    # Whatever was killed, every event was reported once, but that in the driver's hand when it was killed.
     metrics = [json.dumps(event["values"]) for event in place.events() if event["event"] == "metrics"]
     assert len(metrics) == len(set(metrics)) + 1
 
