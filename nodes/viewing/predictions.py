@@ -64,7 +64,7 @@ class Rows:
         ids, labels, predicted, scores = [], [], [], []
         for names, of_classes, known in read_scores(predictions):
             found = of_classes.astype(np.float64)
-            finite = np.isfinite(found).all(axis=1)
+            finite = np.asarray(np.isfinite(found).all(axis=1))
             best = np.where(finite[:, np.newaxis], found, 0).argmax(axis=1)
             score = found[np.arange(len(found)), best]
             ids.append(names.cast(pa.string()))
