@@ -108,7 +108,7 @@ def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studi
     expect(page.get_by_test_id("run-takes")).to_have_text(re.compile(r"^Takes .+ or more\.$"))
     page.get_by_text("How this is known").click()
     expect(page.get_by_label("Time and cost of this run")).to_contain_text("predicted from voxelflow bench")
-    expect(estimate).to_contain_text(re.compile(r"Time.* to .*, and the unknown time of"))
+    expect(estimate).to_contain_text(re.compile(r"Time.* to .*Not counted.*, which have no earlier run"))
     assert findings(page) == []
 
     modes: tuple[ColorScheme, ...] = ("light", "dark")

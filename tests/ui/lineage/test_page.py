@@ -93,7 +93,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     app: Open, made: str, pictures: dict[str, dict[str, Any]], workspace: Workspace, store: RunStore
 ) -> None:
     page = settled(app("lineage"))
-    assert labels(page) == ["a\nReport · ⚠ stale", "j\nReport · ⚠ stale"]
+    assert labels(page) == ["a\nReport\n⚠ stale", "j\nReport\n⚠ stale"]
     assert "2 items" in html(page)
     items = page.selectbox[1]
     assert [option.partition(",")[0] for option in items.options] == ["j (Report", "a (Report"]
@@ -105,7 +105,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     assert page.button(key=f"lineage-run-{made}").label == f"Open run {made[-6:]}"
     assert [data["title"] for data in pictures.values() if "view" in data] == ["a"]
     page.segmented_control[0].set_value("What leads to it").run()
-    assert labels(page) == ["a\nReport · ⚠ stale"]
+    assert labels(page) == ["a\nReport\n⚠ stale"]
     page.segmented_control[0].set_value("What was made from it").run()
     assert len(labels(page)) == 2
     write_pipeline(document("one"), workspace.pipelines / "demo.json")
