@@ -199,7 +199,7 @@ def test_a_run_with_a_price_says_what_it_has_cost(command: Command, workspace: W
     assert command("runs", "costs").done().out.splitlines()[1].split()[1:3] == ["p", "1"]
 
 
-def test_without_a_price_no_cost_is_shown(command: Command, store: RunStore) -> None:
+def test_a_run_without_a_price_shows_none(command: Command, store: RunStore) -> None:
     run_id = store.create_run("p", "{}", {"backend": "embedded"}, "local")
     store.begin_attempt(run_id)
     store.add_sample(run_id, SystemSample(values={}), 1.0, 4.0)

@@ -25,6 +25,8 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
   const [elsewhere, setElsewhere] = useState(false);
   const [listing, setListing] = useState<Listing | null>(null);
   const [path, setPath] = useState(start);
+  /** A folder was clicked and is on its way: until then the folder before is shown, and would be chosen. */
+  const [entering, setEntering] = useState(false);
   const asked = useRef(0);
   const id = useId();
 
@@ -43,9 +45,11 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
   const enter = async (to: string | null) => {
     asked.current += 1;
     const question = asked.current;
+    setEntering(true);
     const found = await app.browse(to);
     // Only the answer to the latest question counts.
     if (question !== asked.current) return;
+    setEntering(false);
     setListing(found);
     if (folders && found.path !== null && !found.problem) setPath(found.path);
   };
@@ -54,6 +58,7 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
   };
   /** What is typed is left to the checks; what was looked at here is known to be outside. */
   const outside = listing?.allowed === false && listing.path !== null && path.startsWith(listing.path);
+  const ready = path.trim() !== '' && !(folders && entering);
   const take = (chosen: string) => {
     if (chosen.trim() === '') return;
     onClose();
@@ -66,14 +71,14 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
       size="medium"
       onClose={onClose}
       onSubmit={() => {
-        take(path);
+        if (ready) take(path);
       }}
       footer={
         <>
           <button type="button" className="btn" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" className="btn btn-primary" disabled={path.trim() === ''}>
+          <button type="submit" className="btn btn-primary" disabled={!ready}>
             {outside ? 'Allow and choose' : folders ? 'Choose this folder' : 'Choose'}
           </button>
         </>
@@ -89,7 +94,15 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
           </span>
         </p>
       )}
-      <Entries listing={listing} folders={folders} chosen={path} onEnter={onEnter} onPick={setPath} onTake={take} />
+      <Entries
+        listing={listing}
+        busy={entering}
+        folders={folders}
+        chosen={path}
+        onEnter={onEnter}
+        onPick={setPath}
+        onTake={take}
+      />
       <label className="dialog-label" htmlFor={id}>
         {write ? 'Path (a new name makes a new one)' : 'Path'}
       </label>
@@ -163,6 +176,7 @@ function Crumbs({ listing, roots, elsewhere, onEnter }: CrumbsProps) {
 
 interface EntriesProps {
   listing: Listing | null;
+  busy: boolean;
   folders: boolean;
   chosen: string;
   onEnter: (path: string) => void;
@@ -170,7 +184,7 @@ interface EntriesProps {
   onTake: (path: string) => void;
 }
 
-function Entries({ listing, folders, chosen, onEnter, onPick, onTake }: EntriesProps) {
+function Entries({ listing, busy, folders, chosen, onEnter, onPick, onTake }: EntriesProps) {
   if (listing === null)
     return (
       <div className="files quiet" aria-busy="true">
@@ -179,7 +193,7 @@ function Entries({ listing, folders, chosen, onEnter, onPick, onTake }: EntriesP
     );
   const entries = [...listing.entries].sort(byKind);
   return (
-    <div className="files" data-outside={!listing.allowed || undefined}>
+    <div className="files" aria-busy={busy} data-outside={!listing.allowed || undefined}>
       {listing.problem && (
         <p className="note-warning padded" role="alert">
           {listing.problem}
