@@ -1,0 +1,214 @@
+"""What is looked at looks as in the committed pictures (`appearance/*.png`), light and dark.
+
+`UPDATE_GOLDEN=1 pytest tests/browser/test_appearance.py` writes them anew: look at each before it is committed. What
+they show is the same on each machine (`pictured_workspace`); what is not, such as the clock of a run, is hidden.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from browser import SIZE, TIMEOUT_MS, ColorScheme, Troubles, settled
+from pictured_workspace import FAILED, FIRST, PATCHES, SECOND, VOLUMES, pictured_workspace
+from pictures_alike import difference, report
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, expect
+from runs_page import RunsPage
+from studio import StudioServer
+from studio_page import StudioPage
+from volume_viewer import open_first
+
+from ui.shell.fonts import FAMILY
+
+SHARED_STUDIO = True
+FOLDER = Path(__file__).with_name("appearance")
+ACCEPT = "UPDATE_GOLDEN=1 pytest tests/browser/test_appearance.py"
+_LIMIT_S = 20.0
+"""How long a page may take until it looks as it should: thumbnails and charts come after all else."""
+_HIDDEN = """
+[data-testid=run-elapsed] { display: inline-block; visibility: hidden; width: 5em; overflow: hidden }
+"""
+_FONT_LOADED = f"""async () => {{
+    await document.fonts.ready;
+    return [...document.fonts].some((face) => face.family.includes('{FAMILY}') && face.status === 'loaded');
+}}"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A part of a page: where it is, and what a person does there until it is seen."""
+
+    name: str
+    address: str
+    then: Callable[[StudioPage], Locator]
+    mode: ColorScheme = "light"
+    height: int = SIZE["height"]
+    """Pixels of the window."""
+
+
+# --- what is looked at ----------------------------------------------------------------------------
+
+
+def _editor(canvas: StudioPage) -> Locator:
+    canvas.ready()
+    canvas.expect_state("train", "running")
+    canvas.expect_state("inspect", "failed")
+    canvas.expect_state("predict", "queued")
+    canvas.select("split")
+    expect(canvas.inspector.locator("input").first).to_be_visible()
+    expect(canvas.card("volumes").locator(".card-pictures img")).to_have_count(3)
+    canvas.page.mouse.move(0, 0)
+    return canvas.page.get_by_test_id("stApp")
+
+
+def _templates(canvas: StudioPage) -> Locator:
+    expect(canvas.page.locator(".st-key-start_templates .vf-card-picture").last).to_be_visible()
+    return canvas.page.locator(".st-key-start_templates")
+
+
+def _latest_runs(canvas: StudioPage) -> Locator:
+    runs = canvas.page.locator(".st-key-start_runs")
+    for state in ("done", "failed", "cancelled", "lost"):
+        expect(runs.locator(".vf-chip", has_text=state).first).to_be_visible()
+    return runs
+
+
+def _figures(canvas: StudioPage) -> Locator:
+    expect(canvas.page.locator(".vf-tile-change").first).to_be_visible()
+    return canvas.page.locator(".vf-tiles")
+
+
+def _timeline(canvas: StudioPage) -> Locator:
+    chart = canvas.page.get_by_test_id("stVegaLiteChart")
+    expect(chart.locator("path[aria-label*='state: failed']").first).to_be_visible()
+    return chart
+
+
+def _compared(canvas: StudioPage) -> Locator:
+    pages = RunsPage(canvas.page)
+    expect(pages.graph.locator(".node-card[data-state=added]")).to_have_count(1)
+    expect(pages.graph.locator(".node-card[data-state=removed]")).to_have_count(1)
+    return pages.graph
+
+
+def _lineage(canvas: StudioPage) -> Locator:
+    expect(canvas.page.get_by_text("Checking what is stale")).to_have_count(0)
+    frame = canvas.page.frame_locator("iframe")
+    expect(frame.locator("canvas")).to_be_visible()
+    return canvas.page.locator(".st-key-lineage_graph")
+
+
+def _volume(colours: str) -> Callable[[StudioPage], Locator]:
+    def then(canvas: StudioPage) -> Locator:
+        canvas.ready()
+        stage = open_first(canvas, "volumes")
+        canvas.dialog.get_by_label("Colours").select_option(colours)
+        canvas.page.mouse.move(0, 0)
+        return stage
+
+    return then
+
+
+_START = "/start"
+LOOKS = (
+    Look("editor-light", f"/?pipeline={PATCHES}", _editor),
+    Look("start-templates", _START, _templates, height=1500),
+    Look("latest-runs-light", _START, _latest_runs),
+    Look("latest-runs-dark", _START, _latest_runs, "dark"),
+    Look("figures", f"/run?run={SECOND}", _figures),
+    Look("timeline", f"/run?run={FAILED}&view=Timeline", _timeline),
+    Look("compare", f"/compare?runs={FIRST},{SECOND}", _compared, height=1500),
+    Look("lineage", "/lineage", _lineage),
+    Look("volume-grey", f"/?pipeline={VOLUMES}", _volume("grey")),
+    Look("volume-seismic", f"/?pipeline={VOLUMES}", _volume("seismic"), "dark"),
+)
+
+
+# --- how ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def _workspace(_module_studio: StudioServer) -> Iterator[None]:
+    with pictured_workspace(_module_studio.workspace, _module_studio.home):
+        yield
+
+
+@pytest.fixture
+def seeded(request: pytest.FixtureRequest, studio: StudioServer) -> StudioServer:
+    """The studio with all that is looked at."""
+    request.getfixturevalue("_workspace")  # not before the studio, which is forked
+    return studio
+
+
+@pytest.fixture(scope="module")
+def own_page(browser: Browser) -> Iterator[Page]:
+    """One page for all pictures, in a context where nothing depends on the machine."""
+    context = browser.new_context(
+        viewport=SIZE, device_scale_factor=1, locale="en-GB", timezone_id="UTC", reduced_motion="reduce"  # type: ignore[arg-type]
+    )  # fmt: skip
+    context.set_default_timeout(TIMEOUT_MS)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+def test_it_looks_as_it_did(
+    look: Look, seeded: StudioServer, own_page: Page, troubles: Troubles, tmp_path: Path
+) -> None:
+    page, before = own_page, len(seeded.output)
+    # The tables and models of the recorded runs are not there.
+    troubles.allow(r"status of (404|422)")
+    troubles.watch(page.context, seeded.url)
+    page.set_viewport_size({"width": SIZE["width"], "height": look.height})
+    page.emulate_media(color_scheme=look.mode)
+    page.goto(seeded.url + look.address)
+    settled(page)
+    seen = look.then(StudioPage(page, seeded))
+    assert page.evaluate(_FONT_LOADED), "the font is not loaded"
+    _compare(look.name, lambda: _shot(seen), tmp_path)
+    troubles.leave()
+    assert troubles.all(seeded.output[before:]) == []
+
+
+def test_each_committed_picture_is_compared() -> None:
+    assert {path.stem for path in FOLDER.glob("*.png")} == {look.name for look in LOOKS}
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.png")) < 1_000_000
+
+
+def _shot(seen: Locator) -> Image.Image:
+    settled(seen.page)
+    data = seen.screenshot(animations="disabled", caret="hide", scale="css", style=_HIDDEN)
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def _compare(name: str, shot: Callable[[], Image.Image], folder: Path) -> None:
+    """The picture looks as the committed one, by now or in a moment."""
+    golden = FOLDER / f"{name}.png"
+    if os.environ.get("UPDATE_GOLDEN"):
+        _at_rest(shot).save(golden, optimize=True)
+        return
+    assert golden.exists(), f"{golden} is not there: `{ACCEPT}` writes it"
+    with Image.open(golden) as wanted:
+        until = time.monotonic() + _LIMIT_S
+        now = shot()
+        while (found := difference(wanted, now)).is_seen and time.monotonic() < until:
+            time.sleep(0.2)
+            now = shot()
+    assert not found.is_seen, report(name, golden, now, found, folder, ACCEPT)
+
+
+def _at_rest(shot: Callable[[], Image.Image]) -> Image.Image:
+    """The picture once it has looked the same for two seconds."""
+    picture, since = shot(), time.monotonic()
+    while time.monotonic() < since + 2:
+        time.sleep(0.2)
+        now = shot()
+        if difference(picture, now).is_seen:
+            picture, since = now, time.monotonic()
+    return picture
