@@ -29,7 +29,7 @@ from engine.workspace import Workspace, open_workspace
 
 SHAPE = (4, 4, 2, 1)
 SAYS_WHERE_IT_WAS = {".html"}
-"""Pages for people say where a table was when it was read. Nobody reads them to find it."""
+"""Pages for people say where a table was when it was read. No code reads them to find it."""
 
 
 def etl(folder: str, table: str = "", **convert: object) -> Pipeline:

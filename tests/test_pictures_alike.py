@@ -1,4 +1,4 @@
-"""Pictures of pages are told apart by what a person sees, and by nothing that two machines draw differently."""
+"""Two pictures of a page differ where a person sees it, and not where two machines only draw differently."""
 
 from __future__ import annotations
 

@@ -137,6 +137,6 @@ class ArchiveCells:
 
 
 def _is_archive(data: pa.Buffer) -> bool:
-    """Either end tells: a flipped bit changes one of them."""
+    """Whether the bytes begin or end as a zip archive: one flipped bit changes only one of these."""
     view = memoryview(data)
     return bytes(view[: len(_START)]) == _START or bytes(view[-_END_BYTES:][: len(_END)]) == _END

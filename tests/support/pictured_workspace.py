@@ -175,7 +175,7 @@ def _record_others(store: RunStore) -> None:
 
 
 def _study(depth: int) -> Pipeline:
-    """A training; the shallow one has another check behind it than the deep one."""
+    """A training; the shallow one is followed by another check than the deep one."""
     check = ("report", "EvaluateModel", "Evaluate") if depth == 18 else ("inspect", "InspectDataset", "Inspect")
     wire = " predict.out>report.predictions" if depth == 18 else " table.out>inspect.dataset"
     nodes = (

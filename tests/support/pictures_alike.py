@@ -1,6 +1,6 @@
 """Whether two pictures of a page look alike, as far as a person sees.
 
-Browsers draw letters and edges a little differently from machine to machine, so pixels tell nothing. Compared are the
+Browsers draw letters and edges a little differently from machine to machine, so single pixels are not compared but the
 mean colours of small blocks, in CIELAB, where equal distances look equally far apart; and a block may lie a pixel away.
 """
 
@@ -69,8 +69,10 @@ def difference(before: Image.Image, now: Image.Image) -> Difference:
 
 
 def report(name: str, golden: Path, now: Image.Image, found: Difference, folder: Path, accept: str) -> str:
-    """Write the new picture and where it differs into `folder`; gives what to tell a person. `accept` is the command
-    that makes the new picture the committed one."""
+    """Write the new picture and where it differs into `folder`; gives the message of the failed test.
+
+    `accept` is the command that makes the new picture the committed one.
+    """
     new, where = folder / f"{name}-new.png", folder / f"{name}-difference.png"
     now.save(new)
     found.drawn(now).save(where)

@@ -237,12 +237,12 @@ def draw(
     clicked: Callable[[str], None],
 ) -> None:
     """Draw the graph. `clicked` is called with the id of an item that was clicked. A graph with another `key` is a new
-    one; what a timer asks while that is on its way still tells the last click in the old one, which Streamlit has
-    forgotten by then, and takes for a new click.
+    one. A timer's request that is sent meanwhile still contains the last click in the old graph; Streamlit has
+    forgotten that click by then, and would take it for a new one.
 
-    `streamlit_agraph.agraph` takes no key, so each new state would begin a new frame: a flash. The component behind it
-    takes one, and puts what changed into the graph on the page. vis-network fits a graph into its frame only when it is
-    new: one of another size is.
+    `streamlit_agraph.agraph` takes no key, so each new state would begin a new frame: a flash. Its component takes
+    one, and puts what changed into the graph on the page. vis-network fits a graph into its frame only when it is new:
+    one of another size is.
     """
     found = layout(lineage, verdicts, kinds)
     width, height = frame_size(found)

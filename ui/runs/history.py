@@ -94,7 +94,7 @@ def result_of(run: Run, tasks: Sequence[Task]) -> str:
 
 
 def _unusual_figures(outputs: Sequence[Dataset]) -> dict[str, float]:
-    """Those of the last model, by name, of which nobody knows what says most: `iou` of a person's own training."""
+    """Those of the last model, by name, that have no order of importance, such as `iou` of a person's own training."""
     scores = next((scores for output in reversed(outputs) if (scores := scores_of(output))), {})
     return dict(sorted(scores.items()))
 

@@ -68,7 +68,7 @@ def test_a_damaged_record_is_replaced(tmp_path: Path) -> None:
 
 def test_the_floor_is_asked_while_the_lock_is_held(tmp_path: Path) -> None:
     def floor() -> int:
-        # Whoever asks the log before holding the lock may get too little.
+        # A log that is read before the lock is held may lack the newest commits.
         assert not module.ProcessLock(tmp_path / INTERNALS / "lock").acquire()
         return 0
 

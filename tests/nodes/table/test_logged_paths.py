@@ -179,7 +179,7 @@ def test_what_delta_rs_cannot_spell_is_refused_where_only_it_can_commit(
 
 
 def test_removals_that_spell_a_path_otherwise_remove_nothing(tmp_path: Path) -> None:
-    """As for every other reader: such a table holds its rows twice, and nobody reports that it does not."""
+    """As for every other reader: such a table holds its rows twice, and is counted so."""
     root = tmp_path / "t"
     table = converted(root, ["k=0", "k=1"])
     new = describe_file(root, write_shard(root, ids(0, 4), name="new.parquet").path)
