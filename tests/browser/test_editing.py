@@ -431,6 +431,9 @@ def test_the_view_goes_near_and_far_and_where_one_points(page: Page, studio: Stu
     expect(shown).to_have_text(all_of_it)
     for card in (first, last):
         expect(card).to_be_in_viewport(ratio=0.99)
+    # It would lie on a card, and show nothing that is not seen.
+    page.mouse.move(*middle(canvas.frame))
+    expect(page.locator(".overview")).to_be_hidden()
     expect(canvas.button("Undo")).to_be_disabled()
 
 

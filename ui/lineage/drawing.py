@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ import streamlit.components.v1 as components
 from engine.declare.appearance import Colour
 from engine.declare.dataset_type import Dataset
 from engine.lineage import FILE, FOLDER, REGISTERED, Item, Lineage, State, Verdicts
-from ui.lineage.layout import Layout, laid_out
+from ui.lineage.layout import Layout, Passage, laid_out, path_of
 from ui.shell.fonts import FAMILY
 from ui.shell.theme import SERIES, STATE_COLOURS, SURFACE, Mode
 
@@ -105,12 +106,15 @@ def _height(words: str) -> int:
 
 
 def vis_nodes(
-    lineage: Lineage, verdicts: Verdicts, kinds: Mapping[str, Kind], chosen: str | None, mode: Mode
+    lineage: Lineage, found: Layout, verdicts: Verdicts, kinds: Mapping[str, Kind], chosen: str | None, mode: Mode
 ) -> list[dict[str, Any]]:
-    """The items as vis-network draws them."""
+    """The items as vis-network draws them, and the ends of the passages as points that are not seen."""
     surface = SURFACE[mode]
-    places = layout(lineage, verdicts, kinds).places
-    out = []
+    out: list[dict[str, Any]] = [
+        {"id": _end(passage, at), **place._asdict(), "shape": "dot", "size": 0, "borderWidth": 0, "chosen": False}
+        for passage, ends in found.passages.items()
+        for at, place in enumerate(ends)
+    ]
     for key in lineage.order:
         item = lineage.items[key]
         state, _ = lineage.state(key, verdicts)
@@ -123,7 +127,7 @@ def vis_nodes(
             {
                 "id": key,
                 "label": label(lineage, key, verdicts, kinds),
-                **places[key]._asdict(),
+                **found.places[key]._asdict(),
                 "shape": "box",
                 "borderWidth": 4 if key == chosen else 2 if state == "stale" else 1,
                 "borderWidthSelected": 4 if key == chosen else 2 if state == "stale" else 1,
@@ -156,12 +160,22 @@ def label_lines(kind: Kind, state: State) -> str:
 
 
 def vis_edges(lineage: Lineage, mode: Mode) -> list[dict[str, Any]]:
-    """The links as vis-network draws them."""
+    """The links as vis-network draws them: from level to level, with an arrow at the end."""
     colour = dict.fromkeys(("color", "highlight", "hover"), SURFACE[mode]["muted"])
-    return [
-        {"id": f"{link.source}>{link.target}", "from": link.source, "to": link.target, "color": colour}
-        for link in lineage.links
-    ]
+    out = dict[str, dict[str, Any]]()
+    for link in lineage.links:
+        path = path_of(lineage, link.source, link.target)
+        points = [end for each in path for end in ([each] if isinstance(each, str) else [_end(each, 0), _end(each, 1)])]
+        for one, other in pairwise(points):
+            edge = {"id": f"{one}>{other}", "from": one, "to": other, "color": colour}
+            out[edge["id"]] = edge if other == link.target else {**edge, "arrows": {"to": {"enabled": False}}}
+    return list(out.values())
+
+
+def _end(passage: Passage, at: int) -> str:
+    """What vis-network knows the beginning (0) or the end (1) of a passage by."""
+    item, level = passage
+    return f"{item} past {level}.{at}"
 
 
 def vis_options(mode: Mode) -> dict[str, Any]:
@@ -250,12 +264,12 @@ def draw(
 
     def changed() -> None:
         item = st.session_state.get(key)
-        if item is not None and st.session_state.get(_NOW) == key:  # else a click beside the nodes, or an old one
+        if item in found.places and st.session_state.get(_NOW) == key:  # else a click beside the items, or an old one
             clicked(item)
 
     st.session_state[_NOW] = key
     st.html(f"<style>{frame_style(found)}</style>")
-    data = {"nodes": vis_nodes(lineage, verdicts, kinds, chosen, mode), "edges": vis_edges(lineage, mode)}
+    data = {"nodes": vis_nodes(lineage, found, verdicts, kinds, chosen, mode), "edges": vis_edges(lineage, mode)}
     shown = found.places.get(chosen or "")
     _component()(
         data=json.dumps(data),

@@ -9,7 +9,7 @@ import pytest
 from stored_results import stored_result
 
 from engine.declare.datasets import BUILT_IN_TYPES, Report, VolumeDelta
-from engine.lineage import REGISTERED, Lineage, State, Verdicts, build
+from engine.lineage import REGISTERED, Lineage, Link, State, Verdicts, build
 from ui.lineage.drawing import (
     MARKS,
     frame_size,
@@ -44,7 +44,7 @@ def chain(*names: str) -> Lineage:
 def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> None:
     evil = "<img src=x onerror=alert(1)>"
     found = chain("a", evil, "z" * 300)
-    drawn = vis_nodes(found, Verdicts(), KINDS, None, mode)
+    drawn = vis_nodes(found, layout(found, Verdicts(), KINDS), Verdicts(), KINDS, None, mode)
     for node in drawn:
         # The component sets `title` as HTML, and opens `div.innerHTML` as an address on a double click.
         assert "title" not in node
@@ -62,7 +62,8 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
 def test_the_state_is_written_in_words_and_the_chosen_item_stands_out() -> None:
     found = chain("a", "b", "c")
     verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
-    by_title = {found.items[n["id"]].title: n for n in vis_nodes(found, verdicts, KINDS, found.order[2], "light")}
+    drawn = vis_nodes(found, layout(found, verdicts, KINDS), verdicts, KINDS, found.order[2], "light")
+    by_title = {found.items[node["id"]].title: node for node in drawn}
     assert {title: node["label"].split("\n", 1)[1] for title, node in by_title.items()} == {
         "a": "Report · older", "b": "Report\n⚠ stale", "c": "Report\n✓ current",
     }  # fmt: skip
@@ -72,6 +73,19 @@ def test_the_state_is_written_in_words_and_the_chosen_item_stands_out() -> None:
     assert set(MARKS) == set(get_args(State))
     assert label_lines(KINDS[REGISTERED], "unknown") == "Registered model"
     assert label_lines(KINDS[REGISTERED], "stale") == "Registered model\n⚠ stale"
+
+
+def test_a_link_past_a_level_is_drawn_through_its_passage_with_one_arrow() -> None:
+    three = chain("a", "b", "c")
+    a, b, c = three.order
+    found = Lineage(three.items, (*three.links, Link(a, c, "n")))
+    nodes = vis_nodes(found, layout(found, Verdicts(), KINDS), Verdicts(), KINDS, None, "light")
+    unseen = [node["id"] for node in nodes if node["id"] not in found.items]
+    assert len(unseen) == 2
+    edges = [(edge["from"], edge["to"], "arrows" not in edge) for edge in vis_edges(found, "light")]
+    assert sorted(edges) == sorted(
+        [(a, b, True), (b, c, True), (a, unseen[0], False), (unseen[0], unseen[1], False), (unseen[1], c, True)]
+    )
 
 
 def test_a_kind_that_is_not_installed_has_a_name_and_a_colour() -> None:

@@ -92,9 +92,9 @@ export function expectedParts(
   return parts;
 }
 
-/** `takes 12 min 00 s to 25 min 00 s`, beside the button that starts the run; what is unknown is only hinted at. */
-export function briefTime({ seconds, unknown }: Estimate): string {
-  if (seconds === null) return 'time unknown';
+/** `takes 12 min 00 s to 25 min 00 s`, beside the button that starts the run; null when nothing of it is known. */
+export function briefTime({ seconds, unknown }: Estimate): string | null {
+  if (seconds === null) return null;
   return `takes ${between(seconds.low, seconds.high)}${unknown.length > 0 ? ' or more' : ''}`;
 }
 

@@ -1,6 +1,6 @@
-/** The small map of the whole pipeline, its nodes coloured by state. */
+/** The small map of the whole pipeline, its nodes coloured by state. Not there while all of it is in view: it lies on cards. */
 
-import { MiniMap, type MiniMapNodeProps } from '@xyflow/react';
+import { MiniMap, useStore, type MiniMapNodeProps, type ReactFlowState } from '@xyflow/react';
 
 import { own } from '../../document/own';
 import { lightState } from '../../rules/lights';
@@ -10,8 +10,30 @@ import { annotationOf } from './items';
 
 export function Overview() {
   const some = useCanvas((s) => Object.keys(s.doc.nodes).length + Object.keys(s.doc.annotations).length > 1);
+  const needed = useStore(isSomethingOutside);
   if (!some) return null;
-  return <MiniMap className="overview" ariaLabel="Overview" pannable zoomable nodeComponent={Dot} zoomStep={2} />;
+  return (
+    <MiniMap
+      className={needed ? 'overview' : 'overview overview-unneeded'}
+      ariaLabel="Overview"
+      pannable
+      zoomable
+      nodeComponent={Dot}
+      zoomStep={2}
+    />
+  );
+}
+
+/** Whether a part of the pipeline is outside the window. */
+function isSomethingOutside({ nodeLookup, transform: [left, top, zoom], width, height }: ReactFlowState): boolean {
+  for (const { internals, measured } of nodeLookup.values()) {
+    const x = internals.positionAbsolute.x * zoom + left;
+    const y = internals.positionAbsolute.y * zoom + top;
+    if (x < 0 || y < 0 || x + (measured.width ?? 0) * zoom > width || y + (measured.height ?? 0) * zoom > height) {
+      return true;
+    }
+  }
+  return false;
 }
 
 function Dot({ id, x, y, width, height, selected }: MiniMapNodeProps) {

@@ -20,10 +20,11 @@ export function BriefEstimate({ part }: { part: Part }) {
   const doc = useCanvas((s) => s.doc);
   const forecasts = useCanvas((s) => s.forecasts);
   const { steps } = useSteps(part);
-  if (!steps.some(({ work }) => work)) return null;
+  const takes = briefTime(estimateOf(doc, forecasts, steps));
+  if (takes === null) return null;
   return (
     <span className="quiet dialog-note" data-testid="run-takes">
-      {sentence(briefTime(estimateOf(doc, forecasts, steps)))}
+      {sentence(takes)}
     </span>
   );
 }
