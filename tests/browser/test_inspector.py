@@ -10,6 +10,7 @@ from building import box, pipeline
 from canvas_page import CanvasPage, eventually, seed
 from page_looks import findings
 from playwright.sync_api import Locator, Page, expect
+from sent_messages import SentMessages
 from studio import StudioServer
 from volumes import write_volumes
 
@@ -159,16 +160,7 @@ def test_a_folder_is_found_in_the_file_browser(page: Page, studio: StudioServer)
 
 def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: Page, studio: StudioServer) -> None:
     write_volumes(studio.home / "scans", 5)
-    page.add_init_script(
-        """
-        window.line = { slow: false, kept: [] };
-        const { send } = WebSocket.prototype;
-        WebSocket.prototype.send = function (data) {
-          if (line.slow) line.kept.push(() => send.call(this, data));
-          else send.call(this, data);
-        };
-        """
-    )
+    sent = SentMessages(page)
     nodes = pipeline(box("source", "VolumeFolder", folder="${data}"), name="of-data", data=None)
     canvas = CanvasPage(page, studio).open(seed(studio, nodes))
     browser = page.get_by_role("dialog", name="Choose a folder: data")
@@ -187,11 +179,11 @@ def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: 
     dialog = page.get_by_role("dialog", name="Pipeline parameters")
     dialog.get_by_role("button", name="Browse for data").click()
     # What was clicked is on its way for a while: until then nothing can be chosen.
-    page.evaluate("line.slow = true")
+    sent.keep()
     browser.get_by_role("button", name="scans").click()
     choose = browser.get_by_role("button", name="Choose this folder")
     expect(choose).to_be_disabled()
-    page.evaluate("line.slow = false; line.kept.splice(0).forEach((send) => send())")
+    sent.let_go()
     expect(choose).to_be_enabled()
     chosen(dialog, studio.home / "scans")
 

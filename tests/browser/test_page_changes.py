@@ -12,6 +12,7 @@ from gated_nodes import Gate
 from playwright.sync_api import Page, expect
 from running import Runner
 from runs_page import RunsPage
+from sent_messages import SentMessages
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from studio import StudioServer
 from studio_page import in_rows
@@ -28,30 +29,22 @@ def runner(studio: StudioServer, gate: Gate) -> Iterator[Runner]:
     store.close()
 
 
-KEPT = "line.kept.map(({ data }) => [...data])"
-
-
 class SlowLine:
     """The page's connection to the server. A timer's request can be made to arrive late, and more than once: whenever
     the server has answered something."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
+        self._sent = SentMessages(page, "/_stcore/stream")
         page.add_init_script(
             """
-            window.line = { keeps: false, kept: [], sent: 0, late: null, times: 0 };
-            const { addEventListener, send } = WebSocket.prototype;
-            const isPages = (socket) => socket.url.includes('/_stcore/stream');
-            WebSocket.prototype.send = function (data) {
-              if (!isPages(this)) return send.call(this, data);
-              line.sent += 1;
-              if (line.keeps) line.kept.push({ data, send: () => send.call(this, data) });
-              else send.call(this, data);
-            };
+            window.late = { send: null, times: 0 };
+            const { addEventListener } = WebSocket.prototype;
             WebSocket.prototype.addEventListener = function (kind, listener, ...rest) {
-              if (kind !== 'message' || !isPages(this)) return addEventListener.call(this, kind, listener, ...rest);
+              const isPages = this.url.includes('/_stcore/stream');
+              if (kind !== 'message' || !isPages) return addEventListener.call(this, kind, listener, ...rest);
               const hear = (event) => {
-                if (line.times-- > 0) line.late();
+                if (late.times-- > 0) late.send();
                 listener(event);
               };
               return addEventListener.call(this, kind, hear, ...rest);
@@ -62,28 +55,28 @@ class SlowLine:
     @contextmanager
     def slow(self) -> Iterator[None]:
         """One click is made meanwhile. It is sent at once, a timer's request of the same page late."""
-        self._page.evaluate("line.keeps = true; line.kept = []")
+        self._sent.keep()
         yield
         kinds: list[bool] = []
 
         def both() -> bool:
-            kinds[:] = [BackMsg.FromString(bytes(m)).rerun_script.is_auto_rerun for m in self._page.evaluate(KEPT)]
+            kinds[:] = [BackMsg.FromString(message).rerun_script.is_auto_rerun for message in self._sent.kept]
             return {False, True} <= set(kinds)
 
         eventually(both, lambda: f"no click and no timer: {kinds}")
         self._page.evaluate(
             """([click, timer]) => {
-              line.keeps = false;
-              line.late = line.kept[timer].send;
-              line.times = 12;
-              line.kept[click].send();
+              sent.keeps = false;
+              late.send = sent.kept[timer].send;
+              late.times = 12;
+              sent.kept[click].send();
             }""",
             [kinds.index(False), kinds.index(True)],
         )
 
     def await_requests(self, count: int) -> None:
-        wanted = self._page.evaluate("line.sent") + count
-        self._page.wait_for_function("wanted => line.sent >= wanted", arg=wanted)
+        wanted = self._sent.count + count
+        self._page.wait_for_function("wanted => sent.count >= wanted", arg=wanted)
 
 
 def test_timers_of_a_page_that_is_left_do_not_undo_the_new_one(page: Page, runner: Runner, gate: Gate) -> None:

@@ -153,6 +153,10 @@ class LineagePage:
         """What such boxes are filled with."""
         return rgb(face_colour(kinds_of(BUILT_IN_TYPES)[kind], "light"))
 
+    def choose_pipeline(self, name: str) -> None:
+        self.page.get_by_role("combobox", name="Pipeline").click()
+        self.page.get_by_role("option", name=name, exact=True).click()
+
     def choose(self, item: str) -> None:
         """Choose it in the list, again if that closes: it does when the page is drawn anew meanwhile."""
         for _ in range(5):
@@ -204,8 +208,7 @@ def test_the_lineage_leads_across_pipelines_to_runs_and_data_and_says_what_is_st
 def test_a_dataset_opens_from_the_lineage_and_what_leads_to_it_is_shown_alone(page: Page, runner: Runner) -> None:
     runner.run(drawn("looked at", box("j", "Join"), wires="a.out>j.first", name="looked"))
     lineage = LineagePage(page)
-    page.get_by_role("combobox", name="Pipeline").click()
-    page.get_by_role("option", name="looked", exact=True).click()
+    lineage.choose_pipeline("looked")
     lineage.choose("Maker")
     look = page.get_by_role("button", name="Look at the data")
     look.click()
@@ -220,8 +223,7 @@ def test_a_dataset_opens_from_the_lineage_and_what_leads_to_it_is_shown_alone(pa
 def test_the_browsers_back_and_forward_choose_items_of_the_lineage(page: Page, runner: Runner) -> None:
     runner.run(drawn("led to", box("j", "Join"), wires="a.out>j.first", name="led"))
     lineage = LineagePage(page)
-    page.get_by_role("combobox", name="Pipeline").click()
-    page.get_by_role("option", name="led", exact=True).click()
+    lineage.choose_pipeline("led")
     lineage.choose("Maker")
     heading, framed = page.get_by_role("heading", level=2), page.get_by_role("combobox", name="Item")
     page.get_by_role("button", name=re.compile("^j · ")).click()

@@ -168,7 +168,7 @@ def vis_edges(lineage: Lineage, mode: Mode) -> list[dict[str, Any]]:
         points = [end for each in path for end in ([each] if isinstance(each, str) else [_end(each, 0), _end(each, 1)])]
         for one, other in pairwise(points):
             edge = {"id": f"{one}>{other}", "from": one, "to": other, "color": colour}
-            out[edge["id"]] = edge if other == link.target else {**edge, "arrows": {"to": {"enabled": False}}}
+            out[f"{one}>{other}"] = edge if other == link.target else {**edge, "arrows": {"to": {"enabled": False}}}
     return list(out.values())
 
 
@@ -263,7 +263,7 @@ def draw(
     key = f"{key}-{width}x{height}"
 
     def changed() -> None:
-        item = st.session_state.get(key)
+        item = st.session_state.get(key) or ""
         if item in found.places and st.session_state.get(_NOW) == key:  # else a click beside the items, or an old one
             clicked(item)
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { Doc, Op } from '../protocol';
+import { docNode } from '../testing';
 import { canonical, deed, doc, frozen, opsOf } from './arbitraries';
 import { apply, compact, EMPTY, invert, orderedNodes, remove, set } from './ops';
 
@@ -45,7 +46,7 @@ describe('apply', () => {
   });
 
   test('keeps the identity of what it does not touch', () => {
-    const before = apply(EMPTY, [set(['nodes', 'a'], bare()), set(['nodes', 'b'], bare())]);
+    const before = apply(EMPTY, [set(['nodes', 'a'], docNode()), set(['nodes', 'b'], docNode())]);
     const next = apply(before, [set(['nodes', 'a', 'title'], 'A')]);
     expect(next.nodes.a).not.toBe(before.nodes.a);
     expect(next.nodes.b).toBe(before.nodes.b);
@@ -93,23 +94,9 @@ test('compact ops mean the same', () => {
 
 test('nodes come in the order of the file', () => {
   const made: Doc = apply(EMPTY, [
-    set(['nodes', 'z'], { ...bare(), order: 0 }),
-    set(['nodes', 'b'], { ...bare(), order: 1 }),
-    set(['nodes', 'a'], { ...bare(), order: 1 }),
+    set(['nodes', 'z'], docNode({ order: 0 })),
+    set(['nodes', 'b'], docNode({ order: 1 })),
+    set(['nodes', 'a'], docNode({ order: 1 })),
   ]);
   expect(orderedNodes(made).map(([id]) => id)).toEqual(['z', 'a', 'b']);
 });
-
-function bare() {
-  return {
-    type: 'Pass',
-    version: 1,
-    title: '',
-    params: {},
-    position: { x: 0, y: 0 },
-    retries: 0,
-    timeout_s: null,
-    ui: {},
-    order: 0,
-  };
-}
