@@ -60,11 +60,12 @@ def cut_volumes(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskConte
 
 @cut_volumes.on("spark")
 def _on_spark(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskContext) -> VolumeParquet:
-    """The same parts, made by Spark tasks."""
+    """The same parts and hashes, made by Spark tasks."""
     from nodes.cutting.cut import cut_files
+    from nodes.spark.hash_sources import hash_on_spark
     from nodes.spark.make_chunks import on_spark
 
-    return cut_files(files, parameters, ctx, on_spark)
+    return cut_files(files, parameters, ctx, on_spark, hash_on_spark)
 
 
 @cut_volumes.scan

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
@@ -21,6 +21,9 @@ from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
 from nodes.transforms.parameters import TransformParameters
+
+if TYPE_CHECKING:
+    from nodes.loaders.volume_statistics import AddVolumes
 
 _SAMPLED = 64
 """Headers that a scan reads."""
@@ -54,7 +57,6 @@ _EXAMPLES = 3
     ),
     imports=("numpy", "pyarrow.parquet"),
     uses_all_cores=False,
-    anywhere="only names volumes, and lists the rows of a table",
 )
 def transform_volumes(
     volumes: VolumeFiles | VolumeDelta | VolumeParquet,
@@ -75,6 +77,27 @@ def transform_volumes(
     Args:
         volumes: the volumes; of a table the rows that a split holds.
     """
+    from nodes.loaders.volume_statistics import read_here
+
+    return _transformed(volumes, parameters, ctx, lambda _: read_here)
+
+
+@transform_volumes.on("spark")
+def _on_spark(
+    volumes: VolumeFiles | VolumeDelta | VolumeParquet, *, parameters: TransformParameters, ctx: TaskContext
+) -> VolumeFiles:
+    """The same: what is measured once is measured by Spark tasks."""
+    from nodes.spark.measure_volumes import MeasureOnSpark
+
+    return _transformed(volumes, parameters, ctx, MeasureOnSpark)
+
+
+def _transformed(
+    volumes: VolumeFiles | VolumeDelta | VolumeParquet,
+    parameters: TransformParameters,
+    ctx: TaskContext,
+    adding: Callable[[VolumeFiles], AddVolumes],
+) -> VolumeFiles:
     from engine.storage import manifest
     from nodes.loaders.chained_volumes import behind, rows_as_files
 
@@ -83,7 +106,7 @@ def transform_volumes(
     chain = parameters.chain(_source(parameters))
     listing = ctx.out / "volumes.arrow"
     if parameters.statistics != "volume":
-        chain = _measured(volumes, chain, ctx)
+        chain = _measured(volumes, chain, ctx, adding)
     if not isinstance(volumes, VolumeFiles):
         return behind(rows_as_files(volumes, listing), chain)
     # A listing of its own, so that the result stays when that of the node before is freed.
@@ -92,7 +115,10 @@ def transform_volumes(
 
 
 def _measured(
-    volumes: VolumeFiles | VolumeDelta | VolumeParquet, chain: tuple[Transform, ...], ctx: TaskContext
+    volumes: VolumeFiles | VolumeDelta | VolumeParquet,
+    chain: tuple[Transform, ...],
+    ctx: TaskContext,
+    adding: Callable[[VolumeFiles], AddVolumes],
 ) -> tuple[Transform, ...]:
     """The chain with the figures of its steps that are measured once, each over all volumes behind those before it."""
     from nodes.conversion.whole_volumes import steps_of
@@ -109,7 +135,7 @@ def _measured(
     for each, step in zip(chain, steps_of(chain), strict=True):
         if isinstance(step, Measured):
             before = volumes.model_copy(update={"transforms": (*volumes.transforms, *out)})
-            step = measured_once(step, before, ctx)
+            step = measured_once(step, before, ctx, adding)
             ctx.info(f"measured: {step.words()}" + (f", {len(step.sources)} of them" if step.by_source else ""))
             out += (transform_of(step),)
         else:

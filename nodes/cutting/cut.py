@@ -32,7 +32,7 @@ from nodes.cutting.grid import PatchGrid
 from nodes.cutting.patch_labels import LabelRule, StoredLabels
 from nodes.cutting.patches import PatchSource, Place, columns_of, ids_of
 from nodes.cutting.same_place import refuse_elsewhere
-from nodes.cutting.source_hashes import StoredHashes, source_hashes
+from nodes.cutting.source_hashes import HashCubes, StoredHashes, hash_in_threads, source_hashes
 from nodes.cutting.tiles import TileCache, TooLarge, open_tiled
 from nodes.volume_file.parameters import MB
 
@@ -140,7 +140,11 @@ class _Rows:
 
 
 def cut_files(
-    files: VolumeFiles, parameters: CutParameters, ctx: TaskContext, make: MakeChunks = in_threads
+    files: VolumeFiles,
+    parameters: CutParameters,
+    ctx: TaskContext,
+    make: MakeChunks = in_threads,
+    take_hashes: HashCubes = hash_in_threads,
 ) -> VolumeParquet:
     """Cut `files` and publish the patches in `ctx.out`, with their parts in `ctx.shared`.
 
@@ -192,7 +196,7 @@ def cut_files(
     cut = [cube for cube in cubes if cube.name in found.known]
     more: dict[str, dict[str, str | None]] = {}
     if parameters.hash_sources:
-        taken = source_hashes(files.uri, cut, reading, StoredHashes(ctx.shared / ".hashes"), ctx)
+        taken = source_hashes(files.uri, cut, reading, StoredHashes(ctx.shared / ".hashes"), ctx, take_hashes)
         more = {name: {HASH[0]: value} for name, value in taken.items()}
     source = PatchSource(
         root=files.uri,

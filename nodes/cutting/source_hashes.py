@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from engine.declare.context import TaskContext
 from engine.declare.progress import track
@@ -13,6 +16,9 @@ from nodes.conversion.formats import Reading, stamper_of
 from nodes.conversion.quarantine import Refused
 from nodes.cutting.cubes import Cube
 from nodes.cutting.tiles import TileCache, open_tiled, refuse_changed
+
+LABEL = "hashing sources"
+Hashed = Generator[tuple[Cube, str], None, None]
 
 
 class StoredHashes:
@@ -46,22 +52,23 @@ class StoredHashes:
                 yield key, found.removesuffix(".")
 
 
-def source_hashes(
-    root: str, cubes: Sequence[Cube], reading: Reading, stored: StoredHashes, ctx: TaskContext
-) -> Mapping[str, str | None]:
-    """By name the SHA-256 of each volume's files (`TiledVolume.sha256`); those that are not known yet are read.
+@dataclass(frozen=True)
+class HashCube:
+    """Gives the SHA-256 of a volume's files (`TiledVolume.sha256`), "" for none that can be taken.
 
     Raises `DataError` for a file that cannot be read, or has changed since it was listed.
     """
-    missing = [cube for cube in cubes if stored.get(cube) is None]
 
-    def hashed(cube: Cube) -> tuple[Cube, str]:
-        stamp = stamper_of(reading)
+    root: str
+    reading: Reading
+
+    def __call__(self, cube: Cube) -> str:
+        stamp = stamper_of(self.reading)
         try:
-            with open_tiled(Path(root), cube.files, reading, TileCache(1 << 62)) as volume:
+            with open_tiled(Path(self.root), cube.files, self.reading, TileCache(1 << 62)) as volume:
                 found = volume.sha256() or ""
             for file in cube.files:
-                place = Path(root) / file.path
+                place = Path(self.root) / file.path
                 refuse_changed(place, file, stamp(place))
         except (OSError, Refused) as exc:
             raise DataError(
@@ -69,15 +76,39 @@ def source_hashes(
                 hint="Repair it, or wait until nothing writes to it, and run again; or set hash_sources to false.",
                 parameter="hash_sources",
             ) from exc
-        return cube, found
+        return found
 
+
+class HashCubes(Protocol):
+    """Gives each volume with its hash as it is known, in any order; closing the generator ends the work."""
+
+    def __call__(self, cubes: Sequence[Cube], work: HashCube, ctx: TaskContext) -> Hashed: ...
+
+
+def hash_in_threads(cubes: Sequence[Cube], work: HashCube, ctx: TaskContext) -> Hashed:
+    """See `HashCubes`: as many at a time as the task has cores."""
     with ThreadPoolExecutor(max(1, ctx.resources.cores), thread_name_prefix="hash") as pool:
-        waiting = pool.map(hashed, missing)
+        waiting = pool.map(work, cubes)
         try:
-            for cube, found in track(waiting, total=len(missing), unit="volumes", label="hashing sources"):
-                stored.add(cube, found)
+            found = track(waiting, total=len(cubes), unit="volumes", label=LABEL)
+            yield from zip(cubes, found, strict=True)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def source_hashes(
+    root: str,
+    cubes: Sequence[Cube],
+    reading: Reading,
+    stored: StoredHashes,
+    ctx: TaskContext,
+    take: HashCubes = hash_in_threads,
+) -> Mapping[str, str | None]:
+    """By name the hash of each volume; those that are not known yet are read. Raises what `HashCube` raises."""
+    missing = [cube for cube in cubes if stored.get(cube) is None]
+    with contextlib.closing(take(missing, HashCube(root, reading), ctx)) as taken:
+        for cube, found in taken:
+            stored.add(cube, found)
     return {cube.name: stored.get(cube) or None for cube in cubes}
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace, place_lock
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import TransformedVolumes
-from nodes.loaders.volume_statistics import M, measure, measured, statistics_key
+from nodes.loaders.volume_statistics import AddVolumes, M, measure, read_here, statistics_key
 from nodes.transforms.steps import load_steps
 
 FOLDER = "measured"
@@ -32,15 +32,18 @@ FOLDER = "measured"
 _POLL_S = 0.1
 
 
-def measured_once(step: M, files: VolumeFiles, ctx: TaskContext) -> M:
+def measured_once(
+    step: M, files: VolumeFiles, ctx: TaskContext, adding: Callable[[VolumeFiles], AddVolumes] = lambda _: read_here
+) -> M:
     """The step with its numbers, measured over all volumes of `files`, unless another node has measured the same.
 
     Who needs what is being measured waits for it, and goes on alone if that ends without a result. In an exported
-    pipeline, which has no workspace, each node measures. Raises what `measured` raises.
+    pipeline, which has no workspace, each node measures. `adding` says who reads the volumes. Raises what `measured`
+    raises.
     """
     volumes, listing = TransformedVolumes.at(files.uri, reading_of(files)), manifest.read(files.manifest)
     if ctx.workspace is None:
-        return measured(step, volumes, listing, ctx)
+        return measure(step, volumes, listing, ctx, adding(files))[0]
     place = ctx.shared.parent / FOLDER
     where = json.dumps([files.uri, files.format, files.dataset, statistics_key(step, volumes, listing)])
     key = hashlib.blake2b(where.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
@@ -52,7 +55,7 @@ def measured_once(step: M, files: VolumeFiles, ctx: TaskContext) -> M:
             # So that `clean --older-than` sees that it is used.
             os.utime(place)
             return known
-        found, refused = measure(step, volumes, listing, ctx)
+        found, refused = measure(step, volumes, listing, ctx, adding(files))
         if refused:
             # They may be readable the next time, while the listing stays the same.
             return found

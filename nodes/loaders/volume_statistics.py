@@ -1,22 +1,21 @@
 """Statistics of volumes for `Measured` steps: one pass over all, or over those of one source after the other.
 
-In memory are one volume, a part of the listing, and for percentiles 8 MB a channel: a count of values for each of a
-million ranges, whose ends differ by 0.05% (`_bins`). Counts are whole numbers and sums are added up in the order of the
-rows, so the same volumes give the same numbers to the last bit, also when the pass was killed and went on. How far it
-is lies in a file with a checksum: one that is damaged counts for nothing. Each step of a chain has such a file, and
-keeps it when it is measured: a kill within a later step's pass costs nothing of the passes before.
+In memory are one volume, a part of the listing, and for percentiles 8 MB a channel (`nodes.loaders.value_statistics`).
+Volumes are added up in the order of the rows, wherever they were read, so the same volumes give the same numbers to the
+last bit, also when the pass was killed and went on. How far it is lies in a file with a checksum: one that is damaged
+counts for nothing. Each step of a chain has such a file, and keeps it when it is measured: a kill within a later step's
+pass costs nothing of the passes before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +30,10 @@ from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.text import plural
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
+from nodes.loaders.measured_volumes import MeasuredVolumes, channels_of
+from nodes.loaders.value_statistics import Statistics, ranges_of
 from nodes.transforms.steps import ClipMeasured, Measured, source_of
 
-_BITS = 20
-"""Bits of a float32 that say in which range it is counted: sign, exponent and 11 of the 23 of its fraction."""
 _SAVE_VALUES = 1 << 28
 """Values after which the pass saves how far it is: seconds of work."""
 _ROWS = 20_000
@@ -44,93 +43,7 @@ M = TypeVar("M", bound=Measured)
 
 
 @dataclass
-class Statistics:
-    """What is known of the finite values of each channel so far; all arrays have one number, or one row, a channel."""
-
-    channels: int
-    counting: bool
-    """Whether values are counted by ranges, for percentiles."""
-    whole: bool = False
-    """Whether values are whole numbers."""
-    values: NDArray[np.int64] = field(init=False)
-    mean: NDArray[np.float64] = field(init=False)
-    squares: NDArray[np.float64] = field(init=False)
-    """Sum of the squared distances from the mean."""
-    least: NDArray[np.float64] = field(init=False)
-    most: NDArray[np.float64] = field(init=False)
-    ranges: NDArray[np.int64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.values = np.zeros(self.channels, np.int64)
-        self.mean, self.squares = np.zeros(self.channels), np.zeros(self.channels)
-        self.least, self.most = np.full(self.channels, np.inf), np.full(self.channels, -np.inf)
-        self.ranges = np.zeros((self.channels, 1 << _BITS if self.counting else 0), np.int64)
-
-    def add(self, volume: NDArray[Any]) -> None:
-        """Count a volume: its values as (n, channels)."""
-        for channel in range(self.channels):
-            values = np.ascontiguousarray(volume[:, channel])
-            if values.dtype.kind == "f":
-                values = values[np.isfinite(values)]
-            if not len(values):
-                continue
-            wide = values.astype(np.float64, copy=False)
-            mean, count = float(wide.mean()), int(self.values[channel])
-            total, apart = count + len(values), mean - float(self.mean[channel])
-            self.mean[channel] += apart * len(values) / total
-            self.squares[channel] += float(((wide - mean) ** 2).sum()) + apart * apart * count * len(values) / total
-            self.values[channel] = total
-            self.least[channel] = min(self.least[channel], float(values.min()))
-            self.most[channel] = max(self.most[channel], float(values.max()))
-            if self.counting:
-                self.ranges[channel] += np.bincount(_bins(values), minlength=1 << _BITS)
-
-    def deviation(self) -> NDArray[np.float64]:
-        """The standard deviation of each channel."""
-        out: NDArray[np.float64] = np.sqrt(self.squares / np.maximum(self.values, 1))
-        return out
-
-    def percentile(self, percent: float) -> NDArray[np.float64]:
-        """The percentile of each channel, within 0.05% of the true one; minimum and maximum are exact."""
-        return np.array([self._percentile(channel, percent) for channel in range(self.channels)])
-
-    def _percentile(self, channel: int, percent: float) -> float:
-        place = percent / 100 * (int(self.values[channel]) - 1)
-        upto = np.cumsum(self.ranges[channel])
-        first, part = math.floor(place), place - math.floor(place)
-        low, high = (self._value(channel, upto, rank) for rank in (first, math.ceil(place)))
-        return float(np.clip(low + (high - low) * part, self.least[channel], self.most[channel]))
-
-    def _value(self, channel: int, upto: NDArray[np.int64], rank: int) -> float:
-        """The value with so many before it, as if the values of a range lay evenly in it."""
-        at = int(np.searchsorted(upto, rank, side="right"))
-        inside = int(self.ranges[channel, at])
-        low, high = _ends(at)
-        if self.whole and high - low < 1:
-            return float(math.ceil(low))
-        found = low + (high - low) * (rank - (int(upto[at]) - inside) + 0.5) / inside
-        return float(np.rint(found)) if self.whole else found
-
-
-def _bins(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The range that each value is counted in: they are in the order of the values."""
-    with np.errstate(over="ignore"):
-        bits = np.nan_to_num(values.astype(np.float32)).view(np.uint32)
-    ordered = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
-    out: NDArray[np.int64] = (ordered >> np.uint32(32 - _BITS)).astype(np.int64)
-    return out
-
-
-def _ends(place: int) -> tuple[float, float]:
-    """The least and the largest value of a range."""
-    ordered = np.array([place << (32 - _BITS), ((place + 1) << (32 - _BITS)) - 1], np.uint32)
-    bits = np.where(ordered >> 31, ordered & np.uint32((1 << 31) - 1), ~ordered)
-    low, high = np.nan_to_num(bits.astype(np.uint32).view(np.float32).astype(np.float64))
-    return float(low), float(high)
-
-
-@dataclass
-class _Pass:
+class Pass:
     """How far a pass is, kept in a file: the numbers of finished sources, and what is known of the one at work."""
 
     path: Path
@@ -145,7 +58,7 @@ class _Pass:
     unsaved: int = 0
 
     @classmethod
-    def at(cls, path: Path, key: str, ctx: TaskContext) -> _Pass:
+    def at(cls, path: Path, key: str, ctx: TaskContext) -> Pass:
         """Where the pass with this key stopped; from the start where nothing of it is there, or it is damaged."""
         try:
             with pa.OSFile(str(path)) as file:
@@ -160,7 +73,7 @@ class _Pass:
         return cls(path, key)
 
     @classmethod
-    def _of(cls, saved: pa.Table, path: Path, key: str) -> _Pass:
+    def _of(cls, saved: pa.Table, path: Path, key: str) -> Pass:
         out = cls(path, key)
         head = json.loads(saved["head"][0].as_py())
         if head.pop("key") != key:
@@ -197,13 +110,51 @@ class _Pass:
 
     def add(self, volume: NDArray[Any], scale: Measured) -> None:
         """Count a volume. Raises `Refused` when it has other channels than those before it."""
-        channels = volume.shape[3] if scale.by_channel and volume.ndim == 4 else 1
+        channels = channels_of(volume, scale)
+        self._begun(channels, volume.dtype.kind in "iu", scale).add(volume.reshape(-1, channels))
+        self.unsaved += volume.size
+        self._seen()
+
+    def add_measured(self, found: MeasuredVolumes, paths: Iterator[str], scale: Measured) -> None:
+        """Count volumes that were measured elsewhere; `paths` gives theirs."""
+        # In this order: where there is no further look, no path is taken.
+        for look, path in zip(found.looks, paths, strict=False):
+            try:
+                if look.refused:
+                    raise Refused("unreadable", look.refused)
+                statistics = self._begun(len(look.moments), look.whole, scale)
+            except Refused as refused:
+                self.leave_out(path, refused)
+                continue
+            for channel, moments in enumerate(look.moments):
+                if moments is not None:
+                    statistics.fold(channel, moments)
+            self.unsaved += look.size
+            self._seen()
+        if self.statistics is not None and (counts := found.counts.get(self.statistics.channels)) is not None:
+            self.statistics.ranges += counts
+
+    def _begun(self, channels: int, whole: bool, scale: Measured) -> Statistics:
+        """The statistics of the source at work, which are those of its first volume's channels. Raises `Refused`."""
         if self.statistics is None:
-            self.statistics = Statistics(channels, scale.kind == "percentiles", volume.dtype.kind in "iu")
+            self.statistics = Statistics(channels, scale.kind == "percentiles", whole)
         if self.statistics.channels != channels:
             raise Refused("shape", f"has {plural(channels, 'channels')}, those before it {self.statistics.channels}")
-        self.statistics.add(volume.reshape(-1, channels))
-        self.unsaved += volume.size
+        return self.statistics
+
+    def leave_out(self, path: str, why: Refused) -> None:
+        """Go on without a volume."""
+        self.refused += 1
+        self.examples = [*self.examples, f"{path} {why.message}"][:_EXAMPLES]
+        self._seen()
+
+    def _seen(self) -> None:
+        self.within, self.volumes = self.within + 1, self.volumes + 1
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to save."""
+        return self.unsaved >= _SAVE_VALUES
 
     def finish(self, source: str, scale: Measured) -> None:
         """Keep the numbers of a source. Raises `DataError` when there was no value in one of its channels."""
@@ -240,10 +191,50 @@ def _numbers(scale: Measured, found: Statistics) -> tuple[list[float], list[floa
     else:
         offset, high = found.percentile(scale.low), found.percentile(scale.high)
         # In one range they are equal as far as is known: nearly all values may be one, as those of a background are.
-        spread = np.where(_bins(offset) == _bins(high), 0.0, high - offset)
+        spread = np.where(ranges_of(offset) == ranges_of(high), 0.0, high - offset)
     constant = found.least == found.most
     spread = np.where(constant, 0.0, np.where(spread == 0, 1.0, spread))
     return np.where(constant, found.least, offset).tolist(), spread.tolist()
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A step that is to be measured: over the volumes of `order`, as `volumes` gives them; `key` is what it is of."""
+
+    scale: Measured
+    volumes: TransformedVolumes
+    order: Order
+    key: str
+
+
+class AddVolumes(Protocol):
+    """Adds the volumes that are missing in `state`, in their order, finishes each source and saves now and then.
+
+    Raises `DataError` when a source has no value to measure.
+    """
+
+    def __call__(self, work: Measuring, state: Pass, ctx: TaskContext) -> None: ...
+
+
+def read_here(work: Measuring, state: Pass, ctx: TaskContext) -> None:
+    """See `AddVolumes`: one volume after the other is read by this process."""
+    order, at = work.order, work.order.reached(state)
+    files = order.files(at)
+    meter = Meter(len(order), "volumes", "measuring", state.volumes)
+    for source, end in order.left(state):
+        for path, size, mtime_ns in islice(files, end - at):
+            try:
+                state.add(work.volumes.read(path, (size, mtime_ns))[0], work.scale)
+            except Refused as refused:
+                state.leave_out(path, refused)
+            if state.is_due:
+                state.save()
+                ctx.commit_point("statistics saved")
+            meter.add(1)
+            ctx.check_cancelled()
+        at = end
+        state.finish(source, work.scale)
+    meter.finish()
 
 
 def measured(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> M:
@@ -251,7 +242,9 @@ def measured(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: Task
     return measure(scale, volumes, listing, ctx)[0]
 
 
-def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext) -> tuple[M, int]:
+def measure(
+    scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskContext, add: AddVolumes = read_here
+) -> tuple[M, int]:
     """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them;
     and how many could not be read.
 
@@ -259,33 +252,13 @@ def measure(scale: M, volumes: TransformedVolumes, listing: pa.Table, ctx: TaskC
     goes on where it last saved, and one that had ended reads no volume. Raises `DataError` when a source has no value
     to measure.
     """
-    order = _Order.of(listing, by_source=scale.by_source)
+    order = Order.of(listing, by_source=scale.by_source)
     key = statistics_key(scale, volumes, listing)
-    state = _Pass.at(ctx.scratch / f"statistics-{key}.arrow", key, ctx)
-    meter = Meter(len(listing), "volumes", "measuring", state.volumes)
-    # Sources are finished in this order.
-    done = len(state.numbers)
-    at = (order.ends[done - 1] if done else 0) + state.within
-    files = order.files(listing, at)
-    for source, end in zip(order.sources[done:], order.ends[done:], strict=True):
-        for path, size, mtime_ns in islice(files, end - at):
-            try:
-                state.add(volumes.read(path, (size, mtime_ns))[0], scale)
-            except Refused as refused:
-                state.refused += 1
-                state.examples = [*state.examples, f"{path} {refused.message}"][:_EXAMPLES]
-            state.within, state.volumes = state.within + 1, state.volumes + 1
-            if state.unsaved >= _SAVE_VALUES:
-                state.save()
-                ctx.commit_point("statistics saved")
-            meter.add(1)
-            ctx.check_cancelled()
-        at = end
-        state.finish(source, scale)
-    if len(state.numbers) > done:
+    state = Pass.at(ctx.scratch / f"statistics-{key}.arrow", key, ctx)
+    if len(state.numbers) < len(order.sources):
+        add(Measuring(scale, volumes, order, key), state, ctx)
         state.save()
         ctx.commit_point("statistics measured")
-    meter.finish()
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
     found = [(source, *state.numbers[source]) for source in order.sources]
@@ -308,9 +281,10 @@ def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Tab
 
 
 @dataclass(frozen=True)
-class _Order:
+class Order:
     """The rows of a listing, those of one source after the other; 8 bytes a row."""
 
+    listing: pa.Table
     sources: list[str]
     """Sorted by name; one without a name when all volumes are measured together."""
     ends: list[int]
@@ -319,9 +293,9 @@ class _Order:
     """The rows; None: as they are listed."""
 
     @classmethod
-    def of(cls, listing: pa.Table, *, by_source: bool) -> _Order:
+    def of(cls, listing: pa.Table, *, by_source: bool) -> Order:
         if not by_source:
-            return cls([""], [len(listing)]) if len(listing) else cls([], [])
+            return cls(listing, [""], [len(listing)]) if len(listing) else cls(listing, [], [])
         numbers: dict[str, int] = {}
         of_rows = np.empty(len(listing), np.int32)
         for row, file in enumerate(manifest.entries(listing)):
@@ -331,12 +305,28 @@ class _Order:
         ranks[[numbers[source] for source in sources]] = np.arange(len(sources))
         ranked = ranks[of_rows]
         ends = np.cumsum(np.bincount(ranked, minlength=len(sources))).tolist()
-        return cls(sources, ends, np.argsort(ranked, kind="stable"))
+        return cls(listing, sources, ends, np.argsort(ranked, kind="stable"))
 
-    def files(self, listing: pa.Table, begin: int) -> Iterator[manifest.FileEntry]:
-        """The files from a place in the order on, some thousands in memory at a time."""
+    def __len__(self) -> int:
+        return len(self.listing)
+
+    def reached(self, state: Pass) -> int:
+        """The place in the order that a pass has come to."""
+        done = len(state.numbers)
+        return (self.ends[done - 1] if done else 0) + state.within
+
+    def left(self, state: Pass) -> Iterator[tuple[str, int]]:
+        """The sources that are not finished, with where they end: sources are finished in this order."""
+        done = len(state.numbers)
+        return zip(self.sources[done:], self.ends[done:], strict=True)
+
+    def rows(self, begin: int, end: int) -> pa.Table:
+        """The rows of the listing between two places in the order."""
         if self.places is None:
-            yield from manifest.entries(listing.slice(begin))
-            return
-        for at in range(begin, len(self.places), _ROWS):
-            yield from manifest.entries(listing.take(self.places[at : at + _ROWS]))
+            return self.listing.slice(begin, end - begin)
+        return self.listing.take(self.places[begin:end])
+
+    def files(self, begin: int) -> Iterator[manifest.FileEntry]:
+        """The files from a place in the order on, some thousands in memory at a time."""
+        for at in range(begin, len(self), _ROWS):
+            yield from manifest.entries(self.rows(at, min(at + _ROWS, len(self))))

@@ -29,6 +29,7 @@ NODES = {
     "NumpyToParquet": ("nodes.numpy_to_parquet", "numpy_to_parquet"),
     "ParquetToDelta": ("nodes.parquet_to_delta", "parquet_to_delta"),
     "OptimizeDelta": ("nodes.optimize_delta", "optimize_delta"),
+    "TransformVolumes": ("nodes.transform_volumes", "transform_volumes"),
     "InspectDataset": ("nodes.inspect_dataset", "inspect_dataset"),
 }
 

@@ -21,7 +21,8 @@ from engine.errors import Cancelled, DataError
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
 from nodes.loaders import volume_statistics
-from nodes.loaders.volume_statistics import Statistics, measured
+from nodes.loaders.value_statistics import Statistics
+from nodes.loaders.volume_statistics import measured
 from nodes.transforms.steps import Normalise, Scale, Unfit, load_steps, source_of
 
 Volumes = dict[str, np.ndarray[Any, Any]]

@@ -36,6 +36,7 @@ def test_spark_cuts_the_same_parts(spark_local: SparkSession, tmp_path: Path) ->
     given: dict[str, Any] = {
         "size": (16, 16, 16), "stride": (8, 8, 8), "target_file_mb": 1, "channels_from": "{cube}_{channel}.sgy",
         "labels": "volume", "label_volume": "{cube}_facies.sgy", "keep": "1=0.5", "edges": "repeat",
+        "hash_sources": True,
     }  # fmt: skip
     here = cut(root, tmp_path / "here", **given)
     files = take(root, tmp_path / "there")
