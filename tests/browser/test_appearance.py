@@ -84,6 +84,12 @@ def _figures(canvas: StudioPage) -> Locator:
     return canvas.page.locator(".vf-tiles")
 
 
+def _curves(canvas: StudioPage) -> Locator:
+    charts = canvas.page.locator(".st-key-metric_charts")
+    expect(charts.locator("path[aria-label^='step: 12;']").first).to_be_visible()
+    return charts
+
+
 def _timeline(canvas: StudioPage) -> Locator:
     chart = canvas.page.get_by_test_id("stVegaLiteChart")
     expect(chart.locator("path[aria-label*='state: failed']").first).to_be_visible()
@@ -118,10 +124,12 @@ def _volume(colours: str) -> Callable[[StudioPage], Locator]:
 _START = "/start"
 LOOKS = (
     Look("editor-light", f"/?pipeline={PATCHES}", _editor),
+    Look("editor-dark", f"/?pipeline={PATCHES}", _editor, "dark"),
     Look("start-templates", _START, _templates, height=1500),
     Look("latest-runs-light", _START, _latest_runs),
     Look("latest-runs-dark", _START, _latest_runs, "dark"),
     Look("figures", f"/run?run={SECOND}", _figures),
+    Look("curves", f"/run?run={SECOND}&view=Metrics", _curves, height=1500),
     Look("timeline", f"/run?run={FAILED}&view=Timeline", _timeline),
     Look("compare", f"/compare?runs={FIRST},{SECOND}", _compared, height=1500),
     Look("lineage", "/lineage", _lineage),

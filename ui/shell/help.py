@@ -24,7 +24,7 @@ _WORDS = (
     ("Volume", "one 3-D array with its channels, a .npy file"),
     ("Table", "all volumes as a Delta table, in files of the right size"),
     ("Run", "one execution of a pipeline; a process of its own, which goes on without this page"),
-    ("Up to date", "a node whose result is there already: it is not done again"),
+    ("Up to date", "a node whose result is there already: a run takes it as it is, and calls it cached"),
     ("Profile", "where a pipeline runs: this machine, or a Spark cluster"),
     ("Workspace", "the folder of pipelines, runs and results"),
 )
