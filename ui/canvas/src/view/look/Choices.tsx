@@ -2,6 +2,7 @@
 
 import type { Choices } from '../../protocol';
 import { address, useAsked, type Query } from './ask';
+import { SelectField } from './Fields';
 
 export type Chosen = Readonly<Record<string, string>>;
 
@@ -21,21 +22,14 @@ interface Props {
 export function ChoiceFields({ dataset, panel, chosen, onChoose }: Props) {
   const { answer } = useAsked<Choices>(address(dataset, panel, 'choices'));
   return (answer?.choices ?? []).map((choice) => (
-    <label key={choice.name} className="look-choice">
-      <span>{choice.title}</span>
-      <select
-        className="input select"
-        value={chosen[choice.name] ?? choice.options[0]?.value ?? ''}
-        onChange={(event) => {
-          onChoose({ ...chosen, [choice.name]: event.currentTarget.value });
-        }}
-      >
-        {choice.options.map((option) => (
-          <option key={option.value} value={option.value}>
-            {option.text}
-          </option>
-        ))}
-      </select>
-    </label>
+    <SelectField
+      key={choice.name}
+      label={choice.title}
+      value={chosen[choice.name] ?? choice.options[0]?.value ?? ''}
+      options={choice.options.map(({ value, text }) => [value, text])}
+      onChange={(value) => {
+        onChoose({ ...chosen, [choice.name]: value });
+      }}
+    />
   ));
 }

@@ -1,4 +1,4 @@
-/** What is shown of volumes, and how: their channel, their colours. */
+/** Fields beside pictures of volumes: their channel, their colours, a choice of a few. */
 
 import { useViewing } from '../../state/viewing';
 import { COLOUR_NAMES, type Colours } from '../../volume/colours';
@@ -27,25 +27,46 @@ export function ChannelField({ channel, channels, onChange }: ChannelProps) {
   );
 }
 
-export function ColourField() {
-  const colours = useViewing((s) => s.colours);
-  const choose = useViewing((s) => s.choose);
+interface SelectProps {
+  label: string;
+  value: string;
+  /** Values, each with its text. */
+  options: Iterable<readonly [value: string, text: string]>;
+  onChange: (value: string) => void;
+}
+
+export function SelectField({ label, value, options, onChange }: SelectProps) {
   return (
     <label className="look-choice">
-      <span>Colours</span>
+      <span>{label}</span>
       <select
         className="input select"
-        value={colours}
+        value={value}
         onChange={(event) => {
-          choose(event.currentTarget.value as Colours);
+          onChange(event.currentTarget.value);
         }}
       >
-        {Object.entries(COLOUR_NAMES).map(([value, text]) => (
-          <option key={value} value={value}>
+        {Array.from(options, ([each, text]) => (
+          <option key={each} value={each}>
             {text}
           </option>
         ))}
       </select>
     </label>
+  );
+}
+
+export function ColourField() {
+  const colours = useViewing((s) => s.colours);
+  const choose = useViewing((s) => s.choose);
+  return (
+    <SelectField
+      label="Colours"
+      value={colours}
+      options={Object.entries(COLOUR_NAMES)}
+      onChange={(value) => {
+        choose(value as Colours);
+      }}
+    />
   );
 }

@@ -10,7 +10,7 @@ import { isSigned, mapFor, type Colours } from '../../../volume/colours';
 import type { View } from '../../../volume/planes';
 import { aboutZero, ranges, type Range, type Ranges } from '../../../volume/ranges';
 import { centre, inside, isWhole, storedPlace, valueAt, type Place, type Volume } from '../../../volume/volume';
-import { ChannelField, ColourField } from '../Fields';
+import { ChannelField, ColourField, SelectField } from '../Fields';
 import { figure } from './figure';
 import { Stage } from './Stage';
 import { WHOLE_BYTES } from './useVolume';
@@ -77,22 +77,14 @@ export function OpenedVolume({ volume, form, share, channel, waiting, onChannel 
         }}
       />
       <div className="volume-side">
-        <label className="look-choice">
-          <span>Layout</span>
-          <select
-            className="input select"
-            value={layout}
-            onChange={(event) => {
-              chooseLayout(event.currentTarget.value as Layout);
-            }}
-          >
-            {Object.entries(LAYOUTS).map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        </label>
+        <SelectField
+          label="Layout"
+          value={layout}
+          options={Object.entries(LAYOUTS)}
+          onChange={(value) => {
+            chooseLayout(value as Layout);
+          }}
+        />
         {volume.channels > 1 && <ChannelField channel={channel} channels={volume.channels} onChange={onChannel} />}
         <ColourField />
         <WindowFields
