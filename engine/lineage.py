@@ -41,7 +41,7 @@ RESULTS = 1_000
 """Results that are read at most, besides those that they were made from."""
 _HASH = re.compile(r"/[0-9a-f]{16}(-[^/]*)?(/|$)")
 _MOST_BEFORE = 4_000
-"""Results behind them that are read at most: a chain that is longer is cut there."""
+"""Results upstream of them that are read at most: a chain that is longer is cut there."""
 
 
 @dataclass(frozen=True)
@@ -130,22 +130,22 @@ class Lineage:
     known: int = 0
 
     @cached_property
-    def before(self) -> Mapping[str, tuple[str, ...]]:
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
         """By item: what it was made from directly."""
         return _neighbours(self.items, ((link.target, link.source) for link in self.links))
 
     @cached_property
-    def behind(self) -> Mapping[str, tuple[str, ...]]:
+    def targets(self) -> Mapping[str, tuple[str, ...]]:
         """By item: what was made from it directly."""
         return _neighbours(self.items, ((link.source, link.target) for link in self.links))
 
     def leading_to(self, *items: str) -> Lineage:
         """Only these items and what they were made from, to the sources."""
-        return self._only(_reached(self._known(items), self.before.__getitem__))
+        return self._only(_reached(self._known(items), self.sources.__getitem__))
 
     def made_from(self, *items: str) -> Lineage:
         """Only these items and what was made from them."""
-        return self._only(_reached(self._known(items), self.behind.__getitem__))
+        return self._only(_reached(self._known(items), self.targets.__getitem__))
 
     def _known(self, items: Iterable[str]) -> list[str]:
         return [item for item in items if item in self.items]
@@ -166,24 +166,24 @@ class Lineage:
             return self
         made: dict[str, float] = {}
         for item in reversed(self.order):
-            first = min((made[other] for other in self.behind[item]), default=0.0)
+            first = min((made[other] for other in self.targets[item]), default=0.0)
             made[item] = self.items[item].created or first
         return self._only(set(sorted(self.items, key=lambda item: (made[item], item), reverse=True)[:count]))
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The items' ids, each behind all that it was made from."""
+        """The items' ids, each after all that it was made from."""
         return tuple(sorted(self.items, key=lambda item: self.levels[item]))
 
     @cached_property
     def levels(self) -> Mapping[str, int]:
         """By item: the links of the longest way to it from a beginning."""
-        missing = {item: len(self.before[item]) for item in self.items}
+        missing = {item: len(self.sources[item]) for item in self.items}
         ready = deque(item for item, count in missing.items() if not count)
         out = dict.fromkeys(self.items, 0)
         while ready:
             item = ready.popleft()
-            for other in self.behind[item]:
+            for other in self.targets[item]:
                 out[other] = max(out[other], out[item] + 1)
                 missing[other] -= 1
                 if not missing[other]:
@@ -236,7 +236,7 @@ class Lineage:
             if at in kept:
                 yield at
                 continue
-            for other in self.before[at]:
+            for other in self.sources[at]:
                 if other not in seen:
                     seen.add(other)
                     waiting.append(other)
@@ -268,7 +268,7 @@ def _reached(start: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -
 
 
 def read_lineage(store: RunStore, pipeline: str = "", limit: int = RESULTS) -> Lineage:
-    """The lineage of the `limit` results that were used last (of one pipeline, or of all) and all behind them."""
+    """The lineage of the `limit` results that were used last (of one pipeline, or of all), back to the sources."""
     results = {result.fingerprint: result for result in store.results.latest(limit, pipeline)}
     read = len(results)
     missing = {f for result in results.values() for f, _ in _inputs(result).values()} - results.keys()
@@ -317,7 +317,7 @@ class _Builder:
         return self._items, tuple(self._links.values())
 
     def _in_order(self) -> Iterator[Result]:
-        """Each result behind those that it was made from; without recursion, since chains can be long."""
+        """Each result after those that it was made from; without recursion, since chains can be long."""
         done: set[str] = set()
         for start in sorted(self._results.values(), key=lambda result: (result.created, result.fingerprint)):
             waiting, path = [start], set[str]()

@@ -39,7 +39,7 @@ def plural(count: float, noun: str) -> str:
 
 
 def number(value: float) -> str:
-    """At most four digits behind the point, thousands apart: `33,368,897`, `0.9312`."""
+    """At most four digits after the point, thousands apart: `33,368,897`, `0.9312`."""
     if not math.isfinite(value):
         return str(value)
     if value == int(value):

@@ -130,7 +130,7 @@ _WAITED_S = 0.5
 
 
 def advance(progress: Progress) -> str:
-    """`1,200/2,000 volumes, 350 volumes/s, 2.3 s left`; behind the phase, and the label, where there are any.
+    """`1,200/2,000 volumes, 350 volumes/s, 2.3 s left`; after the phase, and the label, where there are any.
 
     "" while there is neither a phase nor anything counted.
     """

@@ -99,7 +99,7 @@ def _transformed(
     adding: Callable[[VolumeFiles], AddVolumes],
 ) -> VolumeFiles:
     from engine.storage import manifest
-    from nodes.loaders.chained_volumes import behind, rows_as_files
+    from nodes.loaders.chained_volumes import rows_as_files, with_transforms
 
     if problem := parameters.problem():
         raise UsageError(f"{problem[0]} {problem[1]}", hint="Correct it.", parameter=problem[0])
@@ -108,10 +108,10 @@ def _transformed(
     if parameters.statistics != "volume":
         chain = _measured(volumes, chain, ctx, adding)
     if not isinstance(volumes, VolumeFiles):
-        return behind(rows_as_files(volumes, listing), chain)
+        return with_transforms(rows_as_files(volumes, listing), chain)
     # A listing of its own, so that the result stays when that of the node before is freed.
     manifest.write(manifest.read(volumes.manifest), listing)
-    return behind(volumes.model_copy(update={"manifest": str(listing)}), chain)
+    return with_transforms(volumes.model_copy(update={"manifest": str(listing)}), chain)
 
 
 def _measured(
@@ -120,7 +120,7 @@ def _measured(
     ctx: TaskContext,
     adding: Callable[[VolumeFiles], AddVolumes],
 ) -> tuple[Transform, ...]:
-    """The chain with the figures of its steps that are measured once, each over all volumes behind those before it."""
+    """The chain with the figures of its steps that are measured once, each over what the steps before it make."""
     from nodes.conversion.whole_volumes import steps_of
     from nodes.loaders.chained_volumes import rows_as_files
     from nodes.loaders.shared_statistics import measured_once
@@ -154,7 +154,7 @@ def _source(parameters: TransformParameters) -> str:
 
 @transform_volumes.scan
 def _scan(look: CheckContext) -> Mapping[str, Any]:
-    """What a sample of the files is like behind the steps. A function of one's own runs only when it is trusted."""
+    """What a sample of the files is like after the steps. A function of one's own runs only when it is trusted."""
     parameters = TransformParameters(**look.params)
     given = look.inputs.get("volumes")
     if parameters.problem():

@@ -125,7 +125,7 @@ def _is_there(path: Path) -> Exception:
 
 
 def _free_stem(stem: str) -> str:
-    """The name, with a word behind it when a module is called so."""
+    """The name, with a word after it when a module is called so."""
     if not stem.isidentifier():
         return stem
     try:

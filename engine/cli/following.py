@@ -40,7 +40,7 @@ class Followed:
 
 
 def watch(store: RunStore, run_id: str, after: int, kinds: tuple[str, ...] = ()) -> Iterator[Moment]:
-    """The run about ten times a second until it has ended; events from behind the sequence number `after`."""
+    """The run about ten times a second until it has ended; events that follow the sequence number `after`."""
     while True:
         # The run first: once it says that it has ended, all its events are there.
         run = _certain(store, run_id)
@@ -140,7 +140,7 @@ STATUS = {"done": 0, "failed": 1, "lost": 3, "cancelled": 130}
 def follow_to_end(
     workspace: Workspace, store: RunStore, run_id: str, *, attempt: int, after: int, detach: bool, as_json: bool
 ) -> int:
-    """Follow a run that was just started, from its `attempt` and the events behind `after`.
+    """Follow a run that was just started, from its `attempt` and the events that follow `after`.
 
     Gives the exit status. With `detach` it returns as soon as the run's process is at work. Raises
     `ExecutionError` when that does not happen.

@@ -56,7 +56,7 @@ DEFAULT_ICON: Final = "puzzle"
 
 
 def category_of(declared: str | Category) -> Category:
-    """The category that a node declares: itself, ours of that name, else a new one behind ours, in grey."""
+    """The category that a node declares: itself, ours of that name, else a new one after ours, in grey."""
     return declared if isinstance(declared, Category) else _BY_NAME.get(declared) or Category(declared)
 
 

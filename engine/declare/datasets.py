@@ -419,7 +419,7 @@ BUILT_IN_TYPES: tuple[type[Dataset], ...] = (
 class Preview(_Frozen):
     """What is known of a dataset before it exists: what a `preview` hook returns, and what it gets of its inputs.
 
-    Shown on the wire and the card, used by the checks of the nodes behind. None means not known yet: say what is
+    Shown on the wire and the card, used by the checks of the nodes downstream. None means not known yet: say what is
     certain, and leave out the rest.
 
     Attributes:
@@ -469,7 +469,7 @@ class Preview(_Frozen):
 
     @property
     def held(self) -> int | None:
-        """Volumes or rows that there are behind the selections, about where `selected_exactly` is not set."""
+        """Volumes or rows that the selections leave, about where `selected_exactly` is not set."""
         return self.count if self.selected is None else self.selected
 
     @property

@@ -1,7 +1,7 @@
 """The entry of a chain of transforms that stands for a whole node.
 
 A node may make volumes by code that no chain can repeat. Its entry says which node it was, so that a model that was
-trained behind it is not asked about volumes that did not go through it.
+trained downstream is not asked about volumes that did not go through it.
 """
 
 from __future__ import annotations

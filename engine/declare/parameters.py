@@ -35,7 +35,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Unit:
-    """Shown behind the field: "MB", "voxels", "s"."""
+    """Shown after the field: "MB", "voxels", "s"."""
 
     name: str
 

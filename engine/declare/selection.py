@@ -22,7 +22,7 @@ def id_fraction(volume_id: str, salt: str) -> float:
 
 
 def id_digests(ids: Iterable[bytes], salt: str) -> bytes:
-    """What `id_fraction` is made of, for many ids in UTF-8: eight bytes for each, one behind the other."""
+    """What `id_fraction` is made of, for many ids in UTF-8: eight bytes for each, one after the other."""
     key = hashlib.blake2b(salt.encode(), digest_size=16).digest()
     return b"".join([hashlib.blake2b(volume_id, digest_size=8, salt=key).digest() for volume_id in ids])
 

@@ -57,7 +57,7 @@ class TrainingWork:
     volumes: int
     """Trained on in an epoch."""
     validation: int
-    """Looked at behind each epoch, without learning."""
+    """Looked at after each epoch, without learning."""
     epochs: int
     batch_size: int
     workers: int = 1

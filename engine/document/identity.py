@@ -78,7 +78,7 @@ def identity_of(
 ) -> Identity:
     """The identity of one call of a node.
 
-    `inputs` maps each wired port to the identity and the output port behind it, `files` each path parameter to the
+    `inputs` maps each wired port to the identity and the output port it is wired to, `files` each path parameter to the
     digest of what lies there.
     """
     identified = [p for p in node_type.parameters if not p.policy]

@@ -35,7 +35,7 @@ def active_part(pipeline: Pipeline, order: Iterable[str], find: FindType) -> Act
         into.setdefault(edge.target_node, []).append(edge)
     left_out: dict[str, str] = {}
     stand_ins: dict[str, list[tuple[str, str]]] = {}
-    """By bypassed node: the outputs that can stand in the place of its own, each behind the name of the input."""
+    """By bypassed node: the outputs that can stand in the place of its own, each after the name of the input."""
 
     def sources(edge: Edge) -> list[tuple[str, str]]:
         if edge.source_node in left_out:
@@ -46,9 +46,9 @@ def active_part(pipeline: Pipeline, order: Iterable[str], find: FindType) -> Act
         if edge.source_node not in left_out:
             return edge.source
         before, target = find(nodes[edge.source_node]), nodes.get(edge.target_node)
-        behind = find(target) if target is not None else None
+        taker = find(target) if target is not None else None
         port = before.output(edge.source_port) if before is not None else None
-        taken = behind.input(edge.target_port) if behind is not None else None
+        taken = taker.input(edge.target_port) if taker is not None else None
         fitting: list[tuple[bool, bool, int, str]] = []
         for place, (name, end) in enumerate(stand_ins.get(edge.source_node, [])):
             node, _, given_port = end.partition(".")

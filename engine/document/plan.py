@@ -278,7 +278,7 @@ def _must_run(
     among = set(order)
     # Last first: whether a node is needed depends on what depends on it.
     for name in reversed(order):
-        behind = [n for n in resolved.behind(name) if n in among]
+        behind = [n for n in resolved.successors(name) if n in among]
         cached = observation.cache.get(identities[name].fingerprint)
         is_damaged = cached is not None and cached.damaged
         if name in out and name not in forced and not is_damaged and behind and not any(n in out for n in behind):

@@ -68,9 +68,9 @@ class Resolved:
         """Wires whose two nodes are there, ordered by target port."""
         return self._wires_by_target.get(node_id, [])
 
-    def behind(self, node_id: str) -> list[str]:
+    def successors(self, node_id: str) -> list[str]:
         """The nodes that take an output of this one."""
-        return self._nodes_behind.get(node_id, [])
+        return self._successors.get(node_id, [])
 
     # Planning asks for wires once a pair of nodes: searching all of them each time takes minutes at 500 nodes.
 
@@ -83,7 +83,7 @@ class Resolved:
         return out
 
     @cached_property
-    def _nodes_behind(self) -> dict[str, list[str]]:
+    def _successors(self) -> dict[str, list[str]]:
         out: dict[str, dict[str, None]] = {}
         for node, wires in self._wires_by_target.items():
             for edge in wires:

@@ -60,7 +60,7 @@ class Done:
         """Why a result can no longer be used, or "".
 
         Also when its table can no longer be changed: unlike a run, which knows its whole plan, a step does not know
-        whether one behind it will change the table in place.
+        whether one downstream will change the table in place.
         """
         return check_result(node_type, result, self._path.parent).moved_on
 

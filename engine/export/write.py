@@ -249,7 +249,7 @@ class _File:
         imported = self._imports[node_type.name, node_type.version]
         comment = f"{one_line(node.label)} ({node_type.name}): {one_line(node_type.summary)}"
         yield from textwrap.wrap(comment, WIDTH, initial_indent="# ", subsequent_indent="#   ")
-        used = any(self._resolved.wires_into(b) for b in self._resolved.behind(node.id))
+        used = any(self._resolved.wires_into(b) for b in self._resolved.successors(node.id))
         result = f"{self._variables[node.id]} = " if used else ""
         backend = self._backends[node.id]
         start = f"{result}steps.{backend}({literal(node.id)}, {imported.name})("

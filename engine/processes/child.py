@@ -36,7 +36,7 @@ def same_modules(environment: Mapping[str, str]) -> dict[str, str]:
 class Child(contextlib.AbstractContextManager["Child"]):
     """A Python process that leads a process group of its own, or a session.
 
-    `arguments` are those of the interpreter; the number of the message pipe comes behind them. Standard output and
+    `arguments` are those of the interpreter; the number of the message pipe comes after them. Standard output and
     error are appended to `log`. Without a `listener`, `messages` gives what it sends.
     """
 

@@ -77,15 +77,15 @@ def save_profile(
             f"{profiles_file(workspace)}: the profile {name} is not written as a table of its own",
             hint=f"Change it in the file: a line [{name}], its fields below.",
         )
-    behind = _take_behind(table)
+    after = _take_after(table)
     for key, value in fields.items():
         if value is None:
             table.pop(key, None)
         elif key not in table or table[key] != value:
             table[key] = value
     _set_spark(table, spark)
-    if behind:
-        _last(table).value.append(None, Whitespace(behind))
+    if after:
+        _last(table).value.append(None, Whitespace(after))
     _replace(document, name, workspace)
 
 
@@ -99,16 +99,16 @@ def delete_profile(name: str, workspace: Workspace, *, revision: str) -> None:
     if name not in document:
         raise UsageError(f"{profiles_file(workspace)} has no profile {name}", hint="`voxelflow profiles` lists them.")
     table = document[name]
-    behind = _take_behind(table) if isinstance(table, Table) else ""
+    after = _take_after(table) if isinstance(table, Table) else ""
     at = next(i for i, (key, _) in enumerate(document.body) if key is not None and key.key == name)
     del document[name]
-    document.body[at] = (None, Whitespace(behind.lstrip("\n")))
+    document.body[at] = (None, Whitespace(after.lstrip("\n")))
     if document.get("default") == name and name not in READY:
         del document["default"]
     _replace(document, None, workspace)
 
 
-def _take_behind(table: Table) -> str:
+def _take_after(table: Table) -> str:
     """Cut off the empty lines and comments at the table's end: people write them about the table that follows."""
     body, out = _last(table).value.body, ""
     while body and body[-1][0] is None and isinstance(body[-1][1], Comment | Whitespace):

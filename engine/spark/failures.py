@@ -46,7 +46,7 @@ def _sentence(exc: BaseException) -> str:
     else:
         text = str(exc)
     lines = [line.strip() for line in text.splitlines()]
-    # A failed job reports its last failure behind "most recent failure"; what Python raised comes last within it.
+    # A failed job reports its last failure after "most recent failure"; what Python raised comes last within it.
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b.*: ", line)]
     recent = next((line for line in lines if _RECENT in line.lower()), "")
     best = raised[-1] if recent and raised else recent or next((line for line in lines if line), type(exc).__name__)
@@ -64,7 +64,7 @@ def _alive(exc: Py4JJavaError) -> bool:
 
 
 def why_ended(exc: BaseException, log: Path | None, begun: int = 0) -> str:
-    """Why the session has ended or did not start, from its log behind the byte `begun`, else from the error."""
+    """Why the session has ended or did not start, from its log after the byte `begun`, else from the error."""
     text = tail(log, begun)
     for pattern, words in _SIGNS:
         if found := re.search(pattern, text):

@@ -62,7 +62,7 @@ class Remark(NamedTuple):
 
 
 def why_unusable(link: str) -> Unfollowed | None:
-    """Why nothing is found behind a link at this path; None when something is."""
+    """Why a link at this path leads to nothing; None when something is."""
     try:
         os.stat(link)
     except OSError as exc:

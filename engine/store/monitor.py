@@ -32,8 +32,8 @@ _FORMAT = 1
 class Moment:
     """The `seconds` before `time` (seconds since the epoch): means by name, and the peaks where they are higher.
 
-    The machine's names stand alone (`cpu`, `disk_read`), those of a task behind its node (`train.cpu`), and those of a
-    process behind the task's (`train.cpu:worker`, `train.cpu:java 4711`).
+    The machine's names stand alone (`cpu`, `disk_read`), those of a task after its node (`train.cpu`), and those of a
+    process after the task's (`train.cpu:worker`, `train.cpu:java 4711`).
     """
 
     time: float

@@ -71,7 +71,7 @@ def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
 
 
 def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> tuple[int, list[tuple[int, float]]]:
-    """The figure step by step, from the events behind `after`; gives the last event's number too."""
+    """The figure step by step, from the events that follow `after`; gives the last event's number too."""
     node, point, name = figure.rpartition(".")
     found = _metrics(store, run_id, after)
     steps = [

@@ -100,7 +100,7 @@ class _Follower:
             self._rest(self._patience.poll_s)
 
     def _step(self, run: Run) -> bool:
-        """Send the next events and move the cursor behind them; True when there may be more."""
+        """Send the next events and move the cursor past them; True when there may be more."""
         events = self._store.events(self._run_id, after=self._cursor, limit=_CHUNK)
         more = len(events) == _CHUNK
         settled = self._state.run and self._state.status == STATUS[run.state]

@@ -185,7 +185,7 @@ def read_trainings(path: Path) -> tuple[Training, ...]:
 
 
 def joined(here: Sequence[Training], others: Iterable[Training]) -> tuple[Training, ...]:
-    """Those of this run and, behind them, the others; each once, by run and node."""
+    """Those of this run and, after them, the others; each once, by run and node."""
     found = {(training.run_id, training.node): training for training in here}
     for training in others:
         found.setdefault((training.run_id, training.node), training)

@@ -224,7 +224,7 @@ def sha256(*parts: Bytes) -> str:
 
 
 def array_of(header: Header, data: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array that the bytes behind a header are."""
+    """The array that the bytes after a header are."""
     return data.view(header.dtype).reshape(header.shape, order="F" if header.fortran_order else "C")
 
 

@@ -148,7 +148,7 @@ def steps_of(transforms: Iterable[Transform]) -> tuple[Step, ...]:
 
 
 class TransformedVolumes:
-    """The volumes of `whole` behind a chain of transforms."""
+    """The volumes of `whole` after a chain of transforms."""
 
     def __init__(self, whole: WholeVolumes, transforms: Iterable[Transform]) -> None:
         self.whole, self.steps = whole, steps_of(transforms)
@@ -159,7 +159,7 @@ class TransformedVolumes:
         return cls(whole_volumes(source, reading, hashes=hashes), reading.transforms)
 
     def form(self, path: str) -> tuple[Form, Row, int]:
-        """Shape and dtype behind the chain, what is known of the volume there, and its bytes before the chain.
+        """Shape and dtype after the chain, what is known of the volume there, and its bytes before the chain.
 
         Raises `Refused`.
         """
@@ -214,7 +214,7 @@ class TransformingReader:
 
 
 def sample_whole(source: str, paths: Iterable[str], reading: Reading, most_bytes: int | None = None) -> HeaderSample:
-    """See `volume_sources.sample_headers`: what the volumes are like behind the chain."""
+    """See `volume_sources.sample_headers`: what the volumes are like after the chain."""
     from nodes.conversion.formats.reader import affordable
 
     volumes, sample = TransformedVolumes.at(source, reading), HeaderSample()

@@ -219,5 +219,5 @@ class PatchReader:
         for axis, (length, size) in enumerate(zip(box.shape, self._source.size, strict=True)):
             if length < size:
                 whole = np.moveaxis(out, axis, 0)
-                # What is beyond on the axes behind comes when it is their turn.
+                # What is beyond on the later axes comes when it is their turn.
                 whole[length:] = whole[length - 1]

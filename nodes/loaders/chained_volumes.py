@@ -23,8 +23,8 @@ from nodes.table.snapshot import open_table
 from nodes.volume_file.parts import read_parts
 
 
-def behind(files: VolumeFiles, transforms: Sequence[Transform]) -> VolumeFiles:
-    """The same volumes with these transforms behind those that they have: whoever reads them applies both.
+def with_transforms(files: VolumeFiles, transforms: Sequence[Transform]) -> VolumeFiles:
+    """The same volumes with these transforms after those that they have: whoever reads them applies both.
 
     Shape and dtype are those of most volumes of a spread sample. Raises `DataError` when none of it can be transformed.
     """

@@ -1,4 +1,4 @@
-"""The Parquet files behind a dataset: which they are, how they are opened, and their rows without the volumes."""
+"""The Parquet files of a dataset: which they are, how they are opened, and their rows without the volumes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def channels_of(volume: NDArray[Any], scale: Measured) -> int:
 
 @dataclass
 class MeasuredVolumes:
-    """Some volumes of one source, one behind the other. In memory are the ranges of one at most, 8 MB a channel."""
+    """Some volumes of one source, one after the other. In memory are the ranges of one at most, 8 MB a channel."""
 
     looks: list[Look] = field(default_factory=list)
     counts: dict[int, NDArray[np.int64]] = field(default_factory=dict)

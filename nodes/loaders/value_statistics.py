@@ -38,7 +38,7 @@ class Moments(NamedTuple):
 
 
 def finite(values: NDArray[Any]) -> NDArray[Any]:
-    """The finite ones of (n,) values, which lie one behind the other then."""
+    """The finite ones of (n,) values, which lie one after the other then."""
     out: NDArray[Any] = np.ascontiguousarray(values)
     if out.dtype.kind == "f":
         out = out[np.isfinite(out)]

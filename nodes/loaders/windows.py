@@ -43,7 +43,7 @@ def batches_from(
     """The batches of `loader` from step `first` on.
 
     `chunks` holds the chosen rows in stream order, from row `begins_at` of the stream on, which
-    must not lie behind the window that holds the first batch.
+    must not lie past the window that holds the first batch.
     """
     for step, window in read_ahead(_windows(loader, chunks, begins_at, seed, epoch, first), 1):
         for number, batch in enumerate(window, step):

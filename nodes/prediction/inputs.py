@@ -17,7 +17,7 @@ from engine.declare.datasets import Dataset, Transform, VolumeDelta, VolumeFiles
 from engine.errors import DataError
 from engine.extras import require
 from nodes.loaders import open_source
-from nodes.loaders.chained_volumes import behind, rows_as_files
+from nodes.loaders.chained_volumes import rows_as_files, with_transforms
 from nodes.loaders.interface import Source
 from nodes.loaders.rows import RowNumbers
 from nodes.training.labels import Task
@@ -129,7 +129,7 @@ def open_rows(data: Dataset, card: ModelCard, *, cores: int) -> Iterator[OpenedR
 
 
 def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[str], None]) -> Dataset:
-    """The volumes as the model's were: behind those of its transforms that were not done to them yet.
+    """The volumes as the model's were: with those of its transforms that were not done to them yet.
 
     Where another way led to them, they stay as they are, with a warning. `listing` is where that of a table's rows is
     written. Raises `DataError` when none of a sample can be transformed, or a transform is a node that they did not go
@@ -145,7 +145,7 @@ def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[st
     refuse_whole_nodes(missing, f"the model in {card.file.parent}", f"the volumes of {data.uri}")
     refuse_untrusted(missing, f"the model in {card.file.parent}")
     files = rows_as_files(data, listing) if isinstance(data, VolumeDelta | VolumeParquet) else data
-    return behind(files, missing) if isinstance(files, VolumeFiles) else data
+    return with_transforms(files, missing) if isinstance(files, VolumeFiles) else data
 
 
 def renumbered(labels: NDArray[np.float32], own: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:

@@ -47,7 +47,7 @@ _EPOCHS = 3
 
 
 def program(plan: Plan) -> tuple[str, ...]:
-    """The command line of a worker, behind the interpreter and before the group's folder."""
+    """The command line of a worker, after the interpreter and before the group's folder."""
     return (*PROGRAM, plan.model_dump_json())
 
 

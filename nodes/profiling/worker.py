@@ -38,7 +38,7 @@ from nodes.training.workers import worker
 
 PROGRAM = ("-P", "-m", "nodes.profiling.worker")
 STEP = "train:step"
-"""The training's commit point behind each step."""
+"""The training's commit point after each step."""
 
 
 Feed = Literal["loader", "synthetic", "cached", "cold"]
@@ -50,7 +50,7 @@ _CACHED_SHARE = 0.25
 
 
 class Plan(BaseModel):
-    """What is measured of a training: `steps` steps behind `warmup` ones, and where their batches come from."""
+    """What is measured of a training: `steps` steps after `warmup` ones, and where their batches come from."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,7 +65,7 @@ class Enough(Exception):
 
 @dataclass
 class Stopwatch:
-    """Sums up `steps` steps behind the first `warmup` ones. A step begins when the loop asks for its batch."""
+    """Sums up `steps` steps after the first `warmup` ones. A step begins when the loop asks for its batch."""
 
     warmup: int
     steps: int
@@ -93,7 +93,7 @@ class Stopwatch:
         self._computed = self._computed or time.perf_counter()
 
     def stepped(self) -> None:
-        """The step is over. Raises `Enough` behind the last one."""
+        """The step is over. Raises `Enough` after the last one."""
         now = time.perf_counter()
         self._done += 1
         if self._done > self.warmup:

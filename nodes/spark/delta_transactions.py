@@ -182,7 +182,7 @@ class DeltaTransactions:
         return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(found)
 
     def _seq(self, *parts: Any) -> Any:
-        """The parts, one behind the other, as a `scala.collection.immutable.Seq`."""
+        """The parts, one after the other, as a `scala.collection.immutable.Seq`."""
         whole = self._jvm.scala.collection.immutable.List.newBuilder()
         for part in parts:
             whole.addAll(part)

@@ -126,7 +126,7 @@ class SeismicMaker:
         return change
 
     def _smooth(self, values: Volume) -> Volume:
-        """The mean with the neighbours before and behind along each axis; the volume's ends meet."""
+        """The mean with the neighbours before and after along each axis; the volume's ends meet."""
         for axis in range(values.ndim):
             values = (np.roll(values, 1, axis) + values + np.roll(values, -1, axis)) / 3
         return values

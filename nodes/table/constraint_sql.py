@@ -250,7 +250,7 @@ class _Parser:
         return Literal(text[1:-1])
 
     def _list(self) -> tuple[Expression, ...]:
-        """What is between parentheses, behind the opening one."""
+        """What is between parentheses, after the opening one."""
         items = [self.any_of()]
         while self._takes(","):
             items.append(self.any_of())

@@ -286,7 +286,7 @@ def _write(place: Place, token: int, rows: Iterator[_Row], after: Sequence[int])
 
 
 def concatenate(parts: Iterable[Segments]) -> Segments:
-    """Segments of files written one behind the other; neighbours of one shard become one."""
+    """Segments of files written one after the other; neighbours of one shard become one."""
     out: list[Segment] = []
     for segment in (s for part in parts for s in part):
         if out and out[-1].shard == segment.shard:

@@ -27,7 +27,7 @@ SPARK_CHECKSUM = "._last_checkpoint.crc"
 MOST_COMMITS = 100
 """Behind a checkpoint there are never more, however few files they name.
 
-Else one is made when the commits behind the last one say as much as it does: so each is twice as long as the one
+Else one is made when the commits after the last one say as much as it does: so each is twice as long as the one
 before, and all together grow as the log does, not as its square.
 """
 
@@ -39,14 +39,14 @@ def make_checkpoint(where: Path | Place, version: int, every: int) -> bool:
     """
     place = place_at(where)
     last, size = _last(place)
-    behind = version - last
-    if behind < every:
+    since = version - last
+    if since < every:
         return False
     try:
         if not isinstance(place, LocalPlace):
             # Reading the commits to see whether it pays would take as long.
             DeltaTable(str(place), version=version).create_checkpoint()
-        elif behind >= MOST_COMMITS or _say_more(place, range(last + 1, version + 1), than=size):
+        elif since >= MOST_COMMITS or _say_more(place, range(last + 1, version + 1), than=size):
             _sum_up(place.root, version, last)
         else:
             return False

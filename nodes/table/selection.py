@@ -84,7 +84,7 @@ def group_keys(columns: Sequence[pa.Array], ids: pa.Array) -> pa.Array:
 
 
 def known_groups(columns: Sequence[pa.Array]) -> pa.Array:
-    """The group of each row as text: its values, one behind the other; null where one of them is."""
+    """The group of each row as text: its values, one after the other; null where one of them is."""
     texts = [column.cast(pa.string()) for column in columns]
     return pc.binary_join_element_wise(*texts, "\x1f") if len(texts) > 1 else texts[0]
 

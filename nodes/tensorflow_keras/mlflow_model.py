@@ -89,7 +89,7 @@ def write_mlflow_model(model: Path, folder: Path, *, shape: Sequence[int], metad
 
 
 def _serve(folder: Path, signature: ModelSignature, described: Mapping[str, Any]) -> None:
-    """Let `mlflow.pyfunc` load the model with what comes before and behind it, and `mlflow.tensorflow` at all."""
+    """Let `mlflow.pyfunc` load the model with what comes before and after it, and `mlflow.tensorflow` at all."""
     (folder / "data" / served_model.DESCRIPTION).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
     code = folder / "code"
     (code / served_model.TRANSFORMS).mkdir(parents=True)

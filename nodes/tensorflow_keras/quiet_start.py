@@ -87,7 +87,7 @@ def quiet_start() -> Iterator[None]:
             os.dup2(before, 2)
             os.close(before)
         if filtering is not None:
-            # What this process writes next must stand behind it in the log. A program that was started meanwhile
+            # What this process writes next must come after it in the log. A program that was started meanwhile
             # may hold the pipe open.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 filtering.wait(_PATIENCE_S)

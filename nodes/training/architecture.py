@@ -6,7 +6,7 @@ norm and ReLU; one average pool over what is left of the volume. Projection shor
 batch norm, only where the shape changes. Every convolution has a bias, which gives depth 18 on (30, 30, 10, 10) its
 33,368,897 parameters.
 
-The standard stem is made for images of 224 pixels: 30x30x10 voxels are 8x8x3 behind it, and 1x1x1 in the last stage.
+The standard stem is made for images of 224 pixels: 30x30x10 voxels are 8x8x3 after it, and 1x1x1 in the last stage.
 The small one is that of the same papers' networks for images of 32 pixels, 3x3x3 / 1 without pooling, and leaves 4x4x2.
 A width other than 64 is the number of filters of the first stage; later stages have 2, 4 and 8 times as many.
 """
@@ -75,7 +75,7 @@ def output_count(classes: int, target: Target | None = None) -> int:
 
 
 class Layer(NamedTuple):
-    """A layer with weights on its way: a convolution, or the batch norm and ReLU behind one (`size` 0)."""
+    """A layer with weights on its way: a convolution, or the batch norm and ReLU after one (`size` 0)."""
 
     inputs: int
     """Channels of what comes in; `outputs` of what goes out."""

@@ -154,7 +154,7 @@ def count_overlaps(
     np.add.at(table, tuple(np.searchsorted(values, ours[:, axis]) + 1 for axis, values in enumerate(axes)), 1)
     for axis in range(table.ndim):
         np.cumsum(table, axis=axis, out=table)
-    # Those that begin less than a size before or behind: the corners of a box in the table.
+    # Those that begin less than a size before or after: the corners of a box in the table.
     low = [np.searchsorted(v, theirs[:, axis] - size[axis], side="right") for axis, v in enumerate(axes)]
     high = [np.searchsorted(v, theirs[:, axis] + size[axis], side="left") for axis, v in enumerate(axes)]
     inside = np.zeros(len(theirs), np.int64)

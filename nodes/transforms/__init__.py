@@ -5,5 +5,5 @@ parameters          the parameters of TransformVolumes, and the chain that they 
 function_file       the file of a person's own function, and whether it may run
 remaining           the steps that a model's chain has and data does not have yet, and what nothing can do to data
 
-`steps` needs NumPy alone: a copy of this folder travels with every model that was trained behind transforms.
+`steps` needs NumPy alone: a copy of this folder travels with every model that was trained on transformed volumes.
 """

@@ -10,7 +10,7 @@ from engine.errors import DataError
 
 
 def remaining(wanted: Sequence[Transform], done: Sequence[Transform]) -> tuple[Transform, ...] | None:
-    """The transforms of `wanted` behind those that are `done`; None: the data went another way.
+    """The transforms of `wanted` after those that are `done`; None: the data went another way.
 
     Only what they do counts, and not the words for it.
     """

@@ -38,7 +38,7 @@ MAGIC = b"PAR1"
 _TAIL = 8 << 10
 """Read first: the footer of a small file, and more."""
 _END = 4 + len(MAGIC)
-"""Bytes behind the footer: its length and the magic."""
+"""Bytes after the footer: its length and the magic."""
 
 _NUM_ROWS, _ROW_GROUPS, _CREATED_BY = 3, 4, 6
 _CREATOR_BYTES = 32
@@ -83,7 +83,7 @@ class Chunk:
 
 
 def footer(template: bytes, rows: int, groups: Sequence[tuple[int, Sequence[Chunk]]]) -> bytes:
-    """The footer with its length and magic, to stand behind the chunks. `groups` are (rows, chunks).
+    """The footer with its length and magic, to stand after the chunks. `groups` are (rows, chunks).
 
     `template` is a whole Parquet file without rows. Raises `ValueError` when it is none.
     """

@@ -1,7 +1,7 @@
 """Joining Parquet files without decoding them: their column chunks are copied, and their checksums compared.
 
 A data page can be read alone when its chunk has no dictionary, so the pages of several small row
-groups, one behind the other, are the column chunk of one larger row group. Memory: a buffer of 1 MB.
+groups, one after the other, are the column chunk of one larger row group. Memory: a buffer of 1 MB.
 
 The bytes pass through that buffer rather than from file to file in the kernel (`copy_file_range`), so that no flipped
 bit is copied into a new file. Measured with volumes of 360 kB: 1.2 times the processor time of the kernel's copy.
@@ -50,7 +50,7 @@ def template(columns: pa.Schema, options: dict[str, Any]) -> bytes:
 
 
 def can_join(files: Iterable[tuple[int, pq.FileMetaData]], empty: bytes, codec: str, group_rows: int) -> bool:
-    """Whether the pages of these files may stand one behind the other in a file with the schema of `empty`.
+    """Whether the pages of these files may stand one after the other in a file with the schema of `empty`.
 
     `files` are the rows that each must have, and its footer; `codec` is pyarrow's name of the
     compression that all of them must have.
@@ -138,7 +138,7 @@ class _Copy:
         self._buffer = memoryview(bytearray(_BUFFER))
 
     def pieces(self, pieces: Sequence[_Piece]) -> list[Chunk]:
-        """Copy the pieces' chunks behind one another, column by column; gives the chunks they became."""
+        """Copy the pieces' chunks after one another, column by column; gives the chunks they became."""
         files: dict[Path, int] = {}
         try:
             for path in dict.fromkeys(p.path for p in pieces):
@@ -204,7 +204,7 @@ def _write(out: int, pieces: list[bytes] | list[memoryview]) -> None:
 
 
 def chunk_of(columns: Sequence[pq.ColumnChunkMetaData], offset: int) -> Chunk:
-    """The chunk that the pages of these chunks become, one behind the other from byte `offset` on."""
+    """The chunk that the pages of these chunks become, one after the other from byte `offset` on."""
     first = columns[0]
     least, most, nulls = _statistics(columns)
     return Chunk(

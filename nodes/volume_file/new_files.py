@@ -22,7 +22,7 @@ from nodes.volume_file.layout import schema, writer_options
 from nodes.volume_file.write import CompressedFile, PlainFile, buffer_rows
 
 MAX_CELL_BYTES = 2**31 - 1 - 4
-"""What a page can hold: a value behind the four bytes of its length."""
+"""What a page can hold: a value after the four bytes of its length."""
 MAX_GROUP_BYTES = 256 << 20
 """Row groups of larger volumes get fewer rows: a reader holds a row group in memory."""
 MAX_FILE_ROWS = 65_536

@@ -22,7 +22,7 @@ read.
 
 Other writers put many volumes into a page, as Voxelflow did before it had checksums. There each page header is read
 beforehand. In an uncompressed, PLAIN binary column without nulls, the values of a data page follow each other, each
-behind four bytes with its length. All values being equally long, a value's offset is arithmetic again:
+after four bytes with its length. All values being equally long, a value's offset is arithmetic again:
 
     offset of value i = start of the page's values + i * (4 + volume bytes) + 4
 
@@ -76,7 +76,7 @@ class PageIndex:
 
     `offsets` is each row's byte offset, int64 (rows,), and `alone` whether its volume has a page of its own, as
     Voxelflow writes them, bool (rows,). Of the data pages that hold the others in turn, `rows` counts the values,
-    `starts` and `sizes` are the bytes behind the header, and `checksums` their CRC-32 or `NO_CHECKSUM`: int64
+    `starts` and `sizes` are the bytes after the header, and `checksums` their CRC-32 or `NO_CHECKSUM`: int64
     (pages,) each.
     """
 
@@ -105,7 +105,7 @@ def index_pages(
     finally:
         os.close(file)
     first, rows, steps, starts, sizes, checksums = np.array(pages, np.int64).reshape(-1, 6).T
-    # Value i of a page, or of a run of pages with one value each, lies i steps behind its first one.
+    # Value i of a page, or of a run of pages with one value each, lies i steps after its first one.
     begins = np.repeat(np.cumsum(rows) - rows, rows)
     offsets = np.repeat(first, rows) + np.repeat(steps, rows) * (np.arange(len(begins)) - begins)
     shared = steps != own.stride

@@ -1,6 +1,6 @@
 """The pages of a Parquet file: their headers, and their checksums.
 
-A column chunk is a row of pages, each behind a header that has its size, the number of its values and, where the
+A column chunk is a row of pages, each after a header that has its size, the number of its values and, where the
 writer cared, the CRC-32 (gzip's polynomial) of its bytes as they are stored. Nothing else in a Parquet file shows
 a flipped bit: a volume is any bytes.
 
@@ -44,7 +44,7 @@ _FIRST_TRY = 256
 
 
 class PageHeader(NamedTuple):
-    """What a page header says: its own length and that of the page behind it, both in bytes, and the page's values.
+    """What a page header says: its own length and that of the page after it, both in bytes, and the page's values.
 
     `levels` are the bytes of the page's levels; None where their length stands at their start (first version of
     data pages). `checksum` is None where the writer made none.

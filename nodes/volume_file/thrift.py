@@ -29,7 +29,7 @@ def read_struct(data: bytes) -> tuple[dict[int, object], int]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number and the position behind it. Raises `IndexError` at the end of `data`."""
+    """An unsigned LEB128 number and the position after it. Raises `IndexError` at the end of `data`."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -154,9 +154,9 @@ class PlainFile:
             self._replace_front(front)
         chunks = front.chunks(self._start, self._pages.stride)
         if self._columns is not None:
-            data, behind = _behind(self._columns, self._values, self._end)
+            data, trailing = _trailing(self._columns, self._values, self._end)
             self._write(data)
-            chunks += behind
+            chunks += trailing
         self._groups.append((len(self._ids), chunks))
         self._begin_group(front)
 
@@ -258,7 +258,7 @@ def _arrays(columns: Iterable[pa.Field], rows: Sequence[Sequence[Any]]) -> list[
     return [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(columns)]
 
 
-def _behind(columns: pa.Schema, rows: Sequence[Sequence[Any]], offset: int) -> tuple[list[memoryview], list[Chunk]]:
+def _trailing(columns: pa.Schema, rows: Sequence[Sequence[Any]], offset: int) -> tuple[list[memoryview], list[Chunk]]:
     """The pages of a row group's further columns, and their chunks when the first begins at byte `offset`.
 
     pyarrow encodes them, whatever their types, into a file in memory that they are taken from.
@@ -347,7 +347,7 @@ def _write_at(out: int, data: bytes, offset: int) -> None:
 
 
 def _aligned(size: int, head: int) -> NDArray[np.uint8]:
-    """A buffer whose first volume, behind its `head` bytes, begins where processors like it."""
+    """A buffer whose first volume, after its `head` bytes, begins where processors like it."""
     raw = np.empty(size + _ALIGN, np.uint8)
     first = -(raw.ctypes.data + head) % _ALIGN
     return raw[first : first + size]

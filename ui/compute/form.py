@@ -192,7 +192,7 @@ def settings_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def unique_name(wanted: str, taken: Iterable[str]) -> str:
-    """`wanted`, or with the first number behind it that no other profile has."""
+    """`wanted`, or with the first number after it that no other profile has."""
     names = set(taken)
     candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(names) + 3))]
     return next(name for name in candidates if name not in names)

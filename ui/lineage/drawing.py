@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MARKS: Mapping[State, str] = {
     "source": "", "current": "✓ current", "stale": "⚠ stale", "older": "older", "removed": "✕ removed", "unknown": "",
 }  # fmt: skip
-"""Behind the kind, in words: nothing is said by colour alone."""
+"""After the kind, in words: no state is shown by colour alone."""
 FONT, _LINE = 14, 14
 """Pixels of the labels' font, and of a line of them: vis-network leaves nothing between lines."""
 _LEAST = 0.8

@@ -318,9 +318,9 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
                 draw_look(view, item.title, key=f"lineage-look-{key}")
     left, right = st.columns(2, gap="medium")
     with left:
-        _neighbours("Made from", ":material/arrow_back:", whole, whole.before[key], kinds)
+        _neighbours("Made from", ":material/arrow_back:", whole, whole.sources[key], kinds)
     with right:
-        _neighbours("Made of it", ":material/arrow_forward:", whole, whole.behind[key], kinds)
+        _neighbours("Made of it", ":material/arrow_forward:", whole, whole.targets[key], kinds)
 
 
 def _registered_name(item: Item) -> str:

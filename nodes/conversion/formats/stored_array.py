@@ -51,14 +51,14 @@ class StoredArray:
         axis = len(inside)
         while axis and len(inside[axis - 1]) == self._shape[axis - 1]:
             axis -= 1
-        # Axes behind are whole; along this one the voxels of a run follow each other.
+        # The axes after it are whole; along this one the voxels of a run follow each other.
         first, outer = (inside[axis - 1].start, inside[: axis - 1]) if axis else (0, ())
-        behind = math.prod(self._shape[axis:])
+        inner = math.prod(self._shape[axis:])
         steps = [math.prod(self._shape[place + 1 :]) for place in range(len(outer))]
         size = self._dtype.itemsize
         runs = out.reshape(-1).view(np.uint8).reshape(math.prod(map(len, outer)), -1)
         for row, places in zip(runs, np.ndindex(*map(len, outer)), strict=True):
-            start = first * behind
+            start = first * inner
             start += sum((each.start + n) * step for each, n, step in zip(outer, places, steps, strict=True))
             read_fully(self._handle, self._offset + start * size, row)
 

@@ -1,4 +1,4 @@
-"""Data behind a header, plain or compressed: read to the byte that the header promises and not further."""
+"""Data after a header, plain or compressed: read to the byte that the header promises and not further."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class _Inflated:
 def refuse_impossible(promised: int, held: int, *, compressed: bool) -> None:
     """Raise `Refused` when a header promises more data than `held` bytes of the file can be."""
     if promised > held * (MAX_RATIO if compressed else 1):
-        behind = "bytes of compressed data" if compressed else "bytes of data"
-        raise Refused("truncated", f"has {held} {behind}, its header promises {promised} bytes")
+        what = "bytes of compressed data" if compressed else "bytes of data"
+        raise Refused("truncated", f"has {held} {what}, its header promises {promised} bytes")
 
 
 def skip(stream: Stream, count: int) -> None:

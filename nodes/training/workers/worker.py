@@ -33,7 +33,7 @@ from nodes.training.workers.events import EventWriter
 from nodes.training.workers.folder import Cluster, GroupFolder, Job
 
 PROGRAM = ("-P", "-m", "nodes.training.workers.worker")
-"""The command line behind the interpreter, before the group's folder."""
+"""The command line after the interpreter, before the group's folder."""
 CarryOut = Callable[..., BaseModel | None]
 """`session.carry_out`, or what a measurement does instead. What it gives is the worker's result."""
 

@@ -46,7 +46,7 @@ def describe(steps: Sequence[Step]) -> str:
 def form_after(
     steps: Sequence[Step], shape: tuple[int, ...], dtype: str, row: Mapping[str, Any] | None = None
 ) -> Form | None:
-    """Shape and dtype behind all steps; None: a function of one's own decides, or what is not known of the volume.
+    """Shape and dtype after all steps; None: a function of one's own decides, or what is not known of the volume.
 
     Raises `Unfit`.
     """
@@ -71,7 +71,7 @@ def form_and_row_after(
 def apply_steps(
     steps: Sequence[Step], volume: Volume, row: Mapping[str, Any] | None = None
 ) -> tuple[Volume, Matrix | None]:
-    """The volume behind all steps, C order and little-endian, and the matrix from its voxels to those of before.
+    """The volume after all steps, C order and little-endian, and the matrix from its voxels to those of before.
 
     The matrix is 4x4; None: where the voxels came from cannot be said. Raises `Unfit`.
     """

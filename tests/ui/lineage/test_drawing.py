@@ -53,7 +53,7 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
         assert len(node["label"].splitlines()) <= 4
         assert [edge["from"] for edge in vis_edges(found, mode) if edge["to"] == node["id"]] in (
             [],
-            [*found.before[node["id"]]],
+            [*found.sources[node["id"]]],
         )
     assert vis_options(mode)["nodes"]["font"]["multi"] is False
     json.dumps([drawn, vis_edges(found, mode), vis_options(mode)])

@@ -1,4 +1,4 @@
-/** Space for a node that is put into a wire: the nodes behind it move to the right. */
+/** Space for a node that is put into a wire: the nodes downstream move to the right. */
 
 import type { Doc, DocPosition } from '../protocol';
 import { USUAL_SIZE, type Size } from './sizes';
@@ -11,18 +11,18 @@ export const GAP = 56;
 export interface Space {
   /** Where the new node goes. */
   at: DocPosition;
-  /** New positions of the nodes behind it. */
+  /** New positions of the nodes downstream. */
   moved: Map<string, DocPosition>;
 }
 
-/** Where a node of `size` goes in the middle of the wire `edge`, and how far the nodes behind it move to the right. */
+/** Where a node of `size` goes in the middle of the wire `edge`, and how far the nodes downstream move to the right. */
 export function spaceInWire(doc: Doc, edge: string, size: Size, sizes: ReadonlyMap<string, Size>): Space | null {
   const wire = own(doc.edges, edge);
   if (!wire) return null;
   const before = end(wire.source).node;
-  const behind = end(wire.target).node;
+  const target = end(wire.target).node;
   const from = own(doc.nodes, before)?.position;
-  const to = own(doc.nodes, behind)?.position;
+  const to = own(doc.nodes, target)?.position;
   if (!from || !to) return null;
   const right = from.x + (sizes.get(before) ?? USUAL_SIZE).width;
   const free = to.x - right;
@@ -32,7 +32,7 @@ export function spaceInWire(doc: Doc, edge: string, size: Size, sizes: ReadonlyM
   const at = { x: Math.round((right + to.x + pushed - size.width) / 2), y: Math.round((from.y + to.y) / 2) };
   const moved = new Map<string, DocPosition>();
   if (pushed > 0) {
-    for (const id of downstream(doc, behind)) {
+    for (const id of downstream(doc, target)) {
       const position = own(doc.nodes, id)?.position;
       if (position && id !== before) moved.set(id, { x: position.x + pushed, y: position.y });
     }

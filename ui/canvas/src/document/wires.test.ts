@@ -60,7 +60,7 @@ describe('space in a wire', () => {
   };
   const edge = 'source.out->pack.files';
 
-  test('is made by moving the nodes behind it, as far as needed', () => {
+  test('is made by moving the nodes downstream, as far as needed', () => {
     const start = made(280);
     const { at, moved } = spaceInWire(start, edge, USUAL_SIZE, new Map())!;
     const next = apply(start, moveNodes(start, moved));

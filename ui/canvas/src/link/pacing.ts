@@ -1,4 +1,4 @@
-/** Sends what there is to say as soon as it is said, and notices when nothing gets through any more. */
+/** Sends each message at once, and notices when nothing gets through any more. */
 
 import type { Outbox } from '../protocol';
 import type { Channel, Command } from './channel';

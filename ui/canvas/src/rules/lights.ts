@@ -137,7 +137,7 @@ function running(status: NodeStatus | undefined, word: string, now: number): Lig
     state: 'running',
     word: phase || amount || word,
     time,
-    // The figure that matters first: a card's line is cut off behind.
+    // The figure that matters first: a card's line is cut off at its end.
     detail: phase ? sentence([again, label, speed, amount]) : sentence([again, speed, label]),
     share,
     blocked: false,

@@ -51,7 +51,7 @@ export function objections(texts: LimitTexts, profile: ProfileInfo | undefined):
   return { after, cost: amountOf(texts.cost) === null ? 'An amount above 0, such as 20.' : '' };
 }
 
-/** What Python is told; null when nothing was typed: then the limit of the profile counts. */
+/** What is sent to Python; null when nothing was typed: then the limit of the profile counts. */
 export function limitOf(texts: LimitTexts | null): RunLimit | null {
   return texts && { stop_after: texts.after.trim(), stop_at_cost: amountOf(texts.cost) };
 }

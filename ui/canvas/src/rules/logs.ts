@@ -22,7 +22,7 @@ export function blocks(lines: readonly LogLine[], first: number): Block[] {
   return out;
 }
 
-/** Whether two blocks show the same: lines are never changed, only added behind and dropped before. */
+/** Whether two blocks show the same: lines are never changed, only added at the end and dropped at the beginning. */
 export function sameBlock(a: Block, b: Block): boolean {
   return (
     a.first === b.first &&

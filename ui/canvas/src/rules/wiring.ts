@@ -46,10 +46,10 @@ export function reaches(doc: Doc, start: string, goal: string): boolean {
   const open = [start];
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
     if (node === goal) return true;
-    for (const behind of next.get(node) ?? []) {
-      if (!seen.has(behind)) {
-        seen.add(behind);
-        open.push(behind);
+    for (const following of next.get(node) ?? []) {
+      if (!seen.has(following)) {
+        seen.add(following);
+        open.push(following);
       }
     }
   }
@@ -62,7 +62,7 @@ export interface Fit {
   port: PortInfo;
 }
 
-/** What can be put behind an output (or before an input) of the kinds given: the first fitting port of each type. */
+/** What can be put after an output (or before an input) of the kinds given: the first fitting port of each type. */
 export function fitting(types: Types, kinds: readonly string[], looseEnd: Side): Fit[] {
   return Object.values(types).flatMap((type) => {
     const ports = looseEnd === 'input' ? type.inputs : type.outputs;

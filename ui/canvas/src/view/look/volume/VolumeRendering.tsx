@@ -107,9 +107,9 @@ export function VolumeRendering({ box, shown, density, cut, onPlace }: Props) {
       const dense = globalThis.devicePixelRatio || 1;
       const [width, height] = [Math.max(1, Math.round(box.width * dense)), Math.max(1, Math.round(box.height * dense))];
       // `cost` is what a point takes with one step a voxel: of a quick picture it is known when the next is drawn.
-      const room = quick ? QUICK_MS : PATIENT_MS;
+      const budget = quick ? QUICK_MS : PATIENT_MS;
       const fine = quick ? 1 : 2;
-      const affordable = pace.current.cost > 0 ? Math.sqrt(room / (pace.current.cost * width * height * fine)) : 0.25;
+      const affordable = pace.current.cost > 0 ? Math.sqrt(budget / (pace.current.cost * width * height * fine)) : 0.25;
       const scale = Math.max(0.08, Math.min(1, affordable));
       const size = [Math.max(1, Math.round(width * scale)), Math.max(1, Math.round(height * scale))] as const;
       const begun = performance.now();

@@ -1,4 +1,4 @@
-/** One volume of a gallery, those before and behind it, and its file. */
+/** One volume of a gallery, those before and after it, and its file. */
 
 import { ArrowLeft, ChevronLeft, ChevronRight, Download } from 'lucide-react';
 import { useEffect, useRef } from 'react';

@@ -47,7 +47,7 @@ export function useVolume(dataset: string, panel: string, row: number): Loaded {
   return found;
 }
 
-/** Takes the volume at `url`; `tell` is told of it while it comes. */
+/** Takes the volume at `url`; `tell` hears of it while it comes. */
 async function arrive(
   url: string,
   coarse: string,
