@@ -1,4 +1,4 @@
-"""What is looked at looks as in the committed pictures (`appearance/*.png`), light and dark.
+"""What is looked at looks as in the committed pictures (`appearance/*.webp`), light and dark.
 
 `UPDATE_GOLDEN=1 pytest tests/browser/test_appearance.py` writes them anew: look at each before it is committed. What
 they show is the same on each machine (`pictured_workspace`); what is not, such as the clock of a run, is hidden.
@@ -185,8 +185,8 @@ def test_it_looks_as_it_did(
 
 
 def test_each_committed_picture_is_compared() -> None:
-    assert {path.stem for path in FOLDER.glob("*.png")} == {look.name for look in LOOKS}
-    assert sum(path.stat().st_size for path in FOLDER.glob("*.png")) < 1_000_000
+    assert {path.stem for path in FOLDER.glob("*.webp")} == {look.name for look in LOOKS}
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.webp")) < 1_000_000
 
 
 def _shot(seen: Locator) -> Image.Image:
@@ -197,9 +197,9 @@ def _shot(seen: Locator) -> Image.Image:
 
 def _compare(name: str, shot: Callable[[], Image.Image], folder: Path) -> None:
     """The picture looks as the committed one, by now or in a moment."""
-    golden = FOLDER / f"{name}.png"
+    golden = FOLDER / f"{name}.webp"
     if os.environ.get("UPDATE_GOLDEN"):
-        _at_rest(shot).save(golden, optimize=True)
+        _at_rest(shot).save(golden, lossless=True, method=6)
         return
     assert golden.exists(), f"{golden} is not there: `{ACCEPT}` writes it"
     with Image.open(golden) as wanted:
