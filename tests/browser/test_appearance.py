@@ -33,6 +33,7 @@ _LIMIT_S = 20.0
 """How long a page may take until it looks as it should: thumbnails and charts come after all else."""
 _HIDDEN = """
 [data-testid=run-elapsed] { display: inline-block; visibility: hidden; width: 5em; overflow: hidden }
+.st-key-metric_charts .role-legend { visibility: hidden } /* its width depends on when the font came */
 """
 _FONT_LOADED = f"""async () => {{
     await document.fonts.ready;
