@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import sys
 import tempfile
 from collections import Counter
@@ -21,6 +22,7 @@ from typing import Any
 import forked_programs
 import psutil
 import pytest
+import pytest_rerunfailures
 import pytest_timeout
 from forked_programs import Forks, forking
 from laws import load_examples
@@ -204,6 +206,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(10_000, 20, 20)
         gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Under xdist pytest-rerunfailures sends two small messages a test and waits for the answer of the second: for 40
+    milliseconds, until the system sends it, unless told not to wait for more (Nagle's algorithm)."""
+    found = getattr(session.config, "failures_db", None)
+    if isinstance(found, pytest_rerunfailures.SocketDB):
+        found.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
