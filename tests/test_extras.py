@@ -168,6 +168,7 @@ def test_the_base_does_all_that_needs_no_extra(said: dict[str, tuple[int, str]],
     assert "could not be loaded" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "extras", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ _FINER = 4
 _DONE, _FAILED = ("#e4f1ea", "#1f8a53"), ("#f9e6e8", "#c8323f")
 
 
+@cache
 def a_page(
     *,
     card: tuple[int, int] = (400, 200),

@@ -50,6 +50,7 @@ def test_a_delta_table_has_the_columns_that_its_log_says(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_columns_that_a_delta_table_got_later_are_null_in_older_files(tmp_path: Path) -> None:
     """Also those that no file of the sample has, or none at all yet."""
     table, volumes = tmp_path / "table", some(30)

@@ -70,6 +70,7 @@ def test_a_folder_is_used_in_place(tmp_path: Path, trained: Path) -> None:
     assert look.inputs["made"].spec == SPEC
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("registered", [False, True])
 def test_one_in_mlflows_format_gets_the_files_of_a_training(
     tmp_path: Path, packed: Path, registered: bool, monkeypatch: pytest.MonkeyPatch

@@ -58,9 +58,11 @@ def difference(before: Image.Image, now: Image.Image) -> Difference:
     if any(abs(a - b) > 1 for a, b in zip(before.size, now.size, strict=True)):
         return Difference(np.ones([-(-side // BLOCK) for side in now.size[::-1]], bool))
     width, height = (min(pair) for pair in zip(before.size, now.size, strict=True))
-    wanted = _means(_lab(before.crop((0, 0, width, height))))
-    found = np.pad(_lab(now.crop((0, 0, width, height))), ((1, 1), (1, 1), (0, 0)), mode="edge")
-    away = np.full(wanted.shape[:2], np.inf)
+    wanted, seen = _means(_lab(before.crop((0, 0, width, height)))), _lab(now.crop((0, 0, width, height)))
+    away = np.linalg.norm(_means(seen) - wanted, axis=2)
+    if not (away > FAR).any():
+        return Difference(away > FAR)
+    found = np.pad(seen, ((1, 1), (1, 1), (0, 0)), mode="edge")
     for y in range(3):
         for x in range(3):
             shifted = _means(found[y : y + height, x : x + width])
@@ -85,25 +87,25 @@ def report(name: str, golden: Path, now: Image.Image, found: Difference, folder:
     )
 
 
-def _lab(picture: Image.Image) -> NDArray[np.float64]:
+def _lab(picture: Image.Image) -> NDArray[np.float32]:
     """Lightness, green to red, blue to yellow, of each pixel."""
     values = np.asarray(picture.convert("RGB"))
-    xyz = _linear()[values] @ np.array(_TO_XYZ).T / np.array(_WHITE)
+    xyz = _linear()[values] @ (np.array(_TO_XYZ).T / np.array(_WHITE)).astype(np.float32)
     x, y, z = np.moveaxis(np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116), 2, 0)
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=2)
 
 
-def _linear() -> NDArray[np.float64]:
+def _linear() -> NDArray[np.float32]:
     """The light of each of the 256 levels of sRGB, 0 to 1."""
     level = np.arange(256) / 255
-    light: NDArray[np.float64] = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
-    return light
+    light = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+    return light.astype(np.float32)
 
 
-def _means(lab: NDArray[np.float64]) -> NDArray[np.float64]:
+def _means(lab: NDArray[np.float32]) -> NDArray[np.float64]:
     """The mean colour of each block; those at the right and below are filled up with the last pixels."""
     height, width = lab.shape[:2]
     whole = np.pad(lab, ((0, -height % BLOCK), (0, -width % BLOCK), (0, 0)), mode="edge")
     rows, columns = whole.shape[0] // BLOCK, whole.shape[1] // BLOCK
-    means: NDArray[np.float64] = whole.reshape(rows, BLOCK, columns, BLOCK, 3).mean(axis=(1, 3))
+    means: NDArray[np.float64] = whole.reshape(rows, BLOCK, columns, BLOCK, 3).mean(axis=(1, 3), dtype=np.float64)
     return means

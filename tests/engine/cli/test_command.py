@@ -223,6 +223,7 @@ def test_node_types_are_loaded_without_what_other_processes_need() -> None:
     assert others.isdisjoint(done.stdout.split()), done.stderr
 
 
+@pytest.mark.slow
 def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> None:
     program = (
         "import sys, os\n"
@@ -239,6 +240,7 @@ def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> 
     assert {"click", "rich"}.isdisjoint(imported)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["runs", "profiles", "prices"])
 def test_a_list_is_meant_where_no_command_is_named(
     command: Command, home: Path, verb: str, monkeypatch: pytest.MonkeyPatch

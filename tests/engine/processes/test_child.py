@@ -50,6 +50,7 @@ def run(tmp_path: Path, body: str) -> tuple[list[Event], Child]:
         return list(made.messages()), made
 
 
+@pytest.mark.slow
 def test_its_result_comes_last_and_what_it_prints_goes_to_the_log(tmp_path: Path) -> None:
     sent, made = run(
         tmp_path,
@@ -124,6 +125,7 @@ def test_one_that_dies_is_reported_with_its_end_and_the_end_of_its_log(tmp_path:
     assert [event.text for event in sent if isinstance(event, Message)] == ["the process sent an unreadable message"]
 
 
+@pytest.mark.slow
 def test_lines_and_messages_of_any_length(tmp_path: Path) -> None:
     with child(tmp_path, "return str(parent.line() == b'x' * 3_000_000) + parent.line().decode() * 2") as made:
         made.send(TEXT)
@@ -133,6 +135,7 @@ def test_lines_and_messages_of_any_length(tmp_path: Path) -> None:
     assert result.value == "True" + TEXT * 2
 
 
+@pytest.mark.slow
 def test_what_it_starts_does_not_read_what_is_meant_for_it(tmp_path: Path) -> None:
     body = "read = subprocess.run(['cat'], capture_output=True).stdout\nparent.send(Message(text=repr(read)))\n"
     with child(tmp_path, body + "return parent.line().decode()") as made:
@@ -143,6 +146,7 @@ def test_what_it_starts_does_not_read_what_is_meant_for_it(tmp_path: Path) -> No
     assert (message.text, result.value) == ("b''", "a line")
 
 
+@pytest.mark.slow
 def test_one_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:
     with child(tmp_path, "parent._lines.get = None\nos.kill(os.getpid(), signal.SIGSTOP)") as made:
         wait_until(lambda: is_stopped(psutil.Process(made.pid)))

@@ -256,6 +256,7 @@ class _Guard:
         self.heard.append("end")
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_end_in_good_order_has_its_application_ended(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ esac
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pretended_cluster")
 @pytest.mark.parametrize("ending", ["dismissed", "asked", "alone"])
 def test_a_guard_has_the_application_killed_when_asked_to_and_when_its_parent_is_gone(

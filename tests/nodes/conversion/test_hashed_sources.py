@@ -55,6 +55,7 @@ def test_after_transforms_it_is_still_that_of_the_file(tmp_path: Path, folder: P
     assert hashes_in(made) == sums(folder)
 
 
+@pytest.mark.slow
 def test_in_object_storage_too(tmp_path: Path, folder: Path, azure: str) -> None:
     url = upload_folder(folder, f"{azure}/hashed")
     assert hashes_in(convert(url, tmp_path / "work", hash_sources=True)) == sums(folder)

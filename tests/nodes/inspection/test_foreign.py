@@ -151,6 +151,7 @@ def test_a_flipped_byte_in_a_compressed_array_is_found_where_pages_have_no_check
     assert (found.volumes, found.unchecked) == (11, 0), "the other rows are counted as before"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checksums", [False, True])
 def test_every_flipped_byte_of_a_compressed_array_is_found_or_harmless(tmp_path: Path, checksums: bool) -> None:
     """The array was damaged before it was written: the page's own checksum is right, or there is none."""
@@ -282,6 +283,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "delta"
 
 
+@pytest.mark.slow
 def test_a_table_that_a_catalog_manages_is_not_called_damaged(golden: Path) -> None:
     with pytest.raises(UnsupportedTable, match="a catalog says which versions the table"):
         check(golden / "catalog-owned-preview")

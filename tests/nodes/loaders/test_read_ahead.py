@@ -39,6 +39,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_keeps_the_memory(view: str) -> None:
     memory = BatchMemory(1000, spare=4)

@@ -119,6 +119,7 @@ def test_a_source_that_was_not_measured_is_refused_by_name(tmp_path: Path) -> No
         by_channel.apply(np.zeros((5, 4, 3)), {"id": "x"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32", "float64"])
 @given(data=st.data())
 def test_percentiles_are_those_of_numpy(dtype: str, data: st.DataObject) -> None:
@@ -204,6 +205,7 @@ def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
     assert len(last.reads) < len(volumes) - 17
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_of_what_is_known_so_far_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     volumes = dict(list(patches(5).items())[:6])
     step = Scale(kind="z-score", by_channel=True)
@@ -234,6 +236,7 @@ def test_a_flipped_byte_of_what_is_known_so_far_is_noticed(tmp_path: Path, monke
     assert go_on() == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_source", [False, True])
 def test_a_long_listing_is_not_held_as_python_objects(tmp_path: Path, by_source: bool) -> None:
     """All rows as tuples take 30 MB, a part of them 10."""

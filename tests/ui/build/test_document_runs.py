@@ -272,6 +272,7 @@ def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.M
     assert (options.trials, options.jobs) == (7, 2)
 
 
+@pytest.mark.slow
 def test_what_a_sweep_would_run_is_known_before_it_starts(open_tab: OpenTab, store: RunStore) -> None:
     tab = open_tab(
         pipeline(

@@ -54,6 +54,7 @@ def test_a_tab_keeps_its_session_and_says_in_its_address_what_it_shows(page: App
     assert page.query_params["pipeline"] == "quickstart"
 
 
+@pytest.mark.slow
 def test_the_address_names_the_document(page: AppTest, studio: Studio) -> None:
     documents_of(studio).add(pipeline(box("a", "Make"), name="named"))
     documents_of(studio).add(pipeline(name="other"))

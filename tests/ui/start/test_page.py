@@ -27,6 +27,7 @@ def _text(page: AppTest) -> str:
     return "\n".join(str(block.body) for block in page.get("html"))
 
 
+@pytest.mark.slow
 def test_a_new_workspace_shows_what_to_do_and_the_templates(start: OpenApp) -> None:
     page = start("start")
     assert not page.exception
