@@ -190,6 +190,7 @@ def test_a_copy_and_its_original_are_independent(tmp_path: Path) -> None:
         assert set(values["00000.npy"]) == {0}
 
 
+@pytest.mark.slow
 def test_a_table_elsewhere_stays_that_of_a_moved_workspace(tmp_path: Path) -> None:
     """Its ledger knows whose rows are whose: those of a volume that changed must not be there twice."""
     source, table = tmp_path / "volumes", tmp_path / "table"

@@ -83,6 +83,7 @@ def test_what_others_write_becomes_volumes(
     assert sorted(stored["well"].to_pylist()) == [n // 4 for n in range(20)]
 
 
+@pytest.mark.slow
 def test_rows_that_are_added_are_all_that_is_converted(tmp_path: Path) -> None:
     table = tmp_path / "table"
     write_deltalake(table, table_of(some(12)))

@@ -85,6 +85,7 @@ def test_volumes_are_bit_for_bit_what_numpy_loads(root: Path, tmp_path: Path) ->
         assert data == np.load(root / name, allow_pickle=False).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [

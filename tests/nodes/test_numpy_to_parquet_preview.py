@@ -161,6 +161,7 @@ def test_a_run_that_is_sure_to_fail_is_an_error_before(
             convert(root, tmp_path / "work", **params)
 
 
+@pytest.mark.slow
 def test_the_declaration_is_light(tmp_path: Path) -> None:
     """The palette imports every node type; numpy and Arrow must wait until one runs."""
     import subprocess

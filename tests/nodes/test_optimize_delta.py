@@ -176,6 +176,7 @@ def test_rows_added_meanwhile_make_the_reference_stale(small_files: VolumeDelta,
     assert any(name.startswith("rewritten-") for name in staged)
 
 
+@pytest.mark.slow
 def test_it_gives_up_on_a_table_that_never_rests(small_files: VolumeDelta, tmp_path: Path) -> None:
     changes = [lambda n=n: _set_property(small_files, n) for n in range(2, 2 + compaction.TRIES)]
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", *changes)
@@ -198,6 +199,7 @@ def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_p
     assert optimize_delta(plain, rewrite_layout=True, ctx=context(tmp_path, "o3")) == plain
 
 
+@pytest.mark.slow
 def test_files_in_another_layout_are_rewritten(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     parts = [

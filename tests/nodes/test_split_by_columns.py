@@ -97,6 +97,7 @@ def test_a_group_is_never_parted_and_nothing_is_lost(
     assert all(len(sides) == 1 for sides in groups.values())
 
 
+@pytest.mark.slow
 def test_each_label_has_its_share_in_every_part(tmp_path: Path, patients: VolumeDelta) -> None:
     rows = {row["id"]: row["label"] for row in rows_in(patients)}
     split = split_dataset(patients, by="label", validation=0.25, test=0.25, ctx=context(tmp_path))

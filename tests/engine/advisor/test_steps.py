@@ -67,6 +67,7 @@ def test_more_work_never_takes_less(network: Network, batch: int, workers: int, 
     assert min(model.seconds) >= 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.5, 2), min_size=9, max_size=9))
 def test_the_spread_is_that_of_the_rows(noise: list[float]) -> None:
     rows = [

@@ -122,6 +122,7 @@ def test_every_shipped_pipeline_under_every_kind_of_profile(platform: str) -> No
                 assert (f"{pipeline.name}.py" in files) is (platform != "airflow")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("profile", [LOCAL, CLUSTER, PODS], ids=lambda p: p.name)
 def test_credentials_are_named_and_never_written(

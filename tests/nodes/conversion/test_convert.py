@@ -137,6 +137,7 @@ def test_sources_record_which_file_is_in_which_part(root: Path, tmp_path: Path) 
         assert set(pq.read_table(Path(out.uri) / path, columns=["id"])["id"].to_pylist()) == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["gone", "cut"])
 @pytest.mark.parametrize("with_previous", [True, False])
 def test_a_damaged_part_is_made_again(root: Path, tmp_path: Path, damage: str, with_previous: bool) -> None:

@@ -169,6 +169,7 @@ def test_the_time_of_a_pattern_is_limited_for_all_names_together(monkeypatch: py
         find_labels(pa.array(["a.npy"] * 1_000), LabelRule("pattern", pattern="(?P<label>a)"))
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab1_/é", min_size=1, max_size=8), min_size=1, max_size=5))
 @pytest.mark.parametrize(
     "pattern",

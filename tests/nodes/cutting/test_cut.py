@@ -57,6 +57,7 @@ def cuts(draw: st.DrawFn) -> tuple[Any, ...]:
     return shape, size, stride, draw(st.sampled_from(["drop", "zeros", "repeat"])), draw(st.booleans())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(case=cuts(), tile=st.tuples(st.integers(1, 5), st.integers(1, 5)))
 def test_patches_are_what_numpy_slices(
@@ -175,6 +176,7 @@ FORMATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_is_cut_alike(name: str, root: Path, tmp_path: Path) -> None:
     volume = volume_of((21, 17, 13), "int16")

@@ -88,6 +88,7 @@ def test_a_lost_file(table: VolumeDelta, damage: Callable[[Path], None], problem
     assert found.lost in ("all 30 volumes in it", "all 40 volumes in it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

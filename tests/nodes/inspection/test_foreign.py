@@ -289,6 +289,7 @@ def test_a_table_that_a_catalog_manages_is_not_called_damaged(golden: Path) -> N
         check(golden / "catalog-owned-preview")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_damaged_deletion_vector_is_damage_and_no_feature(golden: Path, tmp_path: Path, is_gone: bool) -> None:
     table = tmp_path / "t"

@@ -71,6 +71,7 @@ def _shown(table: VolumeDelta, path: str) -> TableRows:
     return TableRows([TableFile(path, 20, path)], table.spec, LOCAL, columns=["age"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["id", "label", "age"])
 def test_a_flipped_bit_beside_the_volumes_is_found_before_it_is_used(tmp_path: Path, column: str) -> None:
     names = [f"v{number}" for number in range(20)]

@@ -74,6 +74,7 @@ def whole(volumes: Volumes, source: str = "") -> np.ndarray[Any, Any]:
     return np.stack([volume for name, volume in volumes.items() if not source or source_of(name) == source], axis=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["z-score", "min-max", "percentiles"])
 @pytest.mark.parametrize("by_channel", [False, True])
 def test_a_source_is_normalised_as_if_it_were_one_volume(tmp_path: Path, kind: str, by_channel: bool) -> None:
@@ -187,6 +188,7 @@ class StopsAfter(InMemory):
         return super().read(path, stamp)
 
 
+@pytest.mark.slow
 def test_a_killed_pass_goes_on_and_gives_the_same_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_nothing_to_commit_makes_no_version(root: Path, tmp_path: Path) -> None:
     assert open_table(root).version == 0
 
 
+@pytest.mark.slow
 def test_many_commits_make_checkpoints(root: Path, tmp_path: Path) -> None:
     with table_writer(root, context(tmp_path)) as writer:
         for i in range(13):

@@ -108,6 +108,7 @@ def test_rows_that_are_added_between_two_commits_end_it_and_what_was_committed_s
     _exactly(table.uri, ids(0, 60) + ids(900, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_steps")
 def test_a_commit_without_rows_between_two_commits_makes_it_plan_again(table: VolumeDelta, tmp_path: Path) -> None:
     alter = lambda: DeltaTable(table.uri).alter.set_table_properties(  # noqa: E731

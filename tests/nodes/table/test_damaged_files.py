@@ -143,6 +143,7 @@ def test_a_damaged_compacted_file_is_made_again_from_the_parts(
     assert read_by_deltalake(compact.uri) == rows_of(ids(0, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", [0, 1])
 def test_rows_of_a_shard_that_are_in_a_whole_file_too_are_not_doubled(tmp_path: Path, damaged: int) -> None:
     parts = [write_shard(tmp_path / "p", ids(30 * i, 30), compression="ZSTD", row_group=10) for i in range(3)]

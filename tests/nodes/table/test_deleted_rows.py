@@ -207,6 +207,7 @@ def test_rows_that_two_compactions_doubled_are_refused(fill: Fill, tmp_path: Pat
     assert held(fill(grown)) == ids(0, 14)
 
 
+@pytest.mark.slow
 def test_it_is_remembered_without_the_log(fill: Fill, tmp_path: Path) -> None:
     """Others delete and clean the log and the files: what our ledger says is enough."""
     dataset = shards(tmp_path / "p", *SIZES, 2)

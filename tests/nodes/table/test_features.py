@@ -110,6 +110,7 @@ def test_features_that_are_written(tmp_path: Path, asked: dict[str, Any]) -> Non
     assert "inCommitTimestamp" not in info
 
 
+@pytest.mark.slow
 def test_in_commit_timestamps_only_grow(tmp_path: Path) -> None:
     enabled = {"delta.enableInCommitTimestamps": "true"}
     root = table_with(tmp_path / "t", writer=("inCommitTimestamp",), configuration=enabled)

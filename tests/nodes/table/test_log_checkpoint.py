@@ -163,6 +163,7 @@ def test_a_checkpoint_is_made_where_the_log_cannot_be_linked(
     assert not (root / INTERNALS / "checkpoint").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["protocol", "domain", "hole", "text", "multi-part"])
 def test_a_log_is_read_or_refused_as_delta_rs_does(root: Path, tmp_path: Path, harm: str) -> None:
     with table_writer(root, context(tmp_path)) as writer:

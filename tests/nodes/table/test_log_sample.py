@@ -53,6 +53,7 @@ def table(request: pytest.FixtureRequest, made: VolumeDelta, tmp_path: Path) -> 
     return copy
 
 
+@pytest.mark.slow
 def test_all_files_where_there_are_few(table: VolumeDelta) -> None:
     whole = 0
     for version in _versions(table):

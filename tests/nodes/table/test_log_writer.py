@@ -53,6 +53,7 @@ def _commit(root: Path, ctx_folder: Path, *changes: Change, data_change: bool = 
         return writer.commit(open_table(root), changes, data_change=data_change, transaction=Transaction("somebody", 7))
 
 
+@pytest.mark.slow
 def test_odd_names_and_all_fields_come_back(root: Path, tmp_path: Path) -> None:
     files = [_file(root, 2 * i, name) for i, name in enumerate(ODD)]
     _commit(root, tmp_path, *(Change(adds=(f,)) for f in files))

@@ -139,6 +139,7 @@ def test_a_checkpoint_keeps_the_paths_as_they_are(tmp_path: Path, spell: Callabl
         _hold(root, [i for i in ids(0, 28) if i > gone.id_max])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spell", [raw, encoded])
 def test_a_vacuum_spares_a_file_however_it_is_spelled(tmp_path: Path, spell: Callable[[str], str]) -> None:
     root = tmp_path / "t"

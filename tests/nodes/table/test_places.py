@@ -166,6 +166,7 @@ def test_rows_that_another_program_moved_stay_and_are_not_added_again(home: str,
     holds(parquet_to_delta(grown, table=url, **fill_again, ctx=ctx), ids(0, 12))
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_never_doubles_rows(home: str, tmp_path: Path) -> None:
     url, dataset, ctx = f"{home}/t", shards(tmp_path / "p", 3, 4), context(tmp_path)
     table = parquet_to_delta(dataset, table=url, ctx=ctx)

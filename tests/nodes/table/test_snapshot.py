@@ -176,6 +176,7 @@ def test_a_folder_that_delta_rs_misreads_is_named(tmp_path: Path, name: str) -> 
         open_table(_hand_written(tmp_path / name / "other"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", "100%", "a%zz", "日本 é&?#=x", "q'u\"o;[1]~"])
 def test_a_table_may_be_in_a_folder_of_any_other_name(tmp_path: Path, name: str) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=str(tmp_path / name / "t"), ctx=context(tmp_path))

@@ -48,6 +48,7 @@ def test_warnings_are_kept_by_who_asks_for_them() -> None:
     assert not is_noise(WARNING, 1, has_gpu=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)", "raise SystemExit(3)"])
 def test_what_is_printed_last_reaches_the_log_however_the_process_ends(tmp_path: Path, end: str) -> None:
     program = f"""

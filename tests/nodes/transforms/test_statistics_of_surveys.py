@@ -85,6 +85,7 @@ def clipped(volume: np.ndarray[Any, Any], of: np.ndarray[Any, Any]) -> np.ndarra
     return np.clip(volume, *np.percentile(of, (5, 95)))
 
 
+@pytest.mark.slow
 def test_clipping_alone_at_what_was_measured_once(tmp_path: Path) -> None:
     """At the percentiles of each survey, or of all of them; another volume is clipped at the same values."""
     made = table(tmp_path, north=3.0, south=4000.0)
@@ -133,6 +134,7 @@ def test_the_numbers_are_kept_with_the_table(tmp_path: Path) -> None:
     assert remaining(files.transforms, spec.transforms) == ()
 
 
+@pytest.mark.slow
 def test_another_survey_goes_the_same_way_by_its_own_numbers(tmp_path: Path) -> None:
     one = transform(table(tmp_path / "1", north=3.0), tmp_path / "1", **ONCE).transforms
     other = transform(table(tmp_path / "2", east=70.0), tmp_path / "2", **ONCE).transforms

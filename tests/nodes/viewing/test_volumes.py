@@ -95,6 +95,7 @@ def test_where_nobody_says_how_far_apart_voxels_are_it_is_not_made_up(dataset: D
     assert _gallery(_view(dataset)).spacing(0) is None
 
 
+@pytest.mark.slow
 def test_the_order_is_the_seeds(dataset: Dataset) -> None:
     def ids(seed: int, **chosen: str) -> list[str]:
         return [item.id for item in _gallery(_view(dataset)).pick(0, 40, seed, chosen).items]

@@ -60,6 +60,7 @@ def _join(paths: list[Path], columns: pa.Schema, codec: str = "none", group: int
     return target, written
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=17),

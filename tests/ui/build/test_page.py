@@ -79,6 +79,7 @@ def _importing(text: str) -> None:
     page.show()
 
 
+@pytest.mark.slow
 def test_another_page_has_a_document_shown(page: AppTest, studio: Studio) -> None:
     documents_of(studio).add(pipeline(name="first"))
     documents_of(studio).add(pipeline(name="second"))

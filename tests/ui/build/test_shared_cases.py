@@ -30,6 +30,7 @@ def test_every_table_is_run_here() -> None:
 # --- edits ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases("ops", "before", "ops", "after", "inverse", "refused"), ids=name_of)
 def test_an_edit_does_to_the_document_what_the_browser_shows(case: dict[str, Any]) -> None:
     before = Doc.model_validate(table("ops")["documents"][case["before"]])

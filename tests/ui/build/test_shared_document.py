@@ -169,6 +169,7 @@ def test_unsaved_changes_survive_a_restart_and_nothing_is_done_twice(
     assert open_tab(server=again, client="reloaded").pipeline == tab.pipeline
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

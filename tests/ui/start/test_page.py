@@ -40,6 +40,7 @@ def test_a_new_workspace_shows_what_to_do_and_the_templates(start: OpenApp) -> N
     assert page.button(key="start_use_quickstart").label == "Use this"
 
 
+@pytest.mark.slow
 def test_use_this_opens_a_copy_of_ones_own(start: OpenApp, workspace: Workspace) -> None:
     page = start("start")
     page.button(key="start_use_volumes-to-resnet").click()

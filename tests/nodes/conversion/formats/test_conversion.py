@@ -395,6 +395,7 @@ def _hdf5(path: Path, volume: NDArray[Any]) -> None:
         file["volume"] = volume
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "format", "ending"), [(_zarr, "zarr", ".zarr"), (_nrrd, "nrrd", ".nhdr"), (_hdf5, "hdf5", ".h5")]
 )

@@ -226,6 +226,7 @@ def test_values_of_monochrome1_stay_as_they_are_stored(tmp_path: Path) -> None:
     assert "small values are black and others in which they are white" in refusal(tmp_path, "a")
 
 
+@pytest.mark.slow
 def test_a_folder_of_patients_becomes_parts(tmp_path: Path) -> None:
     root, scans = tmp_path / "in", {}
     for number in range(3):
