@@ -59,15 +59,19 @@ def difference(before: Image.Image, now: Image.Image) -> Difference:
         return Difference(np.ones([-(-side // BLOCK) for side in now.size[::-1]], bool))
     width, height = (min(pair) for pair in zip(before.size, now.size, strict=True))
     wanted, seen = _means(_lab(before.crop((0, 0, width, height)))), _lab(now.crop((0, 0, width, height)))
-    away = np.linalg.norm(_means(seen) - wanted, axis=2)
-    if not (away > FAR).any():
-        return Difference(away > FAR)
-    found = np.pad(seen, ((1, 1), (1, 1), (0, 0)), mode="edge")
+    far = np.linalg.norm(_means(seen) - wanted, axis=2) > FAR
+    if not far.any():
+        return Difference(far)
+    # Only where blocks differ is it looked at whether they lie a pixel away.
+    differing = np.argwhere(far)
+    (top, left), (bottom, right) = differing.min(axis=0), differing.max(axis=0) + 1
+    y0, y1, x0, x1 = BLOCK * top, min(height, BLOCK * bottom), BLOCK * left, min(width, BLOCK * right)
+    around = np.pad(seen, ((1, 1), (1, 1), (0, 0)), mode="edge")
     for y in range(3):
         for x in range(3):
-            shifted = _means(found[y : y + height, x : x + width])
-            away = np.minimum(away, np.linalg.norm(shifted - wanted, axis=2))
-    return Difference(away > FAR)
+            shifted = _means(around[y0 + y : y1 + y, x0 + x : x1 + x])
+            far[top:bottom, left:right] &= np.linalg.norm(shifted - wanted[top:bottom, left:right], axis=2) > FAR
+    return Difference(far)
 
 
 def report(name: str, golden: Path, now: Image.Image, found: Difference, folder: Path, accept: str) -> str:
