@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from building import box, pipeline
+from canvas_page import seed
 from playwright.sync_api import Browser, Page, expect
 from studio import StudioServer
+from studio_page import StudioPage, in_rows
 
 
 def test_the_app_opens_with_the_templates_and_the_quickstart_is_a_click_away(page: Page) -> None:
@@ -33,6 +36,37 @@ def test_the_pages_lead_to_one_another(page: Page) -> None:
     expect(page.locator(".react-flow__pane")).to_have_count(0)
     page.go_back()
     expect(page.locator(".react-flow__pane")).to_be_visible()
+
+
+def test_back_and_forward_go_a_page_or_a_pipeline_at_a_time(page: Page, studio: StudioServer) -> None:
+    for name in ("one", "two"):
+        seed(studio, in_rows(pipeline(box("a", "SyntheticVolumes"), name=name)), name)
+    canvas = StudioPage(page, studio)
+
+    def shows(name: str) -> None:
+        canvas.shows(name)
+        expect(page).to_have_url(f"{studio.url}/?pipeline={name}")
+
+    page.goto("/?pipeline=one")
+    shows("one")
+    canvas.choose("Open…")
+    canvas.dialog.get_by_role("region", name="Pipelines").get_by_role("button", name="two").click()
+    shows("two")
+    page.get_by_role("link", name="Runs").click()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
+    # The menu's address names no pipeline: it does once the canvas is there.
+    page.get_by_role("link", name="Build").click()
+    shows("two")
+    page.go_back()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
+    page.go_back()
+    shows("two")
+    page.go_back()
+    shows("one")
+    page.go_forward()
+    shows("two")
+    page.go_forward()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
 
 
 def test_a_page_that_fails_says_what_and_shows_no_traceback(browser: Browser, tmp_path: Path) -> None:

@@ -92,10 +92,15 @@ class RunsPage:
         return self.page.locator(".vf-title .vf-id").first.inner_text()
 
     def tab(self, name: str) -> Locator:
-        """Open a part of the run's page; gives what stands in it."""
-        self.page.get_by_role("tab", name=name, exact=True).click()
+        """Open a part of the run's page; gives what stands in it. Again if that does nothing: Streamlit forgets a click
+        that comes while the page is drawn anew."""
         panel = self.page.get_by_role("tabpanel", name=name, exact=True)
-        # Streamlit forgets a second click that comes while the first one's part is on its way.
+        for _ in range(5):
+            settled(self.page)
+            self.page.get_by_role("tab", name=name, exact=True).click()
+            with suppress(AssertionError):
+                expect(panel.locator(_CONTENT).first).to_be_visible(timeout=10_000)
+                break
         expect(panel.locator(_CONTENT).first).to_be_visible()
         settled(self.page)
         return panel

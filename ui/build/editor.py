@@ -140,6 +140,10 @@ class Editor:
                 self._wanted = None
                 self._guard(lambda: self._show(self._documents.open(document)))
 
+    def can_go_to(self, document: str) -> bool:
+        """Whether the tab shows another document, and this one is there."""
+        return self.document not in (None, document) and self._documents.is_there(document)
+
     def post(self, notice: Notice) -> None:
         """Queue a notice for the tab. From any thread."""
         with self._lock:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ui.build.connection import invite
 from ui.build.editor import Editor
@@ -60,12 +61,16 @@ def import_document(text: str, name: str) -> str:
 
 @st.fragment
 def _canvas() -> None:
-    editor = _editor()
+    editor, named, run = _editor(), st.query_params.get(PIPELINE), get_script_run_ctx()
+    went_there = run is not None and run.is_history_navigation  # by the browser's Back or Forward
     if (wanted := st.session_state.pop(_WANTED, None)) is not None:
         editor.open(wanted)
+    elif went_there and named is not None and editor.can_go_to(named):
+        editor.open(named)
     # When the canvas shows another document it says so here, and the fragment runs again.
     canvas_component()(key=_KEY, data={"ticket": invite(editor)}, on_document_change=lambda: None)
-    if editor.document is not None and st.query_params.get(PIPELINE) != editor.document:
+    # One that names nothing, as the menu's, the canvas completes: from here it would be one more step to go back.
+    if editor.document is not None and named is not None and named != editor.document:
         st.query_params[PIPELINE] = editor.document
 
 

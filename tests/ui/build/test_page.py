@@ -51,6 +51,9 @@ def test_a_tab_keeps_its_session_and_says_in_its_address_what_it_shows(page: App
     page.run()
     assert not page.exception
     assert _editor(page) is editor
+    assert "pipeline" not in page.query_params, "the canvas completes it, without a step to go back"
+    page.query_params["pipeline"] = "another"
+    page.run()
     assert page.query_params["pipeline"] == "quickstart"
 
 

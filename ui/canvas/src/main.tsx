@@ -13,6 +13,7 @@ import { App } from './state/app';
 import { sendProfile } from './state/commands';
 import { SESSION_SHELF } from './state/browser_storage';
 import { AppContext } from './state/hooks';
+import { completeAddress } from './view/address';
 import { showDatasets } from './view/look/LookFrame';
 import { mountLook, mountPicture } from './view/picture/mount';
 import { Studio } from './view/Studio';
@@ -31,7 +32,7 @@ const roots = new WeakMap<Element, Root>();
 let shown: Element | null = null;
 /** One for the page: leaving for another page of the app and coming back finds everything as it was. */
 let page: { app: App; connection: Connection } | null = null;
-/** Python writes the document's name into the page's address. */
+/** For the page's address. */
 let nameDocument: (document: string) => void = () => undefined;
 
 function thePage(): { app: App; connection: Connection } {
@@ -70,8 +71,10 @@ export default function mount({ data, parentElement, setStateValue, setTriggerVa
     );
   }
   nameDocument = (document) => {
+    if (host.isConnected) completeAddress(document);
     setStateValue('document', document);
   };
+  if (app.state.document !== null) completeAddress(app.state.document);
   shown = host;
   if (data) connection.use(data.ticket);
   return () => {
