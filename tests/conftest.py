@@ -209,8 +209,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Under xdist pytest-rerunfailures sends two small messages a test and waits for the answer of the second: for 40
-    milliseconds, until the system sends it, unless told not to wait for more (Nagle's algorithm)."""
+    """Turn off Nagle's algorithm: under xdist pytest-rerunfailures sends two small messages a test, and the second
+    would be held back for 40 milliseconds, until the first is acknowledged."""
     found = getattr(session.config, "failures_db", None)
     if isinstance(found, pytest_rerunfailures.SocketDB):
         found.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

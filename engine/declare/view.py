@@ -149,7 +149,7 @@ class Gallery(Panel):
         """A volume, of any shape and number type. Raises `DataError` when there is none or it is damaged."""
 
     def spacing(self, row: int) -> tuple[float, float, float] | None:
-        """Millimetres from voxel to voxel along X, Y and Z; None where nobody says. Asked for after `volume`."""
+        """Millimetres from voxel to voxel along X, Y and Z; None if unknown. Called after `volume`."""
         return None
 
     def item(self, row: int) -> GalleryItem:

@@ -35,7 +35,7 @@ def active_part(pipeline: Pipeline, order: Iterable[str], find: FindType) -> Act
         into.setdefault(edge.target_node, []).append(edge)
     left_out: dict[str, str] = {}
     stand_ins: dict[str, list[tuple[str, str]]] = {}
-    """By bypassed node: the outputs that can stand in the place of its own, each after the name of the input."""
+    """By bypassed node: an input's name and the output wired to it, which can replace one of the node's own."""
 
     def sources(edge: Edge) -> list[tuple[str, str]]:
         if edge.source_node in left_out:

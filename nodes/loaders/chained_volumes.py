@@ -24,7 +24,7 @@ from nodes.volume_file.parts import read_parts
 
 
 def with_transforms(files: VolumeFiles, transforms: Sequence[Transform]) -> VolumeFiles:
-    """The same volumes with these transforms after those that they have: whoever reads them applies both.
+    """The same volumes with these transforms appended to those they have; a reader applies all.
 
     Shape and dtype are those of most volumes of a spread sample. Raises `DataError` when none of it can be transformed.
     """

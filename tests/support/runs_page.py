@@ -92,8 +92,8 @@ class RunsPage:
         return self.page.locator(".vf-title .vf-id").first.inner_text()
 
     def tab(self, name: str) -> Locator:
-        """Open a part of the run's page; gives what stands in it. Again if that does nothing: Streamlit forgets a click
-        that comes while the page is drawn anew."""
+        """Open a tab of the run's page; gives its content. Clicks again if nothing happens: Streamlit drops a click
+        made while it redraws the page."""
         panel = self.page.get_by_role("tabpanel", name=name, exact=True)
         for _ in range(5):
             settled(self.page)

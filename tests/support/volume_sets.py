@@ -77,6 +77,17 @@ def make_delta(
     return reference(root, volumes)
 
 
+def make_surveys(folder: Path, count: int, shape: tuple[int, ...], **means: float) -> VolumeDelta:
+    """A Delta table of `count` patches, of the surveys by turns; the values of each are about its mean."""
+    random = np.random.default_rng(11)
+    volumes = {
+        f"{name}/x{number:05d}-y00000-z00000": random.normal(mean, 9, shape).astype(np.float32)
+        for number in range(count // len(means))
+        for name, mean in means.items()
+    }
+    return make_delta(folder, volumes, labels_for(volumes), own=True)
+
+
 def reference(root: Path, volumes: Volumes) -> VolumeDelta:
     """The newest version of the table."""
     from deltalake import DeltaTable

@@ -14,7 +14,7 @@ from npy_folders import make_volumes, numbered, rows, take
 from pyspark.sql import SparkSession
 from running import Runner
 from spark_nodes import on_spark, spark_context, start_driver, was_killed
-from volume_sets import labels_for, make_delta
+from volume_sets import make_surveys
 
 import voxelflow
 from engine.declare.datasets import Dataset, VolumeFiles, VolumeParquet
@@ -47,13 +47,7 @@ def folder(base: Path) -> VolumeFiles:
 
 def surveys(base: Path) -> Dataset:
     """Patches of three surveys, of which some are in one task's stretch."""
-    random = np.random.default_rng(11)
-    volumes = {
-        f"{name}/x{number:05d}-y00000-z00000": random.normal(mean, 9, SHAPE).astype(np.float32)
-        for number in range(COUNT // 3)
-        for name, mean in (("north", 3.0), ("south", -500.0), ("west", 0.0))
-    }
-    return make_delta(base, volumes, labels_for(volumes), own=True)
+    return make_surveys(base, COUNT, SHAPE, north=3.0, south=-500.0, west=0.0)
 
 
 @pytest.fixture
@@ -101,7 +95,7 @@ def test_nothing_is_measured_where_each_volume_is_by_itself(tmp_path: Path) -> N
 def test_a_driver_that_is_killed(
     spark_local: SparkSession, tmp_path: Path, point: str, measured: int, backend: str
 ) -> None:
-    """Within the first step's measuring, behind it, within the second's, behind that."""
+    """While the first step is measured, after it, while the second is, after that."""
     volumes = surveys(tmp_path)
     undisturbed = transform_volumes(volumes, **SOURCE, ctx=context(tmp_path, "undisturbed")).transforms
     assert was_killed(start_driver(spark_local, tmp_path, "TransformVolumes", volumes, "t", point, **SOURCE))
@@ -153,7 +147,7 @@ def test_files_go_when_what_they_say_is_saved(
     undisturbed = transform_volumes(volumes, **ALL, ctx=context(tmp_path, "undisturbed")).transforms
     assert on_spark(transform_volumes, volumes, ctx=ctx, **ALL).transforms == undisturbed
     left = [path.name for path in ctx.scratch.glob("measured-*/*")]
-    # The last one is not behind a save.
+    # Nothing was saved after the last one.
     assert left == ["20-24.arrow"] * 2
 
 

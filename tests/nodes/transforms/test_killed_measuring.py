@@ -1,6 +1,6 @@
 """Two steps of one chain are measured over all volumes: killed on the way, each is as if nothing had happened.
 
-The second step is measured behind the first, so its figures follow from those to the last bit.
+The second step is measured on what the first makes, so its figures follow from those to the last bit.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from building import box, pipeline
 from killed_measuring import Measuring
 from npy_folders import context, make_volumes, numbered, take
 from running import Runner
-from volume_sets import labels_for, make_delta
+from volume_sets import make_surveys
 from volumes import rows_by_pyarrow, write_volumes
 
 import voxelflow
@@ -45,23 +44,17 @@ def spoilt_folder(base: Path) -> Dataset:
 
 def surveys(base: Path) -> Dataset:
     """A table of the patches of two surveys, each of which is measured by itself."""
-    random = np.random.default_rng(11)
-    volumes = {
-        f"{name}/x{number:05d}-y00000-z00000": random.normal(mean, 9, SHAPE).astype(np.float32)
-        for number in range(COUNT // 2)
-        for name, mean in (("north", 3.0), ("south", -500.0))
-    }
-    return make_delta(base, volumes, labels_for(volumes), own=True)
+    return make_surveys(base, COUNT, SHAPE, north=3.0, south=-500.0)
 
 
 CASES = {"folder": (folder, "all"), "spoilt folder": (spoilt_folder, "all"), "surveys": (surveys, "source")}
 KILLS: dict[str, dict[str, Any]] = {
     "in the first": {"kill_at": "statistics saved"},
-    "behind the first": {"kill_at": "statistics measured"},
+    "after the first": {"kill_at": "statistics measured"},
     "when it is shared": {"kill_at": "statistics shared"},
     "before the second": {"kill_in": (1, 1)},
     "in the second": {"kill_in": (1, 17)},
-    "behind both": {"kill_at": "statistics measured#2"},
+    "after both": {"kill_at": "statistics measured#2"},
 }
 
 
@@ -89,7 +82,7 @@ def test_each_is_measured_once_to_the_same_figures(
     assert node.finish() == undisturbed
     first, second = (node.read()[steps] for steps in (0, 1))
     assert len(first) == len(second) == COUNT
-    # Commit points come behind a save; where it is killed elsewhere, what was read since then is read again.
+    # Commit points come after a save; where it is killed elsewhere, what was read since then is read again.
     assert max(first.values()) == 1
     again = sum(second.values()) - COUNT
     assert again <= 7 if "kill_in" in KILLS[when] else again == 0

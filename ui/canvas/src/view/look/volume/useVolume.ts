@@ -47,7 +47,7 @@ export function useVolume(dataset: string, panel: string, row: number): Loaded {
   return found;
 }
 
-/** Takes the volume at `url`; `tell` hears of it while it comes. */
+/** Loads the volume at `url`, and calls `tell` with what has arrived so far. */
 async function arrive(
   url: string,
   coarse: string,
