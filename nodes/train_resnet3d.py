@@ -32,6 +32,7 @@ from nodes.training.rules import (
     FormsDiffer,
     GroupsMayBeParted,
     JitHasNoEffect,
+    JitIsSlow,
     LabelIsNoClass,
     LoaderDoesNotRead,
     NothingHeldBack,
@@ -374,6 +375,13 @@ def _check_workers(look: CheckContext) -> None:
             JitHasNoEffect,
             "XLA cannot compile a step that several workers share, so jit has no effect",
             hint="Set jit to false, or workers to 1.",
+            parameter="jit",
+        )
+    elif look.params["jit"] and look.params["deterministic"]:
+        look.report(
+            JitIsSlow,
+            "on a GPU, XLA can take a hundred times as long for a step whose results must be repeatable",
+            hint="Leave jit empty, or set deterministic to false.",
             parameter="jit",
         )
 

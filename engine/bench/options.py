@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.bench.result import INPUTS, Input
+from engine.environment import Machine
 
 SHAPE = (30, 30, 10, 10)
 """Voxels and channels of the volumes that are made: those of the whitepaper that this project began with."""
 QUICK_SHAPE = (12, 12, 8, 2)
 _EPOCH_BATCHES = 8
 _LEAST_VOLUMES = 64
+_WARMUP, _GPU_WARMUP = 2, 10
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class BenchOptions:
     jit: tuple[bool, ...] = (False,)
     deterministic: bool = True
     steps: int = 8
-    warmup: int = 2
+    warmup: int | None = None
+    """Steps before those; None: as many as the machine needs (`warmup_on`)."""
     repeats: int = 1
     """How often all of it is measured, one time after the other."""
     cores: int | None = None
@@ -41,6 +44,12 @@ class BenchOptions:
     machine_type: str = ""
     price_per_hour: float | None = None
     currency: str = ""
+
+    def warmup_on(self, machine: Machine) -> int:
+        """The steps before the measured ones: on a GPU one of the first six was seen to take 1.4 s instead of 30 ms."""
+        if self.warmup is not None:
+            return self.warmup
+        return _GPU_WARMUP if machine.gpus else _WARMUP
 
     def quick(self) -> BenchOptions:
         """The same with what is not given at its smallest: a try of the command, no figure to go by."""

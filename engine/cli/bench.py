@@ -68,13 +68,21 @@ def _switch(name: str, help_text: str) -> Callable[[F], F]:
 @click.option("--inputs", type=_Names("synthetic", "cached", "cold"), help="Default: synthetic,cached,cold.")
 @_switch("--mixed-precision", "Compute in bfloat16.")
 @_switch("--xla", "Compile steps with XLA.")
+@click.option(
+    "--deterministic/--no-deterministic",
+    default=True,
+    show_default=True,
+    help="Results that repeat bit for bit, as TrainResNet3D's are by default.",
+)
 @click.option("--steps", type=click.IntRange(1, 1000), metavar="N", help="Measured steps of a row. Default: 8.")
-@click.option("--warmup", type=click.IntRange(1, 100), metavar="N", help="Steps before them. Default: 2.")
+@click.option(
+    "--warmup", type=click.IntRange(1, 100), metavar="N", help="Steps before them. Default: 2; with a GPU 10."
+)
 @click.option(
     "--repeats", type=click.IntRange(1, 100), default=1, show_default=True, help="Measure all of it so often."
 )
 @click.option("--cores", type=click.IntRange(1), metavar="N", help="Cores that a training may use. Default: all.")
-@click.option("--name", default="", help="What to call this machine. Default: its type, else its processor.")
+@click.option("--name", default="", help="What to call this machine. Default: its type, GPU or processor.")
 @click.option("--machine", default="", metavar="TYPE", help="Its type in `voxelflow prices`, which has its price.")
 @click.option("--price", type=click.FloatRange(0), metavar="P", help="What an hour of it costs.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.json", help="Another copy of it.")

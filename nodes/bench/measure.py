@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.bench.options import BenchOptions
 from engine.bench.result import BenchData, BenchResult, BenchRow, Configuration, Curves, Input
 from engine.declare.context import Resources, TaskContext
-from engine.environment import installed_packages, this_machine
+from engine.environment import Machine, installed_packages, this_machine
 from engine.errors import UsageError
 from engine.extras import modules, require
 from engine.profiles.profile import usable_cores
@@ -74,7 +74,7 @@ def bench(
     """
     require("a benchmark", *modules("train"))
     _check_options(options)
-    began, measured_at = time.monotonic(), time.time()
+    began, measured_at, machine = time.monotonic(), time.time(), this_machine()
     cores = min(options.cores or usable_cores(), usable_cores())
     lock = ProcessLock(folder.with_name(f"{folder.name}.lock"))
     if not lock.acquire():
@@ -87,17 +87,16 @@ def bench(
         ctx = _context(folder, cores)
         report("preparing volumes")
         with bench_volumes(options, ctx) as volumes, leased(ctx, volumes.table):
-            rows = tuple(_Bench(options, volumes, ctx, report, check).rows())
+            rows = tuple(_Bench(options, volumes, machine, ctx, report, check).rows())
             found = volumes.any
             data = BenchData(volumes=found.count, bytes=found.count * volumes.spec.volume_bytes, made=volumes.made)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
-    machine = this_machine()
     packages = installed_packages()
     versions = {name: packages[name] for name in _VERSIONS if name in packages}
     return BenchResult(
-        name=options.name or options.machine_type or machine.processor or "machine",
+        name=options.name or options.machine_type or next(iter(machine.gpus), machine.processor) or "machine",
         measured_at=measured_at,
         seconds=round(time.monotonic() - began, 1),
         machine=machine,
@@ -139,12 +138,14 @@ class _Bench:
         self,
         options: BenchOptions,
         volumes: BenchVolumes,
+        machine: Machine,
         ctx: TaskContext,
         report: Callable[[str], None],
         check: Callable[[], None],
     ) -> None:
         self._options, self._volumes, self._ctx = options, volumes, ctx
         self._report, self._check = report, check
+        self._warmup = options.warmup_on(machine)
         self._latency: dict[str, float] = {}
         self._outgrown: dict[tuple[Any, ...], int] = {}
         self._measuring: dict[str, Measuring] = {}
@@ -213,7 +214,7 @@ class _Bench:
         if case.input == "cached" and is_url(data.uri) and loader != _CACHING_LOADER:
             note = f"the loader {loader} keeps no volumes of an object store; only {_CACHING_LOADER} has a local cache"
             return BenchRow(configuration=case, outcome="not possible", note=note)
-        plan = Plan(warmup=self._options.warmup, steps=self._options.steps, feed=case.input)
+        plan = Plan(warmup=self._warmup, steps=self._options.steps, feed=case.input)
         paths = local_paths(data) if case.input == "cold" else []
         forget(paths)
         state = cached(paths[:: max(1, len(paths) // _LOOKED_AT)]) if paths else "none"
@@ -228,9 +229,7 @@ class _Bench:
             row = measuring.row(self._parameters(case, loader).settings(case.batch_size, case.workers), start)
         if row.outcome == "out of memory":
             self._outgrown[fixed] = case.batch_size
-        out = _bench_row(
-            case, row, recorder.curves(row.spent.total_s if row.spent else 0.0), warmup=self._options.warmup
-        )
+        out = _bench_row(case, row, recorder.curves(row.spent.total_s if row.spent else 0.0), warmup=self._warmup)
         if not case.loader:
             return out
         if loader not in self._latency:

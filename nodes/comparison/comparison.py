@@ -134,6 +134,21 @@ class Comparison:
 
     # --- figures -----------------------------------------------------------------------------------
 
+    @property
+    def paper_base(self) -> Option:
+        """What the whitepaper's ratios are to here: its counterpart of the base."""
+        on_gpu = self.base is not None and self.base.on_gpu
+        return next(option for option in PAPER if option.one_by_one and option.on_gpu == on_gpu)
+
+    def paper_ratio(self, option: Option) -> float:
+        """Of the whitepaper's times."""
+        return option.seconds / self.paper_base.seconds
+
+    def paper_cost_ratio(self, option: Option) -> float | None:
+        """Of its costs; None where it does not state one of the two."""
+        base = self.paper_base
+        return 1.0 if option == base else _ratio(option.cost_ratio, base.cost_ratio)
+
     def whole_s(self, training: Training | None) -> float | None:
         """`epochs` epochs of `volumes` volumes at the training's rate, without preparation: an extrapolation."""
         return None if training is None else training.seconds_for(self.volumes, self.epochs)
@@ -211,7 +226,7 @@ class Comparison:
                     _figure(self.ratio(found), 2),
                 ]
             if self.beside_whitepaper:
-                line += _paper_time(row.option)
+                line += self._paper_time(row.option)
             rows.append(tuple(line))
         return Table("Time", tuple(columns), tuple(rows))
 
@@ -233,7 +248,7 @@ class Comparison:
                     _figure(self.cost_ratio(found), 2),
                 ]
             if self.beside_whitepaper:
-                line += [_paper_cost(row.option)]
+                line += [self._paper_cost(row.option)]
             rows.append(tuple(line))
         return Table("Cost", tuple(columns), tuple(rows))
 
@@ -335,6 +350,18 @@ class Comparison:
                 out.setdefault(f"{name}_volumes_per_s", round(training.volumes_per_s, 3))
         return out
 
+    def _paper_time(self, option: Option | None) -> list[str]:
+        if option is None:
+            return ["", "", ""]
+        rate = PAPER_VOLUMES / option.seconds
+        return [option.written, _figure(rate), _figure(self.paper_ratio(option), 2)]
+
+    def _paper_cost(self, option: Option | None) -> str:
+        if option is None:
+            return ""
+        ratio = self.paper_cost_ratio(option)
+        return NOT_STATED if ratio is None else _figure(ratio, 2)
+
     @property
     def base_title(self) -> str:
         """What ratios are to, in words."""
@@ -368,19 +395,6 @@ def _measured(training: Training) -> str:
     if not training.epochs:
         return "no epoch recorded"
     return f"{training.trained_volumes:,} volumes in {_duration(training.measured_s)}"
-
-
-def _paper_time(option: Option | None) -> list[str]:
-    if option is None:
-        return ["", "", ""]
-    rate = PAPER_VOLUMES / option.seconds
-    return [option.written, _figure(rate), _figure(option.seconds / PAPER[0].seconds, 2)]
-
-
-def _paper_cost(option: Option | None) -> str:
-    if option is None:
-        return ""
-    return NOT_STATED if option.cost_ratio is None else _figure(option.cost_ratio, 2)
 
 
 def _figure(value: float | None, digits: int = 3) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine.storage.files import write_whole
 from engine.text import duration, plural
-from nodes.comparison.comparison import PAPER, Comparison, Table
+from nodes.comparison.comparison import Comparison, Table
 from nodes.comparison.record import Sample, Training, write_trainings
 from nodes.reporting.page import Html, html_page, html_picture, html_table
 from nodes.reporting.plots import new_figure, png_of
@@ -122,7 +122,6 @@ def _bar(axes: Axes, place: int, training: Training) -> None:
 
 def _whole_times(axes: Axes, comparison: Comparison) -> None:
     """As ratios: the whitepaper's machines are others, so that its times say nothing beside these."""
-    paper = PAPER[0].seconds or 1.0
     for place, row in enumerate(comparison.rows()):
         ratio = comparison.ratio(row.training)
         if ratio is not None and row.training is not None:
@@ -130,8 +129,8 @@ def _whole_times(axes: Axes, comparison: Comparison) -> None:
             text = f"{ratio:.2g} ({duration(comparison.whole_s(row.training) or 0)})"
             # Beside the diamond, where that stands at the bar's end.
             axes.annotate(text, (ratio, place), (9, 0), textcoords="offset points", va="center", fontsize=9)
-        if row.option is not None and row.option.seconds is not None:
-            theirs = row.option.seconds / paper
+        if row.option is not None:
+            theirs = comparison.paper_ratio(row.option)
             axes.plot(theirs, place, "D", color=_PAPER, markersize=7, markeredgecolor="white", zorder=3)
     # A place for the text beside the longest bar.
     axes.margins(x=0.35)

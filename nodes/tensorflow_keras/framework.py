@@ -53,7 +53,7 @@ class KerasFramework(Framework):
         strategy = self._strategy or local_strategy(settings.batch_size, warn)
         several = strategy.num_replicas_in_sync > 1
         with strategy.scope():
-            model, optimizer = _build(spec, synchronized=several), _optimizer(spec)
+            model, optimizer = _build(spec, synchronized=several), _optimizer(spec, several=several)
         jit = jit_pays(deterministic=settings.deterministic) if settings.jit is None else settings.jit
         return KerasLearner(
             model,
@@ -108,9 +108,11 @@ def _build(spec: LearnerSpec, *, synchronized: bool) -> keras.Model:
     return models.build_resnet3d(spec.shape, depth=settings.depth, stem=settings.stem, width=settings.width, **both)
 
 
-def _optimizer(spec: LearnerSpec) -> keras.optimizers.Optimizer:
+def _optimizer(spec: LearnerSpec, *, several: bool) -> keras.optimizers.Optimizer:
+    from nodes.tensorflow_keras.optimizers import FusedAdam
     from nodes.tensorflow_keras.runtime import keras
 
     if spec.settings.optimizer == "adam":
-        return keras.optimizers.Adam(spec.settings.learning_rate)
+        # Keras' own adds up the gradients of several replicas.
+        return (keras.optimizers.Adam if several else FusedAdam)(spec.settings.learning_rate)
     return keras.optimizers.SGD(spec.settings.learning_rate, momentum=0.9, nesterov=True)

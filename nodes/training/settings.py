@@ -68,8 +68,8 @@ class TrainParameters:
         classes: number of classes; 0 takes it from the class names or labels.
         mixed_precision: compute in bfloat16. Faster on recent GPUs, slower on most CPUs; without a value
             that decides, before the first step.
-        jit: compile with XLA. Often faster on GPUs, much slower on CPUs; without a value it is used on GPUs
-            when deterministic is false.
+        jit: compile with XLA. Faster on GPUs when deterministic is false, which is when it is used without a value;
+            much slower on CPUs, and on GPUs when deterministic is true.
         deterministic: equal runs give equal weights, bit for bit. May cost speed on GPUs.
         checkpoint_every_s: least time between two checkpoints within an epoch.
         checkpoint_every_steps: a checkpoint after every so many steps, too; 0 for by time only.

@@ -106,6 +106,7 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"task": "regression", "keep": "best", "best_by": "val_auc"}, ("VF523", "error", "best_by")),
         ({"data": TABLE}, {"workers": 64, "batch_size": 32}, ("VF508", "error", "workers")),
         ({"data": TABLE}, {"workers": 2, "jit": True}, ("VF509", "warning", "jit")),
+        ({"data": TABLE}, {"jit": True}, ("VF518", "warning", "jit")),
         ({"data": FILES}, {"loader": "npy", "epochs": 2}, ("VF515", "warning", "data")),
         ({"data": but(kind="VolumeFiles", refused=3)}, {"loader": "npy"}, ("VF516", "warning", "data")),
         ({"data": TABLE, "validation": but(spec=CHANGED)}, {}, ("VF514", "warning", "validation")),

@@ -164,7 +164,6 @@ def run_training(
             str(place.root),
             [dataset.model_dump_json() if dataset else "" for dataset in (data, validation, test)],
             extends.model_dump_json() if extends else "",
-            # The fork server has the environment of its start.
             {name: os.environ[name] for name in (TINY_WORKERS, *DROPOUT) if name in os.environ} | (environment or {}),
             cancel_after,
             kill_worker,
@@ -188,6 +187,8 @@ def _child(
     kill_worker: tuple[int, int] | None,
     params: dict[str, Any],
 ) -> None:
+    for name in (TINY_WORKERS, *DROPOUT, *REPLICAS):
+        os.environ.pop(name, None)  # of the fork server's start, perhaps in another module's tests
     os.environ.update(environment)
     from engine.declare.progress import current_reporter
     from engine.errors import VoxelflowError

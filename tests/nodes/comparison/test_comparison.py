@@ -102,6 +102,20 @@ def test_ratios_are_to_the_files_on_cpu() -> None:
     assert found.cost_ratio(with_a_gpu("arrow", currency="EUR")) is None
 
 
+@pytest.mark.parametrize(
+    ("base", "times", "costs"),
+    [
+        (training(), ["1", "0.67", "0.5", "0.088"], ["1", "not stated", "not stated", "0.045"]),
+        (with_a_gpu(), ["2", "1.3", "1", "0.18"], ["not stated", "not stated", "1", "not stated"]),
+    ],
+)
+def test_the_whitepapers_ratios_are_to_what_ours_are_to(base: Training, times: list[str], costs: list[str]) -> None:
+    found = compare(base, with_a_gpu("arrow"))
+    assert found.base == base
+    assert [row[-1] for row in found.times().rows] == times
+    assert [row[-1] for row in found.costs().rows] == costs
+
+
 def test_the_whitepapers_options_come_first_and_are_there_without_a_measurement() -> None:
     paper = ["CPU, files", "CPU, table", "GPU, files", "GPU, table"]
     assert titles(compare()) == paper
