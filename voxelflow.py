@@ -330,10 +330,12 @@ def _probe_storage(
     return probe, keep_with_page(workspace, probe)
 
 
-def _run_bench(options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult:
+def _run_bench(
+    options: BenchOptions, folder: Path, *, report: Callable[[str], None], keep: Callable[[BenchResult], None]
+) -> BenchResult:
     from nodes.bench.measure import bench
 
-    return bench(options, folder, report=report)
+    return bench(options, folder, report=report, keep=keep)
 
 
 def _write_bench_page(comparison: Comparison, results: Sequence[BenchResult], path: Path) -> None:

@@ -51,19 +51,27 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     from engine.bench.result import write_result
     from nodes.bench.measure import bench
 
-    def measured(wanted: BenchOptions) -> BenchResult:
-        return bench(wanted, folder / "bench", report=lambda line: print(line, flush=True))
+    def measured(wanted: BenchOptions, name: str) -> BenchResult:
+        # After each row: a machine with a GPU may be taken back before the last.
+        path = options.out / name
+        result = bench(
+            wanted,
+            folder / "bench",
+            report=lambda line: print(line, flush=True),
+            keep=lambda result: write_result(path, result),
+        )
+        write_result(path, result)
+        return result
 
     wanted = bench_options(options)
-    result = measured(wanted)
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_result(options.out / "gpu-result.json", result)
+    result = measured(wanted, "gpu-result.json")
     device, note = device_of(result)
     cells = {(device, name): row_of(result, name, BATCH) for name in (".npy", "table")}
     if options.cpu and device == "GPU":
         with _without_gpu():
-            again = measured(replace(wanted, batch_sizes=(BATCH,), mixed_precision=(False,), jit=(False,)))
-        write_result(options.out / "gpu-result-cpu.json", again)
+            again = measured(
+                replace(wanted, batch_sizes=(BATCH,), mixed_precision=(False,), jit=(False,)), "gpu-result-cpu.json"
+            )
         cells |= {("CPU", name): row_of(again, name, BATCH) for name in (".npy", "table")}
     title = f"{device}, ResNet-{options.depth}, volumes of {' x '.join(map(str, wanted.shape))}"
     tables = [rates_table(result, f"{title}: samples/s"), cells_table(cells)]

@@ -285,11 +285,14 @@ def bench_folder(workspace: Workspace) -> Path:
     return workspace.root / FOLDER
 
 
-def keep_result(workspace: Workspace, result: BenchResult) -> Path:
+def keep_result(workspace: Workspace, result: BenchResult, instead_of: Path | None = None) -> Path:
     """Keep the result in the workspace; gives its file. Raises `UsageError`.
 
-    One that is there already is kept once.
+    One that is there already is kept once. `instead_of` is the file of the same result with fewer rows.
     """
+    if instead_of is not None:
+        write_result(instead_of, result)
+        return instead_of
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(result.measured_at))
     begin = bench_folder(workspace) / f"{stamp}-{result.file_name}"
     for number in itertools.count(1):

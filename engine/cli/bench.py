@@ -146,12 +146,23 @@ def _measure(
         if not as_json:
             say(line, error=True)
 
-    result = session.work.run_bench(
-        options.quick() if quick else options, bench_folder(workspace) / ".work", report=report
-    )
-    path = keep_result(workspace, result)
-    if out is not None:
-        write_result(out, result)
+    path: Path | None = None
+
+    def keep(result: BenchResult) -> None:
+        nonlocal path
+        path = keep_result(workspace, result, path)
+        if out is not None:
+            write_result(out, result)
+
+    try:
+        result = session.work.run_bench(
+            options.quick() if quick else options, bench_folder(workspace) / ".work", report=report, keep=keep
+        )
+    except BaseException:
+        if path is not None and not as_json:
+            say(f"what was measured until then is kept as {out or path}", error=True)
+        raise
+    keep(result)
     _join_prices(result, workspace)
     if as_json:
         say_json({**result.model_dump(mode="json"), "file": str(path)})

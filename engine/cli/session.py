@@ -141,9 +141,17 @@ class ProbeStorage(Protocol):
 
 
 class RunBench(Protocol):
-    """Measure what the options name, with half-done work in `folder`; `report` gets a line for each step."""
+    """Measure what the options name, with half-done work in `folder`; `report` gets a line for each step, and `keep`
+    what was measured so far."""
 
-    def __call__(self, options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult: ...
+    def __call__(
+        self,
+        options: BenchOptions,
+        folder: Path,
+        *,
+        report: Callable[[str], None],
+        keep: Callable[[BenchResult], None],
+    ) -> BenchResult: ...
 
 
 class WriteBenchPage(Protocol):

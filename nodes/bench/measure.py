@@ -6,7 +6,7 @@ import platform
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -65,10 +65,12 @@ def bench(
     *,
     report: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
+    keep: Callable[[BenchResult], None] = lambda result: None,
 ) -> BenchResult:
     """Measure what the options name, with half-done work in `folder`, of which nothing is left afterwards.
 
-    `report` gets a line for each step, `check` is called before each row and may raise. A row that cannot be measured
+    `report` gets a line for each step, `check` is called before each row and may raise. `keep` gets the result with the
+    rows so far after each that was measured: a machine may be taken back before the last. A row that cannot be measured
     says why; raises `UsageError` when none can, because the data are not there or unfit, or when another benchmark
     is at work in the folder.
     """
@@ -82,32 +84,39 @@ def bench(
             "another benchmark is running in this workspace",
             hint="Wait for it: two at a time would slow each other down.",
         )
+    packages = installed_packages()
+    versions = {name: packages[name] for name in _VERSIONS if name in packages}
+
+    def result(rows: Sequence[BenchRow], volumes: BenchVolumes) -> BenchResult:
+        found = volumes.any
+        return BenchResult(
+            name=options.name or options.machine_type or next(iter(machine.gpus), machine.processor) or "machine",
+            measured_at=measured_at,
+            seconds=round(time.monotonic() - began, 1),
+            machine=machine,
+            cores=cores,
+            machine_type=options.machine_type,
+            price_per_hour=options.price_per_hour,
+            currency=options.currency,
+            versions=versions | {"python": platform.python_version(), "platform": platform.platform()},
+            data=BenchData(volumes=found.count, bytes=found.count * volumes.spec.volume_bytes, made=volumes.made),
+            rows=tuple(rows),
+        )
+
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
         ctx = _context(folder, cores)
         report("preparing volumes")
+        rows: list[BenchRow] = []
         with bench_volumes(options, ctx) as volumes, leased(ctx, volumes.table):
-            rows = tuple(_Bench(options, volumes, machine, ctx, report, check).rows())
-            found = volumes.any
-            data = BenchData(volumes=found.count, bytes=found.count * volumes.spec.volume_bytes, made=volumes.made)
+            for row in _Bench(options, volumes, machine, ctx, report, check).rows():
+                rows.append(row)
+                if row.outcome == "measured":
+                    keep(result(rows, volumes))
+            return result(rows, volumes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
-    packages = installed_packages()
-    versions = {name: packages[name] for name in _VERSIONS if name in packages}
-    return BenchResult(
-        name=options.name or options.machine_type or next(iter(machine.gpus), machine.processor) or "machine",
-        measured_at=measured_at,
-        seconds=round(time.monotonic() - began, 1),
-        machine=machine,
-        cores=cores,
-        machine_type=options.machine_type,
-        price_per_hour=options.price_per_hour,
-        currency=options.currency,
-        versions=versions | {"python": platform.python_version(), "platform": platform.platform()},
-        data=data,
-        rows=rows,
-    )
 
 
 def _check_options(options: BenchOptions) -> None:

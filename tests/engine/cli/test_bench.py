@@ -31,12 +31,19 @@ def asked() -> list[BenchOptions]:
 
 @pytest.fixture
 def bench(home: Path, capsys: pytest.CaptureFixture[str], asked: list[BenchOptions]) -> Command:
-    def measure(options: BenchOptions, folder: Path, *, report: Callable[[str], None]) -> BenchResult:
+    def measure(
+        options: BenchOptions, folder: Path, *, report: Callable[[str], None], keep: Callable[[BenchResult], None]
+    ) -> BenchResult:
         asked.append(options)
         report("1/3 synthetic")
         values: dict[str, Any] = {"machine_type": options.machine_type, "currency": options.currency}
         name = options.name or options.machine_type or "a processor"
-        return result(name, *runs(100, 80, 40), price=options.price_per_hour, measured_at=1.6e9, **values)
+        rows = runs(100, 80, 40)
+        for number in range(1, len(rows) + 1):
+            keep(result(name, *rows[:number], price=options.price_per_hour, measured_at=1.6e9, **values))
+            if name == f"ends after {number}":
+                raise KeyboardInterrupt
+        return result(name, *rows, price=options.price_per_hour, measured_at=1.6e9, **values)
 
     work = replace(NO_WORK, run_bench=measure, write_bench_page=voxelflow._write_bench_page)
 
@@ -61,6 +68,16 @@ def test_a_result_is_shown_and_kept(bench: Command, workspace: Workspace, asked:
     output = json.loads(bench("--json").done().out)
     assert Path(output["file"]).parent == workspace.root / "bench"
     assert len(output["rows"]) == 3
+
+
+def test_what_was_measured_before_it_ended_is_kept(bench: Command, workspace: Workspace) -> None:
+    """A machine that is paid for by the hour may be taken back before the last row."""
+    said = bench("--name", "ends after 2", "--out", "mine.json")
+    assert said.status == 130
+    assert "what was measured until then is kept as mine.json" in said.err.splitlines()
+    (kept,) = bench_results(workspace)
+    assert len(kept.rows) == 2
+    assert read_result(Path("mine.json")) == kept
 
 
 def test_quick_leaves_alone_what_is_given(bench: Command, asked: list[BenchOptions]) -> None:

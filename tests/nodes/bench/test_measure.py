@@ -12,7 +12,7 @@ from volume_sets import labels_for, make_delta, make_files, some_volumes
 from waiting import wait_until
 
 from engine.bench.options import BenchOptions
-from engine.bench.result import BenchRow, read_result, write_result
+from engine.bench.result import BenchResult, BenchRow, read_result, write_result
 from engine.declare.context import TaskContext
 from engine.errors import UsageError
 from engine.storage.process_lock import ProcessLock
@@ -37,7 +37,10 @@ def test_every_input_is_measured_and_nothing_is_left(tmp_path: Path, monkeypatch
     monkeypatch.setattr("nodes.bench.curves.EVERY_S", 0.05)
     messages: list[str] = []
     options = replace(SMALL, batch_sizes=(4, 64), name="here", price_per_hour=2.0)
-    found = bench(options, tmp_path / "work", report=messages.append)
+    so_far: list[BenchResult] = []
+    found = bench(options, tmp_path / "work", report=messages.append, keep=so_far.append)
+    assert [len(result.measured) for result in so_far] == [1, 2, 3, 4, 5]
+    assert so_far[-1].rows == found.rows[:5]
     assert [path.name for path in tmp_path.iterdir()] == ["work.lock"]
     kinds = [("synthetic", ""), ("cached", "arrow"), ("cold", "arrow"), ("cached", "npy"), ("cold", "npy")]
     assert ways(found.rows) == [
