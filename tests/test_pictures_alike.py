@@ -11,6 +11,7 @@ import pytest
 from pictures_alike import FEW, Difference, difference, report
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
+pytestmark = pytest.mark.slow
 SIZE = (1280, 800)
 _FINER = 4
 """Drawn larger and made smaller: edges are smooth, as a browser's."""

@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+pytestmark = pytest.mark.slow  # reads the whole source
 ROOT = Path(__file__).parents[3]
 
 PASSED_ON = "{}"
