@@ -69,9 +69,8 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     cells = {(device, name): row_of(result, name, BATCH) for name in (".npy", "table")}
     if options.cpu and device == "GPU":
         with _without_gpu():
-            again = measured(
-                replace(wanted, batch_sizes=(BATCH,), mixed_precision=(False,), jit=(False,)), "gpu-result-cpu.json"
-            )
+            only = replace(wanted, batch_sizes=(BATCH,), mixed_precision=(False,), jit=(False,))
+            again = measured(replace(only, name=result.machine.processor), "gpu-result-cpu.json")
         cells |= {("CPU", name): row_of(again, name, BATCH) for name in (".npy", "table")}
     title = f"{device}, ResNet-{options.depth}, volumes of {' x '.join(map(str, wanted.shape))}"
     tables = [rates_table(result, f"{title}: samples/s"), cells_table(cells)]

@@ -165,7 +165,7 @@ class JitHasNoEffect(Rule):
 
 class JitIsSlow(Rule):
     """With XLA, a GPU has hardly any repeatable way to compute the gradients of a 3-D convolution, and a slow one:
-    4.2 s for a step of 32 volumes instead of 26 ms on an NVIDIA H200 (TensorFlow 2.21, ResNet-18).
+    4.7 s for a step of 32 volumes instead of 26 ms on an NVIDIA H200 (TensorFlow 2.21, ResNet-18).
 
     What to do: leave `jit` empty; or set `deterministic` to false, with which XLA is faster than without it.
     """
