@@ -11,7 +11,7 @@ from engine.declare.datasets import Dataset, Preview, Report, VolumeDelta, Volum
 from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from nodes.profiling.settings import ProfileParameters
-from nodes.train_resnet3d import check_input
+from nodes.train_resnet3d import check_input, check_jit
 from nodes.training.rules import FormsDiffer
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def _preview(look: CheckContext) -> Preview:
             look.report(
                 NothingToMeasure, "nothing to measure is given", hint="Give at least one number.", parameter=name
             )
+    if workers := look.params["workers"]:
+        check_jit(look, alone=1 in workers)
     return Preview(kind="Report")
 
 

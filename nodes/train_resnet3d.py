@@ -370,18 +370,25 @@ def _check_workers(look: CheckContext) -> None:
             hint=f"Set batch_size to {' or '.join(map(str, fitting))}, or choose another number of workers.",
             parameter="workers",
         )
-    if workers > 1 and look.params["jit"]:
+    check_jit(look, alone=workers == 1)
+
+
+def check_jit(look: CheckContext, *, alone: bool) -> None:
+    """Report where XLA has no effect or can be slow. `alone`: a step may be computed by one worker."""
+    if not look.params["jit"]:
+        return
+    if not alone:
         look.report(
             JitHasNoEffect,
             "XLA cannot compile a step that several workers share, so jit has no effect",
             hint="Set jit to false, or workers to 1.",
             parameter="jit",
         )
-    elif look.params["jit"] and look.params["deterministic"]:
+    elif look.params["deterministic"]:
         look.report(
             JitIsSlow,
             "on a GPU, XLA can take a hundred times as long for a step whose results must be repeatable",
-            hint="Leave jit empty, or set deterministic to false.",
+            hint="Set jit or deterministic to false.",
             parameter="jit",
         )
 

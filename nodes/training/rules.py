@@ -104,8 +104,8 @@ class GroupsMayBeParted(Rule):
 
 
 class FormsDiffer(Rule):
-    """The volumes of `validation` or `test` have another shape or dtype than those of `data`. The network takes one
-    shape.
+    """The volumes of `validation` or `test`, or of `other` of ProfileTraining, have another shape or dtype than those
+    of `data`. The network takes one shape.
 
     What to do: use volumes of the same shape and dtype, for example parts of one table by SplitDataset.
     """
@@ -167,7 +167,7 @@ class JitIsSlow(Rule):
     """With XLA, a GPU has hardly any repeatable way to compute the gradients of a 3-D convolution, and a slow one:
     4.7 s for a step of 32 volumes instead of 26 ms on an NVIDIA H200 (TensorFlow 2.21, ResNet-18).
 
-    What to do: leave `jit` empty; or set `deterministic` to false, with which XLA is faster than without it.
+    What to do: set `jit` to false; or `deterministic`, with which XLA is faster than without it.
     """
 
     code = "VF518"
