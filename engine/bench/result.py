@@ -198,6 +198,13 @@ class BenchResult(_Frozen):
     """Of voxelflow, python, the framework and the libraries; `platform` is that of the system."""
     data: BenchData
     rows: tuple[BenchRow, ...] = ()
+    planned: int = 0
+    """Rows that were asked for: more than there are when the benchmark was ended early. 0 where that is not known."""
+
+    @property
+    def missing(self) -> int:
+        """Rows that were asked for and not tried, because the benchmark was ended early."""
+        return max(self.planned - len(self.rows), 0)
 
     @property
     def measured(self) -> tuple[BenchRow, ...]:

@@ -77,13 +77,18 @@ def meaning(comparison: Comparison) -> list[str]:
     waiting = [f"{p.result.name} by {p.bound} ({way(p.row.configuration)})" for p in machines if p.bound != "compute"]
     if waiting:
         out.append(f"Not bound by computing, also in the fastest way: {', '.join(waiting)}.")
-    if line := disturbance([point.result for point in machines]):
-        out.append(line)
-    return out
+    results = [point.result for point in machines]
+    return [*out, *filter(None, (unfinished(results), disturbance(results)))]
 
 
 def _cost(point: Point, comparison: Comparison) -> str:
     return "" if point.cost is None else f" and costs {money(point.cost, comparison.currency)}"
+
+
+def unfinished(results: Sequence[BenchResult]) -> str:
+    """Which of the results lack rows, because their benchmark was ended early; "" where none does."""
+    found = [f"{r.name} {len(r.rows)} of {plural(r.planned, 'rows')}" for r in results if r.missing]
+    return f"Ended early, so that faster ways may be missing: {', '.join(found)}." if found else ""
 
 
 def disturbance(results: Sequence[BenchResult]) -> str:

@@ -87,7 +87,7 @@ def bench(
     packages = installed_packages()
     versions = {name: packages[name] for name in _VERSIONS if name in packages}
 
-    def result(rows: Sequence[BenchRow], volumes: BenchVolumes) -> BenchResult:
+    def result(rows: Sequence[BenchRow], planned: int, volumes: BenchVolumes) -> BenchResult:
         found = volumes.any
         return BenchResult(
             name=options.name or options.machine_type or next(iter(machine.gpus), machine.processor) or "machine",
@@ -101,6 +101,7 @@ def bench(
             versions=versions | {"python": platform.python_version(), "platform": platform.platform()},
             data=BenchData(volumes=found.count, bytes=found.count * volumes.spec.volume_bytes, made=volumes.made),
             rows=tuple(rows),
+            planned=planned,
         )
 
     try:
@@ -109,11 +110,12 @@ def bench(
         report("preparing volumes")
         rows: list[BenchRow] = []
         with bench_volumes(options, ctx) as volumes, leased(ctx, volumes.table):
-            for row in _Bench(options, volumes, machine, ctx, report, check).rows():
+            measuring = _Bench(options, volumes, machine, ctx, report, check)
+            for row in measuring.rows():
                 rows.append(row)
                 if row.outcome == "measured":
-                    keep(result(rows, volumes))
-            return result(rows, volumes)
+                    keep(result(rows, len(measuring.cases), volumes))
+            return result(rows, len(measuring.cases), volumes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
@@ -158,16 +160,16 @@ class _Bench:
         self._latency: dict[str, float] = {}
         self._outgrown: dict[tuple[Any, ...], int] = {}
         self._measuring: dict[str, Measuring] = {}
+        # One time after the other: what slows the machine down for a minute hits not all rows of a configuration.
+        self.cases = self._cases() * options.repeats
 
     def rows(self) -> Iterator[BenchRow]:
         """A row for each case, in their order."""
-        # One time after the other: what slows the machine down for a minute hits not all rows of a configuration.
-        cases = self._cases() * self._options.repeats
         with ExitStack() as opened:
-            for number, case in enumerate(cases, 1):
+            for number, case in enumerate(self.cases, 1):
                 self._check()
                 row = self._row_of(case, opened)
-                self._report(f"{number}/{len(cases)} {line_of(row)}")
+                self._report(f"{number}/{len(self.cases)} {line_of(row)}")
                 yield row
 
     def _cases(self) -> list[_Case]:

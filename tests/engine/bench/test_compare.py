@@ -31,6 +31,7 @@ from engine.bench.tables import (
     hardware_rows,
     meaning,
     stalls_rows,
+    unfinished,
 )
 
 MANY = st.lists(RESULTS, max_size=5, unique_by=lambda found: found.name)
@@ -159,6 +160,14 @@ def test_what_a_training_is_bound_by() -> None:
     assert others_share(busy, 4) == 0.4
     assert disturbance([result("m", busy)]).startswith("Other programs had a part of the cores meanwhile (m 40%)")
     assert disturbance([result("m", row(10))]) == ""
+
+
+def test_a_result_that_was_ended_early_says_so() -> None:
+    whole, early = result("m", row(10), row(10), planned=2), result("early", row(10), planned=12)
+    assert unfinished([whole, result("of before", row(10))]) == ""
+    assert unfinished([whole, early]) == "Ended early, so that faster ways may be missing: early 1 of 12 rows."
+    (found,) = comparisons([whole, early])
+    assert unfinished([early]) in meaning(found)
 
 
 def test_what_is_lost_to_reading_and_to_storage() -> None:

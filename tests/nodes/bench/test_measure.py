@@ -41,6 +41,7 @@ def test_every_input_is_measured_and_nothing_is_left(tmp_path: Path, monkeypatch
     found = bench(options, tmp_path / "work", report=messages.append, keep=so_far.append)
     assert [len(result.measured) for result in so_far] == [1, 2, 3, 4, 5]
     assert so_far[-1].rows == found.rows[:5]
+    assert [result.missing for result in (*so_far, found)] == [9, 8, 7, 6, 5, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["work.lock"]
     kinds = [("synthetic", ""), ("cached", "arrow"), ("cold", "arrow"), ("cached", "npy"), ("cold", "npy")]
     assert ways(found.rows) == [
