@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
     if options.cpu and device == "GPU":
         with _without_gpu():
             only = replace(wanted, batch_sizes=(BATCH,), mixed_precision=(False,), jit=(False,))
-            again = measured(replace(only, name=result.machine.processor), "gpu-result-cpu.json")
+            again = measured(only, "gpu-result-cpu.json")
         cells |= {("CPU", name): row_of(again, name, BATCH) for name in (".npy", "table")}
     title = f"{device}, ResNet-{options.depth}, volumes of {' x '.join(map(str, wanted.shape))}"
     tables = [rates_table(result, f"{title}: samples/s"), cells_table(cells)]

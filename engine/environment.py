@@ -1,6 +1,6 @@
 """What a run worked with: packages, machine, the workspace's git state, the code of its nodes; two of them compared.
 
-Environment variables are never read here: what is recorded goes to MLflow, and they hold secrets.
+No environment variable is recorded: what is goes to MLflow, and they hold secrets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +110,7 @@ def _reason(exc: OSError | subprocess.CalledProcessError) -> str:
 
 
 class Machine(_Frozen):
-    """What is left empty or 0 could not be found out. `cores` are those this process may use."""
+    """What is left empty or 0 could not be found out. `cores` and `gpus` are those this process may use."""
 
     processor: str = ""
     cores: int = 0
@@ -154,11 +154,33 @@ def _gpus() -> tuple[tuple[str, ...], str]:
         pynvml.nvmlInit()
         try:
             handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-            names = tuple(_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+            used = _visible([_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles])
+            names = tuple(_text(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuid))) for uuid in used)
             return names, _text(pynvml.nvmlSystemGetDriverVersion())
         finally:
             pynvml.nvmlShutdown()
     return (), ""
+
+
+def _visible(uuids: Sequence[str]) -> list[str]:
+    """Those of the devices that CUDA_VISIBLE_DEVICES leaves to this process, or parts of them (MIG), in its order.
+
+    It holds numbers, UUIDs or beginnings of UUIDs; what follows one that names no device has no effect (NVIDIA, "CUDA
+    C++ Programming Guide", CUDA Environment Variables). CUDA may number devices of several kinds in another order.
+    """
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return list(uuids)
+    out: list[str] = []
+    for part in map(str.strip, wanted.split(",")):
+        if part.startswith("GPU-"):
+            named = [uuid for uuid in uuids if uuid.startswith(part)]
+        else:
+            named = [part] if part.startswith("MIG-") else [uuid for i, uuid in enumerate(uuids) if part == str(i)]
+        if len(named) != 1:
+            break
+        out += named
+    return out
 
 
 def _text(value: str | bytes) -> str:

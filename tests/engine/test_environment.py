@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,7 @@ from engine.environment import (
     keep_environment,
     kept_environment,
     read_environment,
+    this_machine,
 )
 from engine.profiles import Profile
 from engine.workspace import Workspace
@@ -57,6 +60,44 @@ def test_packages_are_those_that_can_be_imported() -> None:
     for name in ("pytest", "pydantic", "click"):
         assert found[name] == version(name)
     assert list(found) == sorted(found)
+
+
+_DEVICES = {"GPU-aa1": "H200", "GPU-ab2": "A100", "MIG-c3": "A100 MIG 1g.5gb"}
+_NVML = SimpleNamespace(
+    nvmlInit=lambda: None,
+    nvmlShutdown=lambda: None,
+    nvmlDeviceGetCount=lambda: 2,
+    nvmlDeviceGetHandleByIndex=lambda index: list(_DEVICES)[index],
+    nvmlDeviceGetUUID=lambda handle: handle,
+    nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+    nvmlDeviceGetName=lambda handle: _DEVICES[handle].encode(),
+    nvmlSystemGetDriverVersion=lambda: "575.1",
+)
+"""NVIDIA's library with two devices, the second of which has a part."""
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        (None, ("H200", "A100")),
+        ("1,0", ("A100", "H200")),
+        ("GPU-ab", ("A100",)),
+        ("MIG-c3", ("A100 MIG 1g.5gb",)),
+        ("0, 7, 1", ("H200",)),
+        ("GPU-a", ()),
+        ("-1", ()),
+        ("", ()),
+    ],
+)
+def test_a_gpu_that_is_hidden_from_the_process_is_none_of_its_machine(
+    visible: str | None, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", _NVML)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = this_machine()
+    assert (found.gpus, found.gpu_driver) == (names, "575.1")
 
 
 def test_git_reports_commit_branch_and_changes(checkout: Path) -> None:
