@@ -134,8 +134,8 @@ class OurLoader(Reader):
         return ((batch.rows, batch.volumes) for batch in self._loader.batches())
 
     def tensors(self, number: int) -> Any:
-        from nodes.loaders.into_tensorflow import tensor_of
         from nodes.loaders.rows import shuffled
+        from nodes.tensorflow_keras.batches import tensor_of
 
         self._begin()
         if self._eager:
@@ -148,7 +148,7 @@ class OurLoader(Reader):
             yield order[step * size : (step + 1) * size], volumes
 
     def dataset(self) -> Any:
-        from nodes.loaders.into_tensorflow import tf_dataset
+        from nodes.tensorflow_keras.batches import tf_dataset
 
         return tf_dataset(self._loader)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.declare.check_context import CheckContext
@@ -76,7 +76,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     if not isinstance(files, VolumeFiles) or files.count > _MOST_FILES or files.transforms:
         return {}
     parameters = CutParameters(**look.params)
-    if _problem(parameters) is not None:
+    if any(_problems(parameters)):
         return {}
     from engine.storage import manifest
     from nodes.conversion.npy_files import spread
@@ -159,8 +159,7 @@ def _sample_labels(files: VolumeFiles, looked: list[Cube], found: Survey, parame
 @cut_volumes.preview
 def _preview(look: CheckContext) -> Preview:
     parameters, facts = CutParameters(**look.params), look.facts
-    problem = _problem(parameters)
-    if problem is not None:
+    for problem in _problems(parameters):
         look.report(BadCutParameter, problem.message, hint=problem.hint, parameter=problem.parameter)
     _check_unused(look, parameters)
     if steps := _transforms(look):
@@ -228,25 +227,26 @@ def _columns(look: CheckContext) -> tuple[str, ...] | None:
     return tuple(columns_of(reading_of(files), hashes=look.params["hash_sources"]).names)
 
 
-def _problem(parameters: CutParameters) -> DataError | None:
+def _problems(parameters: CutParameters) -> Iterator[DataError]:
     """What is wrong with the parameters alone."""
-    try:
-        steps_of(parameters.size, parameters.stride)
-        if parameters.channels_from:
-            name_pattern(parameters.channels_from, "channels_from", parameters.names_of_channels)
-        if parameters.label_volume:
-            name_pattern(parameters.label_volume, "label_volume")
-        keep_rates(parameters.keep)
-        needed = {"volume": "label_volume", "horizon": "label_file", "polygon": "label_file"}.get(parameters.labels)
-        if needed and not getattr(parameters, needed):
-            raise DataError(
-                f"labels come from a {parameters.labels}, and nothing says which file has them",
-                hint="Write for example {cube}_labels.nii.gz." if needed == "label_volume" else "Choose the text file.",
-                parameter=needed,
-            )
-    except DataError as exc:
-        return exc
-    return None
+    checks: list[Callable[[], object]] = [lambda: steps_of(parameters.size, parameters.stride)]
+    if parameters.channels_from:
+        checks.append(lambda: name_pattern(parameters.channels_from, "channels_from", parameters.names_of_channels))
+    if parameters.label_volume:
+        checks.append(lambda: name_pattern(parameters.label_volume, "label_volume"))
+    checks.append(lambda: keep_rates(parameters.keep))
+    for check in checks:
+        try:
+            check()
+        except DataError as exc:
+            yield exc
+    needed = {"volume": "label_volume", "horizon": "label_file", "polygon": "label_file"}.get(parameters.labels)
+    if needed and not getattr(parameters, needed):
+        yield DataError(
+            f"labels come from a {parameters.labels}, and nothing says which file has them",
+            hint="Write for example {cube}_labels.nii.gz." if needed == "label_volume" else "Choose the text file.",
+            parameter=needed,
+        )
 
 
 def _check_unused(look: CheckContext, parameters: CutParameters) -> None:

@@ -423,8 +423,9 @@ class LabelsWithoutFile(Rule):
 
 
 class SeveralLabelsInOne(Rule):
-    """A label such as grey;left looks like several labels in one cell. It becomes a class of its own, beside grey and
-    left: a volume has one label, and exactly one class is right for it. Multi-label training is not supported.
+    """A label such as `grey, left` looks like several. It becomes a class of its own, beside grey and left: a volume
+    has one label, and exactly one class is right for it. Multi-label training is not supported. A table with grey;left
+    or grey|left, or with `grey, left` beside a label grey, is refused.
 
     What to do: choose one label for each volume; or give each kind of label a column, convert once for each of them
     with `label_column`, and train a model for each.

@@ -247,6 +247,8 @@ def _preview(look: CheckContext) -> Mapping[str, Preview]:
         )
     if problems:
         return dict.fromkeys(Split._fields, given.model_copy(update={"dataset": None}))
+    if parameters.by == "group":
+        given = given.model_copy(update={"grouped_by": given.grouped_by or parameters.columns})
     return dict(zip(Split._fields, _parts(look, given, parameters), strict=True))
 
 

@@ -196,7 +196,8 @@ def _preview(look: CheckContext) -> Preview:
             hint="Set validation_share, for example to 0.2.",
             parameter="validation_share",
         )
-    parted = share and data.kind != "VolumeFiles" and not look.params["validation_group"]
+    kept = look.params["validation_group"] or data.grouped_by
+    parted = share and data.kind != "VolumeFiles" and not kept
     if parted and (name := group_column(data.columns or ())):
         look.report(
             GroupsMayBeParted,

@@ -94,7 +94,7 @@ def volume_folder(
             s3://bucket/folder, gs://bucket/folder), from which volumes of one file each are read (no DICOM series,
             NRRD, MetaImage, Zarr); hidden files and folders are left out.
         format: which files to take. Auto takes .npy files where there are any, else those of the format that most
-            files have.
+            files have. With dicom also files without an ending, as archives and CDs name them.
         dataset: which array of each file is the volume, by its name or path in the file, for formats that hold
             several (.npz, HDF5, MATLAB, Zarr). Empty takes the only one. For SEG-Y the bytes of the inline and
             crossline numbers in the trace headers, where they are not at their usual places: 189,193.
@@ -335,9 +335,10 @@ class SampledFormsDiffer(Rule):
 class OddVolumes(Rule):
     """Sampled volumes can be read, and their files say or lack something that is easily overlooked: a survey without
     some of its inlines or traces, which become NaN; a scan that lies so oblique that no letters say where its axes
-    point to, or that does not say where it lies.
+    point to, or that does not say where it lies; numbered files of one slice each, which are not put together.
 
-    What to do: nothing where you know of it. Else export the survey again, or resample the scan to straight axes.
+    What to do: nothing where you know of it. Else export the survey again, resample the scan to straight axes, or
+    store the slices of a volume in one file: `tifffile.imwrite("scan.tif", np.stack(slices))`.
     """
 
     code = "VF405"

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import forked_programs
-import psutil
 import pytest
 import pytest_rerunfailures
 import pytest_timeout
@@ -28,6 +27,7 @@ from forked_programs import Forks, forking
 from laws import load_examples
 from outcome import FAILED
 from outside_parts import require
+from session_folders import clear_ended, files_folder, runtime_folder
 from store_fixtures import azure, azure_server, container, gcs_stand_in, s3_stand_in
 
 from engine.catalog import Catalog, build_catalog
@@ -44,7 +44,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 if not list(Path("~/.ivy2.5.2/voxelflow").expanduser().glob("classes-*.jsa")):
     os.environ.setdefault("VOXELFLOW_SPARK_CLASS_DATA", "off")
 # A run on Spark takes the Java that another one of this process has left, never one of the person's or of other tests.
-_RUNTIME = tempfile.mkdtemp(prefix="voxelflow-rt-")
+_RUNTIME = runtime_folder()
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME
 # Hundreds of processes import the same packages: none shall compile them anew, as where Python keeps no bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -183,11 +183,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _make_own_folder(config: pytest.Config, *, in_memory: bool) -> None:
     """One folder for all that these tests, their processes and Java write; clears those of sessions that have ended."""
     disk = Path(tempfile.gettempdir())
-    for left in (each for place in {disk, IN_MEMORY} for each in place.glob("voxelflow-tests-*")):
-        pid = left.name.rpartition("-")[2]
-        if not (pid.isdigit() and psutil.pid_exists(int(pid))):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = config.stash[_OWN_FOLDER] = (IN_MEMORY if in_memory else disk) / f"voxelflow-tests-{os.getpid()}"
+    clear_ended({disk, IN_MEMORY})
+    folder = config.stash[_OWN_FOLDER] = files_folder(IN_MEMORY if in_memory else disk)
     temporary = folder / "tmp"
     for each in (folder, temporary):
         each.mkdir(mode=0o711)  # some tests look as another user

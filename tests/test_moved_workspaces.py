@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from building import box, pipeline
+from command_line import NO_WORK
 from in_process import PROFILE, InProcess, in_process
+from keras_stand_in import STAND_IN
 from running import Runner
 from volumes import rows_by_pyarrow, write_volumes
 
 import voxelflow
-from engine.declare.datasets import VolumeDelta
+from engine.cli import main
+from engine.declare.datasets import Predictions, VolumeDelta
 from engine.declare.events import Artifact, Message
 from engine.document.pipeline import Pipeline
 from engine.document.plan import read_plan
@@ -26,6 +31,8 @@ from engine.run.clean import free, survey
 from engine.run.launch import prepare
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, open_workspace
+from nodes.prediction.predictions_table import read_predictions
+from nodes.training.learner import FRAMEWORKS
 
 SHAPE = (4, 4, 2, 1)
 SAYS_WHERE_IT_WAS = {".html"}
@@ -149,6 +156,71 @@ def test_a_moved_workspace_goes_on_as_if_nothing_had_happened(tmp_path: Path) ->
         second = now.run(INSIDE)
         assert now.rows(second) == names(*(n for n in range(14) if n != 3))
         assert not here.exists()
+
+
+@pytest.mark.slow
+def test_a_model_in_a_moved_workspace_predicts_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a model that was trained; that of `model.json`, its weights and what its volumes went through are found."""
+    monkeypatch.setitem(FRAMEWORKS, "keras", STAND_IN)
+    here, there = tmp_path / "first", tmp_path / "later"
+    write_volumes(here / "incoming", 24, shape=SHAPE)
+    new = tmp_path / "new"
+    write_volumes(new, 6, shape=SHAPE, first=100)
+    (new / "labels.csv").unlink()
+    trained = pipeline(
+        box("folder", "VolumeFolder", folder="incoming"),
+        box("transform", "TransformVolumes", clip_percentiles=[1.0, 99.0], statistics="all"),
+        box("convert", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("train", "TrainResNet3D", epochs=8, batch_size=4, learning_rate=0.05, warmup_steps=0),
+        box("predict", "BatchPredict"),
+        wires="folder.out>transform.volumes transform.out>convert.files convert.out>table.parquet"
+        " table.out>train.data train.out>predict.model table.out>predict.data",
+        name="trained",
+    )
+
+    work = replace(NO_WORK, ask_model=voxelflow._ask_model)
+
+    def predicted(workspace: Path) -> dict[str, float]:
+        """By the command, of files that no run has seen."""
+        capsys.readouterr()
+        arguments = ["predict", "last", str(new), "--json", "--workspace", str(workspace)]
+        assert main(voxelflow.catalog, lambda *_, **__: 0, work, arguments) == 0
+        found = json.loads(capsys.readouterr().out)["files"]
+        return {Path(each["file"]).name: each["scores"]["1"] for each in found}
+
+    def scores(opened: Opened, run_id: str) -> dict[str, list[float]]:
+        (made,) = (t.outputs["out"] for t in opened.store.tasks(run_id) if t.node == "predict")
+        assert isinstance(made, Predictions)
+        rows = [row for batch in read_predictions(made, ["id", "scores"]) for row in batch.to_pylist()]
+        return {row["id"]: row["scores"] for row in rows}
+
+    with opened(here) as before:
+        first = before.run(trained)
+        in_tables = scores(before, first)
+    assert in_tables.keys() == set(names(*range(24)))
+    of_files = predicted(here)
+    assert {name: score > 0.5 for name, score in of_files.items()} == {
+        name: bool(number % 2) for number, name in enumerate(names(*range(100, 106)))
+    }
+    named = files_that_name(here)
+    # Beside what delta-rs notes: a model says what it was trained on, to whoever takes it elsewhere.
+    assert {name for name in named if "_delta_log/" not in name and not name.endswith("/model.json")} == set(), named
+    here.rename(there)
+
+    assert predicted(there) == of_files
+    with opened(there) as now:
+        assert now.to_run(trained) == {}
+        assert scores(now, first) == in_tables
+        more = trained.model_copy(deep=True)
+        more.nodes[-1].params["batch_size"] = 4
+        assert now.to_run(more).keys() == {"predict"}
+        again = scores(now, now.run(more))
+    assert again.keys() == in_tables.keys()
+    assert all(again[name] == pytest.approx(in_tables[name], rel=1e-6) for name in again)
+    assert not here.exists()
 
 
 @pytest.mark.slow

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from object_stores import ObjectStore
@@ -74,3 +77,67 @@ def test_a_proxy_that_cannot_begin_ends_the_test_that_wants_it() -> None:
     nowhere = ObjectStore("s3", "http://no port", {})
     with pytest.raises(AssertionError, match="has ended without saying"), delayed(nowhere, 20):
         raise RuntimeError("there is no proxy")
+
+
+_ROOT = Path(__file__).parents[1]
+_METHODS = ("wait", "join", "result", "communicate")
+_FUNCTIONS = ("wait_until", "wait_for_line", "end_by_its_input", "wait_procs")
+"""They take the seconds that they wait at most."""
+_PERHAPS = re.compile(rf"timeout=\d|\.join\(\d|\b(wait|result|communicate|{'|'.join(_FUNCTIONS)})\(")
+"""In a text without it no such call is: to parse them all takes three times as long."""
+_NOT_LOOKED_AT = ("node_modules", ".venv")
+
+
+def _short_waits(code: str) -> list[str]:
+    """Where code waits less than `WAIT_S` for what shall happen: in seconds, or a browser's milliseconds.
+
+    Less than a second is for what shall not happen. What is suppressed is tried again.
+    """
+    nodes = [*ast.walk(ast.parse(code))]
+    suppressing = [
+        node for node in nodes if isinstance(node, ast.With) and _called(node.items[0].context_expr) == "suppress"
+    ]
+    again = {node for each in suppressing for node in ast.walk(each)}
+    found = []
+    for node in nodes:
+        if not isinstance(node, ast.Call) or node in again or (name := _called(node)) == "connect":  # to SQLite
+            continue
+        given = [each.value for each in node.keywords if each.arg == "timeout"]
+        if name in (_METHODS if isinstance(node.func, ast.Attribute) else ()) or name in _FUNCTIONS:
+            given += node.args
+        numbers = [
+            each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, int | float)
+        ]
+        if any(1 <= number < WAIT_S or 1000 <= number < 1000 * WAIT_S for number in numbers):
+            found.append(f"{node.lineno}: {ast.unparse(node)[:100]}")
+    return found
+
+
+def _called(node: ast.expr) -> str:
+    """The last part of a called function's name; "" for what is no name."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+@pytest.mark.parametrize(
+    ("code", "is_short"),
+    [
+        ("thread.join(10)", True), ("process.wait(timeout=60)", True), ("wait_until(is_there, 'it', 90.0)", True),
+        ("expect(card).to_be_visible(timeout=40_000)", True), ("tab.wait(lambda: run, 'the run', 60)", True),
+        ("subprocess.run(command, timeout=5)", True), ("with held:\n    heard.wait(5)", True),
+        ("thread.join(WAIT_S)", False), ("process.wait(300)", False), ("assert not taken.wait(0.3)", False),
+        ("join([], path, 64)", False), ("','.join(names)", False), ("tab.wait_for(Checked, 2)", False),
+        ("with suppress(Timeout):\n    item.click(timeout=5_000)", False), ("sqlite3.connect(path, timeout=30)", False),
+    ],
+)  # fmt: skip
+def test_a_short_wait_is_told_from_others(code: str, is_short: bool) -> None:
+    assert bool(_short_waits(code)) == is_short
+
+
+@pytest.mark.slow
+def test_no_test_fails_because_the_machine_is_busy_for_a_minute() -> None:
+    files = [path for folder in ("tests", "nodes/testing") for path in (_ROOT / folder).rglob("*.py")]
+    texts = {path: path.read_text() for path in files if not {*_NOT_LOOKED_AT} & {*path.parts}}
+    assert len(texts) > 300
+    found = {path: _short_waits(text) for path, text in texts.items() if _PERHAPS.search(text)}
+    assert not [f"{path.relative_to(_ROOT)}:{each}" for path, waits in found.items() for each in waits]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 from streamlit import config
@@ -89,14 +89,7 @@ def serve(
         base = config.get_option("server.baseUrlPath")
         mlflow = MlflowUi(workspace, base)
         try:
-            pictures = ViewRoute(studio.shown, views)
-            routes = [
-                *mlflow.routes,
-                WebSocketRoute(make_url_path(base, CANVAS_PATH), _canvas),
-                Route(make_url_path(base, fonts.FONT_PATH), fonts.respond),
-                Route(make_url_path(base, VIEW_PATH + "/{key}"), pictures.respond),
-                Route(make_url_path(base, VIEW_PATH + "/{key}/{panel}/{what}"), pictures.respond),
-            ]
+            routes = own_routes(base, mlflow, ViewRoute(studio.shown, views))
             app = App(_APP, routes=routes, on_script_error=None if show_tracebacks else _show_error)
             _Server(_server_config(AccessControl(app, check)), ready).run(sockets=[listener])
         except KeyboardInterrupt:
@@ -107,6 +100,17 @@ def serve(
             mlflow.close()
             warm_jvm.end_idle()
     return 0
+
+
+def own_routes(base: str, mlflow: MlflowUi, pictures: ViewRoute) -> list[BaseRoute]:
+    """All that the app serves below the path `base` beside Streamlit's own."""
+    return [
+        *mlflow.routes,
+        WebSocketRoute(make_url_path(base, CANVAS_PATH), _canvas),
+        Route(make_url_path(base, fonts.FONT_PATH), fonts.respond),
+        Route(make_url_path(base, VIEW_PATH + "/{key}"), pictures.respond),
+        Route(make_url_path(base, VIEW_PATH + "/{key}/{panel}/{what}"), pictures.respond),
+    ]
 
 
 @contextlib.contextmanager

@@ -86,18 +86,20 @@ def command(
 
 def _write(path: Path, text: str, force: bool) -> None:
     from engine.errors import UsageError
+    from engine.storage.files import whole_file
 
     if path.stem != _free_stem(path.stem):
         # Python looks for modules beside the file that it runs.
         raise UsageError(
             f"{path} would hide the module {path.stem} from itself", hint="Choose another name with -o FILE."
         )
-    try:
-        with path.open("w" if force else "x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-    except FileExistsError:
-        raise _is_there(path) from None
-    os.chmod(path, path.stat().st_mode | 0o100)
+    if os.path.lexists(path) and not force:
+        raise _is_there(path)
+    # Whole, for what is written over may have been changed by hand. A link stays one.
+    with whole_file(path.resolve(), durable=True) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        mode = path.stat().st_mode if path.exists() else temporary.stat().st_mode
+        temporary.chmod(mode | 0o100)
 
 
 def _write_folder(folder: Path, files: Mapping[str, str], force: bool) -> None:

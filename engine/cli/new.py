@@ -14,7 +14,7 @@ from engine.cli.session import Session, workspace_option
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import SCHEMA_FILE, Pipeline, dump, json_schema, read_pipeline
 from engine.errors import UsageError
-from engine.storage.files import flush, write_whole
+from engine.storage.files import flush, new_file, write_whole
 
 _EMPTY = "empty"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,99}"
@@ -52,10 +52,7 @@ def command(session: Session, name: str | None, template: str, schema: bool, roo
     workspace = session.workspace(root)
     path = workspace.pipelines / f"{name}.json"
     try:
-        # "x": two people who choose one name at once must not overwrite each other either.
-        with path.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(dump(document))
-        flush([path, path.parent])
+        _write_new(path, dump(document).encode())
     except FileExistsError:
         raise UsageError(f"{path} is there already", hint="Choose another name.") from None
     write_whole(workspace.pipelines / SCHEMA_FILE, schema_text, durable=False)
@@ -64,6 +61,21 @@ def command(session: Session, name: str | None, template: str, schema: bool, roo
     if document.nodes:
         say(" ".join(["run it with: voxelflow run", shlex.quote(name), *(f"--set {n}=..." for n in missing)]))
     return 0
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Two people who choose one name at once must not overwrite each other either. Raises `FileExistsError`."""
+    try:
+        with new_file(path) as temporary:
+            temporary.write_bytes(data)
+    except OSError as exc:
+        from engine.storage.place import CANNOT_LINK
+
+        if exc.errno not in CANNOT_LINK:
+            raise
+        with path.open("xb") as out:
+            out.write(data)
+        flush([path, path.parent])
 
 
 def _from_template(template: str) -> Pipeline:

@@ -1,4 +1,4 @@
-"""`voxelflow plan` and `validate`: what a run would do and why, and every problem of a document; nothing is started."""
+"""`voxelflow plan` and `validate`: what a run would do and why, and a document's problems; nothing is started."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REGISTRY = "models:/"
 
 
-@click.command("predict", short_help="Ask a trained model about .npy files.")
+@click.command("predict", short_help="Ask a trained model about volumes in files.")
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR ...")
 @click.option("--node", metavar="NODE", help="The node of the run that made the model, where several did.")
@@ -44,8 +44,9 @@ def command(
 
     MODEL is the folder of a trained model, a run (an id, or "last": the newest that made a model), or one in MLflow's
     registry (models:/NAME@ALIAS or models:/NAME/VERSION). The volumes must have the shape that the model was trained
-    on; other formats than .npy are read too, as VolumeFolder does. Unreadable files are reported and skipped; the exit
-    status is then 1.
+    on; other formats than .npy are read too, as VolumeFolder does. The slices of a DICOM series are one volume: give
+    their DIR, or all of them. Of a DIR with .npy files only those are read, else the volumes of all formats in it.
+    Unreadable files are reported and skipped; the exit status is then 1.
     """
     from engine.cli.screen import say, say_json
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,8 +36,8 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
     """Read everything of TARGET and compare it with its checksums, its log and its lists.
 
     TARGET is the folder or URL of a Delta table (its newest version) or of Parquet files, the folder of a trained
-    model, or a run ("last" or an id), of which the tables, Parquet files and models are read. Printed is a line for
-    each damaged file: what is wrong, what is lost, and what repairs it.
+    model, or a run ("last" or an id), of which the tables (each version that it made), Parquet files and models are
+    read. Printed is a line for each damaged file: what is wrong, what is lost, and what repairs it.
 
     The workspace's history of runs (runs.db) is checked, too, and named when it is damaged.
 
@@ -99,8 +100,9 @@ def _items(
         raise UsageError(f"there is no folder {target}", hint="Give a table, a model, or a run.")
     _, store = session.workspace_with_runs(root)
     found = store.run(target)
+    # Of a table each version that a node made: an older one has files of its own, until they are vacuumed.
     made = {
-        dataset.uri: dataset
+        (dataset.uri, dataset.version if isinstance(dataset, VolumeDelta) else None): dataset
         for task in store.tasks(found.run_id)
         for dataset in task.outputs.values()
         if isinstance(dataset, VolumeDelta | VolumeParquet | TrainedModel) and node in (None, task.node)
@@ -168,7 +170,8 @@ def _repair(name: str, damage: Damage, maker: Result | None, *, is_aside: bool) 
     run = f"`voxelflow run {maker.pipeline}`" if maker is not None else ""
     if damage.kind == "volumes":
         if run and not is_url(name):
-            return f"{run} makes it again" if is_aside else f"`voxelflow verify {name} --set-aside`, then {run}"
+            aside = f"`voxelflow verify {quote(name)} --set-aside`"
+            return f"{run} makes it again" if is_aside else f"{aside}, then {run}"
         return "bring the file back from a copy, or go back to an older version (DeltaTable.restore of deltalake)"
     if damage.kind == "rows":
         restored = f"in Python deltalake.DeltaTable({name!r}).restore({int(Path(damage.file).stem) - 1})"
@@ -177,10 +180,13 @@ def _repair(name: str, damage: Damage, maker: Result | None, *, is_aside: bool) 
         return f"{run} makes the list again" if run else "bring the file back from a copy"
     if damage.kind == "model":
         return f"{run[:-1]} --from {maker.node}`" if maker is not None else "bring the file back from a copy"
-    if damage.file.endswith("/_last_checkpoint"):
-        return f"delete it: `rm {damage.file}`"
+    newest = f"{damage.file.rpartition('/')[0]}/_last_checkpoint"
+    if damage.file == newest:
+        return "delete it" if is_url(name) else f"delete it: `rm {quote(newest)}`"
     if ".checkpoint" in damage.file:
-        return f"with all commits there, delete it: `rm {damage.file}`; else bring it back from a copy"
+        # One that is named as the newest and is gone is as bad as a damaged one.
+        remove = "" if is_url(name) else f": `rm -f {quote(damage.file)} {quote(newest)}`"
+        return f"with all commits there, delete it and _last_checkpoint{remove}; else bring it back from a copy"
     again = f", or remove the table's folder and {run}" if run else ""
     return f"bring the file back from a copy{again}"
 

@@ -291,6 +291,12 @@ class VolumeDelta(_Volumes):
             return self.selected / self.count
         return math.prod(each.share for each in self.selections)
 
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """Columns whose equal values the selections keep in one part, those of the first split that has some."""
+        split = (each for each in self.selections if each.by and not each.blocks and each.since is each.until is None)
+        return next((each.by for each in split), ())
+
     def details(self) -> dict[str, Any]:
         out = super().details() | {"version": self.version, "files": self.files}
         if self.selections:
@@ -306,7 +312,7 @@ class VolumeDelta(_Volumes):
             return known
         exactly = self.selected is not None
         selected = self.selected if self.selected is not None else round(self.count * self.share)
-        return {**known, "selected": selected, "selected_exactly": exactly}
+        return {**known, "selected": selected, "selected_exactly": exactly, "grouped_by": self.grouped_by}
 
     def pinned_version(self) -> int:
         return self.version
@@ -437,6 +443,7 @@ class Preview(_Frozen):
         labels_complete: whether `labels` are all that there are.
         columns: what is known of each volume besides its id and label, by name.
         sources: volumes that these are patches of; None: not known, or they are none.
+        grouped_by: columns whose equal values are in one part of a table, as SplitDataset keeps them.
         orientations: where the axes of the sampled volumes point to (RAS), and how many of them each; {}: none says.
         figures: further figures, by name, for a person to see.
         does: what the node does with its parameters, in a few words for its card: "crop 64x64x48, z-score".
@@ -457,6 +464,7 @@ class Preview(_Frozen):
     labels_complete: bool = False
     columns: tuple[str, ...] | None = None
     sources: int | None = None
+    grouped_by: tuple[str, ...] = ()
     orientations: dict[str, int] = {}
     figures: dict[str, float | int | str] = {}
     does: str = ""

@@ -79,7 +79,8 @@ class FileKind:
     `endings` are those of its files, `folder_endings` of folders that count as one file each (a Zarr array): such a
     folder's time in a listing is a fingerprint of the names, sizes and times in it. `companions` are files that
     belong to others (a header's data): they are listed too. All in small letters; they match in capitals as well.
-    With `needs_folder` a volume may be several files, or a folder: it is not read from object storage.
+    With `needs_folder` a volume may be several files, or a folder: it is not read from object storage. With `any_name`
+    its files may have no ending, or any: when this kind is chosen, all are listed but those of other kinds.
     """
 
     name: str
@@ -87,6 +88,7 @@ class FileKind:
     folder_endings: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     needs_folder: bool = False
+    any_name: bool = False
 
     @property
     def patterns(self) -> tuple[str, ...]:

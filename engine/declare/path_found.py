@@ -48,6 +48,8 @@ class PathFound:
     """Which of the parameter's `kinds` was listed; "": files that match its patterns."""
     endings: tuple[tuple[str, int], ...] = ()
     """How many files of which ending the folder has, where none matches the patterns; the commonest first."""
+    nameless: str = ""
+    """The one of the parameter's `kinds` whose files have any name: so may those here, which are of none by theirs."""
     left_out: tuple[FilesLeftOut, ...] = ()
     """Files of a folder that look like what is wanted, and were not listed; by their endings, the commonest first."""
     links: tuple[tuple[str, Unfollowed], ...] = ()

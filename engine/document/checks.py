@@ -1,4 +1,4 @@
-"""The checks: every problem of a pipeline at once, each with a stable code. Pure, no I/O.
+"""The checks: the problems of all nodes of a pipeline together, each with a stable code. Pure, no I/O.
 
 The kinds of problems are the rules of `engine/diagnostics/rules.py`; VF4xx and VF5xx come from a node's own look at its
 data (see the node). VF3xx need an `Observation`; without one (`voxelflow validate` while typing) they are left out.
@@ -417,6 +417,9 @@ def path_problem(
         if wanted.holds:
             message = f"there are no {wanted.holds} in {value} ({found.content})"
         hint = "Choose another folder."
+        if found.nameless:
+            choose = f"Set {wanted.kind_parameter} to {found.nameless}"
+            hint = f"{choose}, which looks into files of any name; or choose another folder."
         if wanted.kinds and found.endings and is_url(value):
             hint = "In object storage only those of one file each are read; copy others to a disk."
     else:

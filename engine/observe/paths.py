@@ -120,11 +120,24 @@ def find_path(
             if file_kind:
                 kind_found = kinds[file_kind]
                 left_out = _to_count(wanted, kinds.values())
-                listing = manifest.list_folder(path, _patterns_of(wanted, kind_found), kind_found.folders, left_out)
+                looked_into = kind_found.any_name and chosen == file_kind
+                patterns = ("**/*",) if looked_into else _patterns_of(wanted, kind_found)
+                listing = manifest.list_folder(path, patterns, kind_found.folders, left_out)
+                if looked_into:
+                    listing = _without_others(listing, kind_found, left_out)
     except OSError as exc:
         return PathFound(text, exists=True, kind=kind, problem=f"{exc.filename}: {exc.strerror}")
     found_folder = _found_folder(text, listing, listings)
-    return replace(found_folder, file_kind=file_kind, endings=endings, **_passed_over(left_out, kinds, file_kind))
+    nameless = "" if file_kind or chosen not in ("", "auto") else _nameless(kinds.values(), endings)
+    passed = _passed_over(left_out, kinds, file_kind)
+    return replace(found_folder, file_kind=file_kind, endings=endings, nameless=nameless, **passed)
+
+
+def _nameless(kinds: Iterable[FileKind], endings: tuple[tuple[str, int], ...]) -> str:
+    """The kind whose files have any name, where there are some without an ending or with a number for one."""
+    if not any(ending == manifest.NO_ENDING or ending[1:].isdigit() for ending, _ in endings):
+        return ""
+    return next((each.name for each in kinds if each.any_name), "")
 
 
 def _identified(text: str, wanted: PathIn, params: Mapping[str, Any]) -> PathFound:
@@ -260,6 +273,17 @@ def _kind_of(chosen: str, kinds: Mapping[str, FileKind], endings: tuple[tuple[st
 def _patterns_of(wanted: PathIn, kind: FileKind) -> tuple[str, ...]:
     """What is listed of a kind: its files, and those that are wanted by name."""
     return (*kind.patterns, *(pattern for pattern in wanted.patterns if not pattern.startswith("**/")))
+
+
+def _without_others(listing: pa.Table, kind: FileKind, left_out: manifest.LeftOut) -> pa.Table:
+    """Without the files that by their endings are of other kinds; `left_out` counts these."""
+    others = tuple(set(left_out.endings) - set(kind.endings))
+    kept = []
+    for path in listing["path"].to_pylist():
+        kept.append(not path.lower().endswith(others))
+        if not kept[-1]:
+            left_out.add(path)
+    return listing.filter(kept)
 
 
 def _found_folder(text: str, listing: pa.Table, listings: Path) -> PathFound:

@@ -1,6 +1,6 @@
 """Prepare, start, resume and cancel runs: what the command line, the app and notebooks call.
 
-Preparing observes and plans in the caller's process, so that every problem is reported at once. The run
+Preparing observes and plans in the caller's process, so that the problems of all nodes are reported together. The run
 itself is a process of its own.
 """
 
@@ -75,7 +75,7 @@ def prepare(
 ) -> Prepared:
     """Observe and plan. `values` are the person's own, so the folders they name are allowed.
 
-    Raises `CheckFailed` with every problem found.
+    Raises `CheckFailed` with the problems that were found in all nodes.
     """
     resolved = resolve(pipeline, catalog, values, base=base or workspace.root)
     texts = [v for v in (values or {}).values() if isinstance(v, str) and v]

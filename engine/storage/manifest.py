@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from engine.storage.objects import RemotePath
 
 _CHUNK = 50_000
+NO_ENDING = "without an ending"
+"""How such files are counted; see `count_endings`."""
 
 
 class FileEntry(NamedTuple):
@@ -95,14 +97,14 @@ def list_folder(
 def count_endings(paths: Iterable[str], known: Iterable[str]) -> Counter[str]:
     """How many of the paths have which ending: one of `known`, the longest that fits, else what follows the last dot.
 
-    Files without one count as "without an ending".
+    Files without one count as `NO_ENDING`.
     """
     longest = sorted(set(known), key=len, reverse=True)
     found: Counter[str] = Counter()
     for path in paths:
         name = path.rsplit("/", 1)[-1].lower()
         ending = next((each for each in longest if name.endswith(each)), "") or os.path.splitext(name)[1]
-        found[ending or "without an ending"] += 1
+        found[ending or NO_ENDING] += 1
     return found
 
 
@@ -249,10 +251,11 @@ def _walk_folder(
                 continue
             path = prefix + entry.name
             if not wanted(path, entry.name):
-                left_out.add(path)
-                # It may have led to a folder of what is wanted.
+                # It may have led to a folder of what is wanted. By its ending it is not counted, too.
                 if entry.is_symlink() and (unusable := why_unusable(entry.path)) is not None:
                     left_out.links[_as_text(path)] = unusable
+                else:
+                    left_out.add(path)
                 continue
             size = mtime_ns = 0
             try:

@@ -17,8 +17,6 @@ from engine.text import duration, money, number, plural
 from nodes.comparison.record import Training
 
 WHITEPAPER = "https://www.deepiq.com/whitepaper/databricks.html"
-PAPER_PEAKS = (7, 38, 100)
-"""The peaks of network I/O in its Figures 8 to 10, in what it calls Mbps."""
 PAPER_VOLUMES = 5 * 600 * 32
 """It trained 5 epochs of 600 batches of 32: 15% of one pass over its 650,000 volumes."""
 PAPER_NOTES = (
@@ -27,22 +25,24 @@ PAPER_NOTES = (
     f" Its times are for {PAPER_VOLUMES:,} volumes, 5 epochs of 600 batches of 32, so compare volumes/s and ratios.",
     "The whitepaper's 22 times cheaper is consistent with its times (11.3 times as fast) and a GPU machine at half the"
     " price: the machines alone give 16.6 times, with Databricks' premium rate for jobs 22.9.",
-    f'Its peaks of network I/O are {", ".join(map(str, PAPER_PEAKS[:-1]))} and {PAPER_PEAKS[-1]} "Mbps". Float32'
-    " volumes at the rate of CPU and files are 21 Mbit/s already on average, so MB/s, or voxels of one byte, must be"
-    " meant.",
+    'Its peaks of network I/O are 7, 38 and 100 "Mbps" (Figures 8 to 10, taken as CPU with files, CPU with table and'
+    " GPU with table). Float32 volumes at the rate of CPU and files are 21 Mbit/s already on average, so it meant MB/s,"
+    " or its voxels had one byte, and float32 would have taken four times as much: the table has both readings in"
+    " Mbit/s.",
 )
 NOT_STATED, NOT_MEASURED = "not stated", ""
 
 
 class Option(NamedTuple):
-    """One of the whitepaper's four: its time for `PAPER_VOLUMES`, also as it is written there, and its cost as a share
-    of the first."""
+    """One of the whitepaper's four: its time for `PAPER_VOLUMES`, also as it is written there, its cost as a share of
+    the first, and its peak of network I/O in what it calls Mbps."""
 
     on_gpu: bool
     one_by_one: bool
     seconds: float
     written: str
     cost_ratio: float | None = None
+    network_peak: float | None = None
 
     @property
     def title(self) -> str:
@@ -50,10 +50,10 @@ class Option(NamedTuple):
 
 
 PAPER = (
-    Option(False, True, 3.59 * 3600, "3.59 h", 1.0),
-    Option(False, False, 2.42 * 3600, "2.42 h"),
+    Option(False, True, 3.59 * 3600, "3.59 h", 1.0, 7),
+    Option(False, False, 2.42 * 3600, "2.42 h", network_peak=38),
     Option(True, True, 1.8 * 3600, "1.8 h"),
-    Option(True, False, 19 * 60, "19 min", 1 / 22),
+    Option(True, False, 19 * 60, "19 min", 1 / 22, 100),
 )
 _TITLES = {"npy": "files", "arrow": "table"}
 """The two inputs that the whitepaper compares, by loader; others are named by their loader."""
@@ -253,25 +253,26 @@ class Comparison:
         return Table("Cost", tuple(columns), tuple(rows))
 
     def hardware(self) -> Table:
-        """What was read a second, and the highest values of the machine's samples."""
-        columns = (
-            "",
-            "volumes, Mbit/s",
-            "network peak, Mbit/s",
-            "disk peak, MB/s",
-            "CPU peak",
-            "GPU peak",
-            "memory, MB",
-        )
+        """What was read a second, and the highest values of the machine's samples, beside the whitepaper's peaks."""
+        columns = ["", "volumes, Mbit/s", "network peak, Mbit/s", "disk peak, MB/s", "CPU peak", "GPU peak"]
+        columns += ["memory, MB"]
+        if self.beside_whitepaper:
+            columns += ["whitepaper's network peak", "if MB/s: Mbit/s", "if one-byte voxels: Mbit/s"]
         rows = []
         for row in self.rows():
             found = row.training
-            if found is not None:
-                line = [row.title, _figure(found.input_mbit_s)]
+            line = [row.title]
+            if found is None:
+                line += [NOT_MEASURED] * 6
+            else:
+                line += [_figure(found.input_mbit_s)]
                 line += [_figure(found.peak(name)) for name in ("network_mbit_s", "disk_read_mb_s")]
                 line += [_percent(found.peak(name)) for name in ("cpu_percent", "gpu_percent")]
-                rows.append((*line, _figure(found.peak("memory_mb"))))
-        return Table("Input and hardware", columns, tuple(rows))
+                line += [_figure(found.peak("memory_mb"))]
+            if self.beside_whitepaper:
+                line += self._paper_peak(row.option)
+            rows.append(tuple(line))
+        return Table("Input and hardware", tuple(columns), tuple(rows))
 
     def conversion(self) -> Table:
         """What the preparation of the data took, and when it has paid."""
@@ -361,6 +362,14 @@ class Comparison:
             return ""
         ratio = self.paper_cost_ratio(option)
         return NOT_STATED if ratio is None else _figure(ratio, 2)
+
+    def _paper_peak(self, option: Option | None) -> list[str]:
+        """As it is written there; in Mbit/s of float32 volumes, if it meant MB/s, and if its voxels had one byte."""
+        if option is None:
+            return ["", "", ""]
+        if option.network_peak is None:
+            return [NOT_STATED, "", ""]
+        return [f'{option.network_peak:g} "Mbps"', _figure(8 * option.network_peak), _figure(4 * option.network_peak)]
 
     @property
     def base_title(self) -> str:

@@ -282,7 +282,10 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
 
 
 def label_values(column: pa.Array) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Numbers as they are, NaN for none, and texts as classes 0, 1, ... in sorted order, with their names."""
+    """Numbers as they are, NaN for none, and texts as classes 0, 1, ... in sorted order, with their names.
+
+    Raises `DataError` when a cell has several labels.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = pc.cast(column, kind.value_type), kind.value_type
@@ -290,7 +293,26 @@ def label_values(column: pa.Array) -> tuple[NDArray[np.float64], tuple[str, ...]
         column, kind = pc.cast(column, pa.int8()), pa.int8()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), ()
-    return encode(pc.cast(column, pa.string()), numbers=True)
+    values, classes = encode(pc.cast(column, pa.string()), numbers=True)
+    _refuse_several(classes)
+    return values, classes
+
+
+def _refuse_several(classes: Sequence[str]) -> None:
+    """Raise `DataError` for a cell such as grey;left: as a class of its own it would be beside both of its labels.
+
+    A comma may be a part of a name: it separates where one of its sides is another cell's label.
+    """
+    known = set() if number_with_comma(classes) else set(classes)
+    for name in classes:
+        parts = [part.strip() for part in name.split(",")]
+        if re.search("[;|]", name) or (len(parts) > 1 and not known.isdisjoint(parts)):
+            raise DataError(
+                f"the label {name!r} is several in one, and a volume has one label",
+                hint="Choose one for each volume, or give each kind of label a column and train a model for each. The"
+                " name of a single class is written without ; and |.",
+                parameter="label_column",
+            )
 
 
 _Columns = tuple[pa.ChunkedArray, pa.ChunkedArray, pa.Table]

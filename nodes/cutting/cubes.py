@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -76,9 +77,15 @@ def find_cubes(listing: pa.Table, parameters: CutParameters) -> list[Cube]:
             hint="Give all volumes the same channels, or name in channels those that all have.",
             parameter="channels_from",
         )
+    keys = {name: _label_key(name, parameters) for name in cubes}
+    if "/" in parameters.label_volume.partition("{cube}")[0]:
+        # Labels in a folder of their own, under the names that the volumes have in theirs: imagesTr/a, labelsTr/a.
+        of_name = Counter(key.rpartition("/")[2] for key in keys.values())
+        bare = {name: key.rpartition("/")[2] for name, key in keys.items() if key not in label_files}
+        keys |= {name: key for name, key in bare.items() if of_name[key] == 1}
     out = []
     for name in sorted(cubes):
-        label = label_files.get(_label_key(name, parameters), label_files.get(None))
+        label = label_files.get(keys[name], label_files.get(None))
         out.append(Cube(name, tuple(cubes[name][channel] for channel in names), label))
     return out
 

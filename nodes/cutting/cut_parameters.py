@@ -35,7 +35,8 @@ class CutParameters:
             are, in the order of their names.
         labels: where labels come from. A volume of labels; a horizon (above or below it); polygons (inside or outside);
             or nothing.
-        label_volume: how the files with labels are named, for example {cube}_labels.nii.gz; they are no channels.
+        label_volume: how the files with labels are named, for example {cube}_labels.nii.gz, or
+            labelsTr/{cube}.nii.gz in a folder of their own; they are no channels.
             Without {cube} one file is for all volumes.
         label_rule: which label of a label volume a patch gets. The value at its centre; that of most of its voxels; or
             the one other than 0 with a large enough share of them, else 0.

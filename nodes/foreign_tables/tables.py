@@ -29,7 +29,7 @@ from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles
 from nodes.table.existing import identity as table_identity
 from nodes.table.features import deletion_vectors, mapped_columns, refuse_unknown_features
 from nodes.table.log import LOG
-from nodes.table.snapshot import load_delta
+from nodes.table.snapshot import is_outside, load_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -189,10 +189,9 @@ def _delta(where: str) -> ForeignTable:
     partitioned = delta.metadata().partition_columns
     refuse_unknown_features(delta, place)
     files = pa.table(delta.get_add_actions(flatten=True)).sort_by("path")
-    names = tuple(unquote(path) for path in files["path"].to_pylist())
-    if outside := next(
-        (name for name in names if "://" in name or name.startswith("/") or ".." in name.split("/")), ""
-    ):
+    logged = files["path"].to_pylist()
+    names = tuple(unquote(path) for path in logged)
+    if outside := next((name for name, path in zip(names, logged, strict=True) if is_outside(path)), ""):
         raise UnsupportedTable(
             f"the table {place} refers to a file outside its folder: {outside}",
             hint="Use the table that this shallow clone was made from, or make a deep clone of that.",

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,7 +312,7 @@ def _compare(task: Task, check: CheckAll) -> tuple[list[Damage], int]:
 
 
 def _how_to(dataset: VolumeDelta | VolumeParquet) -> str:
-    return f"`voxelflow verify {dataset.uri}` says what repairs it."
+    return f"`voxelflow verify {quote(dataset.uri)}` says what repairs it."
 
 
 def _rows_of(task: Task, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:

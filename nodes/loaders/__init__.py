@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.declare.parameters import Needs
@@ -15,11 +16,30 @@ if TYPE_CHECKING:
 LoaderName = Literal["arrow", "npy", "petastorm"]
 LoaderChoice = Annotated[LoaderName, Needs("petastorm", *modules("petastorm"))]
 """The loader as a node's parameter."""
-READS: dict[str, tuple[str, ...]] = {
-    "arrow": ("VolumeDelta", "VolumeParquet"),
-    "npy": ("VolumeFiles",),
-    "petastorm": ("VolumeDelta", "VolumeParquet"),
+
+
+class LoaderKind(NamedTuple):
+    """A loader: `open` names the function ("module:function") that opens a dataset of one of the types in `reads`.
+
+    The function gets the dataset and `cores`, and `verify` where the loader compares checksums. `modules` are what
+    `import` calls the packages that it needs.
+    """
+
+    open: str
+    reads: tuple[type[Dataset], ...]
+    compares_checksums: bool = False
+    modules: tuple[str, ...] = ()
+
+
+LOADERS: dict[LoaderName, LoaderKind] = {
+    "arrow": LoaderKind("nodes.loaders.arrow_loader:open_arrow", (VolumeDelta, VolumeParquet), compares_checksums=True),
+    "npy": LoaderKind("nodes.loaders.npy_loader:open_npy", (VolumeFiles,)),
+    "petastorm": LoaderKind(
+        "nodes.loaders.petastorm_loader:open_petastorm", (VolumeDelta, VolumeParquet), modules=modules("petastorm")
+    ),
 }
+"""All loaders. Each is imported when it opens its first dataset."""
+READS: dict[str, tuple[str, ...]] = {name: tuple(each.__name__ for each in it.reads) for name, it in LOADERS.items()}
 """Kinds of dataset that each loader reads."""
 
 
@@ -30,22 +50,14 @@ def open_source(loader: LoaderName, dataset: Dataset, *, cores: int, verify: boo
     Raises `UsageError` when the loader does not read this kind of dataset, `MissingPackage` when petastorm is not
     installed, `DataError` or `UnsupportedTable` when the data cannot be read rightly.
     """
-    if isinstance(dataset, VolumeDelta | VolumeParquet):
-        if loader == "arrow":
-            from nodes.loaders.arrow_loader import open_arrow
-
-            return open_arrow(dataset, cores=cores, verify=verify)
-        if loader == "petastorm":
-            require("the petastorm loader", *modules("petastorm"))
-            from nodes.loaders.petastorm_loader import open_petastorm
-
-            return open_petastorm(dataset, cores=cores)
-    if isinstance(dataset, VolumeFiles) and loader == "npy":
-        from nodes.loaders.npy_loader import open_npy
-
-        return open_npy(dataset, cores=cores)
-    raise UsageError(
-        f"the {loader} loader does not read {dataset.kind}",
-        hint=f"Give it {' or '.join(READS[loader])}, or choose another loader.",
-        parameter="loader",
-    )
+    kind = LOADERS[loader]
+    if not isinstance(dataset, kind.reads):
+        raise UsageError(
+            f"the {loader} loader does not read {dataset.kind}",
+            hint=f"Give it {' or '.join(READS[loader])}, or choose another loader.",
+            parameter="loader",
+        )
+    require(f"the {loader} loader", *kind.modules)
+    options: dict[str, Any] = {"verify": verify} if kind.compares_checksums else {}
+    opened: Source = resolve_name(kind.open)(dataset, cores=cores, **options)
+    return opened

@@ -16,6 +16,7 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -180,7 +181,7 @@ class PageIndexedSource(RandomAccessSource):
     def _refuse(self, row: int, what: str) -> NoReturn:
         raise DataError(
             f"{self._paths[self._file[row]]}: the volume {self.ids([row])[0]} {what}",
-            hint=f"The file is damaged. `voxelflow verify {self.where}` lists all damage and says what to do.",
+            hint=f"The file is damaged. `voxelflow verify {quote(self.where)}` lists all damage and says what to do.",
         )
 
     def close(self) -> None:

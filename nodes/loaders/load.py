@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from engine.declare.datasets import Dataset, VolumeDelta
@@ -72,9 +73,8 @@ class LoadedVolumes:
 
     def tf_dataset(self) -> Any:
         """The same as a `tf.data.Dataset` of (volumes, labels). Raises `MissingPackage` without TensorFlow."""
-        from nodes.loaders.into_tensorflow import tf_dataset
-
-        return tf_dataset(self.loader)
+        # By name: loaders are below the frameworks that read from them.
+        return resolve_name("nodes.tensorflow_keras.batches:tf_dataset")(self.loader)
 
     def close(self) -> None:
         """End the threads, close the files and give back the lease."""

@@ -14,6 +14,7 @@ import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import numpy as np
@@ -98,7 +99,7 @@ class RowGroupSource(Source):
             raise DataError(
                 f"{path}: row group {number} cannot be read: {exc}",
                 hint="The file is damaged or cannot be reached."
-                f" `voxelflow verify {self.where}` lists all damage and says what to do.",
+                f" `voxelflow verify {quote(self.where)}` lists all damage and says what to do.",
             ) from exc
 
     def _part_rows(self, group: int) -> int:
@@ -164,7 +165,7 @@ class RowGroupSource(Source):
         name = self.ids([int(self.row_at[self.starts[group] + row])])[0]
         raise DataError(
             f"{self.groups[group][0]}: the volume {name} {what}",
-            hint=f"The file is damaged. `voxelflow verify {self.where}` lists all damage and says what to do.",
+            hint=f"The file is damaged. `voxelflow verify {quote(self.where)}` lists all damage and says what to do.",
         )
 
     def bytes_of(self, group: int) -> int:

@@ -1,23 +1,25 @@
-"""A model asked about files, `.npy` or another format of VolumeFolder's, as `voxelflow predict` does."""
+"""A model asked about volumes in files, `.npy` or another format of VolumeFolder's, as `voxelflow predict` does."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
-from engine.extras import require
+from engine.extras import missing, require
 from engine.storage import links, manifest
-from nodes.conversion.formats import NPY, Reading, formats
+from nodes.conversion.formats import NPY, Reading, format_named, formats
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite
+from nodes.conversion.volume_sources import is_volume, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
 from nodes.prediction.inputs import ModelCard, read_card
 from nodes.training.learner import Predictor, framework_named
@@ -50,6 +52,8 @@ class Asked:
 def ask(folder: Path, files: Sequence[Path]) -> Asked:
     """What the model in `folder` says of each file, and of each volume in a folder, one batch after the other.
 
+    Files that are one volume together, the slices of a DICOM series, get one answer.
+
     An unreadable file, or one of another shape, has an error instead. Raises `DataError` when there is no model that
     can be loaded, or its volumes went through a node that files did not go through, `MissingPackage` without
     TensorFlow, which is imported for good files only.
@@ -58,37 +62,107 @@ def ask(folder: Path, files: Sequence[Path]) -> Asked:
     card = read_card(folder)
     refuse_whole_nodes(card.transforms, f"the model in {folder}", "files as they are")
     refuse_untrusted(card.transforms, f"the model in {folder}")
-    return Asked(tuple(card.classes), _answers(card, _each_file(files)))
+    return Asked(tuple(card.classes), _answers(card, _each_volume(files)))
 
 
-def _each_file(files: Sequence[Path]) -> Iterator[Path | Answer]:
+@dataclass(frozen=True)
+class _Volume:
+    """A volume to be asked about: `name` is its path below `root` as the format has it, `file` as people see it."""
+
+    root: Path
+    name: str
+    reading: Reading
+    file: Path
+
+
+def _each_volume(files: Sequence[Path]) -> Iterator[_Volume | Answer]:
     """The files, with those of folders in the order of their names; an answer where there is none to be asked about."""
+    parts: dict[tuple[Path, Reading], set[str]] = {}
+    readings = {file: _reading(file) for file in files}
+    for file, reading in readings.items():
+        if _may_be_a_part(file, reading):
+            parts.setdefault((file.parent, reading), set()).add(file.name)
     for file in files:
-        if not file.is_dir() or _reading(file) != NPY:
-            yield file
-            continue
-        yield from _in_folder(file)
+        reading = readings[file]
+        if not os.path.lexists(file):
+            yield Answer(file, error="there is no such file")
+        elif file.is_dir() and reading == NPY:
+            yield from _in_folder(file)
+        elif not _may_be_a_part(file, reading):
+            yield _Volume(file.parent, file.name, reading, file)
+        elif names := parts.pop((file.parent, reading), None):
+            yield from _given_whole(file.parent, names, reading)
 
 
-def _in_folder(folder: Path) -> Iterator[Path | Answer]:
+def _may_be_a_part(file: Path, reading: Reading) -> bool:
+    """Whether the file is of a format that may have several for a volume, and can be one of them."""
+    if reading == NPY or not format_named(reading.format).collect or file.name.startswith("."):
+        return False
+    return file.is_file() and _is_text(file.name)
+
+
+def _is_text(name: str) -> bool:
+    """Whether the name is UTF-8, as those of a listing are."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in name)
+
+
+def _given_whole(folder: Path, names: set[str], reading: Reading) -> Iterator[_Volume | Answer]:
+    """The volumes that these files of a folder are, of a format that may have several for one (a series of slices).
+
+    What is given in part only is no volume: its answer would be one to something else.
+    """
+    found = format_named(reading.format)
+    collect = found.collector()
+    assert collect is not None
+    there = [
+        _entry(file)
+        for file in folder.iterdir()
+        if (found.any_name or file.name.lower().endswith(found.endings)) and _may_be_a_part(file, reading)
+    ]
+    whole = set(manifest.entries(collect(folder, manifest.table_of(there))))
+    given = collect(folder, manifest.table_of(each for each in there if each.path in names))
+    shown = _shown(folder, {each.path for each in whole}.union(given["path"].to_pylist()))
+    for each in manifest.entries(given):
+        if each in whole:
+            yield _Volume(folder, each.path, reading, shown[each.path])
+        else:
+            said = f"is a part of a volume of several files ({found.title}): give all of them, or their folder {folder}"
+            yield Answer(shown[each.path], error=said)
+
+
+def _in_folder(folder: Path) -> Iterator[_Volume | Answer]:
     left_out = _left_out()
-    names = manifest.list_folder(folder, VOLUME_FILES, left_out=left_out)["path"]
-    if not len(names):
-        # Those of a series are no volumes by themselves.
-        kinds = [each.kind for each in formats().values() if not each.collect]
+    volumes = manifest.list_folder(folder, VOLUME_FILES, left_out=left_out)
+    found = dict.fromkeys(volumes["path"].to_pylist(), NPY)
+    if not found:
+        kinds = [each.kind for each in formats().values()]
         patterns, folders = ([e for kind in kinds for e in getattr(kind, name)] for name in ("patterns", "folders"))
         left_out = _left_out()
-        names = manifest.list_folder(folder, tuple(patterns), tuple(folders), left_out)["path"]
-    if not len(names):
+        listing = manifest.list_folder(folder, tuple(patterns), tuple(folders), left_out)
+        for reading in map(Reading, formats()):
+            # Without a file of the format its package is not needed.
+            if pc.any(is_volume(listing["path"], reading)).as_py():
+                found |= dict.fromkeys(volumes_of(listing, str(folder), reading)["path"].to_pylist(), reading)
+    for reading in () if found else _of_any_name():
+        listing = manifest.list_folder(folder, ("**/*",))
+        found |= dict.fromkeys(volumes_of(listing, str(folder), reading)["path"].to_pylist(), reading)
+    if not found:
         yield Answer(folder, error="there are no volumes in this folder")
-    for name in names:
-        yield folder / name.as_py()
+    shown = _shown(folder, found)
+    for name, reading in sorted(found.items()):
+        yield _Volume(folder, name, reading, shown[name])
     for link, unfollowed in sorted(left_out.links.items()):
         (remark,) = links.remarks(str(folder), {link: unfollowed})
         yield Answer(folder / link, error=f"is a link that is not followed: {unfollowed.reason}. {remark.hint}")
-    if len(names) and left_out.files:
+    if found and left_out.files:
         counts = ", ".join(f"{count:,} {ending}" for ending, count in left_out.files.most_common())
         yield Answer(folder, error=f"files of other formats are left out: {counts}; name them to predict them, too")
+
+
+def _shown(folder: Path, names: Collection[str]) -> dict[str, Path]:
+    """What people see of each volume: its path. The only series of a folder is the folder, and not its UID."""
+    series = [name for name in names if "/" not in name and not os.path.lexists(folder / name)]
+    return {name: folder if series == [name] else folder / name for name in names}
 
 
 def _left_out() -> manifest.LeftOut:
@@ -98,11 +172,11 @@ def _left_out() -> manifest.LeftOut:
     return manifest.LeftOut(tuple(endings), tuple(e for each in known for e in each.folder_endings))
 
 
-def _answers(card: ModelCard, files: Iterator[Path | Answer]) -> Iterator[Answer]:
+def _answers(card: ModelCard, files: Iterator[_Volume | Answer]) -> Iterator[Answer]:
     predictor: Predictor | None = None
     while batch := list(islice(files, BATCH)):
         answers: dict[int, Answer] = {}
-        good: dict[int, Path] = {}
+        good: dict[int, _Volume] = {}
         for place, file in enumerate(batch):
             if isinstance(file, Answer):
                 answers[place] = file
@@ -111,7 +185,7 @@ def _answers(card: ModelCard, files: Iterator[Path | Answer]) -> Iterator[Answer
                 _check(file, card)
                 good[place] = file
             except DataError as exc:
-                answers[place] = Answer(file, error=exc.message)
+                answers[place] = Answer(file.file, error=exc.message)
         if good:
             predictor = predictor or _predictor(card, BATCH if len(batch) == BATCH else len(good))
             answers |= _ask(predictor, card, good)
@@ -124,46 +198,63 @@ def _predictor(card: ModelCard, batch_size: int) -> Predictor:
     return framework.predictor(card.file, card.shape, card.scores, batch_size)
 
 
-def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, Path]) -> Iterator[tuple[int, Answer]]:
+def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, _Volume]) -> Iterator[tuple[int, Answer]]:
     volumes: list[NDArray[Any]] = []
     read: list[tuple[int, Path]] = []
     for place, file in files.items():
         try:
             volumes.append(_volume(file, card))
-            read.append((place, file))
+            read.append((place, file.file))
         except DataError as exc:
-            yield place, Answer(file, error=exc.message)
+            yield place, Answer(file.file, error=exc.message)
     if read:
         scores = predictor.scores(np.stack(volumes))
-        for (place, file), row in zip(read, scores.tolist(), strict=True):
+        for (place, shown), row in zip(read, scores.tolist(), strict=True):
             name = card.classes[int(np.argmax(row))] if card.classes else None
-            yield place, Answer(file, name, dict(zip(card.classes or ("",), row, strict=True)))
+            yield place, Answer(shown, name, dict(zip(card.classes or ("",), row, strict=True)))
 
 
-def _check(file: Path, card: ModelCard) -> None:
-    """Raise `DataError` for a file whose header says that it does not fit the model."""
-    if not os.path.lexists(file):
-        raise DataError("there is no such file", hint="Check the path.")
-    form, _, _ = _volumes(file, card).form(file.name)
-    card.check_shape(form[0], str(file))
+def _check(volume: _Volume, card: ModelCard) -> None:
+    """Raise `DataError` for a volume whose header says that it does not fit the model."""
+    form, _, _ = _volumes(volume, card).form(volume.name)
+    card.check_shape(form[0], str(volume.file))
 
 
 def _reading(file: Path) -> Reading:
-    """How a file is read, by its ending."""
+    """How a file is read, by its ending; one with another ending by its content, where a format has any name."""
     name = file.name.lower()
-    return next((Reading(each.name) for each in formats().values() if name.endswith(each.all_endings)), NPY)
+    for each in formats().values():
+        if name.endswith(each.all_endings):
+            return Reading(each.name)
+    if not name.endswith(".npy") and file.is_file() and _is_text(file.name):
+        listing = manifest.table_of([_entry(file)])
+        for reading in _of_any_name():
+            if len(volumes_of(listing, str(file.parent), reading)):
+                return reading
+    return NPY
 
 
-def _volumes(file: Path, card: ModelCard) -> TransformedVolumes:
-    """The volumes in the file's folder as the model's were: files are raw, so all of its transforms are to be done."""
-    return TransformedVolumes(whole_volumes(str(file.parent), _reading(file)), card.transforms)
+def _of_any_name() -> Iterator[Reading]:
+    """The formats whose files have any name, so that they are looked into; those whose reader is installed."""
+    for each in formats().values():
+        if each.any_name and not missing(each.modules):
+            yield Reading(each.name)
 
 
-def _volume(file: Path, card: ModelCard) -> NDArray[np.float32]:
-    """The volume in the file as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is
-    not finite."""
-    array, _ = _volumes(file, card).read(file.name, None)
-    card.check_shape(array.shape, str(file))
+def _entry(file: Path) -> manifest.FileEntry:
+    status = file.stat()
+    return manifest.FileEntry(file.name, status.st_size, status.st_mtime_ns)
+
+
+def _volumes(volume: _Volume, card: ModelCard) -> TransformedVolumes:
+    """Reads the volume as the model's were: files are raw, so all of its transforms are to be done."""
+    return TransformedVolumes(whole_volumes(str(volume.root), volume.reading), card.transforms)
+
+
+def _volume(volume: _Volume, card: ModelCard) -> NDArray[np.float32]:
+    """The volume as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is not finite."""
+    array, _ = _volumes(volume, card).read(volume.name, None)
+    card.check_shape(array.shape, str(volume.file))
     mask = finite_mask(VolumeSpec(shape=array.shape, dtype=array.dtype.name))
     if mask is not None:
         refuse_not_finite(array, mask.reshape(array.shape))

@@ -238,7 +238,8 @@ def _batches(path: Path, names: Collection[str], columns: Schema) -> Iterator[pa
                 arrays = [*batch.columns, *(pa.nulls(batch.num_rows) for _ in lacking)]
                 yield pa.record_batch(arrays, names=[*batch.schema.names, *lacking])
     except (OSError, pa.ArrowException) as exc:
-        raise DataError(f"{path} cannot be read: {exc}", hint="Run the node that made it again.") from exc
+        hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
+        raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc
 
 
 def _batch_rows(metadata: Any, names: Collection[str]) -> int:

@@ -145,7 +145,8 @@ def _footer(wanted: Wanted, part: Part) -> pq.ParquetFile:
     try:
         size, footer = read_footer(path)
     except (OSError, pa.ArrowException) as exc:
-        raise DataError(f"{path} cannot be read: {exc}", hint="Run the node that made it again.") from exc
+        hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
+        raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc
     if size != part.bytes:
         raise StaleInput(
             f"{path} is not the file it was: {plural(size, 'bytes')}, not {part.bytes:,}", hint="Run it again."

@@ -35,6 +35,8 @@ _ANY_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.")
 _KIND = re.compile(rb'\s*\{\s*"(\w+)"')
 _REQUIRED = ("id", "schemaString", "partitionColumns", "configuration")
 """Of the metadata action, besides its format."""
+_NEEDED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
+"""Without these an action names no file."""
 
 
 def data_version(root: Path | Place, version: int, known: tuple[int, int] | None = None) -> int:
@@ -192,8 +194,9 @@ def _refuse_special(path: Path) -> None:
 def refuse_damaged(place: Place, wanted: int | None = None) -> None:
     """Raise the error that says why delta-rs cannot read a version (the newest by default), where the log shows it.
 
-    `DataError` when a commit is gone or is no JSON, or the last checkpoint's file, which delta-rs does not read past;
-    `UnsupportedTable` when the table's metadata lacks a field that the protocol requires.
+    `DataError` when a commit is gone, is no JSON or names no file or schema, or when the last checkpoint's file is
+    gone, which delta-rs does not read past; `UnsupportedTable` when the table's metadata lacks a field that the
+    protocol requires.
     """
     last = _last_checkpoint(place)
     if last is not None and not any(name.startswith(f"{last:020d}.checkpoint.") for name in place.names(LOG)):
@@ -222,20 +225,37 @@ def refuse_damaged(place: Place, wanted: int | None = None) -> None:
                     hint=f"In Spark: ALTER TABLE delta.`{place}` SET TBLPROPERTIES ('written' = 'anew'), which writes"
                     " the metadata whole. Or write its rows to a new table.",
                 )
+            if problem := _schema_problem(str(action["schemaString"])):
+                raise torn(place.path(f"{LOG}/{commit_name(version)}"), problem)
             return
 
 
+def _schema_problem(text: str) -> str:
+    """Why the text is no schema of a Delta table; "" when it is."""
+    from deltalake import Schema
+
+    try:
+        Schema.from_json(text)
+    except Exception as exc:  # delta-rs has no type of its own for it
+        return f"its schema cannot be read ({str(exc).partition(chr(10))[0]})"
+    return ""
+
+
 def lines_problem(place: Place, path: str) -> str:
-    """Why a file of the log is not lines of JSON; "" when it is."""
+    """Why a file of the log is not lines of JSON that name files; "" when it is."""
     try:
         seen = False
         for number, line in enumerate(place.lines(path), 1):
             if line.strip():
                 seen = True
                 try:
-                    json.loads(line)
+                    action = json.loads(line)
                 except ValueError as exc:
                     return f"line {number} is not JSON ({exc})"
+                for kind, fields in _NEEDED.items():
+                    named = action.get(kind) if isinstance(action, dict) else None
+                    if named is not None and (lacks := [field for field in fields if field not in named]):
+                        return f"the {kind} in line {number} lacks {' and '.join(lacks)}"
         return "" if seen else "it is empty"
     except OSError as exc:
         return f"it cannot be read ({exc.strerror or exc})"

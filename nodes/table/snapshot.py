@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BATCH = 50_000
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _EXPIRY = "delta.setTransactionRetentionDuration"
 
 IN_PLACE = "voxelflow.in_place"
@@ -217,7 +218,9 @@ def _load_error(place: Place, version: int | None, exc: Exception) -> VoxelflowE
 
     is_there = not isinstance(exc, TableNotFoundError) and is_table(place)
     if isinstance(exc, TableNotFoundError) or (isinstance(place, RemotePlace) and not is_there):
-        return DataError(f"there is no Delta table at {place}", hint="Run the node that makes it again.")
+        return DataError(
+            f"there is no Delta table at {place}", hint="Check the path, or run the node that makes it again."
+        )
     known = unreadable(place, version, redact(str(exc)), is_there=is_there)
     if not isinstance(known, UnsupportedTable):
         try:
@@ -270,6 +273,13 @@ def logged_paths(delta: DeltaTable) -> list[str]:
     return paths
 
 
+def is_outside(logged: str) -> bool:
+    """Whether the path of a file, as the log spells it, leads out of the table's folder."""
+    path = unquote(logged)
+    # Hadoop spells a URL of this machine with one slash: file:/elsewhere/a.parquet.
+    return "://" in path or path.startswith("/") or ".." in path.split("/") or _URL.match(logged) is not None
+
+
 def spelling_of(logged: str, path: str) -> str:
     """`TableFile.spelling` of a file that is logged so."""
     return "" if logged == quote(path) else logged
@@ -316,7 +326,7 @@ def _table_files(place: Place, rows: Iterable[tuple[Any, ...]]) -> Iterator[Tabl
     labels: dict[Any, Any] = {}
     for logged, size, count, unlabelled, id_min, id_max, mtime, label_min, label_max in rows:
         path = unquote(logged)
-        if "://" in path or path.startswith("/") or ".." in path.split("/"):
+        if is_outside(logged):
             raise UnsupportedTable(
                 f"the table {place} refers to a file outside its folder: {path}",
                 hint="If it is a shallow clone, use the table that it was made from, or make a deep clone of that."

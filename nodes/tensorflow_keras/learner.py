@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine.errors import DataError, UsageError
 from engine.storage.files import whole_file
 from nodes.loaders.interface import Batch
-from nodes.loaders.into_tensorflow import tensor_of
+from nodes.tensorflow_keras.batches import tensor_of
 from nodes.tensorflow_keras.models import LOGITS
 from nodes.tensorflow_keras.runtime import enough_memory, keras, tf
 from nodes.training.labels import Target

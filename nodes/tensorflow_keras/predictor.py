@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.loaders.into_tensorflow import tensor_of
+from nodes.tensorflow_keras.batches import tensor_of
 from nodes.tensorflow_keras.runtime import enough_memory, keras, tf
 from nodes.training.learner import Predictor
 

@@ -99,7 +99,7 @@ class PlaceConformance:
         together = threading.Barrier(8)
 
         def put(number: int) -> bool:
-            together.wait(30)
+            together.wait(120)
             return place.put_if_absent("1", b"%d" % number)
 
         with ThreadPoolExecutor(8) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from engine.catalog import Catalog
@@ -16,6 +17,9 @@ from engine.workspace import Workspace
 
 class Runner:
     """Runs documents in one workspace, under a profile of 2 cores and 1 GiB unless another is given."""
+
+    longest_s = 540.0
+    """The most seconds that a run may take: below the ten minutes that a test has here, so that it says what it saw."""
 
     def __init__(self, catalog: Catalog, workspace: Workspace, store: RunStore, profile: Profile | None = None) -> None:
         self.catalog, self.workspace, self.store = catalog, workspace, store
@@ -38,8 +42,17 @@ class Runner:
         return run_id
 
     def finish(self, run_id: str) -> Run:
-        """Wait for the end of a run."""
-        return list(launch.ended(self.workspace, self.store, run_id))[-1]
+        """Wait for the end of a run.
+
+        One that is still at work after `longest_s` seconds is killed; raises `AssertionError` with what it was doing.
+        """
+        until = time.monotonic() + self.longest_s
+        for run in launch.ended(self.workspace, self.store, run_id):
+            if run.active and time.monotonic() > until:
+                seen = self.seen(run_id)
+                launch.kill_run(self.workspace, run)
+                raise AssertionError(f"it has not ended within {self.longest_s:g} s: {seen}")
+        return run
 
     def finish_done(self, run_id: str) -> Run:
         """Wait for the end of a run, which must be done. Raises `AssertionError` with what its tasks failed of."""
@@ -58,6 +71,12 @@ class Runner:
         attempt = launch.resume(self.workspace, self.store, run_id, limit).attempt
         launch.wait_started(self.workspace, self.store, run_id, attempt + 1)
         return self.finish(run_id), self.tasks(run_id)
+
+    def seen(self, run_id: str) -> str:
+        """What a run and its tasks do, in one line: for the message of a test that waits for something else."""
+        run = self.store.run(run_id)
+        tasks = ", ".join(f"{task.node} {task.state}" for task in self.store.tasks(run_id))
+        return f"run {run_id} is {run.state}{f' ({run.error})' if run.error else ''}, its tasks are {tasks or 'none'}"
 
     def tasks(self, run_id: str) -> dict[str, Task]:
         """The tasks of a run by node id."""

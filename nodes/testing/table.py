@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from numpy.typing import NDArray
 
 from engine.declare.context import TaskContext
@@ -78,21 +78,31 @@ class _Ended(Exception):
     """Stands for whatever ends a task."""
 
 
-class _EndsAt(TaskContext):
-    """A task that ends at the n-th time that it passes a point."""
+def _end() -> None:
+    raise _Ended
+
+
+class _Disturbed(TaskContext):
+    """A task in which something happens at the n-th time that it passes a point."""
 
     _point = ""
     _left = 0
+    _happens = staticmethod(_end)
 
-    def ends_at(self, point: str, time: int) -> _EndsAt:
+    def ends_at(self, point: str, time: int) -> _Disturbed:
         self._point, self._left = point, time
+        return self
+
+    def meets(self, point: str, others: Callable[[], None]) -> _Disturbed:
+        """Another program does `others` when this task comes to the point first."""
+        self._point, self._left, self._happens = point, 1, others
         return self
 
     def commit_point(self, name: str) -> None:
         if name == self._point:
             self._left -= 1
             if not self._left:
-                raise _Ended
+                self._happens()
 
 
 class Tables:
@@ -102,14 +112,16 @@ class Tables:
         self.folder = folder
         self._home = tmp_path / "tasks"
 
-    def context(self, name: str, shared: str = "") -> _EndsAt:
+    def context(self, name: str, shared: str = "") -> _Disturbed:
         """The same name gives the same folders and the same fingerprint again."""
         out, scratch = self._home / name / "out", self._home / name / "scratch"
         together = self._home / (shared or name) / "shared"
         for place in (out, scratch, together):
             place.mkdir(parents=True, exist_ok=True)
         fingerprint = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-        return _EndsAt(run_id="run", node_id=name, fingerprint=fingerprint, out=out, shared=together, scratch=scratch)
+        return _Disturbed(
+            run_id="run", node_id=name, fingerprint=fingerprint, out=out, shared=together, scratch=scratch
+        )
 
     def dataset(self, wanted: Iterable[str], name: str = "volumes") -> VolumeParquet:
         """These volumes in Parquet files. Those of an earlier dataset of that name keep their files."""
@@ -143,6 +155,13 @@ def holds(table: VolumeDelta | str, wanted: Iterable[str], version: int | None =
     found = sorted(zip(*(rows[name].to_pylist() for name in ("id", "label", "volume")), strict=True))
     assert [row[0] for row in found] == chosen
     assert found == [(each, label_of(each), volume_of(each).tobytes()) for each in chosen]
+
+
+def _rows(url: str, wanted: Iterable[str]) -> pa.Table:
+    """The rows of these volumes, as another program makes them for the table."""
+    columns = [(each, label_of(each), volume_of(each).tobytes()) for each in wanted]
+    values = dict(zip(("id", "label", "volume"), map(list, zip(*columns, strict=True)), strict=True))
+    return pa.table(values).cast(pa.schema(DeltaTable(url).schema()))
 
 
 class TableConformance:
@@ -230,6 +249,25 @@ class TableConformance:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(fill, range(4)))
         holds(url, [each for n in range(4) for each in ids(100 * n, 4)])
+
+    def test_what_another_program_commits_meanwhile_is_kept(self, tables: Tables) -> None:
+        url = f"{tables.folder}/table"
+        tables.step(url, 0)
+        strange = ids(900, 2)
+
+        def add_and_compact() -> None:
+            """A row of its own, in files that are no longer those that were read."""
+            write_deltalake(url, _rows(url, strange[:1]), mode="append")
+            DeltaTable(url).optimize.compact()
+
+        grow = tables.context("grow").meets("delta:before-commit", add_and_compact)
+        grown = parquet_to_delta(tables.dataset(ids(STEP, STEP), "step-1"), table=url, ctx=grow)
+        holds(grown, [*ids(0, 2 * STEP), *strange[:1]])
+        add = lambda: write_deltalake(url, _rows(url, strange[1:]), mode="append")  # noqa: E731
+        with pytest.raises(StaleInput):
+            optimize_delta(grown, **_COMPACT, ctx=tables.context("late").meets("optimize:before-commit", add))
+        holds(url, [*ids(0, 2 * STEP), *strange])
+        holds(tables.step(url, 2), [*ids(0, 3 * STEP), *strange])
 
     def test_constraints_of_the_table_are_kept(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"

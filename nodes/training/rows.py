@@ -69,7 +69,8 @@ def open_parts(
     Until then the versions that are read are leased.
 
     Without `validation`, the `share` of the data whose ids have the smallest hashes is held back; with `group`, a
-    column, whole groups are. Volumes and groups that are on both sides are reported with their number.
+    column, whole groups are, and without it those that SplitDataset kept together. Volumes and groups that are on both
+    sides are reported with their number.
     `verify`: see `nodes.loaders.open_source`. Raises `DataError` when they are of different kinds, or there is no such
     column.
     """
@@ -90,7 +91,7 @@ def open_parts(
             source = source_of(dataset)
             found = Part(source, source.rows_in(*_selections(dataset)))
             _check_other(training, found, verb, ctx)
-            report_leaks(training, found, verb, _grouping(data, group), ctx)
+            report_leaks(training, found, verb, grouping(data, group), ctx)
             return found
 
         source = source_of(data)
@@ -98,10 +99,13 @@ def open_parts(
             ctx.warn(f"{source.reason}; reading is several times slower. {FASTER}")
         own = _selections(data)
         if validation is None:
-            held, trained = held_back(share, group)
+            by = grouping(data, group)
+            held, trained = held_back(share, by)
             training = Part(source, source.rows_in(*own, trained))
             held_out = Part(source, source.rows_in(*own, held))
-            report_leaks(training, held_out, "validated on", (), ctx)
+            if by and share and not group:
+                ctx.info(f"whole groups of {', '.join(by)} are held back for validation, as SplitDataset keeps them")
+            report_leaks(training, held_out, "validated on", grouping(data), ctx)
         else:
             training = Part(source, source.rows_in(*own))
             held_out = part(validation, training, "validated on")
@@ -116,18 +120,16 @@ def open_parts(
         yield Parts(training, held_out if len(held_out.rows) else None, tested)
 
 
-def held_back(share: float, group: str = "") -> tuple[Selection, Selection]:
-    """The volumes that a training holds back for validation, and those that it trains on."""
-    by = (group,) if group else ()
+def held_back(share: float, by: tuple[str, ...] = ()) -> tuple[Selection, Selection]:
+    """The volumes that a training holds back for validation, and those that it trains on; groups of `by` are whole."""
     return Selection(salt=SPLIT_SALT, low=0, high=share, by=by), Selection(salt=SPLIT_SALT, low=share, high=1, by=by)
 
 
-def _grouping(data: Dataset, group: str) -> tuple[str, ...]:
+def grouping(data: Dataset, group: str = "") -> tuple[str, ...]:
     """The columns whose values should be on one side: those asked for, else those that the data was split by."""
     if group:
         return (group,)
-    split = (each for each in _selections(data) if each.by and not each.blocks and each.since is each.until is None)
-    return next((each.by for each in split), ())
+    return data.grouped_by if isinstance(data, VolumeDelta) else ()
 
 
 def _selections(data: Dataset) -> tuple[Selection, ...]:

@@ -21,6 +21,7 @@ from nodes.training.history import Schedule
 from nodes.training.learner import Framework, Learner, LearnerSpec, starting
 from nodes.training.loop import EVALUATION, Training, train
 from nodes.training.preparation import Prepared, prepare
+from nodes.training.rows import grouping
 from nodes.training.settings import Settings
 from nodes.training.trained_model import (
     CONFUSION,
@@ -229,7 +230,15 @@ def _description(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[s
         "data": prepared.data.model_dump(mode="json"),
         "validation": prepared.validation_data.model_dump(mode="json") if prepared.validation_data else None,
         "test": prepared.test_data.model_dump(mode="json") if prepared.test_data else None,
+        **({"held_back_by": list(by)} if (by := _held_back_by(prepared)) else {}),
     }
+
+
+def _held_back_by(prepared: Prepared) -> tuple[str, ...]:
+    """The columns whose groups are whole in what is held back for validation."""
+    if prepared.validation_data is not None:
+        return ()
+    return grouping(prepared.data, prepared.settings.validation_group)
 
 
 def _output(prepared: Prepared) -> str:

@@ -57,7 +57,7 @@ class TrainParameters:
         validation_share: part of the volumes held back for validation, chosen by the hash of their
             id, so that a volume stays on its side when others are added.
         validation_group: column of the table (patient, survey, well) whose equal values are never parted: whole
-            groups are held back, by the hash of that value.
+            groups are held back, by the hash of that value. Without it those that SplitDataset kept together.
         seed: decides initial weights and the order of volumes.
         loader: arrow reads tables fastest; petastorm is the package of that name; npy reads a
             folder's files one by one, for comparison.

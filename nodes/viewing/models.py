@@ -256,7 +256,9 @@ class Seen(Gallery):
         self.dtype = "float32"
         self._data, self._loader = data, training.get("loader", "arrow")
         self._share = training.get("validation_share", 0.0) if held_back else 0.0
-        self._group = str(training.get("validation_group", ""))
+        # Older models have no "held_back_by": without a group of their own they parted volumes one by one.
+        group = training.get("validation_group", "")
+        self._by = tuple(described.get("held_back_by", [group] if group else []))
         self._seed = int(training.get("seed", 0))
         self._epochs = max(1, int(described.get("epoch", 1)))
         known = {name: training[name] for name in ("flips", "quarter_turns", "intensity", "noise") if name in training}
@@ -340,4 +342,4 @@ class Seen(Gallery):
     def _selections(self, side: int) -> tuple[Selection, ...]:
         """Of the data's volumes those of the validation (0) or of the training (1)."""
         own = self._data.selections if isinstance(self._data, VolumeDelta) else ()
-        return (*own, held_back(self._share, self._group)[side]) if self._share else own
+        return (*own, held_back(self._share, self._by)[side]) if self._share else own

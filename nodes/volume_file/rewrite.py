@@ -34,6 +34,7 @@ GROUP_BYTES = 64 << 20
 PREFIX = "rewritten-"
 """How the names of files written here begin."""
 _HINT = "Run the node that made it again."
+_UNREADABLE = "If the file is damaged, `voxelflow verify` of the table lists all damage and says what to do."
 _RECIPE = 1
 """Raise it when the same sources would give other files: it enters their names."""
 
@@ -189,7 +190,7 @@ def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterato
                             return
                 first += length
     except (OSError, pa.ArrowException) as exc:
-        raise DataError(f"{source.path} cannot be read: {exc}", hint=_HINT) from exc
+        raise DataError(f"{source.path} cannot be read: {exc}", hint=_UNREADABLE) from exc
     if first < end_of_all:
         raise DataError(f"{source.path} has {first} rows, not the {end_of_all} it should have", hint=_HINT)
 
@@ -219,7 +220,7 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
             raise DataError(f"{path} has {found} bytes, not {size} as the table's log says", hint=_HINT)
         return file.metadata
     except (OSError, pa.ArrowException) as exc:
-        raise DataError(f"{path} cannot be read: {exc}", hint=_HINT) from exc
+        raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
 
 
 def layout_problem(metadata: pq.FileMetaData) -> str:

@@ -81,7 +81,7 @@ def test_from_an_empty_canvas_to_a_trained_model_and_again(page: Page, studio: S
     canvas.button("Run").click()
     expect(last).to_have_attribute("data-state", "queued")
     expect(first).to_have_attribute("data-state", "done")
-    expect(last).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(last).to_have_attribute("data-state", "running")
     expect(page.get_by_test_id("run-tasks")).to_have_text("4/5 nodes")
     expect(last).to_have_attribute("data-state", "done", timeout=150_000)
     expect(canvas.button("Run")).to_be_visible()

@@ -186,7 +186,7 @@ def test_unsaved_changes_survive_a_reload_a_lost_server_and_its_restart(
     page.keyboard.press("Enter")
     expect(page.get_by_text("Connection lost, changes are kept here")).to_be_visible()
     studio.start()
-    expect(page.get_by_text("Connection lost, changes are kept here")).to_have_count(0, timeout=40_000)
+    expect(page.get_by_text("Connection lost, changes are kept here")).to_have_count(0)
     canvas.select("a")
     expect(canvas.field("Text")).to_have_value("while it was away")
     expect(canvas.card("b")).to_contain_text("named meanwhile")

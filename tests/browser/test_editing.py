@@ -24,10 +24,10 @@ def place(canvas: CanvasPage, column: int, row: int) -> Point:
     return frame["x"] + 75 + 145 * column, frame["y"] + 60 + 105 * row
 
 
-def far(canvas: CanvasPage) -> None:
-    """About half size."""
+def far(canvas: CanvasPage, most: int = 55) -> None:
+    """About half size, or at most so many per cent."""
     shown = canvas.page.get_by_role("button", name=re.compile("^Zoom .* %"))
-    while int(canvas.zoom.removesuffix("%")) > 55:
+    while int(canvas.zoom.removesuffix("%")) > most:
         before = canvas.zoom
         canvas.frame_keys("-")
         expect(shown).not_to_have_text(before)
@@ -78,6 +78,14 @@ def test_nodes_are_found_and_added(page: Page, studio: StudioServer) -> None:
     for category in ("Sources", "Conversion", "Tables", "Dataset", "Training", "Evaluation", "Probes"):
         expect(nodes.get_by_role("region", name=category)).to_be_visible()
 
+    # What is said of a parameter is there whole.
+    said = canvas.inspector.locator(".field-help")
+    expect(said.first).to_be_visible()
+    cut = (
+        "all => all.filter(p => p.scrollHeight > p.clientHeight || p.scrollWidth > p.clientWidth).map(p => p.innerText)"
+    )
+    assert said.evaluate_all(cut) == []
+
     # The help lists what the keys do.
     canvas.frame_keys("?")
     help_panel = page.get_by_role("dialog", name="Keyboard shortcuts")
@@ -86,6 +94,29 @@ def test_nodes_are_found_and_added(page: Page, studio: StudioServer) -> None:
         expect(line.first.locator("kbd")).to_have_text([keys])
     canvas.keys("Escape")
     expect(help_panel).to_have_count(0)
+
+
+def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: StudioServer) -> None:
+    made = pipeline(box("make", "Make", text="here"), box("join", "Join"), wires="make.out>join.first")
+    canvas = CanvasPage(page, studio).open(seed(studio, made))
+    card = canvas.card("make")
+    # Parts of a card, and the zoom in per cent below which they are not there.
+    shown = {".card-type": 62, ".card-detail": 36, ".node-icon": 36}
+    for most in (100, 70, 55, 33):
+        far(canvas, most)
+        zoom = int(canvas.zoom.removesuffix("%"))
+        assert most - 20 < zoom <= most
+        for part, least in shown.items():
+            expect(card.locator(part).first).to_be_visible(visible=zoom > least)
+        title = card.locator(".card-title")
+        expect(title).to_be_visible()
+        eventually(
+            lambda title=title, zoom=zoom: (  # type: ignore[misc]
+                zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)") >= 8
+            ),
+            f"at {zoom}% nobody can read the title",
+        )
+        assert title.evaluate("title => getComputedStyle(title).opacity") == "1"
 
 
 def test_several_nodes_are_moved_copied_and_deleted(page: Page, studio: StudioServer) -> None:

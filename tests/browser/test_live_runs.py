@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 from runs_page import RunsPage
 from studio import StudioServer
 from studio_page import AWAY, StudioPage, in_rows
+from waiting import WAIT_S
 
 from engine.declare.events import RunState
 from engine.run.worker_process import PROGRAM
@@ -197,6 +198,8 @@ def test_cancel_and_resume(page: Page, studio: StudioServer, store: RunStore, ga
     assert state_of(store, run_id) == "cancelled"
     canvas.run_bar.get_by_role("button", name="Resume").click()
     canvas.expect_state("slow", "running")
+    # What was cancelled is to do again, not done.
+    expect(canvas.run_bar.get_by_test_id("run-tasks")).to_have_text("1/3 nodes")
     gate.open()
     canvas.expect_run("Done")
     canvas.expect_state("both", "done")
@@ -325,6 +328,6 @@ def test_a_run_of_the_command_line_shows_in_the_open_page(page: Page, studio: St
         canvas.expect_state("a", "running")
         canvas.expect_run("Running")
         gate.open()
-        assert shell.wait(60) == 0, shell.stdout and shell.stdout.read()
+        assert shell.wait(WAIT_S) == 0, shell.stdout and shell.stdout.read()
     canvas.expect_run("Done")
     canvas.expect_state("a", "done")

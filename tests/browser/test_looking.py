@@ -23,6 +23,7 @@ from volume_viewer import (
     plane_across,
     shades,
     value_at_crosshair,
+    write_volumes,
 )
 
 SHARED_STUDIO = True
@@ -164,6 +165,78 @@ def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
     canvas.dialog.get_by_role("tab", name="Quarantine").click()
     expect(rows.nth(1)).to_contain_text("class 0/bad.npy")
     expect(rows.nth(1)).to_contain_text("not-npy")
+
+
+def test_predictions_their_model_and_the_table_as_it_was_before(page: Page, studio: StudioServer) -> None:
+    studio.install_probes("judged_nodes")
+    folder = studio.home / "judged"
+    write_volumes(folder)
+    (folder / "class 0" / "bad.npy").unlink()
+    nodes = pipeline(
+        box("folder", "VolumeFolder", folder=str(folder)),
+        box("convert", "NumpyToParquet"),
+        box("table", "ParquetToDelta"),
+        box("judge", "Judge"),
+        wires="folder.out>convert.files convert.out>table.parquet table.out>judge.data",
+        name="judged",
+    )
+    canvas = StudioPage(page, studio)
+    canvas.open(seed(studio, in_rows(nodes)))
+    canvas.run()
+    canvas.expect_run("Done")
+    # What the model is surest of and wrong; then what it is least sure of, by label and by score.
+    canvas.select("judge")
+    canvas.frame_keys("d")
+    canvas.dialog.get_by_role("button", name="predictions").click()
+    thumbs = canvas.dialog.locator(".thumb")
+    expect(thumbs).to_have_count(6)
+    expect(thumbs.first).to_contain_text("says 1 (75%), is 0")
+    loaded(thumbs.locator("img"))
+    canvas.dialog.get_by_label("Show").select_option("unsure")
+    expect(thumbs).to_have_count(12)
+    expect(thumbs.first).to_contain_text("says 1 (54%), is 0")
+    canvas.dialog.get_by_label("Label").select_option("1")
+    expect(thumbs).to_have_count(6)
+    canvas.dialog.get_by_label("Score").select_option("0.9")
+    expect(thumbs).to_have_count(3)
+    expect(thumbs.first).to_contain_text("says 1 (91%)")
+    assert findings(page) == []
+    thumbs.first.click()
+    opened(canvas)
+    expect(canvas.dialog.locator(".volume-name")).to_have_text("class 1/v07.npy")
+    voxel, value = value_at_crosshair(canvas)
+    assert value == pytest.approx(expected(voxel, 0) + 0.07, rel=1e-3)
+    canvas.keys("Escape")
+    # The model: how it learned, what it confuses, its layers, and the volumes as it gets them.
+    canvas.frame_keys("d")
+    tab = canvas.dialog.get_by_role("tab")
+    expect(tab).to_have_text(["Curves", "Confusion", "ROC", "Layers", "What the network sees"])
+    expect(canvas.dialog.locator("figure").filter(has_text="Loss").locator("polyline")).to_have_count(2)
+    tab.get_by_text("Confusion").click()
+    expect(canvas.dialog.locator(".matrix td")).to_have_text(["0", "6", "0", "6"])
+    tab.get_by_text("ROC").click()
+    expect(canvas.dialog.locator(".chart-legend")).to_contain_text("chance")
+    tab.get_by_text("Layers").click()
+    expect(canvas.dialog.get_by_role("row").nth(1)).to_contain_text(re.compile("conv.*filters 4.*324"))
+    assert findings(page) == []
+    tab.get_by_text("What the network sees").click()
+    expect(thumbs).to_have_count(12)
+    loaded(thumbs.locator("img"))
+    canvas.keys("Escape")
+    # A volume more: the table has another version, and the one before can still be looked at.
+    np.save(folder / "class 1" / "v13.npy", np.full(SHAPE, 13.0))
+    canvas.run()
+    canvas.expect_run("Done")
+    canvas.select("table")
+    canvas.frame_keys("d")
+    expect(thumbs).to_have_count(13)
+    tab.get_by_text("Versions").click()
+    expect(canvas.dialog.get_by_role("row").nth(1)).to_contain_text("2 (this one)")
+    canvas.dialog.get_by_role("button", name="1", exact=True).click()
+    expect(thumbs).to_have_count(12)
+    expect(canvas.dialog).to_have_accessible_name(re.compile("version 1$"))
+    canvas.dialog.get_by_role("button", name="Back").click()
+    expect(thumbs).to_have_count(13)
 
 
 def test_what_cannot_be_read_is_reported_with_what_to_do(

@@ -245,10 +245,6 @@ def test_the_browsers_back_and_forward_choose_items_of_the_lineage(page: Page, r
     page.get_by_role("link", name="Lineage").click()
     expect(heading).to_have_text("Maker")
     expect(page).to_have_url(re.compile("item="))
-    page.reload()
-    expect(heading).to_have_text("Maker")
-    page.go_back()
-    expect(RunsPage(page).table).to_be_visible()
 
 
 def test_nine_levels_of_a_lineage_can_be_read_and_the_graph_fits_a_frame_that_changes_its_size(

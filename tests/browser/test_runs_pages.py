@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import SIZE
 from building import box, pipeline
 from canvas_page import eventually, seed
 from gated_nodes import Gate
@@ -373,7 +374,14 @@ def test_a_run_that_ends_says_what_it_came_to_and_leads_there(page: Page, gate: 
     expect(panel).to_contain_text("Validation AUC")
     expect(panel).to_contain_text("0.75")
     expect(panel).not_to_contain_text("was")
-    # On the card the figure that says most comes first, and none that is seen is cut.
+    # On the card the figure that says most is large and comes first, and none that is seen is cut.
+    large = canvas.card("l").locator(".card-figure")
+    expect(large).to_have_text("0.75Validation AUC")
+    sizes = [
+        large.locator(part).evaluate("part => parseFloat(getComputedStyle(part).fontSize)")
+        for part in ("strong", "span")
+    ]
+    assert sizes[0] > 1.5 * sizes[1]
     figures = canvas.card("l").locator(".card-figures > span")
     expect(figures.first).to_have_text("val_auc 0.75")
     assert figures.evaluate_all("all => all.every(each => each.scrollWidth <= each.clientWidth)")
@@ -404,17 +412,30 @@ def test_a_run_that_ends_says_what_it_came_to_and_leads_there(page: Page, gate: 
     with page.expect_download() as download:
         page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    # The picture of the run is there, and larger when asked for.
+    picture = page.get_by_test_id("stImage").locator("img").first
+    eventually(lambda: picture.evaluate("image => image.complete && image.naturalWidth") == 8)
+    picture.hover()
+    page.get_by_role("button", name="Fullscreen").first.click()
+    eventually(lambda: picture.evaluate("image => image.getBoundingClientRect().height") > 0.5 * SIZE["height"])
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Open model").click()
     expect(page.get_by_role("dialog")).to_contain_text("voxelflow predict")
 
 
-def test_a_model_is_registered_from_its_runs_overview(page: Page, runner: Runner, studio: StudioServer) -> None:
-    """The whole way, with MLflow itself: the run that registers, the version in the registry, the link to it."""
+def test_a_model_is_registered_from_its_runs_overview(
+    page: Page, runner: Runner, studio: StudioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way, with MLflow itself: the run that registers, the version in the registry, the links to both."""
     studio.install_probes("registered_nodes")
+    monkeypatch.setenv("VOXELFLOW_TRACKING", "")
     made = pipeline(box("m", "Registrable", auc=0.75), name="registrable")
     trained, _ = LocalRunner(build_catalog((), studio.workspace), studio.workspace, runner.store).run(made)
+    eventually(lambda: run_link(studio.workspace, trained.run_id).get("sent"), "nothing was sent", within_s=120)
     pages = RunsPage(page).open(trained.run_id)
     pages.shows("registrable", "done")
+    in_mlflow = page.get_by_role("link", name="Open in MLflow")
+    expect(in_mlflow).to_have_attribute("href", f"voxelflow/mlflow/run/{trained.run_id}")
     pages.button("Register").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name in the registry").fill("small brains")

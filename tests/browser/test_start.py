@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from building import box, pipeline
 from canvas_page import CanvasPage, eventually, seed
 from page_looks import colours
 from playwright.sync_api import Page, expect
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
+
+import ui.shell
+from engine.document.pipeline import write_pipeline
+from tests.pictures.shots import BRAINS, QUICKSTART, Shot, shots
+from ui.start.gallery import volumes
 
 SHARED_STUDIO = True
 
@@ -35,6 +42,20 @@ def test_a_template_is_named_in_the_address_and_opens_as_a_copy(page: Page, stud
     eventually(lambda: colours(badge)[0] != blue, "what is missing does not turn red after an edit")
 
 
+def test_the_start_page_has_volumes_to_try_and_the_tab_our_icon(page: Page, studio: StudioServer) -> None:
+    page.goto("/start")
+    offered = page.locator(".st-key-start_volumes")
+    for each in volumes():
+        expect(offered).to_contain_text(each.title)
+    pictures = offered.locator("img")
+    expect(pictures).to_have_count(len(volumes()))
+    eventually(lambda: pictures.first.evaluate("image => image.complete && image.naturalWidth > 0"))
+    icon = page.locator("link[rel~=icon]")
+    logo = Path(ui.shell.__file__ or "").with_name("logo.svg").read_text()
+    shown = "link => fetch(link.href).then(answer => answer.text())"
+    eventually(lambda: icon.evaluate(shown).split() == logo.split(), "the tab has another icon")
+
+
 def test_the_hint_at_run_goes_for_good(page: Page, studio: StudioServer) -> None:
     seed(studio, in_rows(pipeline(box("a", "Make"), name="hinted")), "hinted")
     canvas = StudioPage(page, studio)
@@ -47,6 +68,32 @@ def test_the_hint_at_run_goes_for_good(page: Page, studio: StudioServer) -> None
     seed(studio, in_rows(pipeline(box("a", "Make"), name="another")), "another")
     canvas.open("another")
     expect(hint).to_have_count(0)
+
+
+_SIGNS = """canvas => {
+  window.signs = [];
+  const look = () => {
+    const sign = canvas.getRootNode().querySelector('.opening');
+    if (sign) window.signs.push(sign.innerText.trim());
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
+def test_a_pipeline_that_is_imported_is_named_until_it_is_there(
+    page: Page, studio: StudioServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "large.json"
+    write_pipeline(in_rows(pipeline(*(box(f"n{i}", "Make") for i in range(60)), name="imported"), columns=10), file)
+    canvas = StudioPage(page, studio)
+    canvas.open(seed(studio, pipeline(box("a", "Make"), name="before")))
+    page.locator(".canvas").evaluate(_SIGNS)
+    page.locator("input[type=file]").set_input_files(file)
+    canvas.shows("imported")
+    expect(canvas.cards).to_have_count(60)
+    expect(page.locator(".opening")).to_have_count(0)
+    assert set(page.evaluate("window.signs")) == {"Importing large.json…"}
 
 
 def test_start_leads_back_to_pipelines_and_runs(page: Page, studio: StudioServer) -> None:
@@ -82,3 +129,15 @@ def test_help_opens_on_each_page_and_hides_nothing(page: Page, studio: StudioSer
         page.goto(path)
         page.locator(".st-key-help").get_by_role("button").click()
         expect(page.locator(".vf-help")).to_contain_text("Versions")
+
+
+_WITHOUT_RUNS = ("help", "build-template", "problem", "add", "dialog-new")
+_SHOTS = [shot for shot in shots({QUICKSTART: ["none"] * 2, BRAINS: ["none"] * 3}) if shot.name in _WITHOUT_RUNS]
+
+
+@pytest.mark.parametrize("shot", _SHOTS, ids=_WITHOUT_RUNS)
+def test_what_is_done_before_a_screenshot_can_be_done(page: Page, studio: StudioServer, shot: Shot) -> None:
+    """Of those that `python -m tests.pictures pages` takes without a training before them."""
+    page.goto(shot.address)
+    shot.then(page)
+    shot.after(page)

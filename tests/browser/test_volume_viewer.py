@@ -216,16 +216,24 @@ def test_viewers_that_come_and_go_share_one_graphics_context(
     assert page.evaluate("[window.contexts, window.lost]") == [1, 0]
 
 
-def test_a_large_volume_comes_whole_and_is_seen_before(page: Page, studio: StudioServer) -> None:
-    """40 MB of numbers that each say where they lie; the last part waits until its preview was looked at."""
-    folder = studio.home / "large"
+@pytest.mark.parametrize(
+    ("shape", "dtype", "requests"),
+    [((30, 30, 10, 10), "float64", 1), ((160, 256, 256), "float32", 2), ((512, 512, 200, 1), "int16", 2)],
+    ids=["ten channels", "40 MB", "100 MB"],
+)
+def test_a_volume_comes_whole_and_a_large_one_is_seen_before(
+    page: Page, studio: StudioServer, shape: tuple[int, ...], dtype: str, requests: int
+) -> None:
+    """Of numbers that each say where they lie; the last part of a large one waits until its preview was looked at."""
+    folder = studio.home / f"whole {dtype}"
     folder.mkdir()
-    shape = (160, 256, 256)
-    x, y, z = np.ogrid[: shape[0], : shape[1], : shape[2]]
-    whole = (x + 200 * y + 60_000 * z).astype(np.float32)
-    whole[:, 0, 0] = np.nan
+    x, y, z, c = np.ogrid[: shape[0], : shape[1], : shape[2], : (*shape, 1)[3]]
+    far = x + 200 * y + 60_000 * z + 1_000_000 * c
+    whole = (far % 30_011 if dtype == "int16" else far).astype(dtype).reshape(shape)
+    if dtype == "float32":
+        whole[:, 0, 0] = np.nan
     np.save(folder / "north.npy", whole)
-    nodes = pipeline(box("folder", "VolumeFolder", folder=str(folder)), name="large")
+    nodes = pipeline(box("folder", "VolumeFolder", folder=str(folder)), name=f"whole {dtype}")
     canvas = StudioPage(page, studio)
     canvas.open(seed(studio, in_rows(nodes)))
     sent: list[str] = []
@@ -236,26 +244,33 @@ def test_a_large_volume_comes_whole_and_is_seen_before(page: Page, studio: Studi
     loaded(thumbs.locator("img"))
     thumbs.first.click()
     opened(canvas)
-    assert len(sent) == 2, "the whole one, and a coarse one"
+    assert len(sent) == requests, "the whole one, and before a large one a coarse one"
     expect(canvas.dialog.get_by_role("progressbar", name="Volume on its way")).to_have_count(0)
     assert "every" not in canvas.dialog.locator(".volume-side").inner_text()
+    assert (fact(canvas, "Shape"), fact(canvas, "Type")) == (" x ".join(map(str, shape)), dtype)
+    four = (*shape, 1)[:4]
+    channel = four[3] - 1
+    if channel:
+        canvas.dialog.get_by_label("Channel").fill(str(channel))
+        eventually(lambda: value_at_crosshair(canvas)[1] == float(whole[(*value_at_crosshair(canvas)[0], channel)]))
     plane = plane_across(canvas, "Z")
     box_ = plane.bounding_box()
     assert box_ is not None
     for right, up in ((0.1, 0.2), (0.77, 0.9), (0.995, 0.002)):
         plane.click(position={"x": right * box_["width"], "y": up * box_["height"]})
         voxel, value = value_at_crosshair(canvas)
-        assert value == float(whole[tuple(voxel)])
+        assert value == float(whole.reshape(four)[(*voxel, channel)])
     # A value that is none is reported.
-    plane.focus()
-    canvas.keys("Home")
-    plane.click(position={"x": 40, "y": box_["height"] - 0.5})
-    eventually(lambda: fact(canvas, "Value") == "NaN")
+    if dtype == "float32":
+        plane.focus()
+        canvas.keys("Home")
+        plane.click(position={"x": 40, "y": box_["height"] - 0.5})
+        eventually(lambda: fact(canvas, "Value") == "NaN")
     # The file is whole, too, and comes in parts.
     address = canvas.dialog.get_by_role("link", name="NIfTI").evaluate("link => link.href")
     got = page.request.get(address)
     assert (got.headers["content-encoding"], len(got.body())) == ("identity", 352 + whole.nbytes)
-    assert np.array_equal(np.frombuffer(got.body()[352:], "<f4"), whole.reshape(-1, order="F"), equal_nan=True)
+    assert np.array_equal(np.frombuffer(got.body()[352:], whole.dtype), whole.reshape(-1, order="F"), equal_nan=True)
 
 
 def test_a_volume_on_its_way_is_seen_coarsely_with_how_much_of_it_is_here(

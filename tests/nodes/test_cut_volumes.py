@@ -135,6 +135,13 @@ def test_what_cannot_be_is_reported(
     assert problem[2] in sentence
 
 
+def test_all_that_is_wrong_with_the_parameters_is_reported_together(root: Path, tmp_path: Path) -> None:
+    volumes(root, (16, 16, 16))
+    wrong: dict[str, Any] = {"size": (8, 8), "channels_from": "x", "label_volume": "{name}", "keep": "1=2"}
+    found = codes(root, tmp_path / "look", **wrong, labels="horizon")
+    assert found == [("VF481", name) for name in ("size", "channels_from", "label_volume", "keep", "label_file")]
+
+
 def test_volumes_that_give_nothing_are_reported(root: Path, tmp_path: Path) -> None:
     volumes(root, (16, 16, 16), (16, 16, 4), (16, 16, 16, 2))
     assert codes(root, tmp_path / "a", size=(8, 8, 8)) == [("VF484", "bad_volumes"), ("VF486", "size")]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from npy_folders import (
     convert,
     hostile_folder,
     labels_in,
+    look,
     make_volumes,
     numbered,
     parts_of,
@@ -31,9 +33,11 @@ from npy_folders import (
 
 from engine.declare.datasets import VolumeSpec
 from engine.declare.progress import current_reporter
+from engine.document.checks import passed_over
 from engine.errors import Cancelled, DataError, TooManyBadFiles
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.volume_file.layout import spec_of
+from nodes.volume_folder import volume_folder
 
 
 @pytest.fixture
@@ -73,6 +77,68 @@ def test_links_pipes_and_capital_endings_are_counted(root: Path, tmp_path: Path)
     problems = {s["path"]: s["problem"] for s in sources_of(out)}
     assert problems["annexed.npy"] == "is a link: git-annex has not fetched its content"
     assert problems["loop.npy"] == "is a link: it leads to itself"
+
+
+@pytest.fixture
+def everything(root: Path, tmp_path: Path) -> int:
+    """Fills `root` with all that people have in one folder; how many of it look like volumes, counted by itself."""
+    beside = tmp_path / "elsewhere"
+    hostile_folder(root)
+    make_volumes(root, ["deep/er/a.npy", "X.NPY", "Mixed.nPy", ".hidden.npy", ".hidden/b.npy"])
+    make_volumes(beside, ["b.npy", "c.npY"])
+    for name in ("a.npz", "Y.NPZ", "deep/b.npz", "Mixed.nPz"):
+        np.savez(root / "volume.npz", np.load(root / "v0000.npy"))
+        (root / "volume.npz").rename(root / name)
+    for name in ("p.nii", "deep/q.nii.gz", "R.NII", "empty.npz", "notes.txt", "README"):
+        (root / name).write_bytes(b"")
+    write_labels(root / "labels.csv", [("v0001", 1)])
+    links: dict[str, str | Path] = {
+        "linked": beside,
+        "deep/linked-again": beside,
+        "in-a-circle": root / "deep",
+        "same.npy": "v0001.npy",
+        "device.npy": "/dev/zero",
+        "to-a-folder.nii": "deep",
+        "annexed.npy": "../.git/annex/objects/nothing",
+        "annexed.nii.gz": "../.git/annex/objects/nothing",
+        "lost.npz": "/nowhere",
+        "lost.nPy": "/nowhere",
+        "deep/lost-folder": "/nowhere",
+        "loop.npy": "loop.npy",
+        "loop": "loop",
+        "around": "..",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    endings = (".npy", ".npz", ".nii", ".nii.gz")
+    files = [
+        os.path.join(folder, name)
+        for top in (root, beside)
+        for folder, _, names in os.walk(top)
+        for name in names
+        if "/." not in os.path.join(folder, name)[len(str(top)) :]
+    ]
+    looked_for = [path for path in files if path.lower().endswith(endings) or not os.path.exists(path)]
+    return len(looked_for) + len(["around"])
+
+
+@pytest.mark.parametrize("chosen", ["auto", "npz"])
+def test_all_that_looks_like_a_volume_is_converted_quarantined_or_named(
+    root: Path, tmp_path: Path, everything: int, chosen: str
+) -> None:
+    source = {"format": chosen}
+    out = convert(root, tmp_path / "work", source=source, max_bad_files=everything)
+    assert len(rows(out)) == out.count > 0
+    assert len(reasons(out)) == out.quarantined > 0
+    wanted = next(p.path_in for p in volume_folder.parameters if p.name == "folder")
+    assert wanted is not None
+    said = [problem.message for problem in passed_over(str(root), wanted, look(root, tmp_path, **source))]
+    named = sum(
+        int(number)
+        for message in said
+        for number in re.findall(r"(?<!\S)\d+(?= \.npy| \.npz| \.nii| files?| links?)", message.replace(str(root), ""))
+    )
+    assert out.count + out.quarantined + named == out.found + named == everything, said
 
 
 def test_volumes_are_bit_for_bit_what_numpy_loads(root: Path, tmp_path: Path) -> None:

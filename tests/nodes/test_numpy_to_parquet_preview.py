@@ -100,7 +100,9 @@ def test_label_tables_are_looked_into_before_the_run(tmp_path: Path) -> None:
 
 def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Path) -> None:
     make_volumes(tmp_path, ["a.npy", "b.npy"])
-    write_labels(tmp_path / "labels.csv", [("a", "grey;left"), ("b", "white"), ("c", "white"), ("d", "grey")])
+    write_labels(tmp_path / "labels.csv", [("a", "grey;left"), ("b", "white")])
+    assert look_at(tmp_path)[1] == [("VF413", "labels")]
+    (tmp_path / "labels.csv").write_text('file,label\na,"left, grey"\nb,white\nc,white\nd,black\n')
     out, problems = look_at(tmp_path)
     assert problems == [("VF418", "labels"), ("VF419", "labels")]
     assert out.labels_complete

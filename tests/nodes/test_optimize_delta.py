@@ -22,13 +22,14 @@ from delta_tables import (
     write_shard,
 )
 from deltalake import DeltaTable
+from volume_sets import flip_a_bit
 from volumes import rows_by_pyarrow
 
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta
 from engine.declare.events import Progress
 from engine.declare.progress import current_reporter
-from engine.errors import Cancelled, StaleInput, TableConflict
+from engine.errors import Cancelled, DataError, StaleInput, TableConflict
 from engine.storage.table_lock import INTERNALS
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
@@ -197,6 +198,29 @@ def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_p
     assert layout_problem(read_metadata(Path(plain.uri) / file.path, file.bytes)) == ""
     exactly(plain.uri, ids(0, 20))
     assert optimize_delta(plain, rewrite_layout=True, ctx=context(tmp_path, "o3")) == plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"compression": "ZSTD"}])
+@pytest.mark.parametrize("rewrite_layout", [False, True])
+def test_a_flipped_bit_is_named_and_not_copied(tmp_path: Path, options: dict[str, Any], rewrite_layout: bool) -> None:
+    """Whether the rows are copied as they are stored, or decoded and written anew."""
+    parts = [write_shard(tmp_path / "p", ids(5 * i, 5), **options) for i in range(4)]
+    table = parquet_to_delta(dataset_of(tmp_path / "p", parts), ctx=context(tmp_path))
+    before = open_table(table.uri)
+    damaged = Path(table.uri) / before.files[2].path
+    flip_a_bit(damaged, "volume")
+    with pytest.raises(DataError, match=rf"{damaged.name}.*checksum") as refused:
+        optimize_delta(table, rewrite_layout=rewrite_layout, ctx=context(tmp_path, "o"))
+    assert "voxelflow verify" in refused.value.hint
+    after = open_table(table.uri)
+    assert (after.version, after.files) == (before.version, before.files)
+    assert not [name for name in _staged(table) if not name.endswith(".partial")]
+    # Put back, as `voxelflow verify` says, all is there.
+    flip_a_bit(damaged, "volume")
+    done = optimize_delta(table, rewrite_layout=rewrite_layout, ctx=context(tmp_path, "o2"))
+    assert done.files == 1
+    exactly(done.uri, ids(0, 20))
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from delta_tables import (
     write_shard,
 )
 from deltalake import DeltaTable, write_deltalake
+from deltalake.schema import PrimitiveType
 from volumes import rows_by_pyarrow
 
 from engine.declare.check_context import CheckContext
@@ -273,6 +276,36 @@ def test_a_new_column_joins_the_table_and_is_null_in_older_rows(tmp_path: Path) 
     compacted = optimize_delta(table, ctx=context(tmp_path, "o"))
     again = DeltaTable(compacted.uri).to_pyarrow_table(columns=["id", "site"]).sort_by("id").to_pylist()
     assert again == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "values", "stored"),
+    [
+        (pa.bool_(), [True, None, False], "boolean"),
+        (pa.int8(), [-128, None, 127], "byte"),
+        (pa.float64(), [0.1, None, -1e300], "double"),
+        (pa.date32(), [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)], "date"),
+        (
+            pa.timestamp("us", tz="UTC"),
+            [dt.datetime(2024, 1, 2, 3, 4, 5, 678_901, dt.UTC), None, dt.datetime(1900, 1, 1, tzinfo=dt.UTC)],
+            "timestamp",
+        ),
+        (pa.decimal128(20, 2), [Decimal("123456789012345678.25"), None, Decimal("-0.01")], "decimal(20,2)"),
+    ],
+)
+def test_columns_have_their_types_and_values_in_the_log(
+    tmp_path: Path, kind: pa.DataType, values: list[Any], stored: str
+) -> None:
+    first = shards(tmp_path / "p", 3)
+    parquet_to_delta(first, ctx=context(tmp_path))
+    table = parquet_to_delta(_with_column(first, "of_mine", pa.array(values, kind)), ctx=context(tmp_path))
+    found = DeltaTable(table.uri)
+    types = {field.name: field.type for field in found.schema().fields}
+    assert isinstance(types["of_mine"], PrimitiveType)
+    assert types["of_mine"].type == stored
+    rows = found.to_pyarrow_table(columns=["id", "of_mine"]).sort_by("id")
+    assert rows["of_mine"].to_pylist() == [*values, None, None, None]
 
 
 class _Killed(BaseException):

@@ -252,8 +252,10 @@ def test_a_column_that_is_not_there_is_reported_before_a_run() -> None:
     assert split_dataset.preview_hook is not None
     for column, codes in (("patient", []), ("survey", ["VF444"])):
         look = CheckContext({"by": "group", "column": column}, {"table": given})
-        split_dataset.preview_hook(look)
+        parts = split_dataset.preview_hook(look)
         assert [d.code for d in look.problems] == codes
+        assert isinstance(parts, dict)
+        assert {part.grouped_by for part in parts.values()} == {(column,)}
 
 
 @pytest.mark.parametrize(

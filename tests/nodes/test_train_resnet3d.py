@@ -60,6 +60,7 @@ def test_patients_that_are_kept_together_are_no_matter() -> None:
     patients = but(columns=("patient",))
     assert look({"data": patients}, validation_group="patient")[1] == []
     assert look({"data": patients, "validation": TABLE})[1] == []
+    assert look({"data": but(columns=("patient",), grouped_by=("patient",))})[1] == []
     assert look({"data": but(columns=("age", "patients_seen"))})[1] == []
 
 

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from npy_folders import PATTERNS, context, make_volumes, numbered, take, write_labels
 
+import nodes
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import VolumeSpec
 from engine.declare.path_found import PathFound
 from engine.errors import DataError
+from engine.extras import modules
 from engine.storage import manifest
+from nodes.conversion.formats import BUILT_IN
 from nodes.conversion.quarantine import ADVICE, REASONS
 from nodes.conversion.volume_sources import label_table
-from nodes.volume_folder import volume_folder
+from nodes.volume_folder import FormatName, volume_folder
 
 
 def look_at(root: Path, tmp_path: Path) -> CheckContext:
@@ -157,3 +161,14 @@ def test_files_whose_headers_are_all_bad_still_make_a_listing(tmp_path: Path) ->
     manifest.write(manifest.list_folder(root, PATTERNS), listing)
     files = volume_folder(folder=str(root), ctx=context(tmp_path, "folder", inputs_found={"folder": listing}))
     assert (files.count, files.spec) == (1, None)
+
+
+def test_a_format_that_is_built_in_can_be_chosen_installed_and_read_about() -> None:
+    assert get_args(FormatName) == ("auto", "npy", *(each.name for each in BUILT_IN))
+    extras = {each.name: set(modules(each.name)) for each in BUILT_IN if each.modules}
+    assert [each.name for each in BUILT_IN if not set(each.modules) <= extras.get(each.name, set())] == []
+    page = (Path(nodes.__file__).parent / "README.md").read_text().partition("## Formats of volumes")[2]
+    rows = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    for each in BUILT_IN:
+        extra = f" `{each.name}` |" if each.modules else " |"
+        assert [row for row in rows if f"`{each.all_endings[0]}`" in row and f"|{extra}" in row], each.name

@@ -177,12 +177,13 @@ class Forks:
     def kill_all(self) -> None:
         """End them, and wait until they are gone."""
         import psutil
+        from waiting import WAIT_S  # not where processes are forked
 
         children = psutil.Process(self.pid).children()
         for process in children:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(children, timeout=30)
+        psutil.wait_procs(children, timeout=WAIT_S)
 
     def pids(self) -> list[int]:
         """Those that live, after all that were asked for until now have been started."""

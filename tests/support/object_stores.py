@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outside_parts import AZURITE
-from waiting import end_by_its_input, wait_for_line
+from waiting import WAIT_S, end_by_its_input, wait_for_line
 
 MOTO = Path(__file__).parent / "moto_process.py"
 GCS = Path(__file__).parent / "gcs_process.py"
@@ -47,7 +47,7 @@ class ObjectStore:
         """Make a container or bucket; gives its URL."""
         if self.scheme != "az":
             request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
-            with urllib.request.urlopen(request, timeout=30):
+            with urllib.request.urlopen(request, timeout=WAIT_S):
                 pass
         else:
             from pyarrow.fs import AzureFileSystem
@@ -111,4 +111,4 @@ def _server(command: list[str], ready: str) -> Iterator[str]:
     try:
         yield wait_for_line(process, ready)[1]
     finally:
-        end_by_its_input(process, 10)
+        end_by_its_input(process)

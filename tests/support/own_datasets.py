@@ -1,4 +1,4 @@
-"""A package of somebody else that brings a dataset type of its own, and two nodes that make and take it.
+"""A package of somebody else that brings a dataset type with pictures of its own, and two nodes that make and take it.
 
 site = install(tmp_path / "site")     # a folder for sys.path, with an entry point
 """
@@ -15,7 +15,55 @@ SOURCE = '''
 import json
 from pathlib import Path
 
-from voxelflow import Colour, Dataset, CheckContext, Preview, Report, TaskContext, node
+import numpy as np
+
+from voxelflow import (
+    Chart,
+    ChartPanel,
+    CheckContext,
+    Colour,
+    Dataset,
+    DatasetView,
+    Gallery,
+    GalleryItem,
+    Picked,
+    Preview,
+    Report,
+    TaskContext,
+    node,
+)
+
+
+class Depths(ChartPanel):
+    title = "Depths"
+
+    def __init__(self, depths):
+        self.depths = depths
+
+    def charts(self, chosen):
+        numbers = tuple(range(len(self.depths)))
+        return [Chart(title="Depth", kind="lines", x=numbers, series={"m": tuple(self.depths)})]
+
+
+class Surfaces(Gallery):
+    title, dtype = "Surfaces", "float32"
+
+    def __init__(self, depths):
+        self.depths, self.shape = depths, (len(depths), 1, 1)
+
+    def pick(self, offset, count, seed, chosen):
+        return Picked(items=(GalleryItem(row=0, id="top"),), total=1)
+
+    def volume(self, row):
+        return np.array(self.depths, np.float32).reshape(self.shape)
+
+
+class HorizonView(DatasetView):
+    note = "As it was picked."
+
+    def __init__(self, horizon):
+        depths = json.loads(Path(horizon.uri).read_text())
+        self.panels = {"surfaces": Surfaces(depths), "depths": Depths(depths)}
 
 
 class Horizon(Dataset):
@@ -38,6 +86,9 @@ class Horizon(Dataset):
 
     def mlflow_source(self):
         return "horizon", {"path": self.uri}
+
+    def open_view(self, made_from):
+        return HorizonView(self)
 
 
 @node("PickHorizon", version=1, category="Seismic")

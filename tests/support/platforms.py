@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import yaml
 from outside_parts import ACTIONLINT
+from waiting import WAIT_S
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EXPRESSION = re.compile(r" (github|secrets|vars|env|inputs|steps|runner)(\.[A-Za-z_][\w-]*)+ ")
@@ -40,7 +41,7 @@ def lint_github(text: str) -> None:
     """Raises `ValueError` for what actionlint finds in a workflow, in its expressions and inputs of actions too."""
     # Other linters, which it calls where they are installed, stay out: everywhere the same is found.
     command = [str(ACTIONLINT), "-no-color", "-shellcheck=", "-pyflakes=", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=WAIT_S, check=False)
     if done.returncode != 0:
         raise ValueError(done.stdout + done.stderr)
 

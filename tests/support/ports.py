@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+from collections.abc import Iterator
 
 
 def free_port() -> int:
@@ -14,3 +15,15 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+@contextlib.contextmanager
+def held_port(address: str = "127.0.0.1") -> Iterator[int]:
+    """One that nobody else gets meanwhile. A server may listen there if it shares it (`SO_REUSEADDR`), as most do.
+
+    Two may be bound to a port as long as only one listens.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, 0))
+        yield int(held.getsockname()[1])

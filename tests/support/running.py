@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from building import box, pipeline
 from waiting import wait_until
 
-from engine.store.runs import Task
+from engine.errors import DamagedStore
+from engine.run import launch
+from engine.store.runs import RunStore, Task
 from nodes.testing import runner
+
+_AT_WORK_S = 300.0
+"""The most that a test waits for what a run does: Spark alone has taken 43 s to start on a busy machine."""
+
+
+def end_active(store: RunStore) -> None:
+    """Kill the runs that are at work, so that none lives on beside the next test."""
+    with suppress(DamagedStore):  # a test may have damaged it
+        for run in store.runs():
+            if run.active:
+                launch.kill_run(store.workspace, run)
 
 
 class Runner(runner.Runner):
@@ -40,8 +54,17 @@ class Runner(runner.Runner):
         )
 
     def _wait(self, run_id: str, node: str, holds: Callable[[Task], bool], what: str) -> Task:
-        task = wait_until(lambda: [t for t in self.store.tasks(run_id) if t.node == node and holds(t)], what)
-        return task[0]
+        """The task of which this holds. Fails at once when the run has ended without it."""
+
+        def found() -> list[Task]:
+            active = self.store.run(run_id).active  # before its tasks: what it did last counts
+            tasks = [task for task in self.store.tasks(run_id) if task.node == node and holds(task)]
+            assert tasks or active, f"{what} will not happen: {self.seen(run_id)}"
+            return tasks
+
+        return wait_until(
+            found, what, _AT_WORK_S, details=lambda: f"{what} did not happen: {self.seen(run_id)}", pause_s=0.05
+        )[0]
 
     def text(self, task: Task, port: str = "out") -> str:
         return Path(task.outputs[port].uri).read_text()

@@ -35,7 +35,7 @@ def delayed(store: ObjectStore, delay_ms: float) -> Iterator[ObjectStore]:
     try:
         yield store.through(f"http://{wait_for_line(proxy, r'^[0-9.]+:[0-9]+$')[0]}")
     finally:
-        end_by_its_input(proxy, 10)
+        end_by_its_input(proxy)
 
 
 def _serve(host: str, port: int, delay_s: float) -> socket.socket:

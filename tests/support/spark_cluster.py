@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 import pyspark
+from waiting import WAIT_S
 
 from engine.spark import class_data
 from engine.spark.jars import delta_jars
@@ -100,7 +101,7 @@ class SparkCluster:
         victim = psutil.Process(pids[0])
         victim.kill()
         # Its worker reaps it.
-        psutil.wait_procs([victim], timeout=30)
+        psutil.wait_procs([victim], timeout=WAIT_S)
         return pids[0]
 
     def lose_a_worker(self) -> None:
@@ -133,7 +134,7 @@ class SparkCluster:
 
     def workers_alive(self) -> int:
         """Workers that the master counts as alive."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=WAIT_S) as answer:
             status: dict[str, Any] = json.load(answer)
         return int(status["aliveworkers"])
 
@@ -220,8 +221,8 @@ class Daemon:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._process.wait()
-        psutil.wait_procs(everything[1:], timeout=30)
-        self._reader.join(10)
+        psutil.wait_procs(everything[1:], timeout=WAIT_S)
+        self._reader.join(WAIT_S)
 
     def _read(self) -> None:
         assert self._process.stdout is not None

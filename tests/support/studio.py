@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from running import end_active
 from waiting import WAIT_S, wait_until
 
 from engine.run.worker_process import PROGRAM
@@ -82,10 +82,7 @@ class StudioServer:
         """End it, and the runs that it started: those outlive it on purpose."""
         self.kill()
         store = RunStore(self.workspace)
-        for run in store.runs():
-            if run.active and run.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(run.pid, signal.SIGKILL)
+        end_active(store)
         store.close()
 
     @property
@@ -118,4 +115,4 @@ class StudioServer:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(number)
-        return self._process.wait(20)
+        return self._process.wait(WAIT_S)

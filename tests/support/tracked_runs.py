@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from training_scenarios import PROCESSES
+from waiting import WAIT_S
 
 from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeSpec
 from engine.declare.events import (
@@ -220,13 +221,13 @@ class TrackerProcess:
 
     def wait(self) -> int:
         """Its exit status."""
-        self.process.join(120)
+        self.process.join(WAIT_S)
         assert self.process.exitcode is not None, "the tracker did not end"
         return self.process.exitcode
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.join(20)
+        self.process.join(WAIT_S)
 
 
 def _track(workspace: str, run_id: str, environment: dict[str, str]) -> None:

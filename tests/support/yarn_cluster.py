@@ -12,9 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -25,7 +23,9 @@ from xml.sax.saxutils import escape
 
 import psutil
 from filelock import FileLock
+from ports import held_port
 from spark_cluster import Daemon, below
+from waiting import WAIT_S
 
 from engine.spark import class_data
 from engine.spark.jars import CENTRAL, delta_jars, ivy_home, spark_jars_folder
@@ -55,16 +55,17 @@ class YarnCluster:
 
     def __enter__(self) -> YarnCluster:
         self.configuration.mkdir(parents=True)
-        self._write_configuration()
         jars = [*mini_cluster_jars(), spark_jars_folder() / "*"]
-        try:
-            manager = self._start("resource-manager", f"{_SERVERS}.resourcemanager.ResourceManager", jars)
-            node = self._start("node-manager", f"{_SERVERS}.nodemanager.NodeManager", jars)
-            manager.wait_for(re.compile(r"Transitioned to active state"))
-            node.wait_for(re.compile(r"Registered with ResourceManager"))
-        except BaseException:
-            self._end()
-            raise
+        with contextlib.ExitStack() as held:  # until the resource manager listens there
+            self._write_configuration([held.enter_context(held_port()) for _ in range(5)])
+            try:
+                manager = self._start("resource-manager", f"{_SERVERS}.resourcemanager.ResourceManager", jars)
+                node = self._start("node-manager", f"{_SERVERS}.nodemanager.NodeManager", jars)
+                manager.wait_for(re.compile(r"Transitioned to active state"))
+                node.wait_for(re.compile(r"Registered with ResourceManager"))
+            except BaseException:
+                self._end()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +96,7 @@ class YarnCluster:
 
     def applications(self) -> list[dict[str, Any]]:
         """What the resource manager knows of all applications, the oldest first."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/ws/v1/cluster/apps", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/ws/v1/cluster/apps", timeout=WAIT_S) as answer:
             found: dict[str, Any] = json.load(answer)
         return sorted((found["apps"] or {}).get("app", []), key=lambda app: app["id"])
 
@@ -114,15 +115,14 @@ class YarnCluster:
         found = [p for d in self._daemons for p in below(d.pid) if _is_executor(p)]
         assert found, "no executor runs"
         found[0].kill()
-        psutil.wait_procs(found[:1], timeout=30)
+        psutil.wait_procs(found[:1], timeout=WAIT_S)
 
     def log(self) -> str:
         """What both servers and all containers logged: for the message of a test that fails."""
         paths = [*self._folder.glob("*.log"), *self._folder.glob("logs/**/std*")]
         return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-20_000:]}" for path in sorted(paths))
 
-    def _write_configuration(self) -> None:
-        ports = _free_ports(5)
+    def _write_configuration(self, ports: list[int]) -> None:
         self._page = ports[4]
         names = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
         yarn = {f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
@@ -225,19 +225,6 @@ def mini_cluster_jars() -> list[Path]:
             check=True, capture_output=True, timeout=500,
         )  # fmt: skip
         return jars
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports for servers that need to know them before they begin.
-
-    Below 32768: from there up the system gives ports to whoever asks for any, who could be first.
-    """
-    found: set[int] = set()
-    while len(found) < count:
-        port = random.randrange(20_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.add(port)
-    return list(found)
 
 
 def _is_executor(process: psutil.Process) -> bool:

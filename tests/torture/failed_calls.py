@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from typing import ClassVar
 
 from io_faults import Action
 
 from tests.torture.judge import Finding
 from tests.torture.rounds import Kind, NotRun, World
-from tests.torture.stages import Stage, stages_of
+from tests.torture.scene import Answer
+from tests.torture.stages import TRACKING, Stage, stages_of
+from tests.torture.tracked import TRACKED, tracked_once
 
 FAULTS = (
     (Action.FAIL, errno.EIO),
@@ -25,16 +28,18 @@ class FailedCalls(Kind):
     name = "failed-calls"
     what = "the N-th call fails (EIO, ENOSPC, EMFILE, short write, full from then on), for every N"
     short = (0, 1, 2, 3, 4, 5)
+    tracked: ClassVar[bool] = False
 
     def __init__(self, world: World) -> None:
         if world.disk is None:
             raise NotRun("there is no C compiler (cc), which builds the library that strikes")
         self._scene, self._disk = world.scene, world.disk
-        self._stages = stages_of(world)
+        self._stages = stages_of(world, registers=self.tracked)
         self._all: list[tuple[Stage, int, int]] = [
             (stage, role, call)
             for stage in self._stages.stages
-            for role in stage.roles()
+            for role, name in stage.roles(tracker=self.tracked).items()
+            if not self.tracked or name in TRACKING
             for call in range(1, stage.calls[role] + 1)
         ]
 
@@ -51,10 +56,35 @@ class FailedCalls(Kind):
         self._scene.settle()
         at = self._disk.struck
         self._disk.heal()
-        where = f"{stage.name} {stage.roles()[role]} #{call} {action.name} {errno.errorcode[error]} {at}"
+        where = f"{stage.name} {stage.roles(tracker=True)[role]} #{call} {action.name} {errno.errorcode[error]} {at}"
         try:
             self._stages.check_answer(answer)
+            _check_reason(answer, error, at)
             self._stages.finish(stage, resume=bool(seed % 2))
+            if self.tracked:
+                self._scene.settle()
+                tracked_once(self._scene)
         except Finding as exc:
             raise Finding(f"{where}: {exc} (first: {answer.state or answer.status} {answer.error})") from exc
         return where if at else ""
+
+
+class FailedCallsOfTracking(FailedCalls):
+    name = "failed-tracking"
+    what = "the same of the process that MLflow hears from, and of RegisterModel"
+    short = ()
+    tracked = True
+
+    @classmethod
+    def environment(cls) -> dict[str, str]:
+        return TRACKED
+
+
+_REASONS = {errno.ENOSPC: "no space left on", errno.EMFILE: "ulimit -n"}
+
+
+def _check_reason(answer: Answer, error: int, at: str) -> None:
+    """A command that fails of a full disk or of too many open files says so. Raises `Finding`."""
+    wanted = _REASONS.get(error, "")
+    if answer.status and at and wanted not in (answer.error or answer.output):
+        raise Finding(f"the reason is not named: {answer.output[-600:]}")

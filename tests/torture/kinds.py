@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.torture.bit_rot import BitRot
 from tests.torture.contending import ContendingRuns
 from tests.torture.executors import KilledExecutors
-from tests.torture.failed_calls import FailedCalls
+from tests.torture.failed_calls import FailedCalls, FailedCallsOfTracking
 from tests.torture.full_disk import FullDisk
-from tests.torture.kills import Kills
+from tests.torture.kills import Kills, KillsOfTracking
 from tests.torture.object_store import ObjectStoreFaults
 from tests.torture.other_writers import OtherWriters
 from tests.torture.power_cuts import PowerCuts
@@ -25,4 +25,6 @@ KINDS: tuple[type[Kind], ...] = (
     KilledExecutors,
     TrainingRanks,
     FullDisk,
+    KillsOfTracking,
+    FailedCallsOfTracking,
 )

@@ -14,6 +14,8 @@ from tests.torture.warm import ROLES, role_of
 REFUSED = 2
 """The exit status of a command that does nothing."""
 COMMAND, SUPERVISOR, TRACKER = (ROLES.index(name) for name in ("command", "supervisor", "tracker"))
+TRACKING = ("tracker", REGISTER)
+"""Whom MLflow hears from."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Stages:
         storage_only = scene.document.read_text()
         scene.write(whole_document(scene.source, registers=registers))
         self.stages.append(self._stage("models", after, (*STORAGE, *after)))
+        self.again = self._stage("again", (), (*STORAGE, *after))
+        """All is there, and the same run is asked for again."""
         scene.document.write_text(storage_only)
         scene.grow()
         self.stages.append(self._stage("grown", STORAGE, STORAGE))

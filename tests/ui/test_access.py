@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from email.message import Message
@@ -18,8 +21,16 @@ from browser import FLAGS, SIZE, TIMEOUT_MS, chromium
 from identity_provider import IdentityProvider
 from outside_parts import require
 from playwright.sync_api import Page, expect, sync_playwright
+from ports import held_port
+from starlette.routing import Route, WebSocketRoute
 from studio import StudioServer
 from waiting import WAIT_S
+
+from engine.viewing.process import ViewProcess
+from engine.workspace import open_workspace
+from ui.mlflow_ui import MlflowUi
+from ui.views.route import ViewRoute
+from ui.views.shown import ShownDatasets
 
 _ELSEWHERE = "127.0.0.2"
 _WEBSOCKET = {
@@ -27,6 +38,8 @@ _WEBSOCKET = {
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }  # fmt: skip
 _PAGE = {"Accept": "text/html"}
+_BY_NAME = f"--host-resolver-rules=MAP {socket.gethostname()} {_ELSEWHERE}"
+"""For Chromium: the name that is printed for other computers leads here."""
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +80,9 @@ class Door:
         self.cookie = found.headers["Set-Cookie"].partition(";")[0]
         self.flags = found.headers["Set-Cookie"]
         self.location = found.headers["Location"]
+        found_url = re.search(r"^From other computers: (\S+)$", server.output, re.MULTILINE)
+        assert found_url is not None
+        self.for_others = found_url[1]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,9 +110,33 @@ WAYS_IN = {
     "component": ("GET", "/_stcore/bidi-components/voxelflow.canvas/index.js", {}),
     "script": ("GET", "/static/js/index.js", {}),
     "login": ("GET", "/auth/login", {}),
-    "view": ("GET", "/voxelflow/view/0123/volumes/volume", {}),
     "unknown": ("GET", "/no/such/thing", {}),
+    # Of our own:
+    "canvas": ("GET", "/voxelflow/canvas", _WEBSOCKET),
+    "font": ("GET", "/voxelflow/fonts/inter.woff2", {}),
+    "views": ("GET", "/voxelflow/view/0123", {}),
+    "view": ("GET", "/voxelflow/view/0123/volumes/volume", {}),
+    "MLflow's run": ("GET", "/voxelflow/mlflow/run/20260101-000000-abcdef", _PAGE),
+    "MLflow's model": ("GET", "/voxelflow/mlflow/model/net/1", _PAGE),
+    "MLflow's pages": ("GET", "/voxelflow/mlflow/ui/", _PAGE),
+    "change in MLflow": ("POST", "/voxelflow/mlflow/ui/ajax-api/2.0/mlflow/runs/delete", {}),
+    "removal in MLflow": ("DELETE", "/voxelflow/mlflow/ui/ajax-api/2.0/mlflow-artifacts/artifacts/0123", {}),
 }
+WEBSOCKETS = ("websocket", "canvas")
+CHANGES = ("upload", "removal", "change in MLflow", "removal in MLflow")
+
+
+def test_every_route_of_our_own_is_among_the_ways_in(tmp_path: Path) -> None:
+    from ui.studio import own_routes
+
+    workspace = open_workspace(tmp_path)
+    routes = own_routes("", MlflowUi(workspace, ""), ViewRoute(ShownDatasets(), ViewProcess(workspace)))
+    assert len(routes) > 5
+    for route in routes:
+        assert isinstance(route, Route | WebSocketRoute)
+        tried = {WAYS_IN[way][0] for way in WAYS_IN if route.path_regex.match(WAYS_IN[way][1])}
+        changes = isinstance(route, Route) and "POST" in (route.methods or ())
+        assert tried >= ({"GET", "POST"} if changes else {"GET"}), f"{route.path} is no way in of these tests"
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
@@ -134,12 +174,13 @@ def test_on_this_computer_too_no_way_is_open_under_a_foreign_name(here: StudioSe
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "a@b"):
         assert status(host) == 403, host
         assert status(host, Origin=f"http://{host}:{port}", Sec_Fetch_Site="same-origin") == 403, host
-    if way not in ("upload", "removal"):  # these need Streamlit's own token, too
+    # These need Streamlit's own token, too, or the ticket of a page; this one starts MLflow.
+    if way not in ("upload", "removal", "canvas", "MLflow's model"):
         for host in ("127.0.0.1", "LOCALHOST", "[::1]"):
             assert status(host) != 403, host
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS_IN if way != "websocket"])
+@pytest.mark.parametrize("way", [way for way in WAYS_IN if way not in WEBSOCKETS])
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_another_sites_page_gets_no_file_and_changes_nothing(here: StudioServer, way: str, site: str) -> None:
     method, path, headers = WAYS_IN[way]
@@ -178,7 +219,7 @@ def test_a_link_with_the_token_leads_nowhere_else(door: Door, path: str) -> None
     assert "x=1" not in found.headers.get("Set-Cookie", "")
 
 
-@pytest.mark.parametrize("way", ["websocket", "upload", "removal"])
+@pytest.mark.parametrize("way", [*WEBSOCKETS, *CHANGES])
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", f"http://{_ELSEWHERE}:1"])
 def test_another_sites_page_cannot_use_the_cookie(door: Door, way: str, origin: str) -> None:
     method, path, headers = WAYS_IN[way]
@@ -265,7 +306,7 @@ def page() -> Iterator[Page]:
     expect.set_options(timeout=TIMEOUT_MS)
     with (
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS)) as one,
+        playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, _BY_NAME]) as one,
     ):
         yield one.new_page(viewport=SIZE)
 
@@ -284,9 +325,41 @@ def test_a_browser_is_asked_for_the_token_once(door: Door, page: Page) -> None:
     expect(page.get_by_role("heading", name="From volumes to a trained network")).to_be_visible()
 
 
-def _free_port() -> int:
-    with socket.create_server(("0.0.0.0", 0)) as free:
-        return int(free.getsockname()[1])
+def test_a_browser_follows_the_printed_address_once(door: Door, page: Page) -> None:
+    page.context.clear_cookies()
+    page.goto(door.for_others)
+    expect(page.get_by_role("heading", name="From volumes to a trained network")).to_be_visible()
+    assert page.url.startswith(f"http://{socket.gethostname()}:{door.port}/")
+    assert "token" not in page.url
+    page.reload()  # from now on the address without the token is enough in this browser
+    expect(page.get_by_role("heading", name="From volumes to a trained network")).to_be_visible()
+    page.context.clear_cookies()
+    page.reload()
+    expect(page.get_by_text("open only to those who have its token")).to_be_visible()
+
+
+def test_curl_gets_in_with_the_printed_address_and_not_without(door: Door, tmp_path: Path) -> None:
+    if (curl := shutil.which("curl")) is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl: install it")
+    name = f"{socket.gethostname()}:{door.port}"
+
+    def get(url: str, *options: str) -> tuple[str, ...]:
+        """Status, number of redirections, and where they led."""
+        answer = ["-o", str(tmp_path / "answer"), "-w", "%{http_code} %{num_redirects} %{url_effective}"]
+        done = subprocess.run(
+            [curl, "-sS", "--noproxy", "*", "--resolve", f"{name}:{_ELSEWHERE}", *answer, *options, url],
+            capture_output=True, text=True, check=True, timeout=WAIT_S,
+        )  # fmt: skip
+        return tuple(done.stdout.split())
+
+    jar = ("-L", "-b", str(tmp_path / "jar"), "-c", str(tmp_path / "jar"))
+    for url in (f"{door.url}/", f"http://{name}/", door.for_others[:-1]):
+        assert get(url, *jar) == ("403", "0", url)
+        assert (tmp_path / "answer").read_text() == "The access token is missing or wrong."
+    assert get(door.for_others, *jar) == ("200", "1", f"http://{name}/")
+    assert "<title>" in (tmp_path / "answer").read_text()
+    assert get(f"http://{name}/", *jar)[0] == "200"  # the jar has the cookie
+    assert get(f"http://{name}/")[0] == "403"
 
 
 @pytest.mark.parametrize(
@@ -297,12 +370,14 @@ def _free_port() -> int:
 def test_a_login_lets_in_who_is_on_the_list(
     tmp_path: Path, page: Page, claims: Mapping[str, object], enters: bool
 ) -> None:
-    port = _free_port()
-    url = f"http://{_ELSEWHERE}:{port}"
-    with IdentityProvider(**{"email": "Ann@Lab.example.org", **claims}) as provider, StudioServer(tmp_path) as server:
+    with (
+        held_port("0.0.0.0") as port,
+        IdentityProvider(**{"email": "Ann@Lab.example.org", **claims}) as provider,
+        StudioServer(tmp_path, port=port) as server,
+    ):
+        url = f"http://{_ELSEWHERE}:{port}"
         (tmp_path / ".streamlit").mkdir()
         (tmp_path / ".streamlit" / "secrets.toml").write_text(provider.secrets(url, '["*@lab.example.org"]'))
-        server.url = f":{port}"
         server.start("--address", "0.0.0.0")
         assert "token" not in server.output
         for method, path, headers in WAYS_IN.values():

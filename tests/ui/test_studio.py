@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -90,9 +89,7 @@ class TestServing:
         server.start()
         with closing(socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))) as silent:
             silent.sendall(b"GET / HTTP/1.1\r\n")
-            began = time.monotonic()
-            assert server.stop() == 0
-        assert time.monotonic() - began < 60
+            assert server.stop() == 0  # though this connection stays open
 
     def test_our_settings_win_where_they_keep_others_out(self, tmp_path: Path) -> None:
         hostile = (

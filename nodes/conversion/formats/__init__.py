@@ -78,7 +78,8 @@ class VolumeFormat:
     `reader` names a function ("module:function"), an `interface.OpenFile`. Where not each listed file is a volume,
     `collect` and `stamp` name an `interface.CollectVolumes` and an `interface.StampVolume`. `modules` are what `import`
     calls the packages that reading needs. `columns` are what headers say besides, with Arrow's names of their types:
-    columns of the table. `endings`, `folder_endings` and `companions` are those of `FileKind`.
+    columns of the table. `endings`, `folder_endings`, `companions` and `any_name` are those of `FileKind`; with
+    `any_name`, `collect` looks into files and leaves out those of other formats.
     """
 
     name: str
@@ -91,12 +92,15 @@ class VolumeFormat:
     collect: str = ""
     stamp: str = ""
     columns: tuple[tuple[str, str], ...] = ()
+    any_name: bool = False
 
     @property
     def kind(self) -> FileKind:
         """Its files, as a folder's listing finds them."""
         needs_folder = bool(self.collect or self.folder_endings)
-        return FileKind(self.name, self.endings, self.folder_endings, self.companions, needs_folder)
+        return FileKind(
+            self.name, self.endings, self.folder_endings, self.companions, needs_folder, any_name=self.any_name
+        )
 
     @property
     def all_endings(self) -> tuple[str, ...]:
@@ -181,6 +185,7 @@ BUILT_IN = (
             *UNIT,
             *CHANNELS,
         ),
+        any_name=True,
     ),
     VolumeFormat(
         "nrrd",
@@ -215,7 +220,7 @@ BUILT_IN = (
         "hdf5",
         "HDF5",
         f"{_HERE}.hdf5:open_hdf5",
-        (".h5", ".hdf5", ".hdf"),
+        (".h5", ".hdf5", ".hdf", ".nxs"),
         modules=("h5py",),
         columns=(*STORED, *UNIT),
     ),

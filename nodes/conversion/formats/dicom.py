@@ -1,12 +1,12 @@
 """DICOM: the files of a series are one volume, in the order of their positions. pydicom reads them.
 
 A series is named by the file when it has only one, by its folder when that holds no other, else by folder and series
-UID. Slices at the same position (phases, echoes) become channels.
+UID. Slices at the same position (phases, echoes) become channels. The frames of an enhanced file, each with a place and
+a scale of its own, are slices like those of several files.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -49,19 +49,34 @@ _TEXTS = (
     ("series_uid", "SeriesInstanceUID"),
 )
 _LONGEST_TEXT = 200
+_GROUPS = (
+    "PlanePositionSequence",
+    "PlaneOrientationSequence",
+    "PixelMeasuresSequence",
+    "PixelValueTransformationSequence",
+    "FrameContentSequence",
+    "MREchoSequence",
+)
+"""The functional groups of an enhanced file that say where a frame lies, what its values mean, and which it is."""
 
 
 def collect_series(root: Path, listing: pa.Table) -> pa.Table:
-    """See `interface.CollectVolumes`. A file that is no DICOM file is a volume of its own, refused when it is read."""
+    """See `interface.CollectVolumes`. A file that is no DICOM file is a volume of its own, refused when it is read.
+
+    Not by its name but by what is in it a file counts in a folder where none has an ending of `ENDINGS`: as an archive
+    or a CD names them, IM000001. There what is of no series (its DICOMDIR) is no volume.
+    """
     found: dict[tuple[str, str], list[FileEntry]] = {}
     rows: list[FileEntry] = []
+    named = {_folder_of(entry) for entry in manifest.entries(listing) if entry.path.lower().endswith(ENDINGS)}
     for entry in track(manifest.entries(listing), unit="files", total=len(listing)):
-        if not entry.path.lower().endswith(ENDINGS):
+        folder = _folder_of(entry)
+        has_ending = entry.path.lower().endswith(ENDINGS)
+        if folder in named and not has_ending:
             continue
-        folder = entry.path.rpartition("/")[0]
         if uid := _series_uid(root / entry.path):
             found.setdefault((folder, uid), []).append(entry)
-        else:
+        elif has_ending:
             rows.append(entry)
     series_in = Counter(folder for folder, _ in found)
     for (folder, uid), series in found.items():
@@ -72,6 +87,10 @@ def collect_series(root: Path, listing: pa.Table) -> pa.Table:
             bare = [FileEntry(each.path.rpartition("/")[2], each.size, each.mtime_ns) for each in series]
             rows.append(FileEntry(path, *manifest.stamp_of(sorted(bare))))
     return manifest.table_of(rows)
+
+
+def _folder_of(entry: FileEntry) -> str:
+    return entry.path.rpartition("/")[0]
 
 
 def stamp_series(path: Path) -> tuple[int, int]:
@@ -85,12 +104,16 @@ def stamp_series(path: Path) -> tuple[int, int]:
 def _members(path: Path) -> list[FileEntry]:
     """The files of a series that is named by its folder, or by folder and UID, sorted by name."""
     folder, uid = (path, "") if path.is_dir() else (path.parent, path.name)
-    entries = []
     with os.scandir(folder) as found:
-        for entry in found:
-            if entry.name.lower().endswith(ENDINGS) and not entry.name.startswith("."):
-                status = entry.stat()
-                entries.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
+        there = [entry for entry in found if not entry.name.startswith(".") and not entry.is_dir()]
+    named = [entry for entry in there if entry.name.lower().endswith(ENDINGS)]
+    entries = []
+    for entry in named or there:
+        try:
+            status = entry.stat()
+        except FileNotFoundError:  # a link without a target is no slice
+            continue
+        entries.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
     by_uid = _by_uid(str(folder), tuple(sorted(entries)))
     if uid:
         chosen = by_uid.get(uid, ())
@@ -162,6 +185,43 @@ class _Slice:
     """Whether small values are white (MONOCHROME1). They are read as they are stored all the same."""
     decoder: str
     """What decompresses it; see `decoder_of`."""
+    frame: int = 0
+    """Which of the file's frames it is, where each is a slice of its own."""
+
+
+class _Frame:
+    """The header of one frame of an enhanced file: what its functional groups say, else those of all, else the file."""
+
+    def __init__(self, header: Any, number: int) -> None:
+        self._header, self._own = header, dict[str, Any]()
+        every = header.get("SharedFunctionalGroupsSequence") or [{}]
+        each = header.get("PerFrameFunctionalGroupsSequence") or []
+        for groups in (every[0], *each[number : number + 1]):
+            for name in _GROUPS:
+                for item in (groups.get(name) or [])[:1]:
+                    self._own |= {element.keyword: element.value for element in item}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name == "NumberOfFrames":
+            return 1
+        return self._own[name] if self._own.get(name) is not None else self._header.get(name, default)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._own or name in self._header
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._header, name)
+
+
+def _headers(header: Any) -> list[Any]:
+    """The header of each slice in a file: of an enhanced file those of its frames. Raises `Refused`."""
+    each = header.get("PerFrameFunctionalGroupsSequence")
+    if each is None and header.get("SharedFunctionalGroupsSequence") is None:
+        return [header]
+    frames = int(header.get("NumberOfFrames") or 1)
+    if each is not None and len(each) != frames:
+        raise Refused("format", f"has {frames} frames, and describes {len(each)} of them")
+    return [_Frame(header, number) for number in range(frames)]
 
 
 @contextmanager
@@ -175,11 +235,11 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
     first: Any = None
     slices = []
     for each in paths:
-        header = _read(each)
-        if first is None:
-            first = header
-            normal = _normal(header)
-        slices.append(_slice(each, header, normal))
+        for number, header in enumerate(_headers(_read(each))):
+            if first is None:
+                first = header
+                normal = _normal(header)
+            slices.append(_slice(each, header, normal, number))
     _refuse_turned(slices)
     phases = _sort(slices)
     one = slices[0]
@@ -190,7 +250,7 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
             raise Refused("format", f"has slices of {one.shape} {one.stored} and of {other.shape} {other.stored}")
     frames, columns, rows, samples = one.shape
     depth = frames if len(slices) == 1 else len(slices) // phases
-    if len(slices) > 1 and frames > 1:
+    if len(paths) > 1 and (frames > 1 or len(slices) > len(paths)):
         raise Refused("format", "is a series of several files of several frames each")
     channels = samples * phases
     shape = (columns, rows, depth, channels) if channels > 1 else (columns, rows, depth)
@@ -199,8 +259,11 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
 
     def fill(out: NDArray[Any]) -> None:
         target = out.reshape(columns, rows, depth, phases, samples)
+        stored: tuple[Path, NDArray[Any]] | None = None
         for number, each in enumerate(slices):
-            found = _pixels(each, kind)  # frames, rows, columns, samples
+            if stored is None or stored[0] != each.path:
+                stored = each.path, _pixels(each)
+            found = _rescaled(stored[1][each.frame : each.frame + frames], each, kind)
             if len(slices) == 1:
                 target[:, :, :, 0, :] = found.transpose(2, 1, 0, 3)
             else:
@@ -219,7 +282,7 @@ def _normal(header: Any) -> NDArray[np.float64] | None:
     return normal / (np.linalg.norm(normal) or 1.0)
 
 
-def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slice:
+def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None, frame: int) -> _Slice:
     if "Rows" not in header or "Columns" not in header:
         raise Refused("format", f"holds no image (modality {header.get('Modality', 'unknown')})")
     if str(header.get("PhotometricInterpretation", "")).startswith("PALETTE"):
@@ -232,7 +295,10 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slic
     at = None
     if normal is not None and position is not None and len(position) == 3:
         at = float(np.dot(normal, [float(v) for v in position]))
-    order = [header.get(name) for name in ("TemporalPositionIdentifier", "AcquisitionNumber", "InstanceNumber")]
+    names = ("TemporalPositionIdentifier", "AcquisitionNumber", "InstanceNumber")
+    if isinstance(header, _Frame):
+        names = ("TemporalPositionIndex", "EffectiveEchoTime", "FrameAcquisitionNumber")
+    order = [*(header.get(name) for name in names), frame]
     return _Slice(
         path,
         (frames, int(header.Columns), int(header.Rows), int(header.get("SamplesPerPixel") or 1)),
@@ -245,6 +311,7 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None) -> _Slic
         tuple(float(v) for v in header.get("ImageOrientationPatient") or ()),
         header.get("PhotometricInterpretation") == "MONOCHROME1",
         decoder_of(path, header),
+        frame,
     )
 
 
@@ -322,15 +389,21 @@ def _kind(slices: list[_Slice], header: Any) -> str:
     return "float32"
 
 
-def _pixels(each: _Slice, kind: str) -> NDArray[Any]:
-    """The voxels of one file, rescaled: frames, rows, columns, samples."""
-    frames, columns, rows, samples = each.shape
+def _pixels(each: _Slice) -> NDArray[Any]:
+    """The voxels of the slice's file as they are stored: frames, rows, columns, samples."""
+    _, columns, rows, samples = each.shape
     header = _read(each.path, pixels=True)
+    frames = int(header.get("NumberOfFrames") or 1)
     header.pixel_array_options(decoding_plugin=each.decoder)
     found = np.asarray(header.pixel_array)
-    if found.size != math.prod(each.shape):
-        raise Refused("truncated", f"has {found.size} voxels, its header promises {math.prod(each.shape)}")
-    found = found.reshape(frames, rows, columns, samples)
+    promised = frames * rows * columns * samples
+    if found.size != promised:
+        raise Refused("truncated", f"has {found.size} voxels, its header promises {promised}")
+    return found.reshape(frames, rows, columns, samples)
+
+
+def _rescaled(found: NDArray[Any], each: _Slice, kind: str) -> NDArray[Any]:
+    """Stored voxels as what they mean."""
     if (each.slope, each.intercept) == (1.0, 0.0):
         return found
     scaled = found * np.float64(each.slope) + each.intercept
@@ -354,13 +427,11 @@ def _stored(header: Any, slices: list[_Slice], channels: int) -> dict[str, float
 
 def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict[str, float | int | str]:
     out: dict[str, float | int | str] = {}
-    directions, corner = header.get("ImageOrientationPatient"), None
+    directions = header.get("ImageOrientationPatient")
     spacing = header.get("PixelSpacing")
     normal = _normal(header)
     if normal is not None and spacing is not None and len(spacing) == 2:
-        # The header of the first slice after sorting has the corner.
-        first = _read(slices[0].path, tags=["ImagePositionPatient"])
-        corner = first.get("ImagePositionPatient")
+        corner = slices[0].corner  # of the first one after sorting
         rows, columns = float(spacing[0]), float(spacing[1])
         step = float(header.get("SpacingBetweenSlices") or header.get("SliceThickness") or 0.0)
         at = [each.position for each in slices[::phases]]
@@ -371,7 +442,7 @@ def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict
         affine[:3, 0] = np.array(values[:3]) * columns
         affine[:3, 1] = np.array(values[3:]) * rows
         affine[:3, 2] = normal * (step or 1.0)
-        if corner is not None and len(corner) == 3:
+        if len(corner) == 3:
             affine[:3, 3] = [float(v) for v in corner]
         out |= columns_of(LPS @ affine)
     for name, tag in _TEXTS:

@@ -19,6 +19,7 @@ from nodes.conversion.quarantine import Refused
 
 _MOST_OBJECTS = 10_000
 _LEAST_AXES = 2
+_MOST_LINKS = 32
 _CHUNK_SLACK = 16 << 20
 
 
@@ -106,14 +107,36 @@ def _at(file: Any, path: str) -> Any:
     """The dataset at a path, None when there is none. Raises `Refused` for one that lies in another file."""
     import h5py
 
-    group = file
+    found = _object(file, path, [_MOST_LINKS])
+    return found if isinstance(found, h5py.Dataset) else None
+
+
+def _object(file: Any, path: str, left: list[int]) -> Any:
+    """What lies at a path, None for nothing. Soft links are followed one by one, as one may lead to another file.
+
+    `left` counts them down: they may lead round in a circle.
+    """
+    import h5py
+
+    found = file
     for name in path.split("/"):
-        if not isinstance(group, h5py.Group) or name not in group:
+        if name in ("", "."):
+            continue
+        key = name.encode("utf-8", "surrogateescape")
+        if not isinstance(found, h5py.Group) or not found.id.links.exists(key):
             return None
-        if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        kind = found.id.links.get_info(key).type
+        if kind == h5py.h5l.TYPE_EXTERNAL:
             raise Refused("format", f"has {path} in another file, which is not opened")
-        group = group[name]
-    return group if isinstance(group, h5py.Dataset) else None
+        if kind != h5py.h5l.TYPE_SOFT:
+            found = found[name]
+            continue
+        if left[0] == 0:
+            return None
+        left[0] -= 1
+        target = found.id.links.get_val(key).decode("utf-8", "surrogateescape")
+        found = _object(file, target if target.startswith("/") else f"{found.name}/{target}", left)
+    return found
 
 
 def facts_of(found: Any) -> dict[str, float | int | str]:

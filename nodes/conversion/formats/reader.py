@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -29,6 +31,10 @@ T = TypeVar("T")
 _MAX_AXES = 32
 _MAX_LENGTH = 2**63 - 1
 _MAX_SENTENCE = 200
+_SLICES = 3
+"""Files of one slice with numbers in their names that look like parts of one volume."""
+_NUMBERED = re.compile(r"(.*?)\d+\.[^/\d][^/]*$")
+"""What the path of a file says before the number at the end of its name."""
 
 
 class VolumeFiles(Protocol):
@@ -191,7 +197,7 @@ def sample_format_headers(
     root: str, paths: Iterable[str], reading: Reading, most_bytes: int | None = None
 ) -> HeaderSample:
     """See `volume_sources.sample_headers`."""
-    sample = HeaderSample()
+    sample, paths = HeaderSample(), list(paths)
     for path in affordable(root, paths, reading, most_bytes):
         sample.looked += 1
         try:
@@ -204,7 +210,23 @@ def sample_format_headers(
             sample.remarks += [f"{path} {remark}" for remark in (*header.remarks, *oblique(header.columns))]
             if header.summary:
                 sample.summaries.append(f"{path} {header.summary}")
+    if not format_named(reading.format).collect and (remark := _slices(paths, sample)):
+        sample.remarks.insert(0, remark)
     return sample
+
+
+def _slices(paths: Sequence[str], sample: HeaderSample) -> str:
+    """What to say of sampled files that look like the slices of a volume, exported one by one; "" of others."""
+    flat = sum(sample.specs.values()) >= _SLICES and all(len(s) > 2 and s[2] == 1 for s, _ in sample.specs)
+    numbered = Counter(match[1] for path in paths if (match := _NUMBERED.match(path)))
+    name, count = max(numbered.items(), key=lambda found: found[1], default=("", 0))
+    if not flat or count < _SLICES:
+        return ""
+    first = next(path for path in paths if (match := _NUMBERED.match(path)) and match[1] == name)
+    return (
+        f"{first} and others of its folder, numbered alike, have one slice each: every file is a volume of depth 1, and"
+        " slices are not put together. Store those of a volume in one file, as a stack"
+    )
 
 
 def refuse_unusable(header: VolumeHeader) -> None:

@@ -367,6 +367,15 @@ def test_a_small_batch_is_advised_to_grow_and_a_remote_table_to_be_cached() -> N
     assert int(batch.advised) > 4
 
 
+def test_workers_that_cost_more_than_they_give_and_a_dear_loader_are_advised_against() -> None:
+    found = {s.name: s for s in advise(work(workers=2, loader="petastorm"), "table", known()).settings}
+    assert (found["workers"].now, found["workers"].advised) == ("2", "1")
+    assert (found["loader"].now, found["loader"].advised) == ("petastorm", "arrow")
+    assert "eighth of the processor time" in found["loader"].why
+    best = advise(work(workers=1, loader="arrow"), "table", known())
+    assert not {"workers", "loader"} & {s.name for s in best.settings}
+
+
 def test_nothing_known_says_what_to_run_first() -> None:
     advice = advise(work(), "table", Knowledge((HERE,)))
     assert advice.recommended is None

@@ -160,7 +160,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(home: Path) -> None:
     with subprocess.Popen([*PROGRAM, "nodes", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 141
+        assert process.wait(WAIT_S) == 141
 
 
 @pytest.mark.slow

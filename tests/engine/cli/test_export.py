@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, Save
+from file_limits import largest_file
 
 from engine.document.pipeline import Node, Pipeline
 
@@ -22,6 +23,25 @@ def test_it_writes_a_file_once(command: Command, save: Save, home: Path) -> None
     command("export", name, "--force").done()
     assert (home / "two-words.py").read_text() == text
     assert command("export", name, "-o", "-").out == text
+
+
+def test_a_full_disk_leaves_the_file_that_was_there(command: Command, save: Save, home: Path) -> None:
+    name = save(Pipeline(name="mine", nodes=[Node(id="a", type="Make")]))
+    path = home / "scripts" / "mine.py"
+    path.parent.mkdir()
+    path.write_text("changed by hand")
+    path.chmod(0o640)
+    (home / "link.py").symlink_to(path)
+    export = ("export", name, "-o", "link.py", "--force")
+    with largest_file(100):
+        said = command(*export)
+    assert said.status != 0
+    assert str(path) in said.err
+    assert path.read_text() == "changed by hand"
+    assert [each.name for each in path.parent.iterdir()] == ["mine.py"]
+    command(*export).done()
+    assert "steps.embedded" in path.read_text()
+    assert ((home / "link.py").is_symlink(), path.stat().st_mode & 0o777) == (True, 0o740)
 
 
 def test_a_file_never_hides_a_module_that_it_needs(command: Command, save: Save, home: Path) -> None:

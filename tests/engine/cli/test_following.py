@@ -7,6 +7,7 @@ import signal
 import threading
 
 import pytest
+from waiting import WAIT_S
 
 from engine.cli import following
 from engine.cli.following import Interrupts, wait_for_tracking, watch
@@ -94,7 +95,7 @@ def test_the_wait_for_mlflow_ends_when_all_is_sent(
     monkeypatch.setattr(store, "tracking", asked_for)
 
     def send() -> None:
-        assert asked.wait(10)
+        assert asked.wait(WAIT_S)
         RunStore(workspace).set_tracking(run_id, 1, {}, finished=True)
 
     sender = threading.Thread(target=send)

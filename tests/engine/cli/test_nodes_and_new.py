@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 from command_line import Command
+from file_limits import largest_file
 
 from engine.catalog import Catalog
 from engine.document.find import shipped_pipelines
@@ -118,6 +120,28 @@ def test_new_writes_a_document_and_the_schema(command: Command, home: Path) -> N
     assert json.loads(path.with_name(SCHEMA_FILE).read_text()) == json_schema()
     before = path.read_bytes()
     command("new", "first.json", "--template", "empty").fails("is there already")
+    assert path.read_bytes() == before
+
+
+def test_a_new_document_is_there_whole_or_not_at_all(
+    command: Command, home: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with largest_file(100):
+        said = command("new", "first")
+    path = workspace.pipelines / "first.json"
+    assert said.status != 0
+    assert str(path) in said.err
+    assert list(workspace.pipelines.iterdir()) == []
+    with monkeypatch.context() as patch:
+
+        def no_links(*_: object) -> None:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+        patch.setattr(os, "link", no_links)
+        command("new", "first").done()
+        before = path.read_bytes()
+        command("new", "first", "--template", "empty").fails("is there already")
+    assert read_pipeline(path).name == "first"
     assert path.read_bytes() == before
 
 

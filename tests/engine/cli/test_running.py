@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from command_line import Command, Save
+from running import end_active
 from waiting import WAIT_S, wait_until
 
 from engine.document.pipeline import Node
@@ -41,9 +42,7 @@ def wait(store: RunStore) -> Iterator[Callable[[Callable[[Run], bool]], Run]]:
         return wait_until(lambda: [run for run in store.runs(1) if condition(run)], "the run")[0]
 
     yield until
-    for run in store.runs():
-        if run.active and run.pid:
-            os.kill(run.pid, signal.SIGKILL)
+    end_active(store)
 
 
 def _at_work(store: RunStore) -> Callable[[Run], bool]:
@@ -124,7 +123,7 @@ def test_detached_shown_followed_and_cancelled(
     ) as following:
         assert f"asked a of run {run_id} to save" in command("runs", "checkpoint", run_id).out
         command("runs", "cancel", run_id).done()
-        assert following.wait(60) == 0
+        assert following.wait(WAIT_S) == 0
     assert wait(lambda run: not run.active).state == "cancelled"
     command("runs", "cancel", run_id).fails()
     command("runs", "checkpoint", run_id).fails()
@@ -165,7 +164,7 @@ def test_a_run_whose_process_does_not_start_says_why(
         "from engine.cli import main\n"
         f"sys.exit(main(voxelflow.catalog, None, None, ['run', {name!r}]))\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode == 1
     assert "did not start: ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -219,10 +218,10 @@ class Terminal:
         while self._read():
             pass
         os.close(self._handle)
-        return self.process.wait(60)
+        return self.process.wait(WAIT_S)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._handle], [], [], 60)
+        ready, _, _ = select.select([self._handle], [], [], WAIT_S)
         try:
             data = os.read(self._handle, 65536) if ready else b""
         except OSError:  # the other end is closed

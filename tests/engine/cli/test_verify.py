@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import unquote
 
+import deltalake
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import Command, Said
+from deltalake import DeltaTable
+from stored_results import stored_result
 from volumes import etl, write_volumes
 
+from engine.declare.datasets import TrainedModel, VolumeSpec
 from engine.document.pipeline import write_pipeline
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -23,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_runs")]
 def ran(home: Path, process: Command) -> Path:
     """The workspace's table, filled by a run of the pipeline etl from twelve volumes."""
     write_volumes(home / "incoming", 12)
-    table = home / "workspace" / "tables" / "volumes"
+    table = home / "workspace" / "tables" / "my volumes"
     (home / "workspace" / "pipelines").mkdir(parents=True)
     write_pipeline(etl(home / "incoming", table=str(table)), home / "workspace" / "pipelines" / "etl.json")
     process("run", "etl").done()
@@ -54,7 +64,7 @@ def test_damage_is_found_reported_and_repaired(ran: Path, process: Command) -> N
     first, summary = _lines(said)
     assert first.startswith(f"{active[0]}: ")
     assert "Lost: " in first
-    assert f"Repair: `voxelflow verify {ran} --set-aside`, then `voxelflow run etl`" in first
+    assert f"Repair: `voxelflow verify '{ran}' --set-aside`, then `voxelflow run etl`" in first
     assert "1 damaged file" in summary
     report = process("verify", "last", "--json").json
     assert any(item["damaged"] for item in report["checked"])
@@ -76,10 +86,106 @@ def test_a_folder_of_parquet_files_is_checked_by_the_list_of_its_run(ran: Path, 
     process("verify", str(parts)).done()
 
 
-def _files(table: Path) -> list[Path]:
-    from deltalake import DeltaTable
+def test_of_a_run_each_version_of_a_table_is_read_that_it_made(home: Path, process: Command) -> None:
+    write_volumes(home / "incoming", 24, shape=(32, 32, 16, 4))
+    write_pipeline(etl(home / "incoming", table=str(home / "t")), home / "compacted.json")
+    process("run", "compacted.json").done()
+    process("verify", "last").done()
+    newest = DeltaTable(home / "t")
+    filled = DeltaTable(home / "t", version=newest.version() - 1)
+    (small, *_) = sorted({unquote(uri) for uri in filled.file_uris()} - {unquote(uri) for uri in newest.file_uris()})
+    _flip(Path(small), Path(small).stat().st_size // 3)
+    assert "nothing is damaged" in process("verify", str(home / "t")).done().out
+    assert f"{small}: " in process("verify", "last").out
 
-    return [Path(uri.removeprefix("file://")) for uri in DeltaTable(table).file_uris()]
+
+def _repair(process: Command, data: Path, damaged: Path) -> str:
+    """What the line of a damaged file says that repairs it."""
+    said = process("verify", str(data))
+    assert said.status == 1
+    (line,) = (line for line in _lines(said) if line.startswith(f"{damaged}: "))
+    return line.partition(" Repair: ")[2]
+
+
+def test_what_is_named_as_the_repair_repairs(ran: Path, home: Path, process: Command) -> None:
+    log = ran / "_delta_log"
+
+    def run(command: str) -> None:
+        first, *rest = shlex.split(command)
+        if first == "voxelflow":
+            process(*rest).done()
+        else:
+            subprocess.run([first, *rest], check=True)
+
+    # A commit: the table is filled anew from the parts, which this time are two.
+    write_volumes(home / "incoming", 12, first=12)
+    commit = log / f"{1:020}.json"
+    commit.write_bytes(commit.read_bytes()[:40])
+    repair = _repair(process, ran, commit)
+    assert repair == "bring the file back from a copy, or remove the table's folder and `voxelflow run etl`"
+    shutil.rmtree(ran)
+    run(repair.split("`")[1])
+    assert "24 volumes match" in process("verify", str(ran)).done().out
+    # Rows that two compactions of the same files doubled.
+    version = DeltaTable(ran).version()
+    DeltaTable(ran, version=version - 1).optimize.compact()
+    assert DeltaTable(ran).to_pyarrow_table().num_rows == 48
+    repair = _repair(process, ran, log / f"{version + 1:020}.json")
+    assert repair == f"in Python deltalake.DeltaTable({str(ran)!r}).restore({version}), then `voxelflow run etl`"
+    exec(repair.removeprefix("in Python ").partition(", then ")[0], {"deltalake": deltalake})
+    run(repair.split("`")[1])
+    assert "24 volumes match" in process("verify", str(ran)).done().out
+    # What only makes the log shorter to read.
+    newest = log / "_last_checkpoint"
+    for damage_newest in (False, True):
+        DeltaTable(ran).create_checkpoint()
+        (checkpoint,) = log.glob("*.checkpoint.parquet")
+        damaged = newest if damage_newest else checkpoint
+        damaged.write_bytes(damaged.read_bytes()[:40])
+        repair = _repair(process, ran, damaged)
+        if damage_newest:
+            assert repair == f"delete it: `rm '{newest}'`"
+        else:
+            assert repair.startswith("with all commits there, delete it and _last_checkpoint: `rm ")
+            assert repair.endswith("; else bring it back from a copy")
+        run(repair.split("`")[1])
+        assert "24 volumes match" in process("verify", str(ran)).done().out
+    # The list of a run's parts.
+    (parts,) = (ran.parents[1] / "data").glob("NumpyToParquet/*/parts")
+    manifest = max(parts.parent.glob("*/parts.json"), key=os.path.getmtime)
+    manifest.write_bytes(manifest.read_bytes()[:40])
+    repair = _repair(process, parts, manifest)
+    assert repair == "`voxelflow run etl` makes the list again"
+    run(repair.split("`")[1])
+    assert "24 volumes match" in process("verify", str(parts)).done().out
+
+
+def test_without_a_run_that_made_it_a_copy_repairs(ran: Path, home: Path, process: Command) -> None:
+    """Of a model the run that trained it does, with the node's name."""
+    theirs = home / "theirs"
+    shutil.copytree(ran, theirs)
+    (file,) = theirs.glob("*.parquet")
+    _flip(file, file.stat().st_size // 3)
+    older = "or go back to an older version (DeltaTable.restore of deltalake)"
+    assert _repair(process, theirs, file) == f"bring the file back from a copy, {older}"
+    commit = theirs / "_delta_log" / f"{0:020}.json"
+    commit.write_bytes(b"")
+    assert _repair(process, theirs, commit) == "bring the file back from a copy"
+    model = home / "model"
+    model.mkdir()
+    (model / "model.json").write_text("{}")
+    np.savez(model / "training_state.npz", weights=np.arange(1000.0))
+    process("verify", str(model)).done()
+    _flip(model / "training_state.npz", 500)
+    assert _repair(process, model, model / "training_state.npz") == "bring the file back from a copy"
+    made = TrainedModel(uri=str(model), spec=VolumeSpec(shape=(2, 2), dtype="float32"))
+    result = stored_result("a", pipeline="resnet", node="train", outputs={"out": made})
+    RunStore(Workspace(ran.parents[1])).results.put(result)
+    assert _repair(process, model, model / "training_state.npz") == "`voxelflow run resnet --from train`"
+
+
+def _files(table: Path) -> list[Path]:
+    return [Path(unquote(uri.removeprefix("file://"))) for uri in DeltaTable(table).file_uris()]
 
 
 def test_a_damaged_index_of_the_run_store_is_found(ran: Path, process: Command) -> None:

@@ -32,6 +32,7 @@ from engine.errors import DeclarationError
 from engine.observe.results import problem_with
 from engine.store.runs import RunStore
 from engine.tracking.destination import without_userinfo
+from engine.viewing.process import ViewProcess
 from engine.wording import counted
 from engine.workspace import Workspace, trust
 from ui.build.catalogue import Catalogue
@@ -90,6 +91,8 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
     assert tasks["pick"].state == "done"
     assert file.read_text() == whole
 
+    _is_looked_at(workspace, tasks["pick"].outputs["out"])
+
     root = ("--workspace", str(workspace.root))
     shown = _voxelflow("runs", "show", run.run_id, *root)
     assert "4 traces" in shown or "traces 4" in shown
@@ -99,6 +102,33 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
     monkeypatch.delenv("PYTHONPATH")
     shown = _voxelflow("runs", "show", run.run_id, *root)
     assert "deepest 3" in shown
+    assert _read_elsewhere(workspace) == sorted(stored)
+
+
+def _is_looked_at(workspace: Workspace, horizon: Dataset) -> None:
+    """In the process beside the app, which gets the reference as JSON, its type shows pictures of its own."""
+    process = ViewProcess(workspace)
+
+    def ask(panel: str, what: str, **query: str) -> bytes:
+        answer = process.ask(horizon, {}, panel, what, query).result(WAIT_S)
+        assert answer.status == 200, answer.body
+        return answer.body
+
+    try:
+        info = json.loads(ask("", "info"))
+        assert (info["title"], info["facts"]["traces"]) == ("Seismic horizon", 4)
+        assert info["facts"]["note"] == "As it was picked."
+        kinds = {panel["name"]: (panel["kind"], panel["shape"]) for panel in info["panels"]}
+        assert kinds == {"surfaces": ("gallery", [4, 1, 1]), "depths": ("charts", [])}
+        (chart,) = json.loads(ask("depths", "content"))["charts"]
+        assert chart["series"] == {"m": [0, 1, 2, 3]}
+        assert ask("surfaces", "thumbnail", row="0").startswith(b"\x89PNG")
+    finally:
+        process.close()
+
+
+def _read_elsewhere(workspace: Workspace) -> list[str]:
+    """What a process that loads no types knows of the stored outputs of `pick`, in all runs, as JSON."""
     code = (
         "import json, sys; from pathlib import Path; from engine.store.runs import RunStore; "
         "from engine.workspace import Workspace; store = RunStore(Workspace(Path(sys.argv[1]))); "
@@ -109,7 +139,35 @@ def test_a_package_brings_a_dataset_type(package: Path, workspace: Workspace, st
     process = subprocess.run(
         [sys.executable, "-c", code, str(workspace.root)], capture_output=True, text=True, check=True, timeout=WAIT_S
     )
-    assert sorted(json.loads(process.stdout)) == sorted(stored)
+    return sorted(json.loads(process.stdout))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+def test_a_type_of_the_workspaces_own_runs_and_its_runs_open_without_its_file(
+    workspace: Workspace, store: RunStore
+) -> None:
+    own = workspace.my_nodes / "horizons.py"
+    own.write_text(own_datasets.SOURCE)
+    trust(workspace)
+    catalog = voxelflow.catalog(workspace)
+    assert catalog.problems == []
+    assert catalog.datasets.origin("Horizon") == str(own)
+    runner = Runner(catalog, workspace, store)
+    run, tasks = runner.run(DOCUMENT)
+    assert run.state == "done", run.error
+    assert runner.text(tasks["describe"]) == "3 m"
+    _, tasks = runner.run(DOCUMENT)
+    assert {t.state for t in tasks.values()} == {"cached"}
+
+    root = ("--workspace", str(workspace.root))
+    of_run = ("runs", "show", run.run_id, *root)
+    assert "traces 4, deepest 3" in _voxelflow(*of_run)
+    stored = [row["outputs"] for row in store.read("SELECT outputs FROM tasks WHERE node = 'pick'")]
+    own.unlink()
+    assert "count 4, deepest 3" in _voxelflow(*of_run), "its fields, for nothing is known of the type"
+    assert _read_elsewhere(workspace) == sorted(stored)
+    assert Path(tasks["pick"].outputs["out"].uri).is_file()
 
 
 def test_a_wire_of_another_kind_is_refused(package: Path) -> None:

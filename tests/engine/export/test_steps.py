@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from waiting import WAIT_S
 
 from engine.catalog import build_catalog
 from engine.declare.context import TaskContext
@@ -304,10 +305,10 @@ def test_a_step_waits_for_another_process_in_the_folder(folder: Folder, texts: P
     folder.said = _Heard(waits)
     task = threading.Thread(target=folder.file, args=("count", texts))
     task.start()
-    assert waits.wait(30)
+    assert waits.wait(WAIT_S)
     assert SEEN == []
     lock.release()
-    task.join(30)
+    task.join(WAIT_S)
     assert len(SEEN) == 1
 
 

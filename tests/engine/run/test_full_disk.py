@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import runs_in_one_process
 from building import box, pipeline
-from io_faults import FaultyDisk, build_library
+from command_line import NO_WORK
+from io_faults import Action, FaultyDisk, build_library
 from outside_parts import require
 from running import Runner
 from volumes import etl, expected_rows, rows_by_pyarrow, write_volumes
 
 import voxelflow
 from engine.catalog import Catalog
+from engine.cli import main
 from engine.declare.datasets import VolumeDelta
-from engine.document.pipeline import dump
+from engine.document.pipeline import dump, write_pipeline
 from engine.profiles import Profile
+from engine.profiles.file import to_toml
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore, Task
 from engine.workspace import Workspace, trust
+from tests.torture.scene import whole_document
 
 pytestmark = pytest.mark.slow
 
 MakeDisk = Callable[[Path], FaultyDisk]
+ROLE = 63
+"""Of a process that has not called `io_faults_role`."""
 COUNT, SHAPE = 120, (12, 12, 8, 2)
 
 
@@ -45,6 +55,10 @@ def small_disk(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return disk
 
     return make
+
+
+def no_studio(workspace: Workspace, **_: object) -> int:
+    raise AssertionError("the app was started")
 
 
 def rows(task: Task) -> list[tuple[str, float | None, bytes]]:
@@ -109,21 +123,79 @@ def test_the_end_is_known_when_not_one_byte_can_be_recorded(
     assert runner.text(tasks["end"]) == "slow"
 
 
+@pytest.mark.parametrize(("free", "node"), [(100_000, "convert"), (1_500_000, "optimize")])
 def test_a_full_storage_root_is_named(
-    small_disk: MakeDisk, workspace: Workspace, store: RunStore, tmp_path: Path
+    small_disk: MakeDisk,
+    workspace: Workspace,
+    store: RunStore,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    free: int,
+    node: str,
 ) -> None:
+    """By the command, which ends with status 1."""
     write_volumes(tmp_path / "volumes", COUNT, shape=SHAPE)
-    storage = tmp_path / "storage"
+    storage, document = tmp_path / "storage", tmp_path / "p.json"
     storage.mkdir()
-    small_disk(storage).leave(100_000)
+    write_pipeline(etl(tmp_path / "volumes"), document)
     profile = Profile(name="elsewhere", cores=2, memory_bytes=1 << 30, parallel_tasks=4, storage_root=storage)
-    run, tasks = Runner(voxelflow.catalog(), workspace, store, profile).run(etl(tmp_path / "volumes"))
-    assert run.state == "failed"
-    assert run.error.startswith(f"convert: no space left on {storage}/")
-    assert tasks["convert"].failure is not None
-    assert tasks["convert"].failure["code"] == "disk-full"
-    assert (tasks["table"].state, tasks["optimize"].state) == ("skipped", "skipped")
-    assert "Traceback" in workspace.log_file(run.run_id, "convert").read_text()
+    (workspace.root / "profiles.toml").write_text(to_toml(profile))
+    small_disk(storage).leave(free)
+    # Here, where the disk is seen to have space when the run begins.
+    command = ["run", str(document), "--profile", "elsewhere", "--workspace", str(workspace.root)]
+    assert main(voxelflow.catalog, no_studio, NO_WORK, command) == 1
+    reason = f"{node}: no space left on {storage}/"
+    assert reason in capsys.readouterr().err
+    run = store.run("last")
+    assert (run.state, run.error[: len(reason)]) == ("failed", reason)
+    assert ", about 1.1 MB needed for the node's output, " in run.error
+    tasks = {task.node: task for task in store.tasks(run.run_id)}
+    failure = tasks[node].failure
+    assert failure is not None
+    assert failure["code"] == "disk-full"
+    assert tasks["table"].state == ("skipped" if node == "convert" else "done")
+    assert "Traceback" in workspace.log_file(run.run_id, node).read_text()
+
+
+def test_each_node_after_the_table_names_a_full_disk(
+    small_disk: MakeDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it begins to write, or when it publishes its result. In one process for all runs, not some for each."""
+    write_volumes(tmp_path / "volumes", COUNT, shape=SHAPE)
+    storage, document = tmp_path / "storage", tmp_path / "p.json"
+    storage.mkdir()
+    disk = small_disk(storage)
+    write_pipeline(whole_document(tmp_path / "volumes", registers=True), document)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    command = [
+        sys.executable,
+        "-P",
+        runs_in_one_process.__file__,
+        *map(str, (tmp_path / "workspace", storage, document)),
+    ]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        asked, answers = program.stdin, program.stdout
+        assert asked is not None
+        assert answers is not None
+
+        def run(node: str, full_at: int) -> tuple[str, str]:
+            """Run it again; the disk is full from that call on."""
+            disk.heal()
+            disk.strike(ROLE, full_at, Action.FILL_UP)
+            print(node, file=asked, flush=True)
+            state, error = json.loads(answers.readline())
+            return state, error
+
+        assert run("optimize", -1)[0] == "done"
+        for node in ("split", "train", "predict", "evaluate", "report", "register"):
+            assert run(node, -1)[0] == "done"
+            calls = disk.calls[ROLE]
+            # The last things first: what is done of a training is not done again.
+            for share in (0.95, 0.4):
+                state, error = run(node, int(share * calls))
+                assert (state, error.split(f" {storage}/")[0]) == ("failed", f"{node}: no space left on"), disk.struck
+                assert " could not be written, " in error
+            assert run(node, -1)[0] == "done"
 
 
 def test_no_run_is_recorded_when_there_is_no_space_to_begin_one(

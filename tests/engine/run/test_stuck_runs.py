@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from running import Runner
-from waiting import has_ended, is_stopped, wait_until
+from waiting import WAIT_S, has_ended, is_stopped, wait_until
 
 from engine.cli.following import Interrupts, Moment, follow
 from engine.cli.history import show
@@ -247,6 +247,6 @@ def test_a_long_step_beats_but_not_for_ever(store: RunStore, workspace: Workspac
     with heartbeat.Heartbeat(store, run_id).long_step():
         beating = [t for t in threading.enumerate() if t.name == "heartbeat"]
         for thread in beating:
-            thread.join(5)
+            thread.join(WAIT_S)
             assert not thread.is_alive()
     lock.release()

@@ -101,7 +101,7 @@ def test_a_task_too_long_for_the_pipe_waits_for_no_worker(workspace: Workspace, 
         message = MESSAGE.model_copy(update={"params": {"text": "x" * 1_000_000}})
         start = threading.Thread(target=worker.start, args=(message,), daemon=True)
         start.start()
-        start.join(5)
+        start.join(WAIT_S)
         assert not start.is_alive()
         worker.cancel()
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from building import box, pipeline
-from running import Runner
+from running import Runner, end_active
 from waiting import wait_until
 
 from engine.catalog import Catalog
@@ -42,6 +42,7 @@ def runner(probes: Catalog, workspace: Workspace, store: RunStore, bare_python: 
         spark={"spark.driver.memory": "512m", "spark.pyspark.python": str(bare_python)},
     )  # fmt: skip
     yield Runner(probes, workspace, store, profile)
+    end_active(store)
     for folder in (workspace.root / "runs").iterdir():
         assert not list(folder.glob("spark-*")), "Spark's temporary files are left"
 

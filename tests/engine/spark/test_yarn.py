@@ -16,7 +16,7 @@ import pytest
 from cluster_runs import etl, folder_of, rows, soon
 from exported_runs import made, run
 from running import Runner
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 from yarn_cluster import YarnCluster
 
 import nodes
@@ -213,7 +213,7 @@ def test_a_guard_has_the_application_killed_when_asked_to_and_when_its_parent_is
         f"guard = Guard('a-tag', pathlib.Path({str(log)!r})); print(guard._process.pid, flush=True); "
         + {"dismissed": "guard.dismiss()", "asked": "guard.end_applications()", "alone": "os.abort()"}[ending]
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.PIPE, text=True, timeout=WAIT_S)
     assert (done.returncode == 0) == (ending != "alone")
     wait_until(lambda: not psutil.pid_exists(int(done.stdout)), "the end of the guard")
     assert log.read_text() == ("" if ending == "dismissed" else "killed on YARN: application_1795478400000_0007\n")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_for_line, wait_until
+from waiting import WAIT_S, wait_for_line, wait_until
 
 from engine.storage import reservation as module
 from engine.storage.objects import RemotePath
@@ -46,7 +46,7 @@ def make(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield make_one
     for one in made:
         one.release()
-        one.wait(5)
+        one.wait(WAIT_S)
 
 
 def taken(reservation: Reservation) -> None:
@@ -72,7 +72,7 @@ def test_a_wish_that_was_given_up_takes_nothing(make: Make) -> None:
     taken(one)
     other.take()
     other.release()
-    other.wait(5)
+    other.wait(WAIT_S)
     one.release()
     taken(third)
 
@@ -129,7 +129,7 @@ def _dies(reservation: Reservation) -> None:
     assert isinstance(reservation, module._Lease)
     reservation._version = None
     reservation._over.set()
-    reservation.wait(5)
+    reservation.wait(WAIT_S)
 
 
 def _record(place: Place) -> RemotePath:

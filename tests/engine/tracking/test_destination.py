@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from tracked_runs import QUICK, ROOT, FakeRun
 from training_scenarios import PROCESSES
+from waiting import WAIT_S
 
 from engine.tracking import location, run_link, track_run
 from engine.tracking.destination import connect, destination
@@ -91,7 +92,7 @@ def test_importing_the_package_imports_nothing_heavy(workspace: Workspace) -> No
         "heavy = {'mlflow', 'numpy', 'pandas', 'pyarrow', 'sqlalchemy', 'tensorflow'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code, str(workspace.root)], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(workspace.root)], cwd=ROOT, check=True, timeout=WAIT_S)
 
 
 @pytest.mark.slow
@@ -101,7 +102,7 @@ def test_several_processes_make_one_database(workspace: Workspace) -> None:
     for process in started:
         process.start()
     for process in started:
-        process.join(120)
+        process.join(WAIT_S)
     assert [process.exitcode for process in started] == [0, 0, 0]
     assert sorted(p.name for p in workspace.root.glob("*mlflow.db*")) == ["mlflow.db"]
     assert list(workspace.root.glob(".mlflow.db*")) == []

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from waiting import WAIT_S
 
 from engine.declare.datasets import Report
 from engine.viewing.process import ViewProcess
@@ -20,7 +21,7 @@ def test_it_answers_comes_back_after_a_death_and_ends(tmp_path: Path) -> None:
     page.write_text("<p>hello")
     report, process = Report(uri=str(page)), ViewProcess(open_workspace(tmp_path / "w"))
     try:
-        first = process.ask(report, {}, "document", "file", {}).result(60)
+        first = process.ask(report, {}, "document", "file", {}).result(WAIT_S)
         assert (first.status, first.body) == (200, b"<p>hello")
         child = process._child
         assert child is not None
@@ -28,8 +29,8 @@ def test_it_answers_comes_back_after_a_death_and_ends(tmp_path: Path) -> None:
         waiting = process.ask(report, {}, "document", "file", {})
         os.kill(child.pid, signal.SIGKILL)
         with pytest.raises(ChildProcessError, match="died"):
-            waiting.result(60)
-        assert process.ask(report, {}, "document", "file", {}).result(60).body == b"<p>hello"
+            waiting.result(WAIT_S)
+        assert process.ask(report, {}, "document", "file", {}).result(WAIT_S).body == b"<p>hello"
     finally:
         last = process._child
         process.close()

@@ -67,12 +67,24 @@ def test_counts_become_rates_between_two_moments() -> None:
 
 
 def experiment(data: str, table: str = "", others: str = "") -> Pipeline:
-    """The shipped pipeline with little to compute, and without petastorm's training, which is as the others."""
+    """The shipped pipeline with little to compute."""
     shipped = read_pipeline(shipped_pipelines()["whitepaper-experiment"])
-    nodes = tuple(node for node in shipped.nodes if node.id != "train_petastorm")
-    edges = tuple(e for e in shipped.edges if "train_petastorm" not in (e.source_node, e.target_node))
-    values = {"data": data, "table": table, "others": others, "batch_size": 8, "epochs": 2, "width": 16}
-    return with_values(shipped.model_copy(update={"nodes": nodes, "edges": edges}), values)
+    values = {"data": data, "table": table, "others": others, "batch_size": 8, "epochs": 2, "steps": 3, "width": 16}
+    return with_values(shipped, values)
+
+
+def test_the_shipped_experiment_is_as_long_as_the_whitepapers() -> None:
+    shipped = read_pipeline(shipped_pipelines()["whitepaper-experiment"])
+    values = {name: parameter.value for name, parameter in shipped.parameters.items()}
+    assert {name: values[name] for name in ("epochs", "batch_size", "steps", "width")} == {
+        "epochs": 5, "batch_size": 32, "steps": 0, "width": 64,
+    }  # fmt: skip
+    trainings = [node for node in shipped.nodes if node.type == "TrainResNet3D"]
+    assert [node.params["loader"] for node in trainings] == ["npy", "arrow", "petastorm"]
+    for node in trainings:
+        assert {node.params[name] for name in ("epochs", "batch_size", "steps_per_epoch", "width")} == {
+            "${epochs}", "${batch_size}", "${steps}", "${width}",
+        }  # fmt: skip
 
 
 @pytest.fixture
@@ -93,19 +105,21 @@ def compared(runner: Runner, document: Pipeline) -> tuple[Path, dict[str, Traini
 
 
 def check_measured(found: dict[str, Training], storage: str) -> None:
-    assert {training.loader for training in found.values()} == {"npy", "arrow"}
+    assert {training.loader for training in found.values()} == {"npy", "arrow", "petastorm"}
     for training in found.values():
         assert training.complete
         assert training.device
         assert training.machine
         assert (training.volumes, training.volume_bytes, training.storage) == (40, 8 * 8 * 8 * 4, storage)
         assert training.volumes_per_s is not None
-        assert training.trained_volumes == 2 * 4 * 8
-        assert len(training.losses) == 2 * 4
+        # As many steps an epoch as were asked for, of the four that there are.
+        assert training.trained_volumes == 2 * 3 * 8
+        assert len(training.losses) == 2 * 3
     assert found["train_files"].preparation_s == 0
-    prepared = found["train_table"].preparation_s
-    assert prepared is not None
-    assert prepared > 0
+    for name in ("train_table", "train_petastorm"):
+        prepared = found[name].preparation_s
+        assert prepared is not None
+        assert prepared > 0
 
 
 @pytest.mark.slow

@@ -217,6 +217,9 @@ def test_a_parquet_table_of_labels(tmp_path: Path, column: Any, expected: list[f
         (b"file,label\n\xe9,1\n", "cannot be read"),
         (b"file,label\na,20000001\nb,20000002\n", "20000001 is not exact"),
         (b"file,label\na,1e39\n", "not exact"),
+        (b"file,label\na,grey;left\nb,white\n", "the label 'grey;left' is several in one"),
+        (b"file\tlabel\na\t1|2\nb\t1\n", r"the label '1\|2' is several in one"),
+        (b'file,label\na,"left, grey"\nb,grey\n', "the label 'left, grey' is several in one"),
     ],
 )
 def test_a_table_that_cannot_be_used(tmp_path: Path, text: bytes, message: str) -> None:
@@ -224,6 +227,13 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, text: bytes, message: str) 
     path.write_bytes(text)
     with pytest.raises(DataError, match=message):
         find_labels(pa.array(["a.npy", "b.npy"]), LabelRule("manifest", file=path))
+
+
+@pytest.mark.parametrize("labels", [["left, grey", "white"], ["0,5", "5"]])
+def test_a_comma_may_be_a_part_of_a_label(tmp_path: Path, labels: list[str]) -> None:
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "class": labels}), path)
+    assert find_labels(pa.array(["a.npy", "b.npy"]), LabelRule("manifest", found=path)).classes == tuple(labels)
 
 
 def test_parquet_labels_that_cannot_be_used(tmp_path: Path) -> None:

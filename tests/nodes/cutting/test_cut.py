@@ -265,6 +265,30 @@ def test_labels_from_a_label_map(rule: str, dtype: str, root: Path, tmp_path: Pa
     assert out.labelled == out.count == len(wanted)
 
 
+@pytest.mark.slow
+def test_labels_in_a_folder_of_their_own_have_the_names_of_the_volumes(root: Path, tmp_path: Path) -> None:
+    """As in the Medical Segmentation Decathlon; a name that two volumes have says nothing."""
+    for folder, names in (("imagesTr", "ab"), ("imagesTs", "c"), ("labelsTr", "ab")):
+        (root / folder).mkdir()
+        for seed, name in enumerate(names):
+            data = np.roll(_label_map(), seed, 2) if folder == "labelsTr" else volume_of((16, 16, 16), seed=seed)
+            nibabel.save(nibabel.Nifti1Image(data, np.eye(4)), root / folder / f"{name}.nii.gz")
+    given: dict[str, Any] = {"size": (8, 8, 8), "labels": "volume", "label_volume": "labelsTr/{cube}.nii.gz"}
+    messages: list[str] = []
+    out = cut(root, tmp_path / "one", messages=messages, label_rule="majority", **given)
+    assert (out.count, out.labelled) == (24, 16)
+    assert "1 of 3 volumes without labels, for example imagesTs/c.nii.gz" in messages
+    for seed, name in enumerate("ab"):
+        labels = np.roll(_label_map(), seed, 2)
+        own = [row for row in rows_of(out).values() if row["source"] == f"imagesTr/{name}.nii.gz"]
+        assert len(own) == 8
+        for row in own:
+            patch = labels[tuple(slice(row[axis], row[axis] + 8) for axis in "xyz")]
+            assert row["label"] == np.bincount(patch.reshape(-1)).argmax()
+    (root / "imagesTs" / "c.nii.gz").rename(root / "imagesTs" / "a.nii.gz")
+    assert cut(root, tmp_path / "two", **given).labelled == 8
+
+
 def test_one_label_map_for_all_and_volumes_without_one(root: Path, tmp_path: Path) -> None:
     np.save(root / "a.npy", volume_of((16, 16, 16)))
     np.save(root / "b.npy", volume_of((16, 16, 16), seed=1))
@@ -329,6 +353,34 @@ def test_labels_from_polygons(root: Path, tmp_path: Path) -> None:
     inside = {place for place, label in _labels(flat).items() if label == 0}
     assert {z for _, _, z in inside} == {0, 3}
     assert all(x + 1 + y + 1 < 19 for x, y, z in inside if z == 3)
+
+
+@pytest.mark.slow
+def test_a_horizon_in_coordinates_of_the_survey(root: Path, tmp_path: Path) -> None:
+    """CDP X, CDP Y and milliseconds, on lines that run to the north-east and north-west."""
+    segyio.tools.from_array3D(str(root / "a.sgy"), volume_of((16, 12, 20)), format=5)
+    places = [(i, j, 1_000 + 6 * i - 8 * j, 2_000 + 8 * i + 6 * j) for i in range(16) for j in range(12)]
+    with segyio.open(str(root / "a.sgy"), "r+") as file:
+        for number, (_, _, x, y) in enumerate(places):
+            header = {segyio.TraceField.CDP_X: x, segyio.TraceField.CDP_Y: y, segyio.TraceField.SourceGroupScalar: 1}
+            file.header[number].update(header)
+    (tmp_path / "top.txt").write_text("".join(f"{x} {y} {4 * (5 + 0.5 * i):g}\n" for i, j, x, y in places if j < 9))
+    given: dict[str, Any] = {"labels": "horizon", "label_file": str(tmp_path / "top.txt"), "positions": "world"}
+    found = _labels(cut(root, tmp_path / "work", size=(4, 4, 4), **given))
+    assert found == {(x, y, z): None if y + 2 > 8 else float(z + 2 - (5 + 0.5 * (x + 2)) >= 0) for x, y, z in found}
+    assert set(found.values()) == {None, 0.0, 1.0}
+
+
+def test_polygons_in_millimetres_of_a_scan(root: Path, tmp_path: Path) -> None:
+    """Of a scan whose X points to the front and whose Y to the left."""
+    affine = np.array([[0, -3, 0, 50], [2, 0, 0, -20], [0, 0, 4, 7], [0, 0, 0, 1]], float)
+    nibabel.save(nibabel.Nifti1Image(volume_of((20, 20, 10)), affine), root / "a.nii")
+    corners = [affine @ [x, y, 0, 1] for x, y in ((0, 0), (19, 0), (0, 10))]
+    (tmp_path / "p.txt").write_text("".join(f"{x:g} {y:g}\n" for x, y, _, _ in corners))
+    given: dict[str, Any] = {"labels": "polygon", "label_file": str(tmp_path / "p.txt"), "positions": "world"}
+    found = _labels(cut(root, tmp_path / "work", size=(3, 3, 3), **given))
+    assert found == {(x, y, z): float((x + 1) / 19 + (y + 1) / 10 >= 1) for x, y, z in found}
+    assert set(found.values()) == {0.0, 1.0}
 
 
 def test_keep_follows_from_place_and_seed(root: Path, tmp_path: Path) -> None:

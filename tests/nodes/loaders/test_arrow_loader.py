@@ -15,6 +15,7 @@ from volume_sets import (
     labels_for,
     make_delta,
     make_parquet,
+    parts_of,
     reference,
     some_volumes,
     write_file,
@@ -26,7 +27,8 @@ from nodes.loaders import open_source
 from nodes.loaders.arrow_loader import PageIndexedSource
 from nodes.loaders.interface import Reading
 from nodes.loaders.row_groups import RowGroupSource
-from nodes.testing.loader import UNLABELLED, LoaderConformance, ids_in, training
+from nodes.testing.loader import UNLABELLED, LoaderConformance, evaluation, ids_in, training
+from nodes.volume_file.pages import VolumePages
 
 
 @pytest.mark.slow
@@ -120,6 +122,44 @@ def test_a_shifted_file_never_gives_other_bytes(table: VolumeDelta) -> None:
         path.write_bytes(b"\x01\x02\x03" + path.read_bytes())
         with pytest.raises(DataError, match="is not 96 bytes long"):
             list(training(source, 30).batches())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+@pytest.mark.parametrize("all_own", [True, False])
+def test_a_flipped_bit_in_a_volume_is_found_unless_nobody_asks(tmp_path: Path, dtype: str, all_own: bool) -> None:
+    """In a local table of Voxelflow's own files, alone and beside those of another writer."""
+    volumes = some_volumes(12, dtype=dtype)
+    labels = labels_for(volumes)
+    make_delta(tmp_path, volumes, labels, rows=6, own=True)
+    root = tmp_path / "a table"
+    if not all_own:
+        write_file(root / "part 1.parquet", parts_of(volumes, 6)[1], labels)
+    table = reference(root, volumes)
+    path, (name, *_) = root / "part 0.parquet", volumes
+    pages = VolumePages(volumes[name].nbytes)
+    whole = path.read_bytes()
+    begin = whole.index(volumes[name].tobytes()) - pages.head_bytes
+    with (
+        closing(open_source("arrow", table, cores=1)) as asking,
+        closing(open_source("arrow", table, cores=1, verify=False)) as trusting,
+    ):
+        assert isinstance(asking, PageIndexedSource)
+        for at in (*range(pages.head_bytes + 1), pages.stride - 2, pages.stride - 1):
+            rotten = bytearray(whole)
+            rotten[begin + at] ^= 1 << at % 8
+            path.write_bytes(rotten)
+            with pytest.raises(DataError, match=rf"part 0\.parquet: the volume {name} (does not match|has a damaged)"):
+                evaluation(asking, 12)
+            if at < pages.head_bytes:
+                continue
+            # What the disk has now, and nothing but this bit of it.
+            (batch,) = evaluation(trusting, 12)
+            assert trusting.ids(batch.rows)[0] == name
+            now = np.frombuffer(rotten, dtype, volumes[name].size, begin + pages.head_bytes)
+            assert batch.volumes[0].tobytes() == now.astype(np.float32).tobytes()
+            for volume, volume_id in zip(batch.volumes[1:], trusting.ids(batch.rows)[1:], strict=True):
+                assert volume.tobytes() == volumes[volume_id].astype(np.float32).tobytes()
 
 
 def test_doubled_rows_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
+from volume_sets import flip_a_bit, labels_for, make_delta, make_files, make_parquet, some_volumes
 
 import nodes
 import voxelflow
@@ -78,6 +78,20 @@ def test_a_selection_and_ranks_are_honoured(table: VolumeDelta) -> None:
         with voxelflow.load(half, 8, training=False, rank=rank, ranks=2) as volumes:
             parts += ids_of(volumes)
     assert sorted(parts) == some
+
+
+def test_volumes_are_compared_with_their_checksums_unless_nobody_asks(tmp_path: Path) -> None:
+    table = make_delta(tmp_path, VOLUMES, LABELS, own=True)
+    flip_a_bit(Path(table.uri) / "part 0.parquet", "volume")
+    with (
+        pytest.raises(DataError, match=r"part 0\.parquet: the volume .* does not match its checksum") as refused,
+        voxelflow.load(table, 37) as volumes,
+    ):
+        list(volumes)
+    assert f"`voxelflow verify '{table.uri}'`" in refused.value.hint
+    with voxelflow.load(table, 8, training=False, verify=False) as volumes:
+        read = {i: v.tobytes() for b in volumes for i, v in zip(volumes.ids(b.rows), b.volumes, strict=True)}
+    assert [i for i in read if read[i] != VOLUMES[i].tobytes()] == [list(VOLUMES)[3]]
 
 
 def test_the_version_is_leased_until_it_is_closed(table: VolumeDelta) -> None:

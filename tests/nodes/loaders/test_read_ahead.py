@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import WAIT_S
 
 from nodes.loaders.read_ahead import BatchMemory, reading_threads
 from nodes.loaders.windows import read_ahead
@@ -164,9 +165,9 @@ def test_no_more_is_made_ahead_than_allowed_and_closing_ends_the_maker() -> None
     reading = read_ahead(items(), 2)
     assert next(reading) == 0
     # One was taken, two lie ready, one is in the maker's hand.
-    assert enough.wait(10)
+    assert enough.wait(WAIT_S)
     assert len(made) == 4
     reading.close()  # type: ignore[attr-defined]
-    assert ended.wait(10)
+    assert ended.wait(WAIT_S)
     assert len(made) <= 6
     assert not [thread for thread in threading.enumerate() if thread.name == "loader"]

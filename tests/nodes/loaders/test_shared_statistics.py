@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from npy_folders import context, make_volumes, numbered, take
+from waiting import WAIT_S
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeFiles
@@ -112,7 +113,7 @@ def test_nodes_that_run_together_wait_for_the_one_that_measures(
     def held_up() -> None:
         if not begun.is_set():
             begun.set()
-            assert go.wait(60)
+            assert go.wait(WAIT_S)
             if fails:
                 raise DataError("the disk is gone")
 
@@ -126,11 +127,11 @@ def test_nodes_that_run_together_wait_for_the_one_that_measures(
 
     first, second = (threading.Thread(target=work, args=(name,)) for name in ("one", "other"))
     first.start()
-    assert begun.wait(60)
+    assert begun.wait(WAIT_S)
     second.start()
     go.set()
     for thread in (first, second):
-        thread.join(60)
+        thread.join(WAIT_S)
     assert counted.times == (2 if fails else 1)
     assert sorted(type(each).__name__ for each in made) == ["DataError"] * fails + ["VolumeFiles"] * (2 - fails)
 

@@ -12,7 +12,7 @@ VOLUMES = some_volumes(40)
 OURS = """
 import numpy as np
 import voxelflow
-from nodes.loaders.into_tensorflow import tensor_of
+from nodes.tensorflow_keras.batches import tensor_of
 
 with voxelflow.load(sys.argv[1], 8, seed=3) as volumes:
     expected = [[(b.volumes.copy(), b.labels.copy()) for b in volumes] for _ in range(2)]

@@ -301,5 +301,5 @@ def test_files_of_a_folder_that_are_not_predicted_are_reported(tmp_path: Path) -
     (folder / "a.npy").unlink()
     (folder / "lost.npy").unlink()
     errors = {answer.file.name: answer.error for answer in ask(tmp_path, [folder]).answers}
-    assert errors["in"] == "files of other formats are left out: 1 .dcm; name them to predict them, too"
-    assert errors.keys() == {"b.nii", "c.nii", "class", "in"}
+    assert errors.keys() == {"b.nii", "c.nii", "d.dcm", "class"}, "without .npy files those of all other formats"
+    assert errors["d.dcm"] == "does not start like a DICOM file"

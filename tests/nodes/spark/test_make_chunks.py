@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -31,7 +32,7 @@ from nodes.conversion.part_store import PartStore
 from nodes.conversion.part_writer import Layout
 from nodes.conversion.row_ledger import RowLedger
 from nodes.numpy_to_parquet import numpy_to_parquet
-from nodes.spark import make_chunks
+from nodes.spark import load_delta, make_chunks
 from nodes.spark.make_chunks import MakeChunk
 from nodes.transform_volumes import transform_volumes
 
@@ -173,6 +174,44 @@ def test_a_cancel_ends_the_job_and_publishes_nothing(spark_local: SparkSession, 
     with pytest.raises(Cancelled):
         on_spark(numpy_to_parquet, files, ctx=ctx, target_file_mb=1)
     assert not list((tmp_path / "work" / "parquet").glob("*/parts.json"))
+
+
+@pytest.mark.slow
+def test_delta_is_loaded_beside_the_job(
+    spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From before the first part is there, once a session, to the end, and out of sight of the run's own session."""
+    threads: dict[str, threading.Thread] = {}
+    loaded: list[object] = []
+    monkeypatch.setattr(load_delta, "_loading", threads)
+    monkeypatch.setattr(load_delta, "delta_is_loaded", lambda gateway: False)
+    monkeypatch.setattr(load_delta, "note_delta_loaded", loaded.append)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    make_volumes(tmp_path / "in", numbered(20), SHAPE)
+    files = take(tmp_path / "in", tmp_path / "work")
+    ctx = dataclasses.replace(context(tmp_path / "work", "parquet"), open_spark=lambda: spark_local)
+    begun: list[int] = []
+    object.__setattr__(ctx, "commit_point", lambda name: begun.append(len(threads)))
+    settings = spark_local.conf.getAll
+    on_spark(numpy_to_parquet, files, ctx=ctx, target_file_mb=1)
+    assert set(begun) == {1}
+    (thread,) = threads.values()
+    load_delta.load_delta(ctx)
+    assert [*threads.values()] == [thread]
+    load_delta.wait_for_delta(ctx)
+    assert not thread.is_alive()
+    assert loaded == [spark_local.sparkContext._gateway], "what went wrong there is not reported"
+    assert list(temporary.iterdir()) == []
+    assert spark_local.conf.getAll == settings
+    # Who waits for it can be cancelled.
+    held = threading.Event()
+    threads[spark_local.sparkContext.applicationId] = busy = threading.Thread(target=held.wait, daemon=True)
+    busy.start()
+    with pytest.raises(Cancelled):
+        load_delta.wait_for_delta(dataclasses.replace(ctx, is_cancelled=lambda: True))
+    held.set()
 
 
 # --- one chunk, without Spark -------------------------------------------------------------------

@@ -252,6 +252,18 @@ def test_a_writer_whose_lock_was_taken_over_commits_nothing(tables: Tables, tmp_
     assert open_table(table.uri).version == table.version
 
 
+def test_a_table_in_object_storage_is_committed_by_us(tmp_path: Path, azure: str) -> None:
+    """Where a conditional put keeps one writer from replacing another's commit. No session is asked for."""
+    uri = f"{azure}/t"
+    for sizes in ((3,), (3, 4)):
+        table = on_spark(parquet_to_delta, shards(tmp_path / "p", *sizes), ctx=context(tmp_path), table=uri)
+    assert read_by_deltalake(uri) == rows_of(ids(0, 7))
+    *ours, created = (commit.get("engineInfo") or commit["clientVersion"] for commit in DeltaTable(uri).history())
+    assert len(ours) == table.version
+    assert all(engine.startswith("Voxelflow/") for engine in ours)
+    assert "Spark" not in created
+
+
 def made_by_spark(tables: Tables, folder: Path, features: str, more: str = "") -> str:
     """An empty volume table with properties of Delta's own."""
     given = ", ".join(f"'{name}' = '{value}'" for name, value in properties(SPEC).items())
@@ -357,6 +369,55 @@ def test_what_a_dead_conversion_left_is_nobody_s(tables: Tables, tmp_path: Path)
     table = tables.fill(EMBEDDED, dataset)
     tables.hold(table, ids(0, 3))
     assert internals(table) == {"lock", "writer.json", "ledger"}
+
+
+# --- what others deleted, and what a disk lost ------------------------------------------------
+
+
+def test_what_spark_deleted_stays_deleted(tables: Tables, tmp_path: Path) -> None:
+    """A whole file by DELETE and rows of another by MERGE, in a table that Delta made: one, copied for each backend."""
+    dataset = shards(tmp_path / "p", 3, 4, 5)
+    uri = tables.fill(SPARK, dataset).uri
+    tables.session.sql(f"DELETE FROM delta.`{uri}` WHERE id < 'vol-00003'")
+    tables.session.sql(
+        f"MERGE INTO delta.`{uri}` AS t USING (SELECT 'vol-00004' AS id) AS gone ON t.id = gone.id"
+        " WHEN MATCHED THEN DELETE"
+    )
+    left = [*ids(3, 1), *ids(5, 7)]
+    grown = shards(tmp_path / "p", 3, 4, 5, 2)
+    for backend in (EMBEDDED, SPARK):
+        tables.said.clear()
+        copy = shutil.copytree(uri, tmp_path / backend)
+        again = tables.fill(backend, dataset, table=str(copy))
+        assert [text for text in tables.said if "4 rows" in text and "restore" in text], tables.said
+        tables.hold(tables.optimize(backend, again), left)
+        more = tables.fill(backend, grown, table=str(copy))
+        assert more.count == len(left) + 2
+        back = tables.fill(backend, grown, table=str(copy), deleted_rows="restore")
+        assert [text for text in tables.said if "comes back: 4 rows" in text], tables.said
+        tables.hold(more, [*left, *ids(12, 2)])
+        tables.hold(back, ids(0, 14))
+
+
+def test_damaged_files_are_put_back_from_their_parts(tables: Tables, tmp_path: Path) -> None:
+    """A file that Delta converted comes back under its name; one that was compacted is made again."""
+    dataset = shards(tmp_path / "p", 3, 4, 5)
+    table = tables.fill(SPARK, dataset)
+    one, two, _ = (Path(table.uri) / f.path for f in open_table(table.uri).files)
+    one.unlink()
+    content = two.read_bytes()
+    two.unlink()  # a link: cut in place, the part would be cut too
+    two.write_bytes(content[:-1])
+    assert tables.fill(SPARK, dataset) == table
+    assert [text for text in tables.said if one.name in text and "1 more" in text and "put back" in text], tables.said
+    tables.hold(table, ids(0, 12))
+    optimized = tables.optimize(SPARK, table)
+    (compacted,) = (Path(optimized.uri) / f.path for f in open_table(optimized.uri).files)
+    compacted.unlink()
+    with pytest.raises(DataError, match=compacted.name):
+        tables.optimize(SPARK, optimized)
+    tables.hold(tables.fill(SPARK, dataset), ids(0, 12))
+    assert operations(tables, optimized)[2:] == ["OPTIMIZE", "WRITE"]
 
 
 # --- compaction -------------------------------------------------------------------------------
@@ -475,18 +536,27 @@ def test_vacuum_on_spark_keeps_what_is_needed(tables: Tables, tmp_path: Path) ->
 
 
 def test_files_that_spark_logged_in_its_own_spelling_come_out(tables: Tables, tmp_path: Path) -> None:
-    root = tmp_path / "t"
-    for place, name in enumerate(("k=0", "a+b", "a@b", "a b", "100%", "a%20b")):
-        write_shard(root, ids(2 * place, 2), name=f"{name}.parquet")
-    tables.session.sql(f"CONVERT TO DELTA parquet.`{root}`")
+    """By each backend, by Delta's OPTIMIZE and by a commit of our removals: one table, copied for each way."""
+    made = tmp_path / "made"
+    for place, name in enumerate(("k=0", "a+b", "a@b", "a b", "100%", "a%20b", "ü", "u\u0308")):
+        write_shard(made, ids(2 * place, 2), name=f"{name}.parquet")
+    tables.session.sql(f"CONVERT TO DELTA parquet.`{made}`")
     given = ", ".join(f"'{name}' = '{value}'" for name, value in properties(SPEC).items())
-    tables.session.sql(f"ALTER TABLE delta.`{root}` SET TBLPROPERTIES ({given})")
-    assert any(a["path"] == "k=0.parquet" for a in actions(root, 0, "add"))
-    table = open_table(root).reference(str(root))
-    tables.hold(table, ids(0, 12))
-    done = tables.optimize(EMBEDDED, table)
-    assert done.files == 1
-    tables.hold(done, ids(0, 12))
+    tables.session.sql(f"ALTER TABLE delta.`{made}` SET TBLPROPERTIES ({given})")
+    assert {a["path"] for a in actions(made, 0, "add")} > {"k=0.parquet", "ü.parquet", "u\u0308.parquet"}
+
+    def copied(name: str) -> VolumeDelta:
+        root = shutil.copytree(made, tmp_path / name)
+        return open_table(root).reference(str(root))
+
+    tables.hold(copied("as-it-is"), ids(0, 16))
+    for backend, params in ((EMBEDDED, {}), (SPARK, {}), (SPARK, {"rewrite_layout": True})):
+        done = tables.optimize(backend, copied(f"optimized-{backend}-{len(params)}"), **params)
+        assert done.files == 1
+        assert ("Spark" in log_of(done, done.version)["commitInfo"]["engineInfo"]) == (backend == SPARK)
+        tables.hold(done, ids(0, 16))
+    filled = tables.fill(SPARK, shards(tmp_path / "p", 3, first=50), table=copied("replaced").uri, existing="replace")
+    tables.hold(filled, ids(50, 3))
 
 
 def context_of(tables: Tables) -> TaskContext:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from collections import namedtuple
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,6 +88,36 @@ def test_a_known_latency_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # Several at a time wait together.
     assert found.epoch_at_once_s < found.epoch_one_by_one_s
     assert found.small_reads_at_once.p50_ms >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("each_s", [0.05, 0.3])
+def test_a_probe_takes_less_than_half_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
+    """By a clock that goes on with what is done, so that nobody waits for a slow place."""
+    now, lock = 0.0, threading.Lock()
+
+    def clock(seconds: float = 0.01) -> float:
+        nonlocal now
+        with lock:
+            now += seconds
+            return now
+
+    def takes_its_time(done: Callable[..., object]) -> Callable[..., object]:
+        def slowly(*arguments: object, **more: object) -> object:
+            clock(each_s)
+            return done(*arguments, **more)
+
+        return slowly
+
+    clocks = SimpleNamespace(monotonic=clock, perf_counter=clock, time=time.time, time_ns=time.time_ns)
+    monkeypatch.setattr("nodes.storage_probe.measure.time", clocks)
+    for name in ("write", "read", "read_range", "listed", "delete"):
+        monkeypatch.setattr(LocalTarget, name, takes_its_time(getattr(LocalTarget, name)))
+    found = probe_place(str(tmp_path), ProbeParameters(), name="test", epoch=SMALL)
+    assert found.seconds == pytest.approx(now, abs=0.1)
+    assert ProbeParameters().seconds / 2 < found.seconds < 30
+    # Each kind of operation had its share of that time, and took no more than the one that it had begun.
+    assert found.small_reads.seconds <= 0.16 * 20 + 2 * each_s + 0.1
 
 
 @pytest.mark.slow

@@ -307,5 +307,10 @@ def test_a_run_puts_a_damaged_table_right(runner: Runner, tmp_path: Path) -> Non
     assert planned() == {}
 
     os.truncate(_files(large)[0], 100)
+    run, tasks = runner.run(document, start="optimize")
+    assert {name for name, task in tasks.items() if task.state == "done"} == {"table", "optimize", "split"}
+    is_right(run)
+
+    os.truncate(_files(large)[0], 100)
     run, tasks = runner.run(document, fresh=True)
     is_right(run)

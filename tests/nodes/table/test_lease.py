@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from delta_tables import context, ids, read_by_deltalake, rows_of, shards
 from volumes import rows_by_pyarrow
-from waiting import wait_for_line
+from waiting import WAIT_S, wait_for_line
 
 from engine.declare.datasets import VolumeDelta
 from engine.errors import Cancelled
@@ -107,7 +107,7 @@ def test_no_lease_begins_while_files_are_deleted(table: VolumeDelta) -> None:
         reader.start()
         assert not taken.wait(0.3)
         assert versions == set()
-    reader.join(10)
+    reader.join(WAIT_S)
     assert taken.is_set()
     stop = time.monotonic() + 0.2
     with no_new_leases(root), pytest.raises(Cancelled), hold_version(root, 1, lambda: time.monotonic() > stop):

@@ -181,6 +181,24 @@ def test_a_commit_with_a_line_that_rotted_is_named(root: Path, tmp_path: Path) -
         assert caught.value.message.startswith(f"{commit} is damaged: "), place
 
 
+@pytest.mark.parametrize(
+    ("version", "before", "after", "problem"),
+    [
+        (0, rb"\"type\"", rb"\"typd\"", "its schema cannot be read"),
+        (1, b'"path"', b'"pati"', "the add in line . lacks path"),
+    ],
+)
+def test_a_commit_with_a_name_that_rotted_is_named(
+    root: Path, tmp_path: Path, version: int, before: bytes, after: bytes, problem: str
+) -> None:
+    _commit(root, tmp_path, Change(adds=(_file(root, 0),)))
+    commit = commit_file(root, version)
+    commit.write_bytes(commit.read_bytes().replace(before, after, 1))
+    with pytest.raises(DataError, match=problem) as caught:
+        open_table(root)
+    assert caught.value.message.startswith(f"{commit} is damaged: ")
+
+
 @pytest.mark.parametrize("share", [0, 0.5], ids=["empty", "half"])
 def test_a_checkpoint_that_was_cut_short_is_named_and_can_be_deleted(root: Path, tmp_path: Path, share: float) -> None:
     for i in range(3):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.declare.datasets import VolumeDelta
 from engine.errors import StaleInput, UnsupportedTable
+from nodes.foreign_tables.tables import any_table
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table import commit as delta_commit
@@ -48,7 +50,10 @@ NAMES = [
     "[1]~(2)!$",
     "日本",
     "u\u0308",
+    "12:30:00",
 ]
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+"""How a URL begins: delta-rs and Spark take a file that is logged so for one elsewhere, until its colon is encoded."""
 CDF = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -103,10 +108,10 @@ def test_a_compaction_takes_out_what_it_wrote_again(tmp_path: Path, spell: Calla
         table = open_table(root).reference(str(root))
     done = optimize_delta(table, ctx=context(tmp_path, "o"))
     assert done.files == 1
-    _hold(root, ids(0, 28))
+    _hold(root, ids(0, 2 * len(NAMES)))
     freed = vacuum(str(root), (), 0, context(tmp_path, "v"))
     assert freed.files == len(NAMES)
-    _hold(root, ids(0, 28))
+    _hold(root, ids(0, 2 * len(NAMES)))
 
 
 @pytest.mark.slow
@@ -136,7 +141,7 @@ def test_a_checkpoint_keeps_the_paths_as_they_are(tmp_path: Path, spell: Callabl
         gone = table.files[0]
         with table_writer(root, context(tmp_path)) as writer:
             writer.commit(table, [Change(removes=(gone,))], data_change=True)
-        _hold(root, [i for i in ids(0, 28) if i > gone.id_max])
+        _hold(root, [i for i in ids(0, 2 * len(NAMES)) if i > gone.id_max])
 
 
 @pytest.mark.slow
@@ -147,11 +152,11 @@ def test_a_vacuum_spares_a_file_however_it_is_spelled(tmp_path: Path, spell: Cal
     for file in root.glob("*.parquet"):
         os.utime(file, (0, 0))
     assert vacuum(str(root), (), 0, context(tmp_path, "v")).files == 0
-    _hold(root, ids(0, 28))
+    _hold(root, ids(0, 2 * len(NAMES)))
     # Another file may have the name that a path spells when nobody decodes it: nobody can tell what was meant.
     write_shard(root, ids(90, 1), name=encoded("k=0.parquet"))
     assert vacuum(str(root), (), 0, context(tmp_path, "v")).files == 0
-    _hold(root, ids(0, 28))
+    _hold(root, ids(0, 2 * len(NAMES)))
 
 
 def test_a_file_is_taken_out_as_it_was_logged(tmp_path: Path) -> None:
@@ -193,6 +198,36 @@ def test_removals_that_spell_a_path_otherwise_remove_nothing(tmp_path: Path) -> 
         optimize_delta(table, ctx=context(tmp_path, "o"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("spell", [str, lambda path: path.replace(":", "%3A")])
+def test_a_name_that_begins_as_a_url_is_that_of_a_file(tmp_path: Path, spell: Callable[[str], str]) -> None:
+    root = tmp_path / "t:1"
+    converted(root, ["0", "1", "2"])
+    for name in "01":
+        (root / f"{name}.parquet").rename(root / f"a:{name}.parquet")
+    _spell_anew(root, ["a:0", "a:1", "2"], spell)
+    readers = [rows_by_pyarrow, rows_by_polars, rows_by_duckdb, *([read_by_deltalake] if spell is not str else [])]
+    for read in readers:
+        assert read(str(root)) == rows_of(ids(0, 6)), read
+    table = open_table(root)
+    assert {f.path_in_log for f in table.files} == {spell("a:0.parquet"), spell("a:1.parquet"), "2.parquet"}
+    assert optimize_delta(table.reference(str(root)), ctx=context(tmp_path, "o")).files == 1
+    _hold(root, ids(0, 6))
+    assert vacuum(str(root), (), 0, context(tmp_path, "v")).files == 3
+    _hold(root, ids(0, 6))
+
+
+@pytest.mark.parametrize("begin", ["file:", "file://", ""])
+def test_a_file_elsewhere_is_refused_however_it_is_named(tmp_path: Path, begin: str) -> None:
+    """With one slash as Hadoop does, with two or three, or by its path alone."""
+    root = tmp_path / "t"
+    converted(root, ["0", "1"])
+    _spell_anew(root, ["0", "1"], lambda name: name if name[0] == "1" else f"{begin}{tmp_path}/other/{name}")
+    for read in (open_table, lambda place: any_table(str(place))):
+        with pytest.raises(UnsupportedTable, match=r"outside its folder: .*other/0\.parquet"):
+            read(root)
+
+
 def test_a_file_that_is_logged_twice_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "t"
     converted(root, ["k=0"])
@@ -204,10 +239,18 @@ def test_a_file_that_is_logged_twice_is_refused(tmp_path: Path) -> None:
 
 
 names = st.text(
-    st.one_of(st.sampled_from("=+@&;,!$'()*~%#?\"[]<>^`{|}\\ äßé日\u0308-_.0aF"), st.characters(codec="utf-8")),
+    st.one_of(st.sampled_from("=+@&;,!$'()*~%#?\"[]<>^`{|}\\ äßé日\u0308-_.:0aF"), st.characters(codec="utf-8")),
     min_size=1,
     max_size=12,
-).filter(lambda n: n[0] not in "._" and not set(n) & set("/\0:") and n.isprintable() and len(n.encode()) < 60)
+).filter(
+    lambda n: (
+        n[0] not in "._"
+        and not set(n) & set("/\0")
+        and n.isprintable()
+        and len(n.encode()) < 60
+        and SCHEME.match(n) is None
+    )
+)
 
 
 @pytest.mark.slow

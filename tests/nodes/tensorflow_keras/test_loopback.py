@@ -6,6 +6,7 @@ import socket
 
 import psutil
 import pytest
+from waiting import WAIT_S
 
 from nodes.tensorflow_keras.loopback import is_loopback, only_from_this_machine
 
@@ -28,10 +29,10 @@ def test_only_this_machine_is_heard(family: socket.AddressFamily) -> None:
         port = server.getsockname()[1]
         outside = own_addresses()
         for address in outside:
-            socket.create_connection((address, port), timeout=5).close()
+            socket.create_connection((address, port), timeout=WAIT_S).close()
         assert only_from_this_machine(port)
         for host in ("127.0.0.1", "::1") if dual else ("127.0.0.1",):
-            socket.create_connection((host, port), timeout=5).close()
+            socket.create_connection((host, port), timeout=WAIT_S).close()
         for address in outside:
             with pytest.raises(TimeoutError):
                 socket.create_connection((address, port), timeout=0.3)

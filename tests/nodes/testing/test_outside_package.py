@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import own_datasets
@@ -37,7 +39,13 @@ def _(look):
     return Preview(kind="Report")
 '''
 TESTS = """
-from voxelflow import NodeConformance
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from voxelflow import LoaderConformance, NodeConformance, TableConformance, VolumeDelta, VolumeSpec
 
 
 class TestCountBricks(NodeConformance):
@@ -62,18 +70,61 @@ class TestMisspelt(NodeConformance):
 
     def document(self, tmp_path):
         return {"name": "test", "nodes": [{"id": "it", "type": "CountBrick"}]}
+
+
+class TestBricksInAFolder(TableConformance):
+    @pytest.fixture
+    def folder(self, tmp_path):
+        return str(tmp_path / "bricks")
+
+
+CLASSES = ("no", "yes", "both")
+
+
+class TestBricksOfAnotherWriter(LoaderConformance):
+    loader = "arrow"
+
+    def make(self, folder, volumes, labels):
+        first = next(iter(volumes.values()))
+        rows = {
+            "id": list(volumes),
+            "label": pa.array([labels[each] for each in volumes], pa.float32()),
+            "volume": [each.tobytes() for each in volumes.values()],
+        }
+        write_deltalake(folder / "bricks", pa.table(rows))
+        says = {
+            "voxelflow.shape": json.dumps(first.shape),
+            "voxelflow.dtype": first.dtype.name,
+            "voxelflow.classes": json.dumps(CLASSES),
+        }
+        DeltaTable(folder / "bricks").alter.set_table_properties(says, raise_if_not_exists=False)
+        return self.newest(folder / "bricks", volumes)
+
+    def rewrite(self, dataset, volumes):
+        DeltaTable(dataset.uri).optimize.z_order(["id"])
+        return self.newest(dataset.uri, volumes)
+
+    def newest(self, place, volumes):
+        first = next(iter(volumes.values()))
+        spec = VolumeSpec(shape=first.shape, dtype=first.dtype.name, classes=CLASSES)
+        version = DeltaTable(place).version()
+        return VolumeDelta(uri=str(place), spec=spec, count=len(volumes), bytes=0, version=version, data_version=0)
 """
 
 
 @pytest.mark.slow
-def test_an_outside_package_holds_its_node_to_the_promises(tmp_path: Path) -> None:
+def test_an_outside_package_holds_its_node_its_tables_and_its_loader_to_the_promises(tmp_path: Path) -> None:
     site = own_datasets.install(tmp_path / "site", NODE, "bricks")
     (tmp_path / "test_bricks.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "test_bricks.py"]
-    environment = os.environ | {"PYTHONPATH": str(site)}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("VOXELFLOW_")}
+    environment = ours | {"PYTHONPATH": str(site), "VOXELFLOW_TRACKING": "off"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "5 passed" in done.stdout, done.stdout
-    assert done.stdout.count("PASSED test_bricks.py::TestCountBricks::") == 5
+    passed = Counter(re.findall(r"^PASSED test_bricks.py::(\w+)::", done.stdout, re.MULTILINE))
+    assert passed["TestCountBricks"] == 5, done.stdout
+    assert passed["TestBricksInAFolder"] > 10, done.stdout
+    assert passed["TestBricksOfAnotherWriter"] > 20, done.stdout
+    assert set(re.findall(r"^(?:FAILED|ERROR) test_bricks.py::(\w+)::", done.stdout, re.MULTILINE)) == {"TestMisspelt"}
     # An assert of the kit itself shows its values, as one in the package's own tests does.
     assert "no built-in node and no installed package declares CountBrick" in done.stdout
     assert "assert None is not None" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from npy_folders import context, convert
 
-from engine.declare.datasets import Dataset
+from engine.declare.datasets import Dataset, Preview, VolumeParquet
 from engine.declare.events import Event, Message
 from engine.errors import DataError
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.split_dataset import split_dataset
 from nodes.training import leakage
 from nodes.training.rows import open_parts
 
@@ -134,6 +137,34 @@ def test_groups_on_both_sides_are_counted(tmp_path: Path, train: Dataset) -> Non
         "1 group of patient on both sides, trained on and validated on (2 volumes of the latter, for example of P1)"
     )
     assert warnings_of(train, other, tmp_path) == []
+
+
+def test_what_is_held_back_obeys_the_group_of_the_split(tmp_path: Path) -> None:
+    """With a test set split by group and `validation_share`, no group is on both sides, or it is said."""
+    values = {f"v{n}": float(n) for n in range(60)}
+    files = dataset(tmp_path / "a", values, {name: f"P{n % 12}" for n, name in enumerate(values)})
+    assert isinstance(files, VolumeParquet)
+    table = parquet_to_delta(files, ctx=context(tmp_path / "table", "t"))
+    ctx = context(tmp_path, "t")
+    train, _, test = split_dataset(table, by="group", column="patient", validation=0, test=0.3, ctx=ctx)
+    assert train.grouped_by == Preview.of(train).grouped_by == ("patient",)
+    with open_parts(train, None, test, loader="arrow", share=0.5, ctx=ctx) as parts:
+        assert parts.validation is not None
+        assert parts.test is not None
+        three = (parts.training, parts.validation, parts.test)
+        sides = [set(part.source.rows.columns(["patient"])["patient"].take(part.rows).to_pylist()) for part in three]
+    assert all(sides)
+    assert sum(map(len, sides)) == len(set().union(*sides)) == 12
+    assert warnings_of(train, None, tmp_path) == []
+    # Another column that somebody asks for parts the patients: that is said with its number.
+    (found,) = warnings_of(train, None, tmp_path, group="id")
+    assert re.match(r"\d+ groups of patient on both sides, trained on and validated on \(\d+ volumes", found)
+    # The same of a table wired to validation, without that anybody names the column again.
+    plain, held_out, _ = split_dataset(train, validation=0.4, ctx=ctx)
+    (found,) = warnings_of(plain, held_out, tmp_path)
+    assert re.match(r"\d+ groups of patient on both sides", found)
+    by_volume = split_dataset(table, validation=0.4, ctx=ctx)
+    assert warnings_of(by_volume.train, by_volume.validation, tmp_path) == []
 
 
 def test_whole_groups_are_held_back(tmp_path: Path, train: Dataset) -> None:

@@ -13,7 +13,7 @@ import numpy_learner
 import pytest
 from volume_sets import labels_for, make_delta, some_volumes
 
-from engine.declare.datasets import Predictions, VolumeDelta
+from engine.declare.datasets import Predictions, Selection, VolumeDelta
 from nodes.prediction.predictions_table import read_predictions
 from nodes.testing.learner import LearnerConformance
 from nodes.training.learner import Framework
@@ -51,7 +51,8 @@ def arrays(place: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_it_trains_is_killed_stops_early_and_predicts_without_tensorflow(tmp_path: Path) -> None:
-    table = make_delta(tmp_path / "table", VOLUMES, labels_for(VOLUMES, unlabelled=2))
+    whole = make_delta(tmp_path / "table", VOLUMES, labels_for(VOLUMES, unlabelled=2))
+    table = whole.select(Selection(salt="split", low=0, high=1, by=("id",)))  # as SplitDataset makes it, of groups
     assert run(tmp_path / "undisturbed", table) == 0
     wanted = arrays(tmp_path / "undisturbed")
     for point in ("train:step#7", "train:best-renamed", "train:after-save"):
@@ -67,6 +68,7 @@ def test_it_trains_is_killed_stops_early_and_predicts_without_tensorflow(tmp_pat
     assert len(history) == best + PARAMS["early_stopping_epochs"] < PARAMS["epochs"]
     described = json.loads((tmp_path / "undisturbed" / "out" / "model.json").read_text())
     assert (described["framework"], described["file"], described["epoch"]) == ("numpy", "model.npz", best)
+    assert described["held_back_by"] == ["id"], "of the split; by it the viewer finds what was held back"
     assert report["model"]["metrics"] == history[best - 1]
     made = Predictions.model_validate(report["predictions"])
     rows = [row for batch in read_predictions(made, ["id", "scores"]) for row in batch.to_pylist()]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from training_scenarios import DROPOUT, REPLICAS, Place, run_training
 from volume_sets import labels_for, make_delta, make_files, make_parquet, some_volumes
 
-from engine.declare.datasets import Dataset, Selection, VolumeDelta, dataset_from_json
+from engine.declare.datasets import Dataset, Selection, TrainedModel, VolumeDelta, dataset_from_json
+from nodes.viewing import open_view
 
 pytestmark = pytest.mark.slow
 
@@ -197,6 +199,42 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
     artifacts = {event["name"]: event["role"] for event in undisturbed.events() if event["event"] == "artifact"}
     assert artifacts["curves.png"] == "plot"
     assert artifacts["resnet3d-18"] == "model"
+
+
+def test_what_a_training_wrote_can_be_looked_at(undisturbed: Place) -> None:
+    """By the names that it gives to files and figures, whatever these are."""
+    model = dataset_from_json((undisturbed.root / "result.json").read_text())
+    history = json.loads((undisturbed.out / "history.json").read_text())
+    assert isinstance(model, TrainedModel)
+    view = open_view(model, {})
+    assert view is not None
+    with closing(view):
+        panels: Mapping[str, Any] = view.panels
+        assert [panel.title for panel in panels.values()] == [
+            "Curves", "Confusion", "ROC", "Layers", "What the network sees",
+        ]  # fmt: skip
+        curves = {chart.title: chart for chart in panels["curves"].charts({})}
+        assert curves.keys() == {"Loss", "Accuracy", "AUC", "F1"}
+        assert curves["Loss"].series == {
+            "training": tuple(figures["loss"] for figures in history),
+            "validation": tuple(figures["val_loss"] for figures in history),
+        }
+        (confusion,) = panels["confusion"].charts({})
+        assert (confusion.title, confusion.x) == ("Validation", ("0", "1"))
+        assert sum(sum(row) for row in confusion.series.values()) == 58 - len(training_ids())
+        (roc,) = panels["roc"].charts({})
+        assert roc.series.keys() == {"1", "chance"}
+        layers = panels["layers"].page(0, 100, {})
+        kinds = {row.cells[1] for row in layers.rows}
+        assert {"Conv3D", "BatchNormalization", "Dense"} <= kinds
+        assert sum(row.cells[4] or 0 for row in layers.rows) == model.parameters
+        # The volumes of the training, as normalised as it says.
+        seen = panels["seen"]
+        picked = seen.pick(0, 100, 0, {"epoch": "plain"})
+        assert {item.id for item in picked.items} == training_ids()
+        values = np.stack([seen.volume(item.row) for item in picked.items])
+        assert np.allclose(values.mean((0, 1, 2, 3)), 0, atol=1e-4)
+        assert np.allclose(values.std((0, 1, 2, 3)), 1, atol=1e-3)
 
 
 def test_the_best_epoch_is_published_and_an_early_end_reported(undisturbed: Place) -> None:

@@ -162,6 +162,18 @@ class TestTrainedModels:
         assert {item.id for item in picked.items} == {v for v in labelled if _fraction(v) < 0.3}
         assert all(item.row < 30 for item in picked.items)
 
+    def test_groups_that_were_held_back_whole_are_shown_so(self, model: TrainedModel) -> None:
+        described = json.loads((path := Path(model.uri) / "model.json").read_text())
+        described["training"]["validation_share"] = 0.7  # of the two labels it holds back one
+        path.write_text(json.dumps(described | {"held_back_by": ["label"]}))
+        gallery = _gallery(_view(model), "seen")
+        shown = [
+            {item.label for item in gallery.pick(0, 100, 0, {"epoch": "plain", "split": split}).items}
+            for split in ("", "validation")
+        ]
+        assert all(shown)
+        assert not shown[0] & shown[1]
+
     def test_roc_curves_of_the_validation_beside_chance(self, model: TrainedModel) -> None:
         rates = [0.0, 0.5, 1.0]
         stored = {"classes": ["a", "b"], "false_positive_rates": rates, "validation": [[0.2, 0.9, 1.0]]}

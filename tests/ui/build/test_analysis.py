@@ -12,6 +12,7 @@ from building import box, pipeline
 from canvas_tab import OpenTab, Tab
 from running import Runner
 from volumes import write_volumes
+from waiting import WAIT_S
 
 import voxelflow
 from engine.advisor.storage_cost import StorageCost
@@ -88,7 +89,7 @@ def test_a_tab_that_joins_gets_the_problems_of_the_document_that_it_shows(
     def slow_check(*arguments: Any) -> Any:
         found = check(*arguments)
         checking.set()
-        assert go_on.wait(20)
+        assert go_on.wait(WAIT_S)
         return found
 
     monkeypatch.setattr(analysis, "check", slow_check)
@@ -97,7 +98,7 @@ def test_a_tab_that_joins_gets_the_problems_of_the_document_that_it_shows(
     second = open_tab(address="d", client="second")
     assert [len(c.problems) for c in second.all(Checked)] == [1]
     # A check is under way when the error is solved and the page is loaded again.
-    assert checking.wait(20)
+    assert checking.wait(WAIT_S)
     tab.edit(Op(path=["nodes", "b"], value=None, remove=True))
     third = open_tab(address="d", client="third")
     go_on.set()

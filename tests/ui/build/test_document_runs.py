@@ -262,7 +262,7 @@ def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.M
     tab.say(
         StartSweep(document=tab.document, profile="local", end=None, values=values, jobs=2, search=search, limit=limit)
     )
-    (said,) = tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 7 trials is at work"], "it", 60)
+    (said,) = tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 7 trials is at work"])
     outlook = "Expected time: 1 min 00 s to 2 min 00 s; cost: 60.00 to 120.00 USD."
     assert said.hint == f"{outlook} The page Runs ranks them; the canvas shows the newest."
     (options,) = asked
@@ -315,19 +315,19 @@ def test_a_sweep_is_started_as_typed_and_its_runs_are_shown(open_tab: OpenTab, s
         tab.say(StartSweep(document=tab.document, profile="local", end=None, values=values, jobs=2))
 
     sweep(text="one")
-    tab.wait(lambda: [m for m in tab.all(Message) if "nothing varies" in m.text], "a refusal", 60)
+    tab.wait(lambda: [m for m in tab.all(Message) if "nothing varies" in m.text], "a refusal")
     sweep(**{"b.steps": "1,-2"})
     tab.wait(
-        lambda: [m for m in tab.all(Message) if "b.steps: must be at least 0 steps, not -2" in m.text], "a refusal", 60
+        lambda: [m for m in tab.all(Message) if "b.steps: must be at least 0 steps, not -2" in m.text], "a refusal"
     )
     assert store.sweeps.newest() == []
     sweep(**{"text": 'one,"two, three"', "b.steps": "1,2"})
-    tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 4 trials is at work"], "the sweep", 60)
-    tab.wait(lambda: store.sweeps.newest()[0].state == "done", "its end", 60)
+    tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 4 trials is at work"], "the sweep")
+    tab.wait(lambda: store.sweeps.newest()[0].state == "done", "its end")
     (found,) = store.sweeps.newest()
     assert [t.values["text"] for t in store.sweeps.trials(found.sweep_id)] == ["one", "one", "two, three", "two, three"]
     assert found.options["source"] == "swept"
-    last = tab.wait(lambda: (run := _run(tab)) and run.state == "done" and run, "a run that is shown", 60)
+    last = tab.wait(lambda: (run := _run(tab)) and run.state == "done" and run, "a run that is shown")
     assert last.run_id in store.sweeps.runs_of_trials(found.sweep_id).values()
 
 

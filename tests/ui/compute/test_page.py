@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -114,6 +115,15 @@ def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> N
     wait_until(lambda: "missing of" in html(page.run()), details=lambda: html(page), pause_s=0.2)
     assert "4096 of the" in html(page)
     assert "Write cores = " in html(page)
+
+    # Below it the machine, as it is now and over the last minutes.
+    def charts() -> list[str]:
+        shown = html(page.run())
+        return re.findall(r">(CPU|Memory|Disk|Network)<", shown) if "memory used" in shown else []
+
+    wait_until(lambda: {"CPU", "Memory", "Disk", "Network"} <= {*charts()}, details=lambda: html(page), pause_s=0.2)
+    assert "disk free" in html(page)
+    assert len(page.get("vega_lite_chart")) >= 4
 
 
 def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspace: Workspace, store: RunStore) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running import Runner
+from running import Runner, end_active
 
 from engine.catalog import Catalog
 from engine.declare.events import Metrics, SystemSample
@@ -44,5 +45,6 @@ def _forked(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def runs(probes: Catalog, workspace: Workspace, store: RunStore) -> Runs:
-    return Runs(probes, workspace, store)
+def runs(probes: Catalog, workspace: Workspace, store: RunStore) -> Iterator[Runs]:
+    yield Runs(probes, workspace, store)
+    end_active(store)

@@ -70,6 +70,15 @@ def test_smoothing_steps_over_what_is_not_finite_and_keeps_the_values() -> None:
     assert drawn[1]["value"] not in (1.0, 3.0)
 
 
+def test_a_chart_is_zoomed_with_shift_and_comes_back_with_a_double_click() -> None:
+    """The wheel alone scrolls the page."""
+    specification = curves([Line("loss", Series([1, 2], [0.5, 0.4]))], "epoch", "", "light")
+    found = [parameter for layer in specification["layer"] for parameter in layer.get("params", ())]
+    (zoom,) = (parameter for parameter in [*found, *specification.get("params", ())] if parameter["name"] == "zoom")
+    assert zoom["bind"] == "scales"
+    assert (zoom["select"]["zoom"], zoom["select"]["clear"]) == ("wheel![event.shiftKey]", "dblclick")
+
+
 def test_epochs_are_whole_also_when_there_is_only_one() -> None:
     specification = curves([Line("loss", Series([1], [0.5]))], "epoch", "", "light")
     x = specification["layer"][0]["encoding"]["x"]

@@ -5,7 +5,10 @@ What needs one (the graph's clicks, the table's ticks, addresses, the way to the
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from building import box, pipeline
 from streamlit.testing.v1 import AppTest
 from waiting import has_ended, wait_until
 
-from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeSpec
 from engine.declare.events import Message
 from engine.document.pipeline import Node, Pipeline, PipelineParameter
 from engine.store.runs import RunStore
@@ -193,6 +196,24 @@ def test_the_overview_comes_first_with_figures_and_what_changed(app: Open, runs,
     assert "folder is gone." in html(page)
 
 
+def test_a_table_is_opened_with_the_code_that_reads_it(app: Open, store: RunStore, done: str) -> None:
+    spec = VolumeSpec(shape=(4, 4, 4, 2), dtype="float32")
+    table = VolumeDelta(
+        uri="/gone/table", count=5, bytes=2560, spec=spec, version=3, data_version=3, files=1, labelled=4
+    )
+    store.update_task(done, "a", outputs={"out": table})
+    page = app("run", run=done)
+    page.button(key="open_table").click().run()
+    shown = html(page)
+    for words in ("Maker", "5 volumes", "/gone/table"):
+        assert words in shown
+    code = {tab.label: "\n".join(each.value for each in tab.code) for tab in page.tabs if tab.code}
+    assert list(code) == ["pandas", "Spark", "DuckDB"]
+    assert "DeltaTable('/gone/table', version=3)" in code["pandas"]
+    assert ".option(\"versionAsOf\", 3).load('/gone/table')" in code["Spark"]
+    assert "ATTACH '/gone/table' AS volumes (TYPE delta, VERSION 3);" in code["DuckDB"]
+
+
 def test_a_model_that_would_be_trained_again_is_not_registered(app: Open, runs, store: RunStore, done: str) -> None:
     model = TrainedModel(uri="/gone", spec=VolumeSpec(shape=(4, 4, 4), dtype="float32"), metrics={"val_auc": 0.9})
     store.update_task(done, "a", outputs={"out": model})
@@ -271,7 +292,7 @@ def test_a_run_again_is_shown(app: Open, store: RunStore, done: str) -> None:
     assert page.query_params["run"] == new.run_id
 
 
-def test_two_runs_side_by_side(app: Open, runs, done: str) -> None:
+def test_two_runs_side_by_side(app: Open, runs, done: str, tmp_path: Path) -> None:
     other, _ = runs.run(
         pipeline(
             Node(id="a", type="Make", title="Maker", params={"text": "${text}", "steps": 7}), name="demo", text="bye"
@@ -285,12 +306,30 @@ def test_two_runs_side_by_side(app: Open, runs, done: str) -> None:
         assert part in shown
     assert "step_s" not in shown  # equal in both
     assert len(page.get("vega_lite_chart")) == 4
+    assert "Confusion matrices" not in shown
     assert page.multiselect(key="compare_runs").value == [done, other.run_id]
     page.toggle(key="compare_all").set_value(True).run()
     assert "step_s" in html(page)
     page.multiselect(key="compare_runs").set_value([done]).run()
     assert "Choose one more run above." in html(page)
     assert page.query_params["runs"] == done
+
+    # What their models confuse, one matrix beside the other.
+    spec = VolumeSpec(shape=(4, 4, 4), dtype="float32", classes=("a", "b"))
+    for run_id, right in ((done, 5), (other.run_id, 9)):
+        folder = tmp_path / run_id
+        folder.mkdir()
+        counts = {"classes": ["a", "b"], "validation": [[right, 10 - right], [10 - right, right]]}
+        (folder / "confusion.json").write_text(json.dumps(counts))
+        runs.store.update_task(run_id, "a", outputs={"out": TrainedModel(uri=str(folder), spec=spec)})
+    page = app("compare", runs=f"{done},{other.run_id}")
+    assert "Confusion matrices" in html(page)
+    charts = [str(chart.proto) for chart in page.get("vega_lite_chart")]
+    found = [re.findall(r"Confusion matrix of ([^\"]*): ([\d.]+) % right", chart) for chart in charts]
+    assert [(label[-len("Maker: validation") :], share) for ((label, share),) in filter(None, found)] == [
+        ("Maker: validation", "50.0"),
+        ("Maker: validation", "90.0"),
+    ]
 
 
 def test_a_comparison_says_which_run_is_not_there(app: Open, done: str) -> None:

@@ -1,4 +1,4 @@
-/** The browser's half of the tables in ui/protocol/cases; Python's is tests/ui/test_shared_cases.py. */
+/** The browser's half of the tables in ui/protocol/cases; Python's is tests/ui/build/test_shared_cases.py. */
 
 import { describe, expect, test } from 'vitest';
 

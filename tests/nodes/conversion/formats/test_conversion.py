@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tifffile
 import zarr
 from npy_folders import convert, look, rows, take, write_labels
 from numpy.typing import NDArray
@@ -260,6 +261,7 @@ def test_what_is_in_a_folder_of_no_known_format_is_listed(tmp_path: Path) -> Non
     assert problem is not None
     assert problem.code == "VF306"
     assert problem.message.startswith(f"there are no volumes in {root} (found: 2 .txt, 1 ")
+    assert problem.hint == "Set format to dicom, which looks into files of any name; or choose another folder."
     assert sorted(found.endings) == [(".gz", 1), (".pdf", 1), (".txt", 2), ("without an ending", 1)]
     seen, _ = looked_at(root, tmp_path, format="auto", dataset="")
     assert seen.problems == [], "one problem for one fact"
@@ -339,6 +341,22 @@ def test_a_package_adds_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert pq.read_table(Path(made.uri) / part.path).column("total").to_pylist() == [15.0, 16.0, 17.0]
     finally:
         formats.cache_clear()
+
+
+@pytest.mark.parametrize(("name", "said"), [("s{:04d}.tif", True), ("{}b.tif", False), ("s{:04d}.npz", False)])
+def test_slices_in_a_file_each_are_remarked_upon(tmp_path: Path, name: str, said: bool) -> None:
+    """What CT and FIB-SEM programs export: every file is a volume of depth 1, of which the table would be full."""
+    root = tmp_path / "in"
+    (root / "scan").mkdir(parents=True)
+    for number in range(5):
+        plane = np.full((6, 7), number, np.uint16)
+        path = root / "scan" / name.format(number)
+        tifffile.imwrite(path, plane) if path.suffix == ".tif" else np.savez(path, plane[..., np.newaxis].repeat(2, 2))
+    (tmp_path / "look").mkdir()
+    seen, preview = looked_at(root, tmp_path / "look", format="auto", dataset="")
+    assert preview.count == 5
+    assert [problem.code for problem in seen.problems] == (["VF405"] if said else [])
+    assert all("scan/s0000.tif and others of its folder, numbered alike" in each.message for each in seen.problems)
 
 
 def test_training_can_read_the_files_themselves(tmp_path: Path) -> None:

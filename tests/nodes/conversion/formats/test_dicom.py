@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import nibabel
+import nrrd
 import numpy as np
 import pyarrow.parquet as pq
 import pydicom
 import pytest
-from npy_folders import convert, parts_of, rows, sources_of, take, write_labels
+from npy_folders import convert, look, parts_of, rows, sources_of, take, write_labels
 from numpy.typing import NDArray
 from pydicom.data import get_testdata_file
-from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.sequence import Sequence
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, RLELossless
 
 from engine.storage import manifest
 from nodes.conversion.formats import Reading
 from nodes.conversion.formats.reader import header_of, read_volume
 from nodes.conversion.quarantine import Refused
+from nodes.prediction.few_files import ask
 from nodes.testing.format import FormatConformance
 
 DICOM = Reading("dicom")
@@ -274,6 +280,74 @@ def test_a_slice_that_changes_after_the_listing_is_noticed(tmp_path: Path) -> No
     assert found == {"a": "changed-during-run"}
 
 
+def group(**fields: Any) -> Sequence:
+    """A functional group: a sequence of one item."""
+    item = Dataset()
+    for name, value in fields.items():
+        setattr(item, name, value)
+    return Sequence([item])
+
+
+def frame(z: float, slope: float, echo: float) -> Dataset:
+    out = Dataset()
+    out.PlanePositionSequence = group(ImagePositionPatient=[1.0, 2.0, z])
+    out.PixelValueTransformationSequence = group(RescaleSlope=slope, RescaleIntercept=-10, RescaleType="US")
+    out.MREchoSequence = group(EffectiveEchoTime=echo)
+    return out
+
+
+def write_enhanced(path: Path, echoes: list[NDArray[Any]], slopes: list[float], describes: int | None = None) -> None:
+    """One file of all echoes, its frames in another order than their positions; their places are in groups alone."""
+    depth = echoes[0].shape[2]
+    order = [((number * 7 + 3) % depth, echo) for number in range(depth) for echo in reversed(range(len(echoes)))]
+    every = Dataset()
+    every.PlaneOrientationSequence = group(ImageOrientationPatient=[1, 0, 0, 0, 1, 0])
+    every.PixelMeasuresSequence = group(PixelSpacing=[3.0, 2.0], SliceThickness=1.0)
+    frames = [frame(4.0 * z, slopes[z], 10.0 * echo) for z, echo in order]
+    fields = {
+        "NumberOfFrames": len(order),
+        "PixelData": b"".join(np.ascontiguousarray(echoes[echo][:, :, z].T).tobytes() for z, echo in order),
+        "SharedFunctionalGroupsSequence": Sequence([every]),
+        "PerFrameFunctionalGroupsSequence": Sequence(frames[:describes]),
+        **dict.fromkeys(("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "SliceThickness")),
+    }
+    write_slice(path, echoes[0][:, :, 0], 0.0, **fields)
+
+
+def test_frames_of_an_enhanced_file_are_slices_with_place_and_scale_of_their_own(tmp_path: Path) -> None:
+    """As Philips and Siemens XA write them: a place, a scale and an echo for each frame."""
+    first, second = volume("uint16", 1), volume("uint16", 2)
+    slopes = [1.0, 2.0, 3.0, 4.0]
+    write_enhanced(tmp_path / "a.dcm", [first, second], slopes)
+    read = read_volume(str(tmp_path), "a.dcm", DICOM)
+    assert np.array_equal(read, np.stack([first, second], -1) * np.array(slopes)[:, np.newaxis] - 10)
+    columns = header_of(str(tmp_path), "a.dcm", DICOM).columns
+    assert (columns["spacing_x"], columns["spacing_y"], columns["spacing_z"]) == (2.0, 3.0, 4.0)
+    assert columns["affine"] == "-2 0 0 -1 0 -3 0 -2 0 0 4 0 0 0 0 1"
+    assert "source_slope" not in columns, "each frame has its own"
+    write_enhanced(tmp_path / "a.dcm", [first], [0.5] * 4)
+    assert np.array_equal(read_volume(str(tmp_path), "a.dcm", DICOM), first * 0.5 - 10)
+    write_enhanced(tmp_path / "a.dcm", [first, second], slopes, describes=7)
+    assert refusal(tmp_path, "a.dcm") == "format: has 8 frames, and describes 7 of them"
+
+
+@pytest.mark.slow
+def test_an_enhanced_file_of_a_scanner_lies_where_its_frames_say(tmp_path: Path) -> None:
+    """Nibabel's phantom of a Philips scanner, whose voxels it has set to 0."""
+    packed = Path(nibabel.__file__).parent / "nicom" / "tests" / "data" / "philips_mprage.dcm.gz"
+    (tmp_path / "p.dcm").write_bytes(gzip.decompress(packed.read_bytes()))
+    header = header_of(str(tmp_path), "p.dcm", DICOM)
+    assert (header.shape, header.dtype) == ((256, 256, 176), "float32")
+    assert header.columns["source_slope"] == pytest.approx(2.1079365)
+    affine = np.array([float(value) for value in str(header.columns["affine"]).split()]).reshape(4, 4)
+    groups = pydicom.dcmread(tmp_path / "p.dcm").PerFrameFunctionalGroupsSequence
+    corners = np.array([each.PlanePositionSequence[0].ImagePositionPatient for each in groups], float)
+    normal = affine[:3, 2] * [-1, -1, 1]
+    corners = corners[np.argsort(corners @ normal)] * [-1, -1, 1]
+    found = affine @ [np.zeros(176), np.zeros(176), np.arange(176), np.ones(176)]
+    assert np.allclose(found[:3].T, corners, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     "name", ["CT_small.dcm", "MR_small.dcm", "MR_small_RLE.dcm", "MR_small_bigendian.dcm", "rtdose.dcm"]
 )
@@ -297,3 +371,82 @@ def test_what_cannot_be_unpacked_safely_is_refused(tmp_path: Path) -> None:
         assert isinstance(source, str)
         shutil.copy(source, tmp_path / name)
         assert refusal(tmp_path, name).startswith(reason)
+
+
+REAL = Path(pydicom.__file__).parent / "data" / "test_files" / "dicomdirtests"
+"""What pydicom has of several CDs: series of scanners in files without an ending, and the directory of them."""
+
+
+@pytest.mark.slow
+def test_series_in_files_without_an_ending_are_found_when_the_format_is_chosen(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for name in ("98892001/CT5N", "98892003/MR700"):
+        shutil.copytree(REAL / name, root / name)
+    shutil.copy(REAL / "DICOMDIR", root)
+    (root / "98892001" / "README").write_text("no DICOM file")
+    np.save(root / "98892003" / "other.npy", np.zeros((2, 2, 2)))
+    write_labels(root / "labels.csv", [("98892001/CT5N", 1), ("98892003/MR700", 0)])
+    files = take(root, tmp_path / "work", format="dicom")
+    assert {entry.path for entry in manifest.entries(manifest.read(files.manifest))} == {
+        "98892001/CT5N", "98892003/MR700"
+    }  # fmt: skip
+    found = look(root, tmp_path, format="dicom")
+    assert [(each.ending, each.count) for each in found.left_out] == [(".npy", 1)]
+    slices = sorted(map(pydicom.dcmread, (REAL / "98892001" / "CT5N").iterdir()), key=lambda one: one.SliceLocation)
+    expected = [one.pixel_array.T * int(one.RescaleSlope) + int(one.RescaleIntercept) for one in slices]
+    assert np.array_equal(read_volume(str(root), "98892001/CT5N", DICOM), np.stack(expected, axis=-1))
+    # Slices that the scanner turned against each other: no box.
+    assert "has 4528 in another direction than the other slices: a localizer?" in refusal(root, "98892003/MR700")
+    made = convert(root / "98892001", tmp_path / "made", source={"format": "dicom"})
+    assert (made.count, made.quarantined) == (1, 0)
+
+
+@pytest.mark.slow
+def test_slices_of_a_series_are_one_volume_to_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[NDArray[Any]] = []
+
+    class Model:
+        def scores(self, batch: NDArray[Any]) -> NDArray[Any]:
+            seen.extend(batch)
+            return np.tile([0.25, 0.75], (len(batch), 1))
+
+    monkeypatch.setattr("nodes.prediction.few_files._predictor", lambda card, size: Model())
+    # With such a chain a single slice would fit the model as well, and be answered.
+    chain = [{"name": "crop-pad", "version": 1, "parameters": {"size": [6, 5, 5]}}]
+    model, root = tmp_path / "model", tmp_path / "in"
+    model.mkdir()
+    (model / "model.keras").write_bytes(b"")
+    described = {"class_names": ["no", "yes"], "input": {"shape": [6, 5, 5]}, "transforms": chain}
+    (model / "model.json").write_text(json.dumps(described))
+    one, two, three = (volume(seed=seed) for seed in range(3))
+    write_series(root / "one", one, "1.1")
+    write_series(root / "both", one, "1.1")
+    for z in range(4):
+        write_slice(root / "both" / f"t{z}.dcm", two[:, :, z], 4.0 * z, "1.2")
+    nrrd.write(str(root / "both" / "a.nhdr"), three, {"encoding": "raw"})
+
+    def asked(*files: Path) -> dict[str, str]:
+        seen.clear()
+        found = [(str(answer.file.relative_to(root)), answer.error) for answer in ask(model, files).answers]
+        assert len(found) == len(dict(found))
+        return dict(found)
+
+    slices = sorted((root / "one").iterdir())
+    for given in ((root / "one",), slices, slices[::-1]):
+        assert asked(*given) == {"one": ""}
+        assert np.array_equal(seen, [np.pad(one, ((0, 0), (0, 0), (0, 1)))])
+    part = f"is a part of a volume of several files (DICOM): give all of them, or their folder {root / 'one'}"
+    assert asked(slices[2]) == {f"one/{slices[2].name}": part}
+    assert asked(*slices[1:]) == {"one": part}
+    assert seen == []
+    everything = {"both/1.1": "", "both/1.2": "", "both/a.nhdr": ""}
+    assert asked(root / "both") == everything
+    assert len(seen) == 3
+    assert asked(*sorted((root / "both").glob("*.*[mr]"))) == everything
+    assert asked(root) == everything | {"one": ""}
+    assert asked(*(root / "both").glob("t*"), root / "both" / "a.nhdr") == {"both/1.2": "", "both/a.nhdr": ""}
+    for number, path in enumerate(slices):
+        path.rename(root / "one" / f"IM{number:06d}")
+    slices = sorted((root / "one").iterdir())
+    assert asked(root / "one") == asked(*slices) == {"one": ""}
+    assert asked(slices[0]) == {"one/IM000000": part}

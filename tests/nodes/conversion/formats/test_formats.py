@@ -196,6 +196,31 @@ class TestTiff(FormatConformance):
             assert np.array_equal(read, stored.transpose(3, 2, 0, 1))
             assert spacing_in(tmp_path / name, "tiff") == pytest.approx(columns)
 
+    @pytest.mark.parametrize(
+        ("axes", "stored", "shape"),
+        [
+            ("TZCYX", (1, 5, 1, 3, 4), (4, 3, 5)),
+            ("TZCYX", (1, 1, 2, 3, 4), (4, 3, 1, 2)),
+            ("TCYX", (1, 1, 3, 4), (4, 3, 1)),
+            ("ZYX", (5, 1, 4), (4, 1, 5)),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["a.ome.tif", "a.tif"])
+    def test_axes_of_length_one(
+        self, tmp_path: Path, name: str, axes: str, stored: tuple[int, ...], shape: tuple[int, ...]
+    ) -> None:
+        given = np.arange(np.prod(stored), dtype=np.uint16).reshape(stored)
+        tifffile.imwrite(
+            tmp_path / name, given, photometric="minisblack", imagej=name == "a.tif", metadata={"axes": axes}
+        )
+        read = read_volume(str(tmp_path), name, Reading("tiff"))
+        wanted = given.transpose(
+            [axes.index(axis) for axis in "XYZ" if axis in axes]
+            + [place for place, axis in enumerate(axes) if axis not in "XYZ"]
+        )
+        assert read.shape == shape
+        assert np.array_equal(read, wanted.reshape(shape))
+
     def test_one_page_is_one_deep_and_colours_are_channels(self, tmp_path: Path) -> None:
         tifffile.imwrite(tmp_path / "a.tif", np.arange(12, dtype=np.uint8).reshape(3, 4), photometric="minisblack")
         assert read_volume(str(tmp_path), "a.tif", Reading("tiff")).shape == (4, 3, 1)

@@ -40,6 +40,23 @@ class TestHdf5(FormatConformance):
         read = read_volume(str(tmp_path), "a.h5", Reading("hdf5", "/image"))
         assert np.array_equal(read, np.arange(24).reshape(2, 3, 4))
 
+    def test_links_inside_the_file_are_followed_and_no_further(self, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["x"] = np.full((2, 3, 4), 7)
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["deep/volume"] = np.arange(24).reshape(2, 3, 4)
+            file["link"] = h5py.ExternalLink("b.h5", "/x")
+            soft = {"soft": "/deep/volume", "deep/beside": "volume", "folder": "/deep", "again": "soft"}
+            bad = {"around": "/link", "circle": "/circle", "lost": "/nothing"}
+            for name, target in {**soft, **bad}.items():
+                file[name] = h5py.SoftLink(target)
+        for name in ("", "soft", "deep/beside", "folder/volume", "again"):
+            read = read_volume(str(tmp_path), "a.h5", Reading("hdf5", name))
+            assert np.array_equal(read, np.arange(24).reshape(2, 3, 4)), name
+        assert "has /link in another file, which is not opened" in refusal(tmp_path / "a.h5", "hdf5", "around")
+        for name in ("circle", "lost"):
+            assert f"has no array '{name}'" in refusal(tmp_path / "a.h5", "hdf5", name)
+
     def test_nothing_outside_the_file_is_read(self, tmp_path: Path) -> None:
         secret = tmp_path / "secret"
         secret.write_bytes(bytes(range(24)))

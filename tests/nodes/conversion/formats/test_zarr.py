@@ -124,16 +124,21 @@ class TestZarr(FormatConformance):
         (path / ".zarray").write_text(json.dumps(metadata))
         assert refusal(path, "zarr").startswith("pickle: ")
 
-    def test_an_ome_image_has_its_axes_turned(self, tmp_path: Path) -> None:
-        group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w")
+    @pytest.mark.parametrize(("version", "names"), [("0.5", ("0", "1")), ("0.4", ("0", "1")), ("0.4", ("s0", "s1"))])
+    def test_an_ome_image_has_its_axes_turned(self, tmp_path: Path, version: str, names: tuple[str, str]) -> None:
+        group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w", zarr_format=3 if version == "0.5" else 2)
         stored = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 3, 4, 5)  # C, Z, Y, X
-        for name in ("0", "1"):
-            group.create_array(name, shape=stored.shape, dtype=stored.dtype)[...] = stored
+        for name, level in zip(names, (stored, stored[..., ::2]), strict=True):
+            group.create_array(name, shape=level.shape, dtype=level.dtype)[...] = level
         micrometer = {"type": "space", "unit": "micrometer"}
         axes = [{"name": "c", "type": "channel"}, *({"name": name, **micrometer} for name in "zyx")]
         scale = [{"type": "scale", "scale": [1.0, 4.0, 2.0, 1.0]}]
-        levels = [{"path": name, "coordinateTransformations": scale} for name in ("0", "1")]
-        group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": levels}]}
+        levels = [{"path": name, "coordinateTransformations": scale} for name in names]
+        image = {"axes": axes, "datasets": levels}
+        if version == "0.5":
+            group.attrs["ome"] = {"version": version, "multiscales": [image]}
+        else:
+            group.attrs["multiscales"] = [{"version": version, **image}]
         read = read_volume(str(tmp_path), "a.ome.zarr", Reading("zarr"))
         assert np.array_equal(read, stored.transpose(3, 2, 1, 0))
         assert spacing_in(tmp_path / "a.ome.zarr", "zarr") == pytest.approx(

@@ -1,0 +1,93 @@
+"""The machine that the app runs on, as the page Compute shows it: samples while somebody looks, and none afterwards."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from engine.declare.events import SystemSample
+from engine.run.system_metrics import SystemSampler
+from ui.compute import machine
+from ui.compute.machine import MachineHistory
+from ui.runs.system import system_charts
+
+SHOWN = {
+    "cpu_utilization_percentage",
+    "system_memory_usage_megabytes",
+    "disk_read_megabytes",
+    "disk_write_megabytes",
+    "network_receive_megabytes",
+    "network_transmit_megabytes",
+}
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MachineHistory:
+    monkeypatch.setattr(machine, "EVERY_S", 0.01)
+    return MachineHistory(tmp_path)
+
+
+def end(thread: threading.Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nobody had asked for long enough."""
+    with monkeypatch.context() as soon:
+        soon.setattr(machine, "_IDLE_S", -1.0)
+        wait_until(lambda: not thread.is_alive(), "the end of the sampling")
+
+
+def begun(history: MachineHistory) -> threading.Thread:
+    """The thread that takes samples because somebody has asked now."""
+    before = set(threading.enumerate())
+    history.series()
+    (thread,) = set(threading.enumerate()) - before
+    return thread
+
+
+def test_the_machine_is_measured_while_somebody_looks(history: MachineHistory, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = begun(history)
+    found = wait_until(lambda: s if len((s := history.series()).get("cpu_utilization_percentage", ())) > 3 else {})
+    assert found.keys() >= SHOWN
+    for series in found.values():
+        assert all(before < after for before, after in pairwise(series.steps))
+    start = found["cpu_utilization_percentage"].steps[-1]
+    charts = {chart.title: chart for chart in system_charts(found, start, 60.0)}
+    assert charts.keys() >= {"CPU", "Memory", "Disk", "Network"}
+    assert all(len(line.series) > 1 for chart in charts.values() for line in chart.lines)
+    # What was given is the asker's own: it does not grow under the hands of who draws it.
+    count = len(found["cpu_utilization_percentage"])
+    wait_until(lambda: len(history.series()["cpu_utilization_percentage"]) > count)
+    assert len(found["cpu_utilization_percentage"]) == count
+
+    # Nobody looks: it ends. Who looks again sees what was, and from then on what is.
+    end(thread, monkeypatch)
+    thread = begun(history)
+    before = len(history.series()["cpu_utilization_percentage"])
+    assert before > count
+    wait_until(lambda: len(history.series()["cpu_utilization_percentage"]) > before)
+    end(thread, monkeypatch)
+
+
+def test_a_gpu_is_measured_too_and_what_is_old_is_forgotten(
+    history: MachineHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = 0
+
+    def sample(self: SystemSampler, roots: object) -> SystemSample:
+        nonlocal taken
+        taken += 1
+        gpu = {"gpu_0_utilization_percentage": 42.0, "gpu_0_memory_usage_megabytes": 512.0}
+        return SystemSample(values={"cpu_utilization_percentage": float(taken), **gpu})
+
+    monkeypatch.setattr(SystemSampler, "sample", sample)
+    monkeypatch.setattr(machine, "KEPT_S", 0.04)
+    thread = begun(history)
+    found = wait_until(lambda: s if (s := history.series()).get("cpu_utilization_percentage") and taken > 8 else {})
+    end(thread, monkeypatch)
+    assert found["gpu_0_utilization_percentage"].last == 42
+    cpu = found["cpu_utilization_percentage"]
+    assert cpu.values[0] > 1
+    assert cpu.steps[-1] - cpu.steps[0] <= 0.04
+    assert [chart.title for chart in system_charts(found, cpu.steps[-1], 60.0)] == ["CPU", "GPU", "GPU memory"]
