@@ -80,11 +80,12 @@ class FailedCallsOfTracking(FailedCalls):
         return TRACKED
 
 
-_REASONS = {errno.ENOSPC: "no space left on", errno.EMFILE: "ulimit -n"}
+_REASONS = {errno.ENOSPC: ("no space left on", ("write", "pwrite")), errno.EMFILE: ("ulimit -n", ("open",))}
+"""What a sentence has for a person, and the calls that end so on a real machine."""
 
 
 def _check_reason(answer: Answer, error: int, at: str) -> None:
     """A command that fails of a full disk or of too many open files says so. Raises `Finding`."""
-    wanted = _REASONS.get(error, "")
-    if answer.status and at and wanted not in (answer.error or answer.output):
+    words, calls = _REASONS.get(error, ("", ()))
+    if answer.status and at.startswith(calls) and words not in (answer.error or answer.output):
         raise Finding(f"the reason is not named: {answer.output[-600:]}")
