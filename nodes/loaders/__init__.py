@@ -47,10 +47,12 @@ def open_source(loader: LoaderName, dataset: Dataset, *, cores: int, verify: boo
     """Open a dataset for reading: ids and labels, no volumes. `verify`: compare each volume with its checksum, where
     it has one; the arrow loader does.
 
-    Raises `UsageError` when the loader does not read this kind of dataset, `MissingPackage` when petastorm is not
-    installed, `DataError` or `UnsupportedTable` when the data cannot be read rightly.
+    Raises `UsageError` when there is no such loader, or it does not read this kind of dataset, `MissingPackage` when
+    petastorm is not installed, `DataError` or `UnsupportedTable` when the data cannot be read rightly.
     """
-    kind = LOADERS[loader]
+    kind = LOADERS.get(loader)
+    if kind is None:  # of a script, which nothing has checked
+        raise UsageError(f"there is no loader {loader!r}", hint=f"Choose {' or '.join(LOADERS)}.", parameter="loader")
     if not isinstance(dataset, kind.reads):
         raise UsageError(
             f"the {loader} loader does not read {dataset.kind}",

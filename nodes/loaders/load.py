@@ -112,7 +112,7 @@ def load(
     those that other programs write, is read several times slower: the logger `voxelflow.load` says so, and why.
 
     Raises `DataError` or `UnsupportedTable` for data that cannot be read rightly, `UsageError` for a loader that
-    does not read this kind of dataset.
+    there is not, or that does not read this kind of dataset.
     """
     dataset = data if isinstance(data, Dataset) else _newest(data)
     reading = Reading(batch_size, seed=seed, training=training, rank=rank, ranks=ranks)

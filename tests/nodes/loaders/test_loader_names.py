@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
+
+import pytest
 
 from engine.cli import bench
-from nodes.loaders import LOADERS, LoaderName
+from engine.declare.datasets import VolumeFiles
+from engine.errors import UsageError
+from nodes.loaders import LOADERS, LoaderName, open_source
 
 
 def test_a_loader_of_the_table_can_be_chosen() -> None:
     assert get_args(LoaderName) == tuple(LOADERS)
     (option,) = (each for each in bench.command.params if each.name == "loaders")
     assert option.type.convert(",".join(LOADERS), None, None) == tuple(LOADERS)
+
+
+def test_a_loader_that_there_is_not_is_refused_with_those_there_are() -> None:
+    unknown: Any = "arow"
+    with pytest.raises(UsageError, match="there is no loader 'arow'") as caught:
+        open_source(unknown, VolumeFiles(uri="/x", manifest="/m", count=0, bytes=0), cores=1)
+    assert caught.value.hint == "Choose arrow or npy or petastorm."
