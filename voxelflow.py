@@ -287,10 +287,10 @@ def _studio(workspace: Workspace, *, address: str, port: int | None, open_browse
     return serve(workspace, catalog, address=address, port=port, open_browser=open_browser, show_tracebacks=traceback)
 
 
-def _ask_model(folder: Path, files: Sequence[Path]) -> Asked:
+def _ask_model(folder: Path, files: Sequence[Path], *, dataset: str = "") -> Asked:
     from nodes.prediction.few_files import ask
 
-    return ask(folder, files)
+    return ask(folder, files, dataset=dataset)
 
 
 def _check_data(

@@ -26,6 +26,12 @@ REGISTRY = "models:/"
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR ...")
 @click.option("--node", metavar="NODE", help="The node of the run that made the model, where several did.")
 @click.option(
+    "--dataset",
+    metavar="NAME",
+    default="",
+    help="The array to take, in files that hold several (HDF5, .npz).",
+)
+@click.option(
     "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.csv", help="Write a table instead."
 )
 @json_option
@@ -36,6 +42,7 @@ def command(
     model: str,
     files: tuple[Path, ...],
     node: str | None,
+    dataset: str,
     out: Path | None,
     as_json: bool,
     root: Path | None,
@@ -53,7 +60,7 @@ def command(
     if out is not None and as_json:
         raise click.UsageError("--out and --json say the same in two ways. Choose one.")
     with _folder(session, model, node, root) as folder:
-        asked = session.work.ask_model(folder, files)
+        asked = session.work.ask_model(folder, files, dataset=dataset)
         if out is not None:
             written, unread = _write(out, asked)
             say(f"wrote {out}: {plural(written, 'files')}" + (f", {unread:,} of them not predicted" if unread else ""))

@@ -61,9 +61,12 @@ class Asked(Protocol):
 
 
 class AskModel(Protocol):
-    """Ask the trained model in a folder about `.npy` files, and about those in folders."""
+    """Ask the trained model in a folder about volumes in files, and about those in folders.
 
-    def __call__(self, folder: Path, files: Sequence[Path]) -> Asked: ...
+    `dataset` names the array that is the volume in files which hold several.
+    """
+
+    def __call__(self, folder: Path, files: Sequence[Path], *, dataset: str = "") -> Asked: ...
 
 
 class Damage(Protocol):

@@ -49,10 +49,11 @@ class Asked:
     answers: Iterator[Answer]
 
 
-def ask(folder: Path, files: Sequence[Path]) -> Asked:
+def ask(folder: Path, files: Sequence[Path], *, dataset: str = "") -> Asked:
     """What the model in `folder` says of each file, and of each volume in a folder, one batch after the other.
 
-    Files that are one volume together, the slices of a DICOM series, get one answer.
+    `dataset` is the array that is the volume in files which hold several, as VolumeFolder's parameter. Files that are
+    one volume together, the slices of a DICOM series, get one answer.
 
     An unreadable file, or one of another shape, has an error instead. Raises `DataError` when there is no model that
     can be loaded, or its volumes went through a node that files did not go through, `MissingPackage` without
@@ -62,7 +63,7 @@ def ask(folder: Path, files: Sequence[Path]) -> Asked:
     card = read_card(folder)
     refuse_whole_nodes(card.transforms, f"the model in {folder}", "files as they are")
     refuse_untrusted(card.transforms, f"the model in {folder}")
-    return Asked(tuple(card.classes), _answers(card, _each_volume(files)))
+    return Asked(tuple(card.classes), _answers(card, _each_volume(files, dataset)))
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class _Volume:
     file: Path
 
 
-def _each_volume(files: Sequence[Path]) -> Iterator[_Volume | Answer]:
+def _each_volume(files: Sequence[Path], dataset: str) -> Iterator[_Volume | Answer]:
     """The files, with those of folders in the order of their names; an answer where there is none to be asked about."""
     parts: dict[tuple[Path, Reading], set[str]] = {}
-    readings = {file: _reading(file) for file in files}
+    readings = {file: _reading(file, dataset) for file in files}
     for file, reading in readings.items():
         if _may_be_a_part(file, reading):
             parts.setdefault((file.parent, reading), set()).add(file.name)
@@ -87,7 +88,7 @@ def _each_volume(files: Sequence[Path]) -> Iterator[_Volume | Answer]:
         if not os.path.lexists(file):
             yield Answer(file, error="there is no such file")
         elif file.is_dir() and reading == NPY:
-            yield from _in_folder(file)
+            yield from _in_folder(file, dataset)
         elif not _may_be_a_part(file, reading):
             yield _Volume(file.parent, file.name, reading, file)
         elif names := parts.pop((file.parent, reading), None):
@@ -130,7 +131,7 @@ def _given_whole(folder: Path, names: set[str], reading: Reading) -> Iterator[_V
             yield Answer(shown[each.path], error=said)
 
 
-def _in_folder(folder: Path) -> Iterator[_Volume | Answer]:
+def _in_folder(folder: Path, dataset: str) -> Iterator[_Volume | Answer]:
     left_out = _left_out()
     volumes = manifest.list_folder(folder, VOLUME_FILES, left_out=left_out)
     found = dict.fromkeys(volumes["path"].to_pylist(), NPY)
@@ -139,7 +140,7 @@ def _in_folder(folder: Path) -> Iterator[_Volume | Answer]:
         patterns, folders = ([e for kind in kinds for e in getattr(kind, name)] for name in ("patterns", "folders"))
         left_out = _left_out()
         listing = manifest.list_folder(folder, tuple(patterns), tuple(folders), left_out)
-        for reading in map(Reading, formats()):
+        for reading in (Reading(name, dataset) for name in formats()):
             # Without a file of the format its package is not needed.
             if pc.any(is_volume(listing["path"], reading)).as_py():
                 found |= dict.fromkeys(volumes_of(listing, str(folder), reading)["path"].to_pylist(), reading)
@@ -220,12 +221,12 @@ def _check(volume: _Volume, card: ModelCard) -> None:
     card.check_shape(form[0], str(volume.file))
 
 
-def _reading(file: Path) -> Reading:
+def _reading(file: Path, dataset: str) -> Reading:
     """How a file is read, by its ending; one with another ending by its content, where a format has any name."""
     name = file.name.lower()
     for each in formats().values():
         if name.endswith(each.all_endings):
-            return Reading(each.name)
+            return Reading(each.name, dataset)
     if not name.endswith(".npy") and file.is_file() and _is_text(file.name):
         listing = manifest.table_of([_entry(file)])
         for reading in _of_any_name():

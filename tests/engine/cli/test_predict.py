@@ -38,9 +38,11 @@ class _Model:
 
     def __init__(self) -> None:
         self.asked: list[Path] = []
+        self.dataset = ""
 
-    def __call__(self, folder: Path, files: Sequence[Path]) -> _Asked:
+    def __call__(self, folder: Path, files: Sequence[Path], *, dataset: str = "") -> _Asked:
         self.asked.append(folder)
+        self.dataset = dataset
         return _Asked(
             ("no", "yes"),
             (
@@ -88,7 +90,9 @@ def test_a_folder_is_asked_about_each_file(ask: Ask, home: Path, model: _Model) 
         ["b/c.npy", "yes", "no", "0.2500,", "yes", "0.7500"],
     ]
     assert model.asked == [Path("model")]
-    shown = ask("model", "a.npy", "--json").json
+    assert model.dataset == ""
+    shown = ask("model", "a.npy", "--dataset", "scan", "--json").json
+    assert model.dataset == "scan"
     assert shown == {
         "model": "model",
         "files": [{"file": "a.npy", "class": "yes", "scores": {"no": 0.25, "yes": 0.75}}],

@@ -281,6 +281,19 @@ def test_bad_files_are_reported_without_loading_the_model(tmp_path: Path) -> Non
     assert folders[-1].error == "there are no volumes in this folder"
 
 
+def test_of_files_with_several_arrays_the_named_one_is_the_volume(tmp_path: Path) -> None:
+    own = card(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    np.savez(folder / "a.npz", mask=np.zeros((3, 4)), scan=np.zeros((2, 2)))
+    for named in (folder, folder / "a.npz"):
+        (answer,) = ask(tmp_path, [named]).answers
+        assert answer.error == "holds several arrays: mask, scan; name one with the parameter dataset"
+        (answer,) = ask(tmp_path, [named], dataset="scan").answers
+        assert answer.error == f"the volumes of {folder / 'a.npz'} are 2x2, the model takes 3x4x2"
+
+
 def test_files_of_a_folder_that_are_not_predicted_are_reported(tmp_path: Path) -> None:
     own = card(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class_names": own.classes, "input": {"shape": own.shape}}))
