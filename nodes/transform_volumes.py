@@ -101,8 +101,8 @@ def _transformed(
     from engine.storage import manifest
     from nodes.loaders.chained_volumes import rows_as_files, with_transforms
 
-    if problem := parameters.problem():
-        raise UsageError(f"{problem[0]} {problem[1]}", hint="Correct it.", parameter=problem[0])
+    for parameter, problem in parameters.problems():
+        raise UsageError(f"{parameter} {problem}", hint="Correct it.", parameter=parameter)
     chain = parameters.chain(_source(parameters))
     listing = ctx.out / "volumes.arrow"
     if parameters.statistics != "volume":
@@ -157,7 +157,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What a sample of the files is like after the steps. A function of one's own runs only when it is trusted."""
     parameters = TransformParameters(**look.params)
     given = look.inputs.get("volumes")
-    if parameters.problem():
+    if any(parameters.problems()):
         return {}
     try:
         chain = parameters.chain(_source(parameters))
@@ -195,8 +195,9 @@ def _preview(look: CheckContext) -> Preview:
     parameters, facts = TransformParameters(**look.params), look.facts
     given = look.inputs.get("volumes") or Preview(kind="VolumeFiles")
     out = Preview(kind="VolumeFiles", uri=given.uri, labels=given.labels).model_copy(update=_counts(given))
-    if problem := parameters.problem():
-        look.report(ParametersContradict, problem[1], hint="Correct it.", parameter=problem[0])
+    if problems := list(parameters.problems()):
+        for parameter, problem in problems:
+            look.report(ParametersContradict, problem, hint="Correct it.", parameter=parameter)
         return out
     if "function" in facts:
         message, hint = facts["function"]

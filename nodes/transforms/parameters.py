@@ -74,35 +74,34 @@ class TransformParameters:
     high_percentile: Annotated[float, Range(0, 100), Advanced()] = 99.0
     dtype: Literal["", DTypeName] = ""
 
-    def problem(self) -> tuple[str, str] | None:
+    def problems(self) -> Iterator[tuple[str, str]]:
         """What contradicts itself, whatever the volumes: the parameter, and what is wrong with it."""
         if self.orientation and sorted("LPIRAS".index(letter) % 3 for letter in self.orientation) != [0, 1, 2]:
-            return "orientation", f"{self.orientation} does not name each of left-right, back-front and down-up once"
+            yield "orientation", f"{self.orientation} does not name each of left-right, back-front and down-up once"
         if self.axes and (len(set(self.axes)) < len(self.axes) or set(self.axes) != set(_LETTERS[: len(self.axes)])):
-            return "axes", f"{self.axes} does not name each axis once"
+            yield "axes", f"{self.axes} does not name each axis once"
         if len(self.spacing) not in (0, 1, 3):
-            return "spacing", f"has {plural(len(self.spacing), 'numbers')}, one or three are wanted"
+            yield "spacing", f"has {plural(len(self.spacing), 'numbers')}, one or three are wanted"
         if len(self.shape) not in (0, 3):
-            return "shape", f"has {plural(len(self.shape), 'lengths')}, three are wanted"
+            yield "shape", f"has {plural(len(self.shape), 'lengths')}, three are wanted"
         if self.spacing and self.shape:
-            return "shape", "resamples to a shape, and spacing to a spacing"
+            yield "shape", "resamples to a shape, and spacing to a spacing"
         if len(self.size) not in (0, 3):
-            return "size", f"has {plural(len(self.size), 'lengths')}, three are wanted"
+            yield "size", f"has {plural(len(self.size), 'lengths')}, three are wanted"
         if self.clip_low is not None and self.clip_high is not None and self.clip_low > self.clip_high:
-            return "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
+            yield "clip_high", f"is {self.clip_high:g}, below clip_low, which is {self.clip_low:g}"
         if len(self.clip_percentiles) not in (0, 2):
-            return "clip_percentiles", f"has {plural(len(self.clip_percentiles), 'numbers')}, two are wanted"
-        if self.clip_percentiles and self.clip_percentiles[0] >= self.clip_percentiles[1]:
+            yield "clip_percentiles", f"has {plural(len(self.clip_percentiles), 'numbers')}, two are wanted"
+        elif self.clip_percentiles and self.clip_percentiles[0] >= self.clip_percentiles[1]:
             low, high = self.clip_percentiles
-            return "clip_percentiles", f"has {high:g} after {low:g}: the higher one comes last"
+            yield "clip_percentiles", f"has {high:g} after {low:g}: the higher one comes last"
         if self.normalise == "percentiles" and self.low_percentile >= self.high_percentile:
-            return "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
+            yield "high_percentile", f"is {self.high_percentile:g}, not above {self.low_percentile:g}"
         if self.normalise == "none" and not self.clip_percentiles and self.statistics != "volume":
-            return "statistics", f"is {self.statistics}, and nothing is normalised, or clipped at percentiles"
-        return None
+            yield "statistics", f"is {self.statistics}, and nothing is normalised, or clipped at percentiles"
 
     def chain(self, source: str = "") -> tuple[Transform, ...]:
-        """The steps, `source` being the text of the file in `function`. `problem` must be None.
+        """The steps, `source` being the text of the file in `function`. There must be no `problems`.
 
         Figures that are measured once are not among them yet: `nodes.loaders.volume_statistics` finds them.
         """

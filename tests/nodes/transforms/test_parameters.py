@@ -27,9 +27,12 @@ from nodes.transforms.parameters import TransformParameters
     ],
 )
 def test_contradictions(given: dict[str, Any], parameter: str) -> None:
-    found = TransformParameters(**given).problem()
-    assert found is not None
-    assert found[0] == parameter
+    assert [name for name, _ in TransformParameters(**given).problems()] == [parameter]
+
+
+def test_all_contradictions_are_said_together() -> None:
+    several = TransformParameters(axes="XX", size=(4,), clip_low=2.0, clip_high=1.0, clip_percentiles=(99.0, 1.0))
+    assert [name for name, _ in several.problems()] == ["axes", "size", "clip_high", "clip_percentiles"]
 
 
 def test_the_steps_come_in_the_order_of_the_parameters() -> None:
@@ -37,7 +40,7 @@ def test_the_steps_come_in_the_order_of_the_parameters() -> None:
         dtype="int16", normalise="min-max", function="/w/my_transforms/blur.py", clip_low=0.0, size=(64, 64, 48),
         spacing=(1.0,), channels=(0, 2), axes="ZYX",
     )  # fmt: skip
-    assert parameters.problem() is None
+    assert list(parameters.problems()) == []
     words = "axes ZYX, channels 0, 2, resample 1 mm, crop 64x64x48, clip below 0, blur.py, min-max, int16"
     assert words_of(parameters.chain("def transform(volume, row): ...")) == words
     assert TransformParameters().chain() == ()
