@@ -13,6 +13,7 @@ from engine.advisor.storage_cost import StorageCost, storage_cost
 from engine.bench.compare import WAITING, Bound, efficient
 from engine.declare.workload import TrainingWork
 from engine.prices import StorageTable
+from engine.storage import is_url
 from engine.text import duration
 
 _START_S, _START_S_PER_LAYER, _START_SPREAD = 6.0, 0.11, 0.4
@@ -106,6 +107,8 @@ class Knowledge:
     """The data is yet to be made, on the same machine: what fits into memory is there when the training begins."""
     storage_prices: StorageTable | None = None
     """Those of the workspace; None: the shipped ones."""
+    elsewhere: Sequence[tuple[str, Way, InputModel]] = ()
+    """Other places that were probed, and how volumes would come from there, stored in one way."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,15 @@ class Setting:
     now: str
     advised: str
     why: str
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The estimates as if the volumes lay in another place, by machine."""
+
+    place: str
+    way: Way
+    estimates: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,7 @@ class Advice:
     """How fast volumes come was not measured: the times assume that steps never wait for data."""
     storage: StorageCost | None = None
     """What its storage costs beside the machine; None where the data lies on it."""
+    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 # --- one machine ---------------------------------------------------------------------------------
@@ -251,6 +264,8 @@ def _stays(work: TrainingWork, way: Way, candidate: Candidate, used: int, known:
     size = (work.volumes + work.validation) * work.volume_bytes
     if way == "remote table":
         return size <= known.cache_bytes
+    if way == "files" and is_url(work.uri):
+        return False  # each epoch asks for them again
     return candidate.memory_bytes is not None and size <= candidate.memory_bytes - used
 
 
@@ -282,11 +297,16 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     if not found:
         return Advice(work, way, assumed_input=assumed, storage=storage)
 
-    def on_all(stored: Way) -> tuple[Estimate, ...]:
-        return tuple(estimate(work, stored, c, found[c.name], known) for c in known.candidates if c.name in found)
+    def on_all(stored: Way, known: Knowledge, uri: str = work.uri) -> tuple[Estimate, ...]:
+        there = replace(work, uri=uri)
+        return tuple(estimate(there, stored, c, found[c.name], known) for c in known.candidates if c.name in found)
 
-    estimates = on_all(way)
-    from_table = on_all("table") if way == "files" else ()
+    estimates = on_all(way, known)
+    from_table = on_all("table", known) if way == "files" else ()
+    elsewhere = [
+        Elsewhere(place, there, on_all(there, replace(known, cold={there: model}, fresh=False), place))
+        for place, there, model in known.elsewhere
+    ]
     own = estimates[0] if estimates and estimates[0].machine == known.candidates[0] else None
     conversion, epochs = _conversion(work, known, own, next(iter(from_table), None))
     chosen = recommend(estimates, within_s)
@@ -302,6 +322,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
         settings=tuple(_settings(work, way, own or chosen, found, known)),
         assumed_input=assumed,
         storage=storage,
+        elsewhere=tuple(elsewhere),
     )
 
 

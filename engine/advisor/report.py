@@ -155,6 +155,22 @@ def changes(advice: Advice) -> list[str]:
     return out
 
 
+def elsewhere(advice: Advice) -> list[str]:
+    """What the same training takes with the data in other places that were probed, on the profile's machine."""
+    now = advice.own or advice.recommended
+    if now is None or not now.fits:
+        return []
+    out = []
+    for place in advice.elsewhere:
+        then = next((e for e in place.estimates if e.machine.name == now.machine.name and e.fits), None)
+        if then is not None:
+            out.append(
+                f"From {place.place}, as {_WAYS[place.way]}, {now.machine.name} takes {duration(then.seconds)}"
+                f" ({span(then)}){_for_cost(then)} instead of {duration(now.seconds)}."
+            )
+    return out
+
+
 def _table_instead(advice: Advice) -> Iterator[str]:
     by_name = {e.machine.name: e for e in advice.from_table}
     for each in dict.fromkeys(filter(None, (advice.own, advice.recommended))):
@@ -244,6 +260,7 @@ def as_json(advice: Advice, place: str) -> dict[str, Any]:
         "recommended": one(advice.recommended),
         "estimates": [one(e) for e in advice.estimates],
         "from_table": [one(e) for e in advice.from_table],
+        "elsewhere": [{"place": p.place, "estimates": [one(e) for e in p.estimates]} for p in advice.elsewhere],
         "conversion_s": advice.conversion_s,
         "conversion_pays_after_epochs": advice.pays_after,
         "reasons": reasons(advice),

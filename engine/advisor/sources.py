@@ -27,6 +27,8 @@ from engine.storage.cache import RangeCache
 from engine.workspace import Workspace
 
 _UNKNOWN = "the number and shape of its volumes are known once the nodes before it have run"
+_PLACES = 5
+"""Other places that are looked at."""
 _WAYS: tuple[Way, ...] = ("files", "table", "remote table")
 
 
@@ -132,8 +134,28 @@ def advise_training(
         write_mb_s=probe.large_writes.mb_s if probe is not None else None,
         fresh=not work.uri,
         storage_prices=storage_table(workspace),
+        elsewhere=tuple(_elsewhere(work, way, workspace, known.probes)),
     )
     return advise(work, way, knowledge, within_s=within_s)
+
+
+def _elsewhere(
+    work: TrainingWork, way: Way, workspace: Workspace, known: Sequence[StorageProbe]
+) -> Iterator[tuple[str, Way, InputModel]]:
+    """The places that were probed but for the data's own, the last probed first; of files, as a table there too."""
+    seen = [probe_of(work.uri or str(workspace.root), known)]
+    for probe in known:
+        newest = probe_of(probe.place, known) or probe
+        if newest in seen:
+            continue
+        seen.append(newest)
+        table: Way = "table" if newest.storage == "local" else "remote table"
+        for there in dict.fromkeys(("files", table) if way == "files" else (table,)):
+            if (access := work.access.get(there)) is not None:
+                loader = "npy" if there == "files" else "arrow" if work.loader == "npy" else work.loader
+                yield newest.place, there, from_probe(newest, there, loader, access, work.volume_bytes)
+        if len(seen) > _PLACES:
+            return
 
 
 def advice_by_node(

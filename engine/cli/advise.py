@@ -56,6 +56,8 @@ def command(
     the work from the pipeline and a look at its data; nothing is started. A machine that was never benchmarked is
     scaled from one that was, or guessed, with a wider error bar. A time lies within its bar four times of five.
 
+    With the data in each other place that `voxelflow probe` has measured, the time is predicted, too.
+
     Recommended is the cheapest machine, or a faster one that costs at most a tenth more; with --within among those that
     are done in time.
     """
@@ -146,6 +148,12 @@ def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bo
         say("")
         say("what would change it")
         for line in changes:
+            say(f"  {line}")
+    elsewhere = report.elsewhere(advice)
+    if elsewhere:
+        say("")
+        say("with the data elsewhere")
+        for line in elsewhere:
             say(f"  {line}")
     if advice.settings:
         where = advice.own or best

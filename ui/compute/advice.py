@@ -15,7 +15,18 @@ import streamlit as st
 
 from engine.advisor.advice import Advice, Estimate, frontier, usual_currency
 from engine.advisor.report import COLUMNS as TABLE_COLUMNS
-from engine.advisor.report import changes, chosen_few, in_a_line, missing, reasons, row, source_of, span, subject
+from engine.advisor.report import (
+    changes,
+    chosen_few,
+    elsewhere,
+    in_a_line,
+    missing,
+    reasons,
+    row,
+    source_of,
+    span,
+    subject,
+)
 from engine.advisor.sources import advise_training, read_known, trainings
 from engine.bench.result import bench_folder
 from engine.catalog import Catalog
@@ -121,6 +132,7 @@ def _sentences(advice: Advice, place: str) -> Html:
         ("Here", [in_a_line(advice)]),
         ("Why", reasons(advice)),
         ("What would change it", changes(advice)),
+        ("With the data elsewhere", elsewhere(advice)),
         ("Better settings", [f"{s.name} = {s.advised} instead of {s.now}: {s.why}" for s in advice.settings]),
         ("Not known", missing(advice, place)),
     ]

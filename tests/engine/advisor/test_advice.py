@@ -25,13 +25,15 @@ from engine.advisor.machines import (
     promised,
 )
 from engine.advisor.reading import InputModel, from_bench, from_memory, from_probe
-from engine.advisor.report import as_json, changes, in_a_line, missing, reasons, source_of
-from engine.advisor.sources import networks, probe_of
+from engine.advisor.report import as_json, changes, elsewhere, in_a_line, missing, reasons, source_of
+from engine.advisor.sources import Known, Training, advise_training, networks, probe_of
 from engine.bench.result import Configuration
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
 from engine.declare.workload import Access, TrainingWork
 from engine.prices import machine_table
+from engine.profiles import Profile
+from engine.workspace import Workspace
 from nodes.train_resnet3d import train_resnet3d
 
 HERE = Candidate("local", 2, 16 * 10**9, price_per_hour=0.1, currency="USD", origin="profile")
@@ -340,6 +342,26 @@ def test_a_gpu_pays_off_once_the_data_is_a_table() -> None:
     assert advice.pays_after is None or advice.pays_after > 5
     assert not missing(advice, "/data")
     assert reasons(advice)[0].startswith("It is the cheapest: ")
+
+
+def test_the_same_training_is_predicted_for_the_other_places_that_were_probed(workspace: Workspace) -> None:
+    here, far, farther = probe(str(workspace.root)), probe("az://c/probed", ms=20.0), probe("s3://b/x", files_per_s=4.0)
+    older = probe("az://c/other", ms=0.1)
+    training = Training(
+        "t", "t", train_resnet3d, replace(work(kind="VolumeFiles", batch_size=8), uri=str(workspace.root))
+    )
+    profile = Profile(name="mine", cores=2, memory_bytes=16 * 10**9)
+    advice = advise_training(training, Known([bench_result()], [farther, here, far, older]), workspace, profile)
+    assert advice is not None
+    found = [(p.place, p.way) for p in advice.elsewhere]
+    assert found == [(p, w) for p in ("s3://b/x", "az://c/probed") for w in ("files", "remote table")]
+    own = [next(e for e in p.estimates if e.machine.name == "mine") for p in advice.elsewhere]
+    assert [e.bound for e in own] == ["input", "compute", "compute", "compute"]
+    assert own[0].later_epoch_s > 0.9 * own[0].first_epoch_s, "files in an object store are read again in each epoch"
+    lines = elsewhere(advice)
+    assert len(lines) == 4
+    assert lines[3].startswith("From az://c/probed, as a table in an object store, mine takes ")
+    assert [p["place"] for p in as_json(advice, "x")["elsewhere"]] == [place for place, _ in found]
 
 
 def test_where_files_are_waited_for_a_conversion_pays_after_some_epochs() -> None:
