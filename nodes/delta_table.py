@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
@@ -11,6 +11,9 @@ from engine.declare.datasets import Dataset, Preview, VolumeDelta
 from engine.declare.node import node
 from engine.declare.parameters import PathIn, Range
 from engine.diagnostics.rule import Rule
+
+if TYPE_CHECKING:
+    from nodes.table.snapshot import TableFile
 
 
 @node(
@@ -56,7 +59,24 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         found = open_table(look.paths["table"].path, look.params["version"])
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint}
-    return {"table": found.reference(look.paths["table"].path).model_dump(mode="json")}
+    labels, complete = _labels_at_ends(found.files)
+    return {
+        "table": found.reference(look.paths["table"].path).model_dump(mode="json"),
+        "labels": labels,
+        "labels_complete": complete,
+    }
+
+
+def _labels_at_ends(files: Sequence[TableFile]) -> tuple[list[float], bool]:
+    """The least and the greatest labels of the files by the log's statistics, and whether these are all labels."""
+    import numpy as np
+
+    from nodes.conversion.labels import different
+
+    labelled = [file for file in files if file.labelled]
+    ends = [end for file in labelled for end in (file.label_min, file.label_max)]
+    known = np.array([end for end in ends if end is not None], np.float32)
+    return different(known), None not in ends and all(file.label_min == file.label_max for file in labelled)
 
 
 @delta_table.preview
@@ -65,7 +85,8 @@ def _preview(look: CheckContext) -> Preview:
         look.report(NoVolumeTable, look.facts["problem"], hint=look.facts["hint"], parameter="table")
     if "table" in look.facts:
         found = VolumeDelta.model_validate(look.facts["table"])
-        return Preview.of(found).model_copy(update={"dataset": found})
+        labels = {"labels": tuple(look.facts["labels"]), "labels_complete": look.facts["labels_complete"]}
+        return Preview.of(found).model_copy(update={"dataset": found, **labels})
     return Preview(kind="VolumeDelta", uri=str(look.params.get("table") or "") or None)
 
 

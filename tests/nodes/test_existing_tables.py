@@ -27,6 +27,7 @@ from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.loaders import open_source
 from nodes.parquet_folder import parquet_folder
+from nodes.train_resnet3d import train_resnet3d
 from nodes.volume_file.layout import properties
 
 
@@ -124,6 +125,9 @@ def test_a_table_is_used_in_place(tmp_path: Path, volumes: Volumes, labels: Labe
     table = delta_table(table=made.uri, ctx=context(tmp_path, "it"))
     assert look.problems == []
     assert look.inputs["made"].dataset == table
+    known = [label for label in labels.values() if label is not None]
+    assert {min(known), max(known)} <= set(look.inputs["made"].labels) <= set(known)
+    assert not look.inputs["made"].labels_complete
     assert (table.count, table.version, table.labelled) == (20, made.version, 17)
     assert same(read(table), volumes, labels)
     assert {p: p.stat().st_mtime_ns for p in Path(made.uri).rglob("*")} == before
@@ -165,6 +169,21 @@ def test_a_table_of_another_program_is_taken_once_it_says_shape_and_dtype(tmp_pa
     for place in (tmp_path / "nowhere", tmp_path):
         place.mkdir(exist_ok=True)
         assert [p.code for p in looked_at(delta_table, tmp_path / "look", table=str(place)).problems] == ["VF560"]
+
+
+@pytest.mark.parametrize(("label", "code"), [(1.0, "VF513"), (0.5, "VF512")])
+def test_labels_with_which_a_training_is_sure_to_fail_are_seen_before_it(
+    tmp_path: Path, volumes: Volumes, label: float, code: str
+) -> None:
+    made = make_delta(tmp_path, volumes, dict.fromkeys(volumes, label))
+    look = looked_at(delta_table, tmp_path / "look", table=made.uri)
+    training = CheckContext(
+        params={p.name: p.default for p in train_resnet3d.parameters} | {"batch_size": 2},
+        inputs={"data": look.inputs["made"]},
+    )
+    assert train_resnet3d.preview_hook is not None
+    train_resnet3d.preview_hook(training)
+    assert [problem.code for problem in training.problems if problem.severity == "error"] == [code]
 
 
 def test_files_of_ours_are_taken_where_they_lie(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
