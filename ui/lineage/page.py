@@ -198,8 +198,7 @@ def _chosen(whole: Lineage) -> str | None:
 
 def _follow_address() -> None:
     """Choose what the address names: the page was opened by a link, or loaded again, or the browser went back or
-    forward. Opened from the menu it has an address that names nothing: what was chosen last stays, and the graph's
-    frame completes the address. Named by Python it would be one more step for the browser to go back.
+    forward. Opened from the menu it has an address that names nothing: what was chosen last stays, and gets into it.
 
     Only the whole page follows: what is chosen on it draws the fragment, which is asked for with the address of before.
     """
@@ -212,9 +211,9 @@ def _follow_address() -> None:
 
 
 def _correct_address() -> None:
-    """Where the address names another item, name the chosen one. A timer's question may leave the browser before the
-    last choice's answer is there: it then has the address of before, which would come back with the next whole page."""
-    if st.query_params.get(_ADDRESS) not in (None, st.session_state.get(_CHOSEN)):
+    """Name what is chosen. A timer's question may leave the browser before the last choice's answer is there: it then
+    has the address of before, which would come back with the next whole page."""
+    if st.query_params.get(_ADDRESS) != st.session_state.get(_CHOSEN):
         _choose(st.session_state.get(_CHOSEN))
 
 
