@@ -118,7 +118,7 @@ def main() -> None:
     except ImportError as exc:
         raise SystemExit(f"{exc.name} is not installed. Run `pip install 'voxelflow[segy,train]'`.") from None
     del scipy, segyio
-    write(given.folder, seed=given.seed)
+    write(given.folder, SHAPE, given.seed)
     print(f"{' x '.join(map(str, SHAPE))} voxels, 3 attributes, facies and a horizon in {given.folder}")
 
 

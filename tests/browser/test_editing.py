@@ -112,7 +112,7 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
         expect(title).to_be_visible()
         eventually(
             lambda title=title, zoom=zoom: (  # type: ignore[misc]
-                zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)") >= 8
+                zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)") >= 6.4
             ),
             f"at {zoom}% nobody can read the title",
         )
