@@ -1,7 +1,7 @@
 """Benchmarks run from end to end with tiny data, and a race refuses who delivers something else.
 
 Those whose contenders load TensorFlow or Spark take minutes whatever the data: they are only asked for their options,
-and what they make of their measurements is tried with such that nobody made.
+and what they compute from measurements is tested with made-up ones.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Pretended:
         seen.step_s += [step] * steps
         seen.mean_s.append(step)
         seen.waiting.append(waiting)
-        # By the processor's clock all workers stand in one line.
+        # By processor time, each row has all workers together.
         alone = step if case.cores == 1 else self._seconds(replace(case, cores=1))
         seen.processor_s.append(alone if not seen.waits else step * (1 - waiting))
 

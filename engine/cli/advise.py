@@ -143,18 +143,15 @@ def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bo
             say(f"  Its price: {price_in_table(of.name, amount, of.currency, workspace).line()}.")
         for line in report.reasons(advice):
             say(f"  {line}")
-    changes = report.changes(advice)
-    if changes:
-        say("")
-        say("what would change it")
-        for line in changes:
-            say(f"  {line}")
-    elsewhere = report.elsewhere(advice)
-    if elsewhere:
-        say("")
-        say("with the data elsewhere")
-        for line in elsewhere:
-            say(f"  {line}")
+    for title, lines in (
+        ("what would change it", report.changes(advice)),
+        ("with the data elsewhere", report.elsewhere(advice)),
+    ):
+        if lines:
+            say("")
+            say(title)
+            for line in lines:
+                say(f"  {line}")
     if advice.settings:
         where = advice.own or best
         say("")

@@ -19,7 +19,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def held_port(address: str = "127.0.0.1") -> Iterator[int]:
-    """One that nobody else gets meanwhile. A server may listen there if it shares it (`SO_REUSEADDR`), as most do.
+    """A port that no other process is given meanwhile. A server that sets `SO_REUSEADDR`, as most do, may listen there.
 
     Two may be bound to a port as long as only one listens.
     """

@@ -93,7 +93,7 @@ def test_a_known_latency_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("each_s", [0.05, 0.3])
 def test_a_probe_takes_less_than_half_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
-    """By a clock that goes on with what is done, so that nobody waits for a slow place."""
+    """With a fake clock that each operation advances, so the test does not wait for slow storage."""
     now, lock = 0.0, threading.Lock()
 
     def clock(seconds: float = 0.01) -> float:

@@ -159,7 +159,7 @@ def test_what_is_held_back_obeys_the_group_of_the_split(tmp_path: Path) -> None:
     # Another column that somebody asks for parts the patients: that is said with its number.
     (found,) = warnings_of(train, None, tmp_path, group="id")
     assert re.match(r"\d+ groups of patient on both sides, trained on and validated on \(\d+ volumes", found)
-    # The same of a table wired to validation, without that anybody names the column again.
+    # The same with a table wired to validation; the column is not named again.
     plain, held_out, _ = split_dataset(train, validation=0.4, ctx=ctx)
     (found,) = warnings_of(plain, held_out, tmp_path)
     assert re.match(r"\d+ groups of patient on both sides", found)

@@ -32,7 +32,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MachineHistory:
 
 
 def end(thread: threading.Thread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if nobody had asked for long enough."""
+    """As if the page had been closed long enough ago."""
     with monkeypatch.context() as soon:
         soon.setattr(machine, "_IDLE_S", -1.0)
         wait_until(lambda: not thread.is_alive(), "the end of the sampling")
@@ -61,7 +61,7 @@ def test_the_machine_is_measured_while_somebody_looks(history: MachineHistory, m
     wait_until(lambda: len(history.series()["cpu_utilization_percentage"]) > count)
     assert len(found["cpu_utilization_percentage"]) == count
 
-    # Nobody looks: it ends. Who looks again sees what was, and from then on what is.
+    # The page is closed: sampling ends. Opened again, it shows the old samples, then new ones.
     end(thread, monkeypatch)
     thread = begun(history)
     before = len(history.series()["cpu_utilization_percentage"])
