@@ -139,7 +139,11 @@ class LineagePage:
     def __init__(self, page: Page, item: str = "") -> None:
         self.page = page
         page.goto(f"/lineage?item={item}" if item else "/lineage")
+        # With the last answer the graph is drawn anew in another size.
+        expect(page.get_by_role("note", name="Legend")).to_be_visible()
         expect(page.get_by_text("Checking what is stale")).to_have_count(0)
+        settled(page)
+        expect(page.locator("iframe")).to_have_count(1)
 
     @property
     def graph(self) -> Locator:

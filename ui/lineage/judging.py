@@ -38,16 +38,17 @@ class Judging:
 
     def __init__(self, studio: Studio, files: Library, catalogue: Catalogue) -> None:
         self.studio, self._files, self._catalogue = studio, files, catalogue
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._judged = Judged()
         self._ended = 0.0
         self._seen: object = None
         self._loop = Loop("lineage", self._step, ended=studio.store.close)
 
-    def now(self, *, anew: bool = False) -> Judged:
+    def now(self, *, anew: bool = False, first_within_s: float = 0.0) -> Judged:
         """What is known. Begins again when results or pipelines have changed since, with `anew` in any case.
 
-        Only this notices what a folder holds: a new file is not reported.
+        Only this notices what a folder holds: a new file is not reported. Where nothing has been answered yet, this
+        waits `first_within_s` seconds at most for the first answer.
         """
         seen = (self.studio.store.results.state(), self._files.state())
         with self._lock:
@@ -61,6 +62,10 @@ class Judging:
             judged = self._judged
         if begins:
             self._loop.poke()
+        if not self._ended and first_within_s:
+            with self._lock:
+                self._lock.wait_for(lambda: self._judged.complete, first_within_s)
+                judged = self._judged
         return judged
 
     def close(self) -> None:
@@ -106,3 +111,4 @@ class Judging:
             self._judged = judged
             if judged.complete:
                 self._ended = time.monotonic()
+                self._lock.notify_all()

@@ -34,6 +34,8 @@ _SETTLED = "lineage_settled"
 _DRAWN = 120
 """Items drawn at first; "Show more" doubles them."""
 _TICK_S = 1.0
+_FIRST_S = 0.5
+"""The page waits as long for its first answer: a graph drawn without it is drawn anew, in another size, right after."""
 _STATES: Mapping[State, tuple[str, str]] = {
     "source": ("queued", "source"),
     "current": ("done", "current"),
@@ -51,7 +53,7 @@ def show() -> None:
     navigation.set_title("Lineage")
     _follow_address()
     found = studio()
-    judged = judging_of(found).now(anew=not st.session_state.pop(_SETTLED, False))
+    judged = judging_of(found).now(anew=not st.session_state.pop(_SETTLED, False), first_within_s=_FIRST_S)
     st.fragment(_page, run_every=None if judged.complete else _TICK_S)(judged.complete)
     follow_mode()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from building import box, pipeline
 from pretended_results import pretend
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline, dump, write_pipeline
@@ -58,3 +58,17 @@ def test_a_saved_pipeline_decides_and_else_its_last_run(
     judged = settled(judging)
     assert list(judged.problems) == ["demo"]
     assert (judged.done, judged.of, judged.verdicts.current) == (1, 1, frozenset())
+
+
+def test_who_asks_first_may_wait_for_the_answer_and_later_ones_have_the_last_at_once(
+    judging: Judging, probes: Catalog, workspace: Workspace, store: RunStore
+) -> None:
+    plan = prepare(document("one"), probes, workspace, store).plan
+    pretend(plan, workspace, store)
+    with store.write() as db:
+        db.execute("UPDATE runs SET document = ?", (dump(document("one")),))
+    assert not judging.now().complete
+    first = judging.now(first_within_s=WAIT_S)
+    assert (first.complete, first.verdicts.current) == (True, {plan.tasks[0].identity.fingerprint})
+    write_pipeline(document("two"), workspace.pipelines / "demo.json")
+    assert judging.now(first_within_s=WAIT_S).verdicts == first.verdicts
