@@ -24,7 +24,7 @@ WIRES = (
 )
 SETTINGS: dict[str, dict[str, Any]] = {
     "synthetic_volumes": {"count": 64, "shape": [6, 6, 4, 2]},
-    "train_res_net3d": {"epochs": 1, "batch_size": 16, "steps_per_epoch": 2},
+    "train_res_net3d": {"epochs": 1, "batch_size": 16, "steps_per_epoch": 2, "width": 16},
 }
 
 
@@ -42,7 +42,10 @@ def build(canvas: CanvasPage) -> None:
         canvas.select(node)
         for name, value in settings.items():
             field = canvas.field(name.replace("_", " ").capitalize())
-            field.fill(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+            if field.evaluate("field => field.tagName") == "SELECT":
+                field.select_option(str(value))
+            else:
+                field.fill(", ".join(map(str, value)) if isinstance(value, list) else str(value))
     canvas.keys("Enter")
     eventually(lambda: {node: canvas.params(node) for node in SETTINGS} == SETTINGS, "a parameter did not arrive")
 

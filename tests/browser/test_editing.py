@@ -101,7 +101,7 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
     canvas = CanvasPage(page, studio).open(seed(studio, made))
     card = canvas.card("make")
     # Parts of a card, and the zoom in per cent below which they are not there.
-    shown = {".card-type": 62, ".card-detail": 36, ".node-icon": 36}
+    shown = {".card-type": 62, ".card-detail": 45, ".node-icon": 45}
     for most in (100, 70, 55, 33):
         far(canvas, most)
         zoom = int(canvas.zoom.removesuffix("%"))
@@ -112,7 +112,7 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
         expect(title).to_be_visible()
         eventually(
             lambda title=title, zoom=zoom: (  # type: ignore[misc]
-                zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)") >= 6.4
+                zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)") >= 7.8
             ),
             f"at {zoom}% nobody can read the title",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def test_the_pages_lead_to_one_another(page: Page) -> None:
     page.get_by_role("link", name="Build").click()
     expect(page.locator(".react-flow__pane")).to_be_visible()
     page.get_by_role("link", name="Runs").click()
+    # The canvas goes before the address is another: a step back from there would lead to the first Runs.
     expect(page.locator(".react-flow__pane")).to_have_count(0)
+    expect(page).to_have_url(re.compile("/runs$"))
     page.go_back()
     expect(page.locator(".react-flow__pane")).to_be_visible()
 

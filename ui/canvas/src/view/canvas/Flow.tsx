@@ -40,7 +40,7 @@ export const EDGE_TYPES: EdgeTypes = { wire: WireLine };
 export const MOST_ZOOM = 2;
 /** Below these, cards say less in larger letters: see `data-distance` in canvas.css. */
 const MIDDLE_DISTANCE = 0.62;
-const FAR_DISTANCE = 0.36;
+const FAR_DISTANCE = 0.45;
 const SELECT_MORE = ['Shift', 'Control', 'Meta'];
 const LEFT_AND_MIDDLE = [0, 1];
 const MIDDLE = [1];
