@@ -82,7 +82,7 @@ def _look_at_labels(column: Any, complete: bool) -> dict[str, Any]:
     import pyarrow as pa
 
     from engine.errors import DataError
-    from nodes.conversion.labels import different, label_values
+    from nodes.conversion.label_values import different, label_values
 
     try:
         values, classes = label_values(column.combine_chunks())

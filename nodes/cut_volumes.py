@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +14,14 @@ from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, MissingPackage
 from engine.text import number, plural
+from nodes.conversion.commas import WITH_POINT
 from nodes.cutting.cut_parameters import CutParameters, keep_rates, name_pattern, steps_of
+from nodes.numpy_to_parquet import ColumnChanged, NumbersWithCommas
 
 if TYPE_CHECKING:
     from nodes.cutting.cubes import Cube
     from nodes.cutting.cut import Survey
+    from nodes.cutting.known_of_volumes import KnownOfVolumes
 
 _MOST_FILES = 50_000
 """Files of a folder that a scan puts together to volumes."""
@@ -46,9 +51,9 @@ def cut_volumes(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskConte
     uncompressed NIfTI and TIFF are read a slab at a time, each slab once; other formats are read whole. A patch has
     the axes X, Y, Z and channels. Its columns `source`, `x`, `y`, `z` are the volume's name and the patch's first
     voxel, by which SplitDataset keeps patches that overlap together (by blocks, column x,y,z); inline, crossline and
-    time, or spacing and affine, are those of that voxel. Found patches are always those converted, quarantined and
-    left out by keep. When the folder grows, only the new volumes are cut; what a killed run had finished is not made
-    again.
+    time, or spacing and affine, are those of that voxel. What columns_file says of a volume (patient, age) all its
+    patches have as columns. Found patches are always those converted, quarantined and left out by keep. When the
+    folder grows, only the new volumes are cut; what a killed run had finished is not made again.
 
     Args:
         files: the volumes, and volumes of labels among them if there are any.
@@ -80,9 +85,10 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {}
     from engine.storage import manifest
     from nodes.conversion.npy_files import spread
-    from nodes.conversion.volume_sources import reading_of, volumes_of
+    from nodes.conversion.volume_sources import LABEL_TABLES, reading_of, volumes_of
     from nodes.cutting.cubes import find_cubes, left_out, said_left_out
     from nodes.cutting.cut import refuse_remote, survey
+    from nodes.cutting.known_of_volumes import known_of_volumes
 
     try:
         refuse_remote(files)
@@ -91,6 +97,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         looked = [cubes[place] for place in spread(len(cubes), _LOOKED)]
         found = survey(files.uri, looked, reading_of(files), parameters)
         labels = _sample_labels(files, looked, found, parameters)
+        known = known_of_volumes(cubes, reading_of(files), parameters)
     except MissingPackage:
         return {}
     except DataError as exc:
@@ -98,7 +105,26 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     except OSError:
         return {}
     unused = left_out(listing, cubes, parameters)
-    return _facts(cubes, looked, found, parameters) | labels | {"left_out": said_left_out(unused) if unused else ""}
+    beside = json.loads((listing.schema.metadata or {}).get(LABEL_TABLES, b"[]"))
+    return (
+        _facts(cubes, looked, found, parameters)
+        | labels
+        | {"left_out": said_left_out(unused) if unused else ""}
+        | {"tables_beside": [table["path"] for table in beside]}
+        | _of_table(known, len(cubes), parameters)
+    )
+
+
+def _of_table(known: KnownOfVolumes, volumes: int, parameters: CutParameters) -> dict[str, Any]:
+    from nodes.cutting.cut import said_not_matched
+
+    table = parameters.columns_file
+    return {
+        "columns": known.columns.column_names,
+        "remarks": list(known.remarks),
+        "commas": known.commas,
+        "not_matched": said_not_matched(known, volumes, os.path.basename(table)) if table else "",
+    }
 
 
 def _facts(cubes: list[Cube], looked: list[Cube], found: Survey, parameters: CutParameters) -> dict[str, Any]:
@@ -182,6 +208,7 @@ def _preview(look: CheckContext) -> Preview:
             hint="They are not cut. Correct channels_from or label_volume if they should be.",
             parameter="channels_from" if parameters.channels_from else "label_volume",
         )
+    _check_table(look, parameters, facts)
     spec = VolumeSpec.model_validate(facts["spec"]) if facts["spec"] else None
     if spec is not None and facts.get("class_names"):
         spec = spec.model_copy(update={"classes": tuple(facts["class_names"])})
@@ -224,7 +251,8 @@ def _columns(look: CheckContext) -> tuple[str, ...] | None:
     from nodes.conversion.volume_sources import reading_of
     from nodes.cutting.patches import columns_of
 
-    return tuple(columns_of(reading_of(files), hashes=look.params["hash_sources"]).names)
+    own = columns_of(reading_of(files), hashes=look.params["hash_sources"]).names
+    return (*own, *look.facts["columns"])
 
 
 def _problems(parameters: CutParameters) -> Iterator[DataError]:
@@ -264,6 +292,35 @@ def _check_unused(look: CheckContext, parameters: CutParameters) -> None:
                 hint="Clear it, or choose another source of labels.",
                 parameter=name,
             )
+
+
+def _check_table(look: CheckContext, parameters: CutParameters, facts: Mapping[str, Any]) -> None:
+    """Report what is to say of the table of the volumes' columns."""
+    if (beside := facts["tables_beside"]) and not parameters.columns_file:
+        look.report(
+            TableNotUsed,
+            f"{beside[0]} lies beside the volumes, and its columns do not come into the table",
+            hint="Name it in columns_file if you need them, for example to split by patient.",
+            parameter="columns_file",
+        )
+    if facts["not_matched"]:
+        look.report(
+            TableDoesNotMatch,
+            facts["not_matched"],
+            hint="Name each volume as its file is named, with its folders; the columns of the others are empty.",
+            parameter="columns_file",
+        )
+    for remark in facts["remarks"]:
+        look.report(
+            ColumnChanged, remark, hint="Rename or correct it in the table, if that matters.", parameter="columns_file"
+        )
+    for name, example in facts["commas"].items():
+        look.report(
+            NumbersWithCommas,
+            f"the values of the column {name} are numbers with commas, such as {example}: they stay text",
+            hint=f"{WITH_POINT}.",
+            parameter="columns_file",
+        )
 
 
 def _check_volumes(look: CheckContext, parameters: CutParameters, facts: Mapping[str, Any]) -> None:
@@ -431,6 +488,32 @@ class FilesOfNoVolume(Rule):
     code = "VF491"
     severity = "warning"
     title = "files that belong to no volume"
+
+
+class TableDoesNotMatch(Rule):
+    """The table in `columns_file` has no row for some volumes, or rows that name none of them. Patches of the former
+    have empty columns, and a split by such a column does not know where they belong.
+
+    What to do: name each volume as its file is named, by the path below the folder, with or without the ending. Where
+    several files are one volume, name it by what {cube} stands for.
+    """
+
+    code = "VF492"
+    severity = "warning"
+    title = "a table that does not match the volumes"
+
+
+class TableNotUsed(Rule):
+    """A labels.csv or labels.parquet lies beside the volumes. CutVolumes takes no label from it, since a patch has its
+    own, and its columns only where `columns_file` names it.
+
+    What to do: name it in `columns_file` if the patches should have its columns (patient, age, site ...). Nothing
+    otherwise.
+    """
+
+    code = "VF493"
+    severity = "info"
+    title = "a table beside the volumes that is not used"
 
 
 class CutAfterTransforms(Rule):

@@ -71,7 +71,7 @@ def _labels_at_ends(files: Sequence[TableFile]) -> tuple[list[float], bool]:
     """The least and the greatest labels of the files by the log's statistics, and whether these are all labels."""
     import numpy as np
 
-    from nodes.conversion.labels import different
+    from nodes.conversion.label_values import different
 
     labelled = [file for file in files if file.labelled]
     ends = [end for file in labelled for end in (file.label_min, file.label_max)]

@@ -91,7 +91,8 @@ def _look_for_labels(
 ) -> Mapping[str, Any]:
     import numpy as np
 
-    from nodes.conversion.labels import different, find_labels, label_rule, nfc
+    from nodes.conversion.label_values import different, nfc
+    from nodes.conversion.labels import find_labels, label_rule
 
     rule = label_rule(ConvertParameters(**params), found, endings)
     names = _names(files)

@@ -18,7 +18,8 @@ from engine.text import plural
 from nodes.conversion.columns import describe
 from nodes.conversion.convert_parameters import ConvertParameters
 from nodes.conversion.formats import NPY, Reading, endings_of
-from nodes.conversion.labels import label_rule, nfc
+from nodes.conversion.label_values import nfc
+from nodes.conversion.labels import label_rule
 from nodes.conversion.make_parts import EXAMPLES, MakeChunks, Making, in_threads, make_parts, opened_store
 from nodes.conversion.npy_files import spread
 from nodes.conversion.orientations import warn_of_several

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,10 +17,11 @@ from engine.declare.progress import Meter
 from engine.errors import DataError
 from engine.storage import is_url, manifest
 from engine.text import plural
+from nodes.conversion.columns import describe
 from nodes.conversion.formats import HASH, Reading
 from nodes.conversion.formats.interface import VolumeHeader
 from nodes.conversion.formats.reader import header_of
-from nodes.conversion.labels import nfc
+from nodes.conversion.label_values import nfc
 from nodes.conversion.make_parts import MakeChunks, Making, in_threads, make_parts, opened_store
 from nodes.conversion.part_writer import Layout
 from nodes.conversion.quarantine import Refused
@@ -29,6 +30,7 @@ from nodes.conversion.volume_sources import reading_of
 from nodes.cutting.cubes import Cube, find_cubes, left_out, said_left_out
 from nodes.cutting.cut_parameters import CutParameters, Steps, steps_of
 from nodes.cutting.grid import PatchGrid
+from nodes.cutting.known_of_volumes import KnownOfVolumes, known_of_volumes
 from nodes.cutting.patch_labels import LabelRule, StoredLabels
 from nodes.cutting.patches import PatchSource, Place, columns_of, ids_of
 from nodes.cutting.same_place import refuse_elsewhere
@@ -118,12 +120,15 @@ def _known(root: str, cube: Cube, reading: Reading, parameters: CutParameters, c
 
 @dataclass
 class _Rows:
-    """The patches of all volumes so far, a list item a volume."""
+    """The patches of all volumes so far, a list item a volume. `columns` has a row for each of `places`."""
 
+    columns: pa.Table
+    places: Mapping[str, int]
     keys: list[pa.Array] = field(default_factory=list)
     sizes: list[NDArray[np.int64]] = field(default_factory=list)
     stamps: list[NDArray[np.int64]] = field(default_factory=list)
     labels: list[NDArray[np.float32]] = field(default_factory=list)
+    volumes: list[NDArray[np.int64]] = field(default_factory=list)
     left_out: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -132,11 +137,13 @@ class _Rows:
         self.sizes.append(np.full(len(keys), cube.size, np.int64))
         self.stamps.append(np.full(len(keys), cube.stamp, np.int64))
         self.labels.append(labels)
+        self.volumes.append(np.full(len(keys), self.places[cube.name], np.int64))
 
     def ledger(self) -> RowLedger:
         keys = pa.concat_arrays(self.keys)
         stamps = pa.table({"size": np.concatenate(self.sizes), "mtime_ns": np.concatenate(self.stamps)})
-        return RowLedger(keys, nfc(keys), stamps, np.concatenate(self.labels))
+        columns = self.columns.take(pa.array(np.concatenate(self.volumes))) if self.columns.num_columns else None
+        return RowLedger(keys, nfc(keys), stamps, np.concatenate(self.labels), columns)
 
 
 def cut_files(
@@ -168,7 +175,9 @@ def cut_files(
     _report_refused(found, cubes, parameters, ctx)
     spec = found.spec(steps, rule.classes)
     assert spec is not None
-    rows = _Rows()
+    known = known_of_volumes(cubes, reading, parameters)
+    _report_known(known, cubes, parameters, ctx)
+    rows = _Rows(known.columns, {cube.name: place for place, cube in enumerate(cubes)})
     stored = StoredLabels(ctx.shared / ".labels")
     for cube in cubes:
         if cube.name in found.known:
@@ -202,12 +211,13 @@ def cut_files(
         root=files.uri,
         reading=reading,
         cubes={cube.name: cube for cube in cut},
-        places={name: Place.of(known.header, **more.get(name, {})) for name, known in found.known.items()},
+        places={name: Place.of(each.header, **more.get(name, {})) for name, each in found.known.items()},
         size=steps.size,
         edges=parameters.edges,
         no_data=parameters.no_data,
         tile_bytes=min(_SLAB_BYTES, _tile_bytes(ctx)),
         whole_bytes=_tile_bytes(ctx),
+        carried=known.columns.num_columns,
         stop=parameters.bad_volumes == "stop",
     )
     layout = Layout(
@@ -216,7 +226,7 @@ def cut_files(
         row_group_rows=parameters.row_group_rows,
         compression=parameters.compression,
         finite=parameters.not_finite == "quarantine",
-        columns=columns_of(reading, hashes=parameters.hash_sources),
+        columns=pa.schema([*columns_of(reading, hashes=parameters.hash_sources), *known.columns.schema]),
     )
     with opened_store(ctx) as store:
         making = Making(
@@ -257,6 +267,29 @@ def _report_refused(found: Survey, cubes: Sequence[Cube], parameters: CutParamet
         if without:
             listed = ", ".join(without[:_NAMED])
             ctx.warn(f"{len(without)} of {plural(len(cubes), 'volumes')} without labels, for example {listed}")
+
+
+def _report_known(known: KnownOfVolumes, cubes: Sequence[Cube], parameters: CutParameters, ctx: TaskContext) -> None:
+    """Say which columns come from the table of the volumes, and what does not fit."""
+    if not parameters.columns_file:
+        return
+    ctx.info(f"columns of {Path(parameters.columns_file).name}: {describe(known.columns.schema) or 'none'}")
+    for remark in known.remarks:
+        ctx.warn(remark)
+    if known.without or known.rows_without_volume:
+        ctx.warn(said_not_matched(known, len(cubes), Path(parameters.columns_file).name))
+
+
+def said_not_matched(known: KnownOfVolumes, volumes: int, table: str) -> str:
+    """A sentence about volumes that the table does not name, and rows that name no volume; empty without either."""
+    parts = []
+    if known.without:
+        named = ", ".join(known.without[:_NAMED])
+        parts.append(f"{table} says nothing of {len(known.without)} of {plural(volumes, 'volumes')}: {named}")
+    if known.rows_without_volume:
+        rows = plural(known.rows_without_volume, "rows")
+        parts.append(f"{rows} of {table} {'names' if known.rows_without_volume == 1 else 'name'} no volume")
+    return "; ".join(parts)
 
 
 def _select(

@@ -54,6 +54,9 @@ class CutParameters:
             last voxel.
         no_data: voxels of this value hold no data, for example -999.25: patches with such a voxel are quarantined.
         not_finite: what to do with patches that hold a NaN (a missing trace) or an infinity.
+        columns_file: CSV or Parquet table of what is known of each volume. A column file (or path, id, name) names the
+            volume, with or without its ending; all others (patient, age, site ...) become columns of its patches, by
+            which SplitDataset can keep a patient together. Their types are found as NumpyToParquet finds them.
         hash_sources: add the column source_sha256, by which a patch's volume is known wherever its file lies. Each
             file is read once more before it is cut, and not again while it stays as it is.
         bad_volumes: stop at a volume that cannot be read, or leave it out; it is listed with the patches that were
@@ -78,6 +81,7 @@ class CutParameters:
     edges: Literal["drop", "zeros", "repeat"] = "drop"
     no_data: Annotated[float | None, Advanced()] = None
     not_finite: Annotated[Literal["quarantine", "keep"], Advanced()] = "quarantine"
+    columns_file: Annotated[str | None, PathIn("file"), Added()] = None
     hash_sources: Annotated[bool, Advanced(), Added()] = False
     bad_volumes: Annotated[Literal["stop", "leave out"], Policy()] = "stop"
     target_file_mb: TargetFileMB = TARGET_FILE_MB

@@ -68,7 +68,8 @@ class Place:
 class PatchSource:
     """Patches of `size` from the volumes `cubes` below `root`; see `part_writer.RowSource`.
 
-    A row's key is its id, `ids_of`, and its stamp that of its volume. `places` has the geometry of each volume.
+    A row's key is its id, `ids_of`, and its stamp that of its volume. `places` has the geometry of each volume, and
+    the last `carried` columns of the layout are the row's own.
     `tile_bytes` are those that all threads of a process keep of volumes in memory, `whole_bytes` those of volumes that
     have to be read whole. With `stop` a file that cannot be
     read ends the run; else its patches are refused.
@@ -83,6 +84,7 @@ class PatchSource:
     no_data: float | None
     tile_bytes: int
     whole_bytes: int
+    carried: int = 0
     stop: bool = True
     noun: str = "patches"
 
@@ -162,7 +164,7 @@ class PatchReader:
         self._source, self._volumes, self._layout = source, volumes, layout
         self._dtype = np.dtype(layout.spec.dtype).newbyteorder("<")
         self._mask = finite_mask(layout.spec) if layout.finite else None
-        self._names = layout.columns.names[4:]
+        self._names = layout.columns.names[4 : len(layout.columns) - source.carried]
         self._name = ""
         self._volume: TiledVolume | None = None
 
@@ -191,7 +193,7 @@ class PatchReader:
         if self._mask is not None:
             refuse_not_finite(values.reshape(-1), self._mask)
         geometry = self._source.places[name].at(position)
-        return row.label, (name, *position, *(geometry.get(column) for column in self._names))
+        return row.label, (name, *position, *(geometry.get(column) for column in self._names), *row.columns)
 
     def _take(self, name: str) -> TiledVolume:
         if self._volume is None or name != self._name:

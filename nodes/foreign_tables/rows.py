@@ -21,7 +21,7 @@ from engine.declare.progress import Meter
 from engine.errors import DataError, UnsupportedTable
 from engine.text import plural
 from nodes.conversion.columns import describe, of_label_table
-from nodes.conversion.labels import label_values, nfc, to_float32
+from nodes.conversion.label_values import label_values, nfc, to_float32
 from nodes.conversion.make_parts import MakeChunks, Making, in_threads, make_parts, opened_store
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite, refuse_other_form
 from nodes.conversion.part_writer import Layout, Row

@@ -275,3 +275,38 @@ def test_volumes_in_object_storage_are_refused_before_the_run(root: Path, tmp_pa
     assert "from files on a disk, and the volumes are in az://box/scans" in problem.message
     with pytest.raises(DataError, match="from files on a disk"):
         cut_volumes(files, ctx=context(tmp_path, "cut"))
+
+
+def test_what_a_table_says_of_the_volumes_is_known_before(root: Path, tmp_path: Path) -> None:
+    volumes(root, (8, 4, 4), (8, 4, 4))
+    given: dict[str, Any] = {"size": (4, 4, 4), "columns_file": str(tmp_path / "scans.csv")}
+    (tmp_path / "scans.csv").write_text("file,patient,age\nv0,anna,41\nv1,ben,8\n")
+    shown, problems = preview(root, tmp_path / "look", **given)
+    assert problems == []
+    assert shown.columns == ("source", "x", "y", "z", "patient", "age")
+    (tmp_path / "scans.csv").write_text('file,x,age\nv0,anna,"4,1"\nv7,ben,"8,5"\n')
+    shown, problems = preview(root, tmp_path / "look", **given)
+    assert shown.columns == ("source", "x", "y", "z", "x_", "age")
+    assert problems == [
+        (
+            "VF492",
+            "columns_file",
+            "scans.csv says nothing of 1 of 2 volumes: v1.npy; 1 row of scans.csv names no volume",
+        ),
+        ("VF420", "columns_file", "scans.csv: the column 'x' is kept as x_"),
+        (
+            "VF426",
+            "columns_file",
+            "the values of the column age are numbers with commas, such as 4,1: they stay text",
+        ),
+    ]
+    (tmp_path / "scans.csv").write_text("scan,patient\nv0,anna\n")
+    assert codes(root, tmp_path / "look", **given) == [("VF482", "columns_file")]
+
+
+def test_a_table_beside_the_volumes_is_offered(root: Path, tmp_path: Path) -> None:
+    volumes(root, (8, 4, 4))
+    (root / "labels.csv").write_text("file,label,patient\nv0,1,anna\n")
+    given: dict[str, Any] = {"size": (4, 4, 4)}
+    assert codes(root, tmp_path / "look", **given) == [("VF493", "columns_file")]
+    assert codes(root, tmp_path / "look", columns_file=str(root / "labels.csv"), **given) == [("VF420", "columns_file")]

@@ -77,3 +77,8 @@ def sliced(
                 patch = volume[x : x + size[0], y : y + size[1], z : z + size[2]]
                 beyond = [(0, wide - have) for wide, have in zip(size, patch.shape, strict=False)]
                 yield (x, y, z), np.pad(patch, [*beyond, (0, 0)], mode="edge" if edges == "repeat" else "constant")
+
+
+def parts(dataset: VolumeParquet) -> dict[str, int]:
+    """The files of a dataset with the time at which they were made."""
+    return {part.path: (Path(dataset.uri) / part.path).stat().st_mtime_ns for part in read_parts(dataset).parts}

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from nodes.conversion.labels import LabelRule, Labels, encode, find_labels, label_file_in, nfc, to_float32
+from nodes.conversion.label_values import encode, nfc, to_float32
+from nodes.conversion.labels import LabelRule, Labels, find_labels, label_file_in
 
 
 def found(labels: Labels) -> list[float | None]:

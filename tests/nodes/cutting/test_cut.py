@@ -13,7 +13,7 @@ import pytest
 import segyio
 import tifffile
 import zarr
-from cuts import cut, rows_of, sliced
+from cuts import cut, parts, rows_of, sliced
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from laws import examples
@@ -24,7 +24,6 @@ from engine.declare.datasets import VolumeParquet
 from engine.errors import DataError
 from nodes.cutting import tiles
 from nodes.cutting.patch_labels import LabelRule
-from nodes.volume_file.parts import read_parts
 
 
 @pytest.fixture
@@ -41,11 +40,6 @@ def volume_of(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> 
 def add_up(dataset: VolumeParquet) -> None:
     assert dataset.found == dataset.count + dataset.quarantined + dataset.left_out
     assert dataset.quarantined == len(reasons(dataset))
-
-
-def parts(dataset: VolumeParquet) -> dict[str, int]:
-    """The files of a dataset with the time at which they were made."""
-    return {part.path: (Path(dataset.uri) / part.path).stat().st_mtime_ns for part in read_parts(dataset).parts}
 
 
 @st.composite

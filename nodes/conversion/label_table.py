@@ -1,0 +1,241 @@
+"""Tables about volumes, as CSV or Parquet: a row names its file, and says its label and what else is known of it.
+
+A row names its file by the path below the source folder, with or without its ending, or by the bare file name when only
+one file has it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from engine.errors import DataError
+from engine.storage.files import check_regular
+from engine.storage.io_errors import remedy
+from nodes.conversion.columns import typed
+from nodes.conversion.label_values import label_values, nfc
+
+KEY_COLUMNS = ("file", "path", "id", "name")
+LABEL_COLUMNS = ("label", "class", "target", "y")
+_NO_LABEL = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+_LARGEST_TABLE = 2_000_000_000
+"""Bytes of a table of labels, which is read whole: some 20 million rows."""
+_LONGEST_HEADER = 1_000_000
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """A table of labels: for each row a file's name, its label (NaN: none), and the other columns as they were read."""
+
+    name: str
+    keys: pa.StringArray
+    values: NDArray[np.float64]
+    classes: tuple[str, ...]
+    others: pa.Table
+
+
+@dataclass(frozen=True)
+class VolumeTable:
+    """A table about volumes: for each row a file's name, and all other columns as they were read."""
+
+    name: str
+    keys: pa.StringArray
+    others: pa.Table
+
+
+def read_label_table(path: Path, label_column: str = "", *, carry: bool = False) -> LabelTable:
+    """A table of labels: file names, labels and class names, and with `carry` its other columns.
+
+    The columns are found by name, whatever their case: file, path, id or name, and label, class,
+    target or y, the first that is there; the label in `label_column` where that is given. Raises `DataError`.
+    """
+
+    def find(names: list[str]) -> tuple[int, int]:
+        return _key_in(names, path, "file and label"), _label_in(names, label_column, path)
+
+    try:
+        keys, label, others = _read(path, find, carry, "label_file", "file,label")
+        assert label is not None
+        values, classes = label_values(label.combine_chunks())
+    except (pa.ArrowException, ValueError) as exc:
+        raise _unreadable(path, exc, "file,label") from exc
+    if (bad := np.flatnonzero(np.isinf(values))).size:
+        row, more = int(bad[0]), f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
+        raise DataError(
+            f"{path.name}: the label of {keys[row].as_py()} (row {row + 1} below the header) is infinite or too large"
+            f" for a number{more}",
+            hint="Correct it, or leave the cell empty: the file then has no label.",
+        )
+    return LabelTable(path.name, keys, values, classes, others)
+
+
+def read_volume_table(path: Path, parameter: str) -> VolumeTable:
+    """A table about volumes, which the node's `parameter` names: file names and all other columns, labels too.
+
+    The names are in the column file, path, id or name, the first that is there. Raises `DataError`.
+    """
+    keys, _, others = _read(
+        path, lambda names: (_key_in(names, path, "file", parameter), None), True, parameter, "file,patient"
+    )
+    return VolumeTable(path.name, keys, others)
+
+
+def _read(path: Path, find: _Find, carry: bool, parameter: str, header: str) -> _Columns:
+    try:
+        check_regular(path, _LARGEST_TABLE)
+    except OSError as exc:
+        raise DataError(
+            f"{path.name} cannot be read: {exc.strerror}",
+            hint=f"{remedy(exc)} Or name another table in {parameter}.",
+            parameter=parameter,
+        ) from exc
+    read = _read_parquet if path.suffix == ".parquet" else _read_csv
+    try:
+        keys, label, others = read(path, find, carry)
+        return pc.cast(keys, pa.string()).combine_chunks(), label, others
+    except (pa.ArrowException, csv.Error, OSError, ValueError) as exc:
+        raise _unreadable(path, exc, header) from exc
+
+
+def _unreadable(path: Path, exc: Exception, header: str) -> DataError:
+    reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+    return DataError(
+        f"{path.name} cannot be read: {reason}",
+        hint=f"Save it as UTF-8 text with a header line such as {header}, or as a Parquet file.",
+    )
+
+
+_Find = Callable[[list[str]], tuple[int, int | None]]
+"""The places among the columns' names of the files' names and of the labels. Raises `DataError`."""
+_Columns = tuple[Any, pa.ChunkedArray | None, pa.Table]
+"""The files' names, the labels where they were looked for, and the other columns."""
+
+
+def _read_csv(path: Path, find: _Find, carry: bool) -> _Columns:
+    from pyarrow import csv as arrow_csv
+
+    with path.open(encoding="utf-8-sig", newline="") as source:
+        first = source.readline(_LONGEST_HEADER)
+    # Spreadsheets in half of Europe separate by semicolons.
+    delimiter = max(",;\t", key=first.count)
+    names = next(csv.reader([first], delimiter=delimiter), [])
+    key, label = find(names)
+    found = [place for place in (key, label) if place is not None]
+    wanted = list(dict.fromkeys([*found, *(range(len(names)) if carry else ())]))
+    # By number: a header may have a name twice, or an empty one.
+    numbered = [str(number) for number in range(len(names))]
+    table = arrow_csv.read_csv(
+        path,
+        read_options=arrow_csv.ReadOptions(column_names=numbered, skip_rows=1),
+        parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+        convert_options=arrow_csv.ConvertOptions(
+            include_columns=[numbered[place] for place in wanted],
+            column_types={name: pa.string() for name in numbered},
+            strings_can_be_null=True,
+            null_values=_NO_LABEL,
+        ),
+    )
+    others = [place for place in sorted(wanted) if place not in found]
+    texts = [table.column(numbered[place]).combine_chunks() for place in others]
+    carried = pa.Table.from_arrays([typed(column) for column in texts], [names[place] for place in others])
+    return table.column(numbered[key]), None if label is None else table.column(numbered[label]), carried
+
+
+def _read_parquet(path: Path, find: _Find, carry: bool) -> _Columns:
+    import pyarrow.parquet as pq
+
+    names = pq.read_schema(path).names
+    key, label = find(names)
+    found = [names[place] for place in (key, label) if place is not None]
+    others = [name for name in names if carry and name not in found]
+    table = pq.read_table(path, columns=list(dict.fromkeys([*found, *others])), partitioning=None)
+    return table.column(names[key]), None if label is None else table.column(names[label]), table.select(others)
+
+
+def _places_of(names: list[str]) -> dict[str, int]:
+    """The columns by their names, whatever their case: the first of each."""
+    return {name.strip().lower(): place for place, name in reversed(list(enumerate(names)))}
+
+
+def _key_in(names: list[str], path: Path, wanted: str, parameter: str | None = None) -> int:
+    """The place of the files' names. Raises `DataError` when there are none."""
+    places = _places_of(names)
+    key = next((places[name] for name in KEY_COLUMNS if name in places), None)
+    if key is None:
+        raise DataError(
+            f"{path.name} has no column {', '.join(KEY_COLUMNS[:-1])} or {KEY_COLUMNS[-1]};"
+            f" it has {', '.join(names) or 'none'}",
+            hint=f"Name the column{'s' if ' ' in wanted else ' with the files'} {wanted}.",
+            parameter=parameter,
+        )
+    return key
+
+
+def _label_in(names: list[str], label_column: str, path: Path) -> int:
+    """The place of the labels. Raises `DataError` when there are none."""
+    places, known = _places_of(names), ", ".join(names)
+    if label_column:
+        label = places.get(label_column.strip().lower())
+        if label is None or label == _key_in(names, path, "file"):
+            several = re.split(r"[,;\s]+", label_column.strip().lower())
+            hint = "Choose one of its columns in label_column, or clear it."
+            if len(several) > 1 and all(name in places for name in several):
+                hint = "A volume has one label. Convert and train for each of these columns by itself."
+            raise DataError(
+                f"{path.name} has no column {label_column} for labels; it has {known}",
+                hint=hint,
+                parameter="label_column",
+            )
+        return label
+    label = next((places[name] for name in LABEL_COLUMNS if name in places), None)
+    if label is None:
+        raise DataError(
+            f"{path.name} has no column {', '.join(LABEL_COLUMNS[:-1])} or {LABEL_COLUMNS[-1]}; it has {known}",
+            hint="Name the columns file and label, or give the name of the column with the labels in label_column.",
+        )
+    return label
+
+
+def match_files(ids: pa.StringArray, keys: pa.StringArray, endings: Sequence[str]) -> NDArray[np.int64]:
+    """The place in `ids` of the file that each of `keys` names, -1 for none."""
+    stems = _stem(ids, endings)
+    wanted = _stem(_clean(keys), endings)
+    places = _places(wanted, stems)
+    has_folder = pc.fill_null(pc.match_substring(wanted, "/"), True).to_numpy(zero_copy_only=False)
+    open_rows = np.flatnonzero((places < 0) & ~has_folder)
+    if len(open_rows) and pc.any(pc.match_substring(stems, "/")).as_py():
+        names = pc.replace_substring_regex(stems, pattern="(?s)^.*/", replacement="")
+        first = _places(names, names)
+        is_unique = np.bincount(first, minlength=len(names)) == 1
+        by_name = _places(wanted.take(pa.array(open_rows)), names)
+        places[open_rows] = np.where((by_name >= 0) & is_unique[by_name], by_name, -1)
+    return places
+
+
+def _places(wanted: pa.StringArray, among: pa.StringArray) -> NDArray[np.int64]:
+    found: Any = pc.index_in(wanted, value_set=among, skip_nulls=True)
+    out: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return out
+
+
+def _clean(keys: pa.StringArray) -> pa.StringArray:
+    keys = nfc(pc.utf8_trim_whitespace(keys))
+    keys = pc.replace_substring(keys, pattern="\\", replacement="/")
+    return pc.replace_substring_regex(keys, pattern=r"^(\./)+", replacement="")
+
+
+def _stem(paths: pa.StringArray, endings: Sequence[str]) -> pa.StringArray:
+    if not endings:
+        return paths
+    # The longest first: .nii.gz is no file of the name .nii.
+    either = "|".join(re.escape(ending) for ending in sorted(endings, key=len, reverse=True))
+    return pc.replace_substring_regex(paths, pattern=rf"(?i)(?:{either})$", replacement="")
