@@ -16,6 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Row = tuple[str, float | None, str]
+MADE = ("made_parts",)
+"""Nodes whose rows only an undisturbed run tells."""
+COMPARED = ("train", "predict", "report", *MADE)
+"""Nodes whose results are compared with those of an undisturbed run."""
 
 
 class Finding(Exception):
@@ -24,7 +28,12 @@ class Finding(Exception):
 
 def rows_of(volumes: Mapping[str, bytes]) -> list[Row]:
     """What a table of these volumes holds: id, label (as `write_volumes` gives it), SHA-256 of the bytes."""
-    return sorted((name, float(int(Path(name).stem) % 2), _hash(data)) for name, data in volumes.items())
+    return sorted((name, label_of(name), hash_of(data)) for name, data in volumes.items())
+
+
+def label_of(name: str) -> float:
+    """The label that `write_volumes` gives the file."""
+    return float(int(Path(name).stem) % 2)
 
 
 def rows_in(uri: str, version: int | None, options: Mapping[str, str] | None = None) -> list[Row]:
@@ -60,10 +69,10 @@ def compare(what: str, wanted: list[Row], found: list[Row]) -> None:
 
 
 class Judge:
-    """Of one workspace, whose volumes are known."""
+    """Of one workspace, whose volumes are known; `others` are the rows of nodes that do not hold all of these."""
 
-    def __init__(self, workspace: Path, volumes: Mapping[str, bytes]) -> None:
-        self._workspace, self._wanted = workspace, rows_of(volumes)
+    def __init__(self, workspace: Path, volumes: Mapping[str, bytes], others: Mapping[str, list[Row]]) -> None:
+        self._workspace, self._wanted, self._others = workspace, rows_of(volumes), others
 
     def tasks(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Of the newest run: by node its state and its outputs."""
@@ -102,7 +111,7 @@ class Judge:
         left = [str(p) for p in (self._workspace / "scratch").iterdir()]
         if left:
             raise Finding(f"half-done work is left behind: {left[:3]}")
-        found = {node: self._content(tasks[node][1]["out"]) for node in nodes if node in ("train", "predict", "report")}
+        found = {node: self._content(tasks[node][1]["out"]) for node in nodes if node in COMPARED}
         if reference is not None:
             for node, content in found.items():
                 if content != reference[node]:
@@ -117,11 +126,11 @@ class Judge:
         if not path.exists() and "://" not in output["uri"]:
             raise Finding(f"{node} is done and {path} is not there")
         if kind == "VolumeDelta":
-            compare(node, self._wanted, rows_in(str(path), output["version"]))
+            compare(node, self._others.get(node, self._wanted), rows_in(str(path), output["version"]))
         elif kind == "VolumeParquet":
-            parts = json.loads(self._path(output["manifest"]).read_text())["parts"]
-            read = [_read(str(path / part["path"]), ["id", "label", "volume"]) for part in parts]
-            compare(node, self._wanted, _rows(read))
+            found = self._content(output)
+            if node not in MADE:
+                compare(node, self._others.get(node, self._wanted), found)
         elif kind == "Report":
             text = path.read_text().rstrip()
             if not text.endswith("}" if path.suffix == ".json" else "</html>"):
@@ -135,7 +144,10 @@ class Judge:
         path = self._path(output["uri"])
         if output["kind"] == "TrainedModel":
             files = [path / "model.keras", path / "training_state.npz"]
-            return {f"{f.name}/{name}": _hash(data) for f in files for name, data in _arrays(f).items()}
+            return {f"{f.name}/{name}": hash_of(data) for f in files for name, data in _arrays(f).items()}
+        if output["kind"] == "VolumeParquet":
+            parts = json.loads(self._path(output["manifest"]).read_text())["parts"]
+            return _rows([_read(str(path / part["path"]), ["id", "label", "volume"]) for part in parts])
         if output["kind"] == "Predictions":
             table = deltalake.DeltaTable(str(path), version=output["version"])
             read = [_read(name, ["id", "scores"]) for name in _files(table)]
@@ -158,7 +170,7 @@ def _arrays(path: Path) -> dict[str, bytes]:
 
 def _rows(tables: list[Any]) -> list[Row]:
     return sorted(
-        (row["id"], row["label"], _hash(row["volume"]))
+        (row["id"], row["label"], hash_of(row["volume"]))
         for table in tables
         for row in _values(table.select(["id", "label", "volume"]))
     )
@@ -172,5 +184,6 @@ def _values(table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _hash(data: bytes) -> str:
+def hash_of(data: bytes) -> str:
+    """As rows have it of their volume."""
     return hashlib.sha256(data).hexdigest()[:20]

@@ -13,16 +13,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 from building import box, pipeline
 from forked_programs import PROGRAM, ForkedPopen, Forks
 from volumes import write_volumes
 
 from engine.document.pipeline import Pipeline, dump
 from engine.spark import class_data
-from tests.torture.judge import Finding
+from tests.torture.judge import Finding, Row, hash_of, label_of, rows_of
 
 COUNT, MORE = 40, 12
 SHAPE = (16, 16, 16, 4)
@@ -32,7 +35,10 @@ PATIENCE_S = 300.0
 STORAGE = ("folder", "convert", "table", "optimize")
 MODELS = ("split", "train", "predict", "evaluate", "report")
 REGISTER = "register"
-NODES = (*STORAGE, *MODELS, REGISTER)
+SOURCES = ("made", "made_parts", "cubes", "cut", "patches", "chosen", "chosen_parts", "foreign", "foreign_table")
+"""Nodes that volumes come from in other ways."""
+NODES = (*STORAGE, *MODELS, REGISTER, *SOURCES)
+_CUBES, _FOREIGN, _PATCH = 3, 24, 8
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,32 @@ class Scene:
         """Let it hold more, and other labels' file."""
         written = write_volumes(self.source, count, shape=SHAPE, first=len(self.volumes))
         self.volumes |= {name: volume.tobytes() for name, volume in written.items()}
+
+    def fill_sources(self) -> dict[str, list[Row]]:
+        """Write what the nodes of `SOURCES` read, and give the rows that each of them should make of it."""
+        cubes = write_volumes(self.root / "cubes", _CUBES, shape=SHAPE)
+        patches: list[Row] = []
+        for name, cube in cubes.items():
+            for x, y, z in product(*(range(0, length, _PATCH) for length in SHAPE[:3])):
+                patch = cube[x : x + _PATCH, y : y + _PATCH, z : z + _PATCH]
+                patches.append((f"{name}/x{x:05d}-y{y:05d}-z{z:05d}", None, hash_of(patch.tobytes())))
+        foreign = write_volumes(self.root / "written", _FOREIGN, shape=SHAPE)
+        columns = {
+            "id": list(foreign),
+            "label": [label_of(name) for name in foreign],
+            "image": [volume.ravel().tolist() for volume in foreign.values()],
+        }
+        deltalake.write_deltalake(str(self.root / "foreign"), pa.table(columns), partition_by=["label"])
+        shutil.rmtree(self.root / "written")
+        taken = [(name, label_of(name), hash_of(cube[..., [3, 0]].tobytes())) for name, cube in cubes.items()]
+        foreign_rows = rows_of({name: volume.astype("float64").tobytes() for name, volume in foreign.items()})
+        return {
+            "cut": sorted(patches),
+            "patches": sorted(patches),
+            "chosen_parts": sorted(taken),
+            "foreign": foreign_rows,
+            "foreign_table": foreign_rows,
+        }
 
     def write(self, document: Pipeline) -> None:
         self.document.write_text(dump(document))
@@ -226,6 +258,23 @@ def whole_document(source: Path, *, registers: bool = False) -> Pipeline:
             update={"nodes": (*after.nodes, *register.nodes), "edges": (*after.edges, *register.edges)}
         )
     return before.model_copy(update={"nodes": (*before.nodes, *after.nodes), "edges": (*before.edges, *after.edges)})
+
+
+def sources_document(root: Path) -> Pipeline:
+    """Volumes that are made, cut out of larger ones, taken apart, and read from another program's table."""
+    return pipeline(
+        box("made", "SyntheticVolumes", count=24, shape=list(SHAPE)),
+        box("made_parts", "NumpyToParquet", row_group_rows=8, target_file_mb=1),
+        box("cubes", "VolumeFolder", folder=str(root / "cubes")),
+        box("cut", "CutVolumes", size=[_PATCH] * 3, row_group_rows=8, target_file_mb=1),
+        box("patches", "ParquetToDelta"),
+        box("chosen", "TransformVolumes", channels="3,0"),
+        box("chosen_parts", "NumpyToParquet", row_group_rows=8, target_file_mb=1),
+        box("foreign", "ConvertTable", table=str(root / "foreign"), shape=list(SHAPE), target_file_mb=1),
+        box("foreign_table", "ParquetToDelta"),
+        wires="made.out>made_parts.files cubes.out>cut.files cut.out>patches.parquet cubes.out>chosen.volumes"
+        " chosen.out>chosen_parts.files foreign.out>foreign_table.parquet",
+    )
 
 
 @contextlib.contextmanager

@@ -1,19 +1,31 @@
-"""The moments of a pipeline's life in which it is struck: the first run, one with more volumes, one with a model."""
+"""The moments of a pipeline's life in which it is struck: the first run, one with more volumes, one with a model; and a
+pipeline whose volumes come in other ways."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.torture.judge import Finding, Judge
+from tests.torture.judge import Finding, Judge, Row
 from tests.torture.rounds import World
-from tests.torture.scene import MODELS, NODES, REGISTER, STORAGE, Answer, storage_document, whole_document
+from tests.torture.scene import (
+    MODELS,
+    NODES,
+    REGISTER,
+    SOURCES,
+    STORAGE,
+    Answer,
+    sources_document,
+    storage_document,
+    whole_document,
+)
 from tests.torture.warm import ROLES, role_of
 
 REFUSED = 2
 """The exit status of a command that does nothing."""
 COMMAND, SUPERVISOR, TRACKER = (ROLES.index(name) for name in ("command", "supervisor", "tracker"))
+NONE: Mapping[str, list[Row]] = {}
 TRACKING = ("tracker", REGISTER)
 """Whom MLflow hears from."""
 
@@ -31,6 +43,8 @@ class Stage:
     run_before: str = ""
     """The newest run at its beginning."""
     reference: Mapping[str, Any] | None = None
+    others: Mapping[str, list[Row]] = field(default_factory=dict)
+    """The rows of nodes that do not hold all of `volumes`."""
 
     def roles(self, *, tracker: bool = False) -> dict[int, str]:
         """Who can be struck: the command, the supervisor and each node's worker."""
@@ -56,6 +70,10 @@ class Stages:
         after = (*MODELS, REGISTER) if registers else MODELS
         self.stages = []
         scene.clear()
+        others = scene.fill_sources()
+        scene.write(sources_document(scene.root))
+        sources = self._stage("sources", SOURCES, SOURCES, others)
+        scene.clear()
         scene.fill()
         scene.write(storage_document(scene.source))
         self.stages.append(self._stage("first", STORAGE, STORAGE))
@@ -67,8 +85,11 @@ class Stages:
         scene.document.write_text(storage_only)
         scene.grow()
         self.stages.append(self._stage("grown", STORAGE, STORAGE))
+        self.stages.append(sources)
 
-    def _stage(self, name: str, nodes: tuple[str, ...], all_nodes: tuple[str, ...]) -> Stage:
+    def _stage(
+        self, name: str, nodes: tuple[str, ...], all_nodes: tuple[str, ...], others: Mapping[str, list[Row]] = NONE
+    ) -> Stage:
         scene, disk = self._world.scene, self._world.disk
         scene.keep(self._world.kept(name))
         if disk is not None:
@@ -77,7 +98,7 @@ class Stages:
         ended = scene.run()
         scene.settle()
         calls = dict(disk.calls) if disk is not None else {}
-        stage = Stage(name, nodes, all_nodes, dict(scene.volumes), calls, before)
+        stage = Stage(name, nodes, all_nodes, dict(scene.volumes), calls, before, others=others)
         if ended.state != "done":
             raise Finding(f"an undisturbed run is {ended.state}: {ended.error or ended.output}")
         return replace(stage, reference=self.judge(stage).whole(all_nodes))
@@ -91,7 +112,7 @@ class Stages:
         self._world.scene.volumes = dict(stage.volumes)
 
     def judge(self, stage: Stage) -> Judge:
-        return Judge(self._world.scene.workspace, stage.volumes)
+        return Judge(self._world.scene.workspace, stage.volumes, stage.others)
 
     def finish(self, stage: Stage, *, resume: bool) -> None:
         """After the fault: nothing is wrongly called right, and one more plain command ends exactly."""
