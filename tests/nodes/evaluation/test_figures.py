@@ -86,3 +86,20 @@ def test_uneven_classes_are_reported(tmp_path: Path, judged: Predictions) -> Non
     alone = ClassEvaluation.of(_made(tmp_path / "alone", VOLUMES, dict.fromkeys(VOLUMES, 0.0)), 10)
     assert list(alone.remarks()) == ["no volume is of yes: nothing is known of it"]
     assert alone.summary()["imbalance"] == 1.0
+
+
+@pytest.mark.slow
+def test_how_far_probabilities_are_from_how_often_they_are_right_is_a_figure_and_a_picture(
+    tmp_path: Path, judged: Predictions
+) -> None:
+    known = [name for name in VOLUMES if LABELS[name] is not None]
+    scores = np.array([of_the_sum(VOLUMES[name][None].astype(np.float32))[0] for name in known])
+    sure, right = scores.max(axis=1), scores.argmax(axis=1) == [LABELS[name] for name in known]
+    of = np.minimum((sure * 5).astype(int), 4)
+    apart = [abs(right[of == k].mean() - sure[of == k].mean()) * (of == k).sum() for k in range(5) if (of == k).any()]
+    evaluated = ClassEvaluation.of(judged, 5)
+    figures, plots = write_report(evaluated, tmp_path)
+    assert figures["calibration_error"] == pytest.approx(sum(apart) / len(known), abs=1e-6)
+    assert figures["calibration_error"] > 0
+    assert "calibration.png" in [plot.name for plot in plots]
+    assert "Calibration error" in (tmp_path / "evaluation.html").read_text()

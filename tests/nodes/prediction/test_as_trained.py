@@ -132,6 +132,7 @@ served = mlflow.pyfunc.load_model({str(Path(model.uri) / "mlflow_model")!r})
 stacked = served.predict(np.stack(volumes).astype(np.float64))
 padded = [np.pad(v, [(2, 2), (0, 0), (0, 0), (0, 0)], constant_values=1) for v in volumes]
 several = served.predict([volumes[0], *padded[1:]])
+assert served.predict(served.input_example).shape == (1, 3)
 assert not {{"nodes", "engine", "voxelflow"}} & set(sys.modules)
 print(json.dumps([answer["probability yes"].tolist() for answer in (stacked, several)]))
 """
