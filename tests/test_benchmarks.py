@@ -238,6 +238,7 @@ def run(folder: Path, *entries: Entry) -> Race:
     return race("fakes", entries, unit="x", limit="other", rounds=2, seed=0, folder=folder)
 
 
+@pytest.mark.slow
 def test_a_race_has_every_contender_once_a_round(tmp_path: Path) -> None:
     found = run(tmp_path, entry("ours", says="a"), entry("other", says="a"))
     assert {s.name: dict(s.rates) for s in found.results} == {
@@ -246,11 +247,13 @@ def test_a_race_has_every_contender_once_a_round(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_race_refuses_who_delivers_something_else(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="not everybody delivered the same"):
         run(tmp_path, entry("ours", says="a"), entry("other", says="b"))
 
 
+@pytest.mark.slow
 def test_a_contender_that_fails_is_named_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"other failed:(.|\n)*the disk is full"):
         run(tmp_path, entry("ours", says="a"), entry("other", says="a", fails=True))

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 _ROOT = Path(__file__).parents[1]
 _FOLDERS = ("engine", "nodes", "ui", "pipelines", "tests", "examples", "benchmarks")
 _STRING = re.compile(r"""(["'])((?:engine|nodes|ui|pipelines|tests|benchmarks)(?:\.[A-Za-z_]\w*)+(?::\w+)?)\1""")
@@ -31,6 +33,7 @@ def _is_found(name: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_every_dotted_name_in_a_string_is_found() -> None:
     files = (path for folder in _FOLDERS for path in (_ROOT / folder).rglob("*.py"))
     ours = [path for path in files if not {"node_modules", ".venv"} & set(path.parts[len(_ROOT.parts) :])]

@@ -280,6 +280,7 @@ def test_a_table_elsewhere_stays_that_of_a_moved_workspace(tmp_path: Path) -> No
         assert set(rows[1][2]) == {0}
 
 
+@pytest.mark.slow
 def test_a_workspace_is_the_same_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write_volumes(tmp_path / "real" / "incoming", 3, shape=SHAPE)
@@ -329,6 +330,7 @@ def test_a_killed_run_resumes_where_its_workspace_is_now(tmp_path: Path, monkeyp
         assert again.to_run(INSIDE) == {}
 
 
+@pytest.mark.slow
 def test_what_outside_programs_see_in_the_database_has_no_root(tmp_path: Path) -> None:
     write_volumes(tmp_path / "a" / "incoming", 3, shape=SHAPE)
     with opened(tmp_path / "a") as before:

@@ -49,6 +49,7 @@ def to_run(store: RunStore, pipeline: Pipeline) -> dict[str, str]:
     return {task.node: task.reason for task in ready.plan.to_run}
 
 
+@pytest.mark.slow
 def test_its_history_and_its_results_are_there(older: Path) -> None:
     with opened(older) as store:
         states = {run.run_id: run.state for run in store.runs()}

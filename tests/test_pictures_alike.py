@@ -58,6 +58,7 @@ def _one_level_apart(picture: Image.Image) -> Image.Image:
     return Image.fromarray((np.asarray(picture, np.int16) + noise).clip(0, 255).astype(np.uint8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -73,6 +74,7 @@ def test_what_a_person_sees_is_a_difference(change: dict[str, object]) -> None:
     assert difference(a_page(), a_page(**change)).is_seen  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -103,6 +105,7 @@ def test_another_size_is_another_picture() -> None:
     assert difference(page, page.crop((0, 0, 1280, 790))).share == 1
 
 
+@pytest.mark.slow
 def test_the_report_names_the_picture_what_differs_where_to_look_and_how_to_accept_it(tmp_path: Path) -> None:
     golden = tmp_path / "editor.png"
     a_page().save(golden)
@@ -123,6 +126,7 @@ def test_the_report_names_the_picture_what_differs_where_to_look_and_how_to_acce
     assert 200 <= rows.min() <= rows.max() < 240
 
 
+@pytest.mark.slow
 def test_the_report_says_another_size(tmp_path: Path) -> None:
     golden = tmp_path / "editor.png"
     a_page().save(golden)

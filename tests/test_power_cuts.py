@@ -127,6 +127,7 @@ def table_of(made: Made, run: Run) -> VolumeDelta:
     return table
 
 
+@pytest.mark.slow
 def test_each_file_of_a_workspace_is_of_a_kind_that_is_tried(made: Made) -> None:
     paths = [p.relative_to(made.kept).as_posix() for p in made.kept.rglob("*") if p.is_file()]
     patterns = (*KINDS.values(), *OTHERS)
@@ -192,6 +193,7 @@ def test_a_file_that_was_cut_short(
     assert not re.search(r"Traceback|ArrowInvalid|Error:|pydantic", error), error
 
 
+@pytest.mark.slow
 def test_all_that_can_be_made_again_at_once(again: Made) -> None:
     for kind in KINDS.keys() - ERRORS:
         for path in files(again.workspace.root, kind):
@@ -228,6 +230,7 @@ def test_a_run_without_a_whole_plan_says_what_to_do(again: Made) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_made_volumes_whose_listing_was_cut_short_are_listed_again(again: Made) -> None:
     def synthetic(rows: int) -> Pipeline:
         return pipeline(

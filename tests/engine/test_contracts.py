@@ -174,6 +174,7 @@ def test_a_context_says_when_to_stop(tmp_path: Path) -> None:
         _context(tmp_path, is_cancelled=lambda: True).check_cancelled()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("here", -signal.SIGKILL), ("here#2", -signal.SIGKILL), ("elsewhere", 0)])
 def test_a_commit_point_kills_only_where_asked(name: str, status: int, tmp_path: Path) -> None:
     code = "from engine.failpoints import failpoint; failpoint('here'); failpoint('here')"

@@ -69,6 +69,7 @@ def histories(draw: st.DrawFn) -> list[Result]:
     return draw(st.permutations([result for i, result in enumerate(out) if i not in gone]))
 
 
+@pytest.mark.slow
 @given(histories())
 def test_each_thing_stands_once_and_no_way_leads_back(results: list[Result]) -> None:
     found = lineage(*results)
@@ -81,6 +82,7 @@ def test_each_thing_stands_once_and_no_way_leads_back(results: list[Result]) -> 
     assert sorted(origins) == sorted((result.fingerprint, port) for result in results for port in result.outputs)
 
 
+@pytest.mark.slow
 @given(histories())
 def test_the_order_of_the_results_changes_nothing(results: list[Result]) -> None:
     first, second = lineage(*results), lineage(*reversed(results))
@@ -88,6 +90,7 @@ def test_the_order_of_the_results_changes_nothing(results: list[Result]) -> None
     assert set(first.links) == set(second.links)
 
 
+@pytest.mark.slow
 @given(histories(), st.data())
 def test_filters_keep_what_comes_from_what(results: list[Result], data: st.DataObject) -> None:
     found = lineage(*results)

@@ -101,6 +101,7 @@ def test_a_file_whose_values_are_not_of_the_type_in_the_log_is_refused(tmp_path:
     assert bytes_in(run(tmp_path, table, columns="none")[0]) == as_bytes(volumes)
 
 
+@pytest.mark.slow
 def test_rows_that_deletion_vectors_delete_are_left_out(tmp_path: Path) -> None:
     table, volumes = tmp_path / "table", some(12)
     written = table_of(volumes).set_column(1, "class", pa.array(["gone"] * 2 + ["salt", "fault"] * 5))

@@ -48,6 +48,7 @@ def test_labels_are_counted_and_values_measured(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.values.std, flat.std(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", [1, 7, 30, 75, 76])
 def test_the_sample_is_bounded_spread_and_the_same_each_time(tmp_path: Path, sample: int) -> None:
     dataset = shards(tmp_path / "p", 30, 40, 5)

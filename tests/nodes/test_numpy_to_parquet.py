@@ -176,6 +176,7 @@ def test_shapes_dtypes_and_compressions(
     assert column.compression == {"none": "UNCOMPRESSED", "zstd": "ZSTD", "lz4": "LZ4"}[compression]
 
 
+@pytest.mark.slow
 def test_the_layout_of_the_parts(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(100), (50, 50, 10, 1))
     write_labels(root / "labels.csv", [(f"v{i:04d}", i / 2) for i in range(90)])
@@ -369,6 +370,7 @@ _KINDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kinds=st.lists(_KINDS, min_size=1, max_size=25),

@@ -49,6 +49,7 @@ def _staged(table: VolumeDelta) -> list[str]:
     return sorted(p.name for p in folder.glob("*/*"))
 
 
+@pytest.mark.slow
 def test_small_files_become_one(small_files: VolumeDelta, tmp_path: Path) -> None:
     done = optimize_delta(small_files, ctx=context(tmp_path, "o"))
     assert (done.files, done.count, done.version) == (1, 150, small_files.version + 1)
@@ -87,6 +88,7 @@ def test_a_volume_is_found_by_arithmetic(small_files: VolumeDelta, tmp_path: Pat
     assert [data[at : at + SPEC.volume_bytes] for at in offsets] == [volume_of(i) for i in ids(0, 150)]
 
 
+@pytest.mark.slow
 def test_optimizing_twice_from_one_version_doubles_nothing(small_files: VolumeDelta, tmp_path: Path) -> None:
     first = optimize_delta(small_files, ctx=context(tmp_path, "one"))
     second = optimize_delta(small_files, ctx=context(tmp_path, "two"))
@@ -141,6 +143,7 @@ def _set_property(table: VolumeDelta, value: int) -> None:
     DeltaTable(table.uri).alter.set_table_properties({"delta.logRetentionDuration": f"interval {value} days"})
 
 
+@pytest.mark.slow
 def test_a_commit_without_rows_meanwhile_makes_it_plan_again(small_files: VolumeDelta, tmp_path: Path) -> None:
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:file-written", lambda: _set_property(small_files, 5))
     done = optimize_delta(small_files, ctx=ctx)
@@ -149,6 +152,7 @@ def test_a_commit_without_rows_meanwhile_makes_it_plan_again(small_files: Volume
     exactly(done.uri, ids(0, 150))
 
 
+@pytest.mark.slow
 def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDelta, tmp_path: Path) -> None:
     """Another program that knows no lock commits after the last look at the table."""
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:before-commit", lambda: _set_property(small_files, 5))
@@ -157,6 +161,7 @@ def test_a_commit_at_the_last_moment_is_refused_by_the_log(small_files: VolumeDe
     exactly(done.uri, ids(0, 150))
 
 
+@pytest.mark.slow
 def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDelta, tmp_path: Path) -> None:
     other = lambda: DeltaTable(small_files.uri).optimize.compact()  # noqa: E731 - one of several actions
     for point in ("optimize:file-written", "optimize:before-commit"):
@@ -166,6 +171,7 @@ def test_another_compaction_meanwhile_leaves_nothing_to_do(small_files: VolumeDe
         exactly(done.uri, ids(0, 150))
 
 
+@pytest.mark.slow
 def test_rows_added_meanwhile_make_the_reference_stale(small_files: VolumeDelta, tmp_path: Path) -> None:
     grow = lambda: parquet_to_delta(shards(tmp_path / "p", *[5] * 31), ctx=context(tmp_path))  # noqa: E731
     ctx: Any = Interfering(context(tmp_path, "o"), "optimize:file-written", grow)
@@ -186,6 +192,7 @@ def test_it_gives_up_on_a_table_that_never_rests(small_files: VolumeDelta, tmp_p
     exactly(small_files.uri, ids(0, 150))
 
 
+@pytest.mark.slow
 def test_compressed_files_stay_compressed_unless_their_layout_is_to_change(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     parts = [write_shard(folder, ids(5 * i, 5), compression="ZSTD") for i in range(4)]
@@ -244,6 +251,7 @@ def test_files_in_another_layout_are_rewritten(tmp_path: Path) -> None:
     exactly(less.uri, ids(0, 300) + ids(700, 100))
 
 
+@pytest.mark.slow
 def test_a_huge_file_in_another_layout_becomes_several(tmp_path: Path) -> None:
     spec = SPEC.model_copy(update={"shape": (40, 40, 10)})
     folder = tmp_path / "p"
@@ -274,6 +282,7 @@ def test_large_volumes_get_small_row_groups(tmp_path: Path) -> None:
     assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [4, 2], "16 MB a volume"
 
 
+@pytest.mark.slow
 def test_it_reports_its_progress_and_can_be_cancelled(small_files: VolumeDelta, tmp_path: Path) -> None:
     class Watcher:
         def __init__(self) -> None:

@@ -52,6 +52,7 @@ def _without(dataset: VolumeParquet, *places: int, extra: tuple[Part, ...] = ())
     return dataset_of(Path(dataset.uri), [*parts, *extra])
 
 
+@pytest.mark.slow
 def test_a_table_owns_its_files_without_copying_them(tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", 3, 4)
     table = parquet_to_delta(dataset, ctx=context(tmp_path))
@@ -84,6 +85,7 @@ def test_link_across_file_systems_becomes_a_copy(tmp_path: Path) -> None:
         shutil.rmtree(elsewhere, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_in_place_makes_the_parquet_folder_the_table(tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", 3, 4)
     table = parquet_to_delta(dataset, mode="in_place", ctx=context(tmp_path))
@@ -114,6 +116,7 @@ def test_doing_it_again_makes_no_version(tmp_path: Path) -> None:
     assert sorted((Path(first.uri) / "_delta_log").iterdir()) == log
 
 
+@pytest.mark.slow
 def test_twenty_new_shards_cost_twenty_files(tmp_path: Path) -> None:
     before = parquet_to_delta(shards(tmp_path / "p", *[2] * 5), ctx=context(tmp_path))
     old = {f.path for f in open_table(before.uri).files}
@@ -147,6 +150,7 @@ def test_shards_vanish_and_change(tmp_path: Path, optimized: bool) -> None:
     assert only.data_version == only.version
 
 
+@pytest.mark.slow
 def test_a_state_that_was_there_before_is_made_again(tmp_path: Path) -> None:
     """The same fingerprint runs twice with another state between: its transaction id must not stop it."""
     small, large = shards(tmp_path / "p", 3), shards(tmp_path / "p", 3, 4)
@@ -160,6 +164,7 @@ def test_a_state_that_was_there_before_is_made_again(tmp_path: Path) -> None:
     _holds(fourth, ids(0, 7))
 
 
+@pytest.mark.slow
 def test_files_with_plain_names_are_identified_by_size_and_time(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     first = [write_shard(folder, ids(0, 3), name="a.parquet"), write_shard(folder, ids(3, 3), name="sub/a.parquet")]
@@ -182,6 +187,7 @@ def test_a_parquet_folder_may_move(tmp_path: Path) -> None:
     assert again.version == table.version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimized", [False, True])
 def test_the_same_volumes_from_two_sources_are_refused(tmp_path: Path, optimized: bool) -> None:
     place = str(tmp_path / "t")
@@ -197,6 +203,7 @@ def test_the_same_volumes_from_two_sources_are_refused(tmp_path: Path, optimized
     assert max(multiset(rows_by_pyarrow(place)).values()) == 1
 
 
+@pytest.mark.slow
 def test_replace_makes_the_table_hold_this_dataset_alone(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     one = parquet_to_delta(shards(tmp_path / "one", 3, 4), table=place, ctx=context(tmp_path, "one"))
@@ -234,6 +241,7 @@ def test_other_volumes_do_not_fit(tmp_path: Path) -> None:
         parquet_to_delta(shards(tmp_path / "q", 3, spec=more), table=place, ctx=context(tmp_path, "b"))
 
 
+@pytest.mark.slow
 def test_a_managed_table_of_other_volumes_is_a_new_one(tmp_path: Path) -> None:
     first = parquet_to_delta(shards(tmp_path / "p", 3), ctx=context(tmp_path))
     more = SPEC.model_copy(update={"classes": ("a", "aa", "b")})
@@ -259,6 +267,7 @@ def _with_column(dataset: VolumeParquet, name: str, values: pa.Array, digit: str
     return dataset_of(Path(dataset.uri), [*read_parts(dataset).parts, part])
 
 
+@pytest.mark.slow
 def test_a_new_column_joins_the_table_and_is_null_in_older_rows(tmp_path: Path) -> None:
     first = shards(tmp_path / "p", 3)
     before = parquet_to_delta(first, ctx=context(tmp_path))
@@ -358,6 +367,7 @@ def test_a_column_joins_a_table_in_any_place(home: str, tmp_path: Path) -> None:
         source.close()
 
 
+@pytest.mark.slow
 def test_a_column_of_another_type_is_refused_by_name_and_a_managed_table_is_made_anew(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     first = shards(tmp_path / "p", 3)

@@ -131,6 +131,7 @@ def test_every_volume_is_validated_on_in_one_fold(tmp_path: Path, patients: Volu
         assert members(split.train) == rest - part
 
 
+@pytest.mark.slow
 def test_later_volumes_are_validated_on(tmp_path: Path, patients: VolumeDelta) -> None:
     rows = {row["id"]: row["seen"] for row in rows_in(patients)}
     split = split_dataset(patients, by="time", column="seen", validation=0.25, test=0.25, ctx=context(tmp_path))
@@ -167,6 +168,7 @@ def test_patches_that_overlap_are_never_in_two_parts(tmp_path: Path) -> None:
             assert not meeting
 
 
+@pytest.mark.slow
 def test_each_source_has_blocks_of_its_own(tmp_path: Path) -> None:
     """Two surveys of 200 patches at the same 20 x 10 positions, which overlap with their neighbours."""
     half = ROWS // 2
@@ -191,6 +193,7 @@ def test_each_source_has_blocks_of_its_own(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.slow
 def test_several_sources_in_one_space_are_reported_before_the_run(tmp_path: Path) -> None:
     table = table_of(tmp_path, {"x": list(range(ROWS)), "source": ["north", "south"] * (ROWS // 2)})
     one = table_of(tmp_path / "one", {"x": list(range(ROWS)), "source": ["north"] * ROWS})
@@ -333,6 +336,7 @@ def test_the_gap_between_blocks_is_in_what_is_foreseen(gap: float, taken: float,
     assert clear_share(lengths, gaps, taken) == pytest.approx(float(((1 - taken) ** (blocks - 1)).mean()), abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_split_by_blocks_is_foreseen_without_those_in_the_gap(tmp_path: Path) -> None:
     side = 24
     x, y = (grid.reshape(-1) for grid in np.meshgrid(np.arange(side), np.arange(side), indexing="ij"))

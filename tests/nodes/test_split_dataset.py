@@ -121,6 +121,7 @@ def test_of_an_unknown_table_nothing_is_foreseen() -> None:
     assert {part.held for part in parts.values()} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{"test": 0.1}, {"by": "label", "test": 0.1}, {"folds": 3, "fold": 3}])
 def test_a_table_that_is_there_is_counted_before_the_run(tmp_path: Path, params: dict[str, Any]) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 40), ctx=context(tmp_path))

@@ -50,6 +50,7 @@ def test_volumes_of_every_dtype_use_its_range(tmp_path: Path, dtype: str) -> Non
         assert volume.astype(float).std() > (0.1 if dtype.startswith("float") else 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(5, 1), (6, 7, 2), (3, 1, 4, 3), (30, 30, 10, 10), (4, 4, 3, 2, 7)])
 def test_any_number_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
     files = make(tmp_path, 32, shape=shape, classes=MAX_CLASSES)
@@ -84,6 +85,7 @@ def test_a_volume_depends_on_seed_and_number_alone() -> None:
     assert not np.array_equal(first, maker.volume(9)[0])
 
 
+@pytest.mark.slow
 def test_the_classes_differ_by_more_than_their_noise() -> None:
     """Background and bright spots: a threshold on one simple figure tells most volumes apart, not all."""
     maker = SeismicMaker((30, 30, 10, 1), "float32", 2, 0.5, seed=0)
@@ -94,6 +96,7 @@ def test_the_classes_differ_by_more_than_their_noise() -> None:
     assert 0.75 < best < 1
 
 
+@pytest.mark.slow
 def test_a_larger_count_only_adds_files(tmp_path: Path) -> None:
     small = make(tmp_path, 40)
     before = {p: (Path(small.uri) / p).stat() for p in contents(small)}
@@ -127,6 +130,7 @@ def test_only_missing_and_torn_files_are_made_again(tmp_path: Path) -> None:
     assert changed == {"0000003.npy", "0000017.npy"}
 
 
+@pytest.mark.slow
 def test_it_can_be_cancelled_and_goes_on_from_what_is_there(tmp_path: Path) -> None:
     token = current_reporter.set(Listener(cancel_after=0))
     with pytest.raises(Cancelled):

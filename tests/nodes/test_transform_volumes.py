@@ -102,6 +102,7 @@ def test_volumes_of_differing_shapes_become_one_table(
     assert np.array_equal(gallery.volume(7), arrays(made)["v0007.npy"])
 
 
+@pytest.mark.slow
 def test_other_transforms_make_other_parts_and_the_same_ones_find_theirs(
     tmp_path: Path, folder: tuple[Path, dict[str, np.ndarray[Any, Any]]]
 ) -> None:
@@ -190,6 +191,7 @@ def test_real_scans_are_where_nibabel_puts_them(tmp_path: Path) -> None:
 MAKE = {"delta": make_delta, "parquet": make_parquet}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"), [("delta", {"own": True}), ("delta", {"compression": "ZSTD"}), ("parquet", {})]
 )
@@ -212,6 +214,7 @@ def test_a_table_is_transformed_into_a_new_one(tmp_path: Path, kind: str, option
     assert np.allclose(gallery.volume(shown.row), cropped(volumes[shown.id]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_of_a_split_only_its_rows_come_with_their_columns(tmp_path: Path) -> None:
     root = tmp_path / "in"
     written = make_volumes(root, numbered(40), (5, 5, 5))

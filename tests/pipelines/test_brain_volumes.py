@@ -27,6 +27,7 @@ def _read(folder: Path) -> dict[str, tuple[str, bytes]]:
         return {row["file"]: (row["label"], (folder / row["file"]).read_bytes()) for row in csv.DictReader(table)}
 
 
+@pytest.mark.slow
 def test_half_of_them_are_grey_matter_and_all_lie_inside(tmp_path: Path) -> None:
     brain_volumes.write(tmp_path / "a", 7, 0)
     found = _read(tmp_path / "a")

@@ -17,6 +17,7 @@ from ui.protocol.notices import Notice
 TYPES = CANVAS / "src" / "protocol.ts"
 
 
+@pytest.mark.slow
 def test_every_model_and_field_is_known_to_the_browser() -> None:
     text = TYPES.read_text()
     types = dict(re.findall(r"^export type (\w+) = \{\n(.*?)^\};", text, re.MULTILINE | re.DOTALL))

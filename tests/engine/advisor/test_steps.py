@@ -35,6 +35,7 @@ def measured(seconds: Terms, *more: MeasuredStep) -> list[MeasuredStep]:
     ] + list(more)
 
 
+@pytest.mark.slow
 @given(st.tuples(*[factors] * 5))
 def test_a_machine_with_other_proportions_is_found_again(by: tuple[float, ...]) -> None:
     seconds = Terms(*(a * b for a, b in zip(CPU, by, strict=True)))

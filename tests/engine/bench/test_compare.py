@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from xml.etree import ElementTree
 
+import pytest
 from bench_results import RESULTS, result, row, runs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +42,7 @@ def comparisons(results: list[BenchResult]) -> list[Comparison]:
     return [compare(results, work, common_input(results, work)) for work in works(results)]
 
 
+@pytest.mark.slow
 @given(MANY)
 def test_ratios_are_to_the_best_and_the_frontier_is_what_nothing_beats(results: list[BenchResult]) -> None:
     for found in comparisons(results):
@@ -74,6 +76,7 @@ def test_ratios_are_to_the_best_and_the_frontier_is_what_nothing_beats(results: 
         assert bool(frontier) == bool(priced)
 
 
+@pytest.mark.slow
 @given(MANY, st.floats(1.5, 10))
 def test_a_dearer_machine_costs_more_and_times_do_not_change(results: list[BenchResult], factor: float) -> None:
     for found in comparisons(results):
@@ -89,6 +92,7 @@ def test_a_dearer_machine_costs_more_and_times_do_not_change(results: list[Bench
                 assert math.isclose(two.cost, one.cost * factor)
 
 
+@pytest.mark.slow
 @given(MANY)
 def test_every_comparison_can_be_printed_and_drawn(results: list[BenchResult]) -> None:
     for found in comparisons(results):

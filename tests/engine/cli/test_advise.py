@@ -47,6 +47,7 @@ def test_before_anything_is_measured_it_says_what_to_run(advise: Command) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_times_costs_reasons_and_settings(advise: Command, workspace: Workspace, home: Path) -> None:
     keep_result(workspace, bench_result("desk"))
     keep_probe(workspace, probe(str(workspace.root)))
@@ -89,6 +90,7 @@ def test_results_of_other_machines_are_given_by_file(advise: Command, home: Path
     assert advise("quickstart", "--bench", "none.json").fails("there is no file none.json")
 
 
+@pytest.mark.slow
 def test_a_limit_of_time_and_a_longer_way_change_it(advise: Command, workspace: Workspace) -> None:
     keep_result(workspace, bench_result("desk"))
     keep_probe(workspace, probe(str(workspace.root)))

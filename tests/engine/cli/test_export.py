@@ -57,6 +57,7 @@ def test_what_cannot_run_is_not_written(command: Command, save: Save, home: Path
     assert not (home / "broken.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["airflow", "databricks", "github", "kubernetes"])
 def test_a_platform_gets_a_folder_once(target: str, command: Command, save: Save, home: Path) -> None:
     # The memory of `local` is what happens to be free.

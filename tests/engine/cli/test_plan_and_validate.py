@@ -44,6 +44,7 @@ def files(home: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_plan_as_people_read_it(
     command: Command, save: Save, files: Path, probes: Catalog, workspace: Workspace, store: RunStore,
     monkeypatch: pytest.MonkeyPatch,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from command_line import Command
 
 from engine.workspace import Workspace
 
 
+@pytest.mark.slow
 def test_machines_are_listed_cheapest_first_by_words(command: Command, workspace: Workspace) -> None:
     found = command("prices", "list", "azure", "T4", "westeurope", "--json").json
     names = [machine["name"] for machine in found["machines"]]
@@ -30,6 +32,7 @@ def test_a_machine_is_shown_with_its_sources(command: Command, workspace: Worksp
     command("prices", "show", "nothing").fails("there is no machine nothing")
 
 
+@pytest.mark.slow
 def test_rows_are_imported_into_the_workspace(command: Command, workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "ours.csv").write_text("name,cores,price_per_hour,currency\ncellar,32,0.9,EUR\n")
     said = command("prices", "import", "ours.csv").done().out

@@ -156,6 +156,7 @@ def test_databricks_needs_its_command_line_an_account_and_a_machine(
     assert "`voxelflow export PIPELINE --to databricks --profile cloud`" in out
 
 
+@pytest.mark.slow
 def test_a_plan_says_where_each_node_works(command: Command, save: Save, file: Path) -> None:
     document = pipeline(box("a", "Make"), box("b", "Join"), box("c", "Join"), wires="a.out>b.first a.out>c.first")
     said = command("plan", save(document), "--profile", "cluster").done()

@@ -65,6 +65,7 @@ def test_a_dry_run_says_what_all_trials_take_and_cost(
     assert [trial["high_s"] for trial in output["trials"]] == [pytest.approx(26, rel=1e-3)] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

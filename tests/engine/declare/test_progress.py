@@ -47,6 +47,7 @@ def trainings(draw: st.DrawFn) -> tuple[dict[str, PlannedWork], list[tuple[str, 
     return work, steps
 
 
+@pytest.mark.slow
 @given(trainings())
 def test_the_time_left_is_never_negative_and_the_share_never_falls(
     training: tuple[dict[str, PlannedWork], list[tuple[str, float, float]]],

@@ -215,6 +215,7 @@ def names_something(text: str) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_each_error_says_what_to_do_next() -> None:
     found = [
         f"{text.place} {text.kind}: {message} | {hint}"
@@ -226,11 +227,13 @@ def test_each_error_says_what_to_do_next() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 def test_each_hint_says_what_to_do() -> None:
     found = [f"{place}: {text}" for place, text in loose_hints() if not advises(text)]
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 def test_each_error_names_what_it_is_about() -> None:
     """Those of `nodes/` have the node's name before them, which the run knows."""
     found = [

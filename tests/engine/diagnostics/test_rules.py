@@ -67,6 +67,7 @@ def test_every_rule_explains_itself(rules: RuleBook) -> None:
         assert last.endswith("."), rule.code
 
 
+@pytest.mark.slow
 def test_no_code_is_a_literal_in_a_check_and_every_rule_is_used(rules: RuleBook, sources: Sources) -> None:
     """A code is written where its rule is declared; whoever reports a problem names the rule."""
     declared: set[str] = set()
@@ -100,6 +101,7 @@ def _literals(text: str) -> Iterator[tuple[str, str]]:
             yield found.value, "rule" if id(found) in in_rules else f"line {found.lineno}"
 
 
+@pytest.mark.slow
 def test_every_code_that_is_mentioned_exists(rules: RuleBook, sources: Sources) -> None:
     known = {rule.code for rule in rules}
     pages = [*ROOT.glob("*.md"), *(p for part in ("engine", "nodes", "ui") for p in (ROOT / part).glob("*.md"))]

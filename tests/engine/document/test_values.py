@@ -50,6 +50,7 @@ def test_values(text: str, default: JsonValue, value: JsonValue) -> None:
     assert type(read_setting(text, default)) is type(value)
 
 
+@pytest.mark.slow
 @given(st.text(), st.sampled_from([None, "text", 3, [1], True]))
 def test_any_value_can_be_kept_in_a_document(text: str, default: JsonValue) -> None:
     json.dumps(read_setting(text, default), allow_nan=False)

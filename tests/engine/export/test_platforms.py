@@ -239,6 +239,7 @@ def test_an_airflow_workspace_counts_by_the_same_price(mine: Catalog, workspace:
     assert there.machine == "m5.4xlarge@us-east-1", "what is shipped keeps its source"
 
 
+@pytest.mark.slow
 def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine: Catalog) -> None:
     job = check_databricks(files_of("databricks", words(), CLUSTER, mine)["databricks.yml"])
     tasks = {task["task_key"]: task for task in job["tasks"]}
@@ -365,6 +366,7 @@ def test_yarn_s_cluster_mode_stands_in_the_file_s_head(mine: Catalog) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_schemas_refuse_what_is_wrong(mine: Catalog) -> None:
     manifest = files_of("kubernetes", words(), LOCAL, mine)["words.yaml"]
     with pytest.raises(ValidationError):
@@ -440,11 +442,13 @@ DATA = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(DATA, st.sampled_from(["", "A comment.\nOf two lines."]))
 def test_yaml_says_what_it_was_given(data: Any, comment: str) -> None:
     assert yaml.safe_load(to_yaml(data, comment)) == data
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]))))
 def test_a_script_in_yaml_is_the_script(lines: list[str]) -> None:
     text = "\n".join(["#!/bin/sh", *lines, ""])

@@ -18,6 +18,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_a_literal_is_its_value_and_shows_everything(value: object) -> None:
     text = literal(value)

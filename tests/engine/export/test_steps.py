@@ -298,6 +298,7 @@ def test_a_step_refuses_what_is_damaged_or_missing(folder: Folder, texts: Path) 
         folder.file("both", texts)
 
 
+@pytest.mark.slow
 def test_a_step_waits_for_another_process_in_the_folder(folder: Folder, texts: Path) -> None:
     lock = ProcessLock(folder.root / ".lock")
     assert lock.acquire()

@@ -75,6 +75,7 @@ def test_the_text(mine: Catalog, workspace: Any, profile: Profile, name: str) ->
     assert text == (GOLDEN / name).read_text()
 
 
+@pytest.mark.slow
 def test_every_shipped_pipeline_for_every_backend() -> None:
     catalog = build_catalog(nodes.BUILT_IN)
     spark = Profile(name="spark-local", backend="spark", cores=2, memory_bytes=1 << 30)

@@ -49,6 +49,7 @@ def test_nothing_is_taken_apart() -> None:
     assert plain.stdout == "taken apart\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [0, 1, 7])
 def test_the_exit_status_is_passed_on(status: int) -> None:
     assert ended("", status).returncode == status

@@ -159,6 +159,7 @@ spark_settings = st.dictionaries(words.map(lambda w: f"spark.app.{w}"), words, m
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cores=st.integers(1, 64),

@@ -22,6 +22,7 @@ def _run(figures: dict[str, str] | None = None, **curves: dict[int, float]) -> R
     return Recorded("r", "done", "local", pipeline(), None, {}, {"train": NodeRecord(curves, figures or {})})
 
 
+@pytest.mark.slow
 @given(_CURVES)
 def test_a_run_equals_itself(curves: dict[str, dict[int, float]]) -> None:
     compared = compare(_run(**curves), _run(**curves))

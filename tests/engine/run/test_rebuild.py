@@ -67,6 +67,7 @@ def test_results_come_back_from_beside_their_files(workspace: Workspace) -> None
     assert RunStore(workspace).results.all() == [r for r in before if r.fingerprint != "f007"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", range(1, 20, 3))
 def test_whatever_page_is_damaged_no_result_is_lost(workspace: Workspace, page: int) -> None:
     _fill(workspace)
@@ -80,6 +81,7 @@ def test_whatever_page_is_damaged_no_result_is_lost(workspace: Workspace, page: 
     assert {r.fingerprint for r in RunStore(workspace).results.all()} == before
 
 
+@pytest.mark.slow
 def test_damage_met_on_the_way_is_no_other_error(workspace: Workspace) -> None:
     _fill(workspace, runs=200)
     size = workspace.database.stat().st_size

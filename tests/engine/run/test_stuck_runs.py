@@ -207,6 +207,7 @@ def test_cancel_of_a_stuck_run_ends_no_other_process(store: RunStore, workspace:
     lock.release()
 
 
+@pytest.mark.slow
 def test_a_queue_that_can_wait_for_ever_is_refused_by_the_linter() -> None:
     for use in (
         "import queue\n\nqueue.SimpleQueue()\n",

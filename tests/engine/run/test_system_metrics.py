@@ -73,6 +73,7 @@ def test_mlflows_own_names_are_used() -> None:
     assert theirs <= set(SystemSampler().sample([]).values)
 
 
+@pytest.mark.slow
 def test_memory_and_count_are_those_of_the_whole_tree() -> None:
     sampler = SystemSampler()
     command = [sys.executable, "-c", _EAT, "50", "1", _EAT]
@@ -91,6 +92,7 @@ def test_memory_and_count_are_those_of_the_whole_tree() -> None:
         process.communicate(timeout=WAIT_S)
 
 
+@pytest.mark.slow
 def test_busy_processes_use_processor_time() -> None:
     sampler = SystemSampler()
     sampler.sample([os.getpid()])

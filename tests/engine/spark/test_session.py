@@ -83,6 +83,7 @@ def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, mon
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 @pytest.mark.needs(part="java")
 def test_a_master_that_does_not_answer_is_reported_at_once() -> None:
     with socket.socket() as taken:
@@ -94,6 +95,7 @@ def test_a_master_that_does_not_answer_is_reported_at_once() -> None:
     assert "master" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("master", "says"),
     [

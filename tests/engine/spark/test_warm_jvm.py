@@ -108,6 +108,7 @@ def sockets() -> list[Path]:
     return list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_the_next_run_gets_the_same_one_and_its_own_log(place: Place) -> None:
     first = place.take(run="one")
     assert first is not None
@@ -251,6 +252,7 @@ def test_our_own_variables_come_with_each_run_and_not_with_java(place: Place, mo
     assert environment_of_a_run()["VOXELFLOW_KILL_AT"] == "somewhere"
 
 
+@pytest.mark.slow
 def test_one_with_less_memory_than_is_asked_for_does_not_fit(place: Place) -> None:
     """The default follows from what is free: one run asks for more than the next."""
     first, less, more = (given_back(place.take(heap=heap)) for heap in (2, 1, 3))

@@ -106,6 +106,7 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
             assert token == 2
 
 
+@pytest.mark.slow
 def test_waiting_can_be_cancelled(tmp_path: Path) -> None:
     asked = threading.Event()
 

@@ -139,6 +139,7 @@ def test_a_search_finds_prunes_and_goes_on_after_a_kill(
     assert best.values["model.rate"] == max(t.values["model.rate"] for t in trials)
 
 
+@pytest.mark.slow
 def test_a_search_learns_from_reported_scores(tmp_path: Path, swept: Swept) -> None:
     learnt = pipeline(box("model", "Learn"), name="learnt")
     space = ("model.rate=0.25..2", "model.epochs=2..8:2", 'model.text=a,b,"1,2"')

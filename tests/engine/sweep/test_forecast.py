@@ -180,6 +180,7 @@ def test_a_trial_waits_for_what_another_makes() -> None:
     assert _side_by_side([], [], jobs=2) == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0, 1e4), st.floats(1, 3), st.sets(st.sampled_from("abcd"))), min_size=1, max_size=8),
     st.integers(1, 5),

@@ -114,6 +114,7 @@ def test_one_value_is_shared_and_several_vary(probes: Catalog) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_cannot_be_a_space_says_what_to_do() -> None:
     document = pipeline(a=1, b=1)
     with pytest.raises(UsageError, match="given twice") as twice:

@@ -209,6 +209,7 @@ def test_the_column_with_the_labels_is_chosen_by_name(tmp_path: Path) -> None:
     assert "A volume has one label" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_changed_value_makes_its_part_again_and_no_other(tmp_path: Path) -> None:
     root = tmp_path / "in"
     make_volumes(root, numbered(60), (50, 50, 10, 1))

@@ -50,6 +50,7 @@ def files_of(dataset: VolumeParquet) -> dict[str, tuple[int, int]]:
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
+@pytest.mark.slow
 def test_a_folder_that_gained_20_files_costs_20_files(root: Path, tmp_path: Path) -> None:
     messages: list[str] = []
     volumes = make_volumes(root, numbered(55), SHAPE)
@@ -78,6 +79,7 @@ def test_a_removed_and_a_changed_file_redo_only_their_parts(root: Path, tmp_path
     assert len(files_of(first).items() & files_of(second).items()) == 3
 
 
+@pytest.mark.slow
 def test_a_changed_label_redoes_its_part_and_a_new_class_all_parts(root: Path, tmp_path: Path) -> None:
     messages: list[str] = []
     make_volumes(root, numbered(30), SHAPE)

@@ -87,6 +87,7 @@ def table_of_copies(base: Path, **params: Any) -> VolumeDelta:
     return parquet_to_delta(convert(root, base / "work", **params), ctx=context(base, "table"))
 
 
+@pytest.mark.slow
 def test_a_split_says_how_many_volumes_have_a_copy_on_another_side(tmp_path: Path) -> None:
     table = table_of_copies(tmp_path, hash_sources=True)
     messages: list[str] = []

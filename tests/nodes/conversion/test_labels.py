@@ -154,6 +154,7 @@ def test_a_header_without_an_end_names_the_table(tmp_path: Path) -> None:
         from_table(["a.npy"], tmp_path / "t.csv", f"{'a' * 200_000},label\na.npy,1\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["^(?P<label>(a|a)+)$", "^(?P<label>(a|aa)+)$"])
 @pytest.mark.timeout(60)
 def test_a_pattern_that_would_take_years_is_stopped(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:

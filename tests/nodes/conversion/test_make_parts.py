@@ -117,6 +117,7 @@ def test_a_further_cube_costs_its_own_rows_and_another_rule_all(tmp_path: Path) 
     assert not {p.path for p in parts_of(other).parts} & after
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 12), min_size=1), min_size=2, max_size=4))
 def test_whatever_comes_and_goes_the_rows_are_those_of_a_first_run(states: list[dict[str, int]]) -> None:

@@ -100,6 +100,7 @@ def test_a_survey_in_segy_with_attributes_as_channels(root: Path, tmp_path: Path
         assert row["id"] == "f3/x{:05d}-y{:05d}-z{:05d}".format(*place)
 
 
+@pytest.mark.slow
 def test_missing_traces_are_quarantined_and_everything_adds_up(root: Path, tmp_path: Path) -> None:
     volume = volume_of((12, 12, 8))
     spec = segyio.spec()
@@ -232,6 +233,7 @@ def _labels(out: VolumeParquet) -> dict[tuple[int, int, int], float | None]:
     return {(row["x"], row["y"], row["z"]): row["label"] for row in rows_of(out).values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["centre", "majority", "share"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_labels_from_a_label_map(rule: str, dtype: str, root: Path, tmp_path: Path) -> None:
@@ -377,6 +379,7 @@ def test_polygons_in_millimetres_of_a_scan(root: Path, tmp_path: Path) -> None:
     assert set(found.values()) == {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_keep_follows_from_place_and_seed(root: Path, tmp_path: Path) -> None:
     np.save(root / "a.npy", volume_of((40, 40, 40), "uint8"))
     given: dict[str, Any] = {"size": (4, 4, 4), "keep": "unlabelled=0.3"}
@@ -413,6 +416,7 @@ def test_a_further_volume_adds_its_patches_alone(root: Path, tmp_path: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_labels_are_read_once(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Again for labels that changed, and where the stored ones are damaged; not for volumes that were there before."""
     read: list[int] = []

@@ -52,6 +52,7 @@ def test_thresholds_come_from_the_validation_alone(tmp_path: Path, judged: Predi
     assert first["threshold"] == expected[0]
 
 
+@pytest.mark.slow
 def test_thresholds_are_not_chosen_on_what_is_judged(tmp_path: Path, judged: Predictions) -> None:
     with pytest.raises(DataError, match="would be chosen on the volumes that they are judged by"):
         ClassEvaluation.of(judged, 10, judged)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from npy_folders import context, convert, make_volumes, numbered
 
 from engine.declare.datasets import Selection
@@ -15,6 +16,7 @@ from nodes.parquet_to_delta import parquet_to_delta
 from nodes.viewing.volumes import RowTable, volume_rows
 
 
+@pytest.mark.slow
 def test_columns_are_on_the_page_and_in_the_rows_of_the_editor(tmp_path: Path) -> None:
     root = tmp_path / "in"
     make_volumes(root, numbered(20))

@@ -239,6 +239,7 @@ def test_a_file_that_is_no_parquet_any_more_is_damage(tmp_path: Path, is_cut: bo
     assert damage.lost == "all rows in it"
 
 
+@pytest.mark.slow
 def test_a_delta_table_of_another_program_is_not_called_damaged(tmp_path: Path) -> None:
     table = tmp_path / "t"
     write_deltalake(table, table_of(some(9)))

@@ -14,6 +14,7 @@ intervals = st.tuples(st.sampled_from(["a", "b", ""]), st.floats(0, 1), st.float
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ids=st.sets(st.text(st.characters(codec="utf-8"), max_size=12), max_size=60), selections=st.lists(intervals))
 def test_the_rows_chosen_are_those_that_every_selection_holds(ids: set[str], selections: list[Selection]) -> None:

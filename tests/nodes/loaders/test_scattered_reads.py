@@ -50,6 +50,7 @@ def taken(reads: ScatteredReads, files: list[int], offsets: list[int], head: int
     return counts.tolist(), [h.tobytes() + b.tobytes() for h, b in zip(heads, bodies, strict=True)]
 
 
+@pytest.mark.slow
 @given(
     places=st.lists(st.tuples(st.integers(0, 2), st.integers(0, SIZE + 5)), max_size=MOST),
     head=st.integers(1, 9),
@@ -80,6 +81,7 @@ def test_each_read_that_fails_says_why(reads: ScatteredReads, files: list[int], 
         os.close(folder)
 
 
+@pytest.mark.slow
 def test_several_threads_read_at_the_same_time(reads: ScatteredReads, files: list[int]) -> None:
     whole = [os.pread(file, SIZE, 0) for file in files]
     together = threading.Barrier(4)

@@ -50,6 +50,7 @@ def at(workspace: Workspace, name: str) -> TaskContext:
     return context(workspace.data / "TransformVolumes", name, workspace=workspace.root)
 
 
+@pytest.mark.slow
 def test_the_second_node_takes_what_the_first_has_measured(
     workspace: Workspace, files: VolumeFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def test_what_is_damaged_or_left_volumes_out_is_measured_again(
     assert counted.times == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 def test_nodes_that_run_together_wait_for_the_one_that_measures(
     workspace: Workspace, files: VolumeFiles, monkeypatch: pytest.MonkeyPatch, fails: bool

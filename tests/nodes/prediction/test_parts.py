@@ -60,6 +60,7 @@ def test_labels_in_the_models_numbers() -> None:
     assert moved(("a", "b", "c"), ("0", "1", "2")) == moved(("a", "b"), ()) == same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["delta", "zstd"])
 def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -> None:
     make = make_delta if kind == "delta" else lambda *a: make_parquet(*a, compression="ZSTD")
@@ -81,6 +82,7 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     assert "is gone" in problem_with({"out": made})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["scores", "label"])
 def test_a_flipped_bit_in_a_prediction_is_found(tmp_path: Path, column: str) -> None:
     made = make_predictions(tmp_path, VOLUMES, LABELS)
@@ -113,6 +115,7 @@ def test_a_record_that_no_handle_is_left_for_is_no_missing_part(
     assert work(tmp_path, data, ledger) > 0  # what cannot be read is made again
 
 
+@pytest.mark.slow
 def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
     data = make_delta(tmp_path, VOLUMES, LABELS)
     ledger = begun(tmp_path / "ledger")
@@ -128,6 +131,7 @@ def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
     assert ledger.done() == {}
 
 
+@pytest.mark.slow
 def test_a_table_that_somebody_else_writes_is_left_alone(tmp_path: Path) -> None:
     data = make_delta(tmp_path, VOLUMES, LABELS)
     ctx = context(tmp_path)

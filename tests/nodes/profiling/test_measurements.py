@@ -167,6 +167,7 @@ def test_out_of_memory_is_a_row_and_larger_sizes_are_left_out(table: VolumeDelta
     assert groups.sizes == [(1, 2), (1, 4)]
 
 
+@pytest.mark.slow
 def test_finished_rows_are_not_measured_again(table: VolumeDelta, ctx: TaskContext) -> None:
     def dies(folder: GroupFolder, rank: int, size: int) -> None:
         if size == 4:
@@ -189,6 +190,7 @@ def test_finished_rows_are_not_measured_again(table: VolumeDelta, ctx: TaskConte
     assert groups.sizes == [(1, 2), (1, 4)]
 
 
+@pytest.mark.slow
 def test_an_epoch_of_each_form_is_measured_once(table: VolumeDelta, ctx: TaskContext, tmp_path: Path) -> None:
     files = make_files(tmp_path / "files", VOLUMES, labels_for(VOLUMES))
 

@@ -118,6 +118,7 @@ def test_a_picture_fits_few_and_many_sizes(sizes: tuple[int, ...]) -> None:
     assert draw_profile(alone, rows[0]).startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @given(_ROWS)
 def test_the_efficiency_is_the_rate_over_that_of_as_many_alone(rows: list[Row]) -> None:
     best = {w: max(r.samples_per_s for r in rows if r.workers == w) for w in {r.workers for r in rows}}

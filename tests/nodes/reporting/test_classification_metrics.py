@@ -27,6 +27,7 @@ from nodes.reporting.classification_metrics import (
 )
 
 
+@pytest.mark.slow
 def test_it_needs_numpy_alone() -> None:
     code = (
         "import sys, nodes.reporting.classification_metrics\n"

@@ -160,6 +160,7 @@ def test_a_listing_is_foretold_by_requests_and_files(tmp_path: Path) -> None:
     assert found.model_copy(update={"storage": "az"}).listing_s == pytest.approx(11 * 0.03 + 10_500 * 0.0002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["writing", "reading small files", "reading large files", "reading a table"])
 def test_a_probe_that_is_stopped_cleans_up(tmp_path: Path, step: str) -> None:
     steps: list[str] = []

@@ -139,6 +139,7 @@ def test_every_broken_constraint_is_named_with_what_removes_it(tmp_path: Path) -
     assert "DROP CONSTRAINT `odd`;" in raised.value.hint
 
 
+@pytest.mark.slow
 def test_rows_that_keep_all_constraints_come_in_and_are_compacted(tmp_path: Path) -> None:
     def change(uri: str) -> None:
         column("label", nullable=False, **{"delta.invariants": invariant("label >= 0")})(uri)
@@ -157,6 +158,7 @@ def test_rows_that_keep_all_constraints_come_in_and_are_compacted(tmp_path: Path
     assert "delta.constraints.known" in open_table(table.uri).properties
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -197,6 +199,7 @@ def with_site(folder: Path, volume_ids: list[str], sites: list[str | None]) -> P
     return replace(plain, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
+@pytest.mark.slow
 def test_a_required_column_of_the_user_s_own(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     first = with_site(folder, GOOD, ["a"] * 5)

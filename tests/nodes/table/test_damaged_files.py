@@ -160,6 +160,7 @@ def test_rows_of_a_shard_that_are_in_a_whole_file_too_are_not_doubled(tmp_path: 
     assert read_by_deltalake(made.uri) == rows_of(ids(0, 90))
 
 
+@pytest.mark.slow
 def test_a_damaged_file_never_brings_back_what_others_deleted(tmp_path: Path) -> None:
     parts = [write_shard(tmp_path / "p", ids(30 * i, 30), compression="ZSTD", row_group=10) for i in range(3)]
     dataset = dataset_of(tmp_path / "p", parts)

@@ -154,6 +154,7 @@ def test_a_changed_part_comes_whole(fill: Fill, tmp_path: Path) -> None:
     assert held(fill(dataset_of(tmp_path / "p", parts))) == [*ids(0, 3), *ids(6, 3)]
 
 
+@pytest.mark.slow
 def test_a_changed_part_whose_rows_another_program_moved_needs_a_word(fill: Fill, tmp_path: Path) -> None:
     parts = [write_shard(tmp_path / "p", ids(3 * n, 3), name=f"{n}.parquet") for n in range(3)]
     table = fill(dataset_of(tmp_path / "p", parts))
@@ -167,6 +168,7 @@ def test_a_changed_part_whose_rows_another_program_moved_needs_a_word(fill: Fill
     assert held(fill(changed, existing="replace")) == [*ids(0, 3), *left, *ids(6, 3)]
 
 
+@pytest.mark.slow
 def test_a_compaction_by_others_deletes_nothing(fill: Fill, tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", *SIZES)
     table = fill(dataset)
@@ -227,6 +229,7 @@ def test_it_is_remembered_without_the_log(fill: Fill, tmp_path: Path) -> None:
     assert held(fill(dataset, deleted_rows="restore")) == ids(0, 14)
 
 
+@pytest.mark.slow
 def test_going_back_to_an_older_version_is_a_delete_too(fill: Fill, tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", *SIZES)
     old = fill(shards(tmp_path / "p", 3))
@@ -240,6 +243,7 @@ def test_going_back_to_an_older_version_is_a_delete_too(fill: Fill, tmp_path: Pa
     assert held(fill(dataset)) == ids(0, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["local"], indirect=True)
 def test_a_table_made_anew_knows_of_no_deletes(fill: Fill, tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", *SIZES)

@@ -184,6 +184,7 @@ def test_columns_with_other_names_in_the_files_are_refused(tmp_path: Path, mode:
     assert "'none'" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_deletion_vectors_are_refused_until_they_are_purged(tmp_path: Path) -> None:
     vector = deletion_vector([0])
     root = table_with(tmp_path / "t", reader=("deletionVectors",), deletionVector=vector)
@@ -209,6 +210,7 @@ def test_a_shallow_clone_is_refused(tmp_path: Path, path: str) -> None:
     assert "shallow clone" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_rows_do_not_leave_a_table_that_only_takes_rows(tmp_path: Path) -> None:
     root, ctx = tmp_path / "t", context(tmp_path)
     table = parquet_to_delta(shards(tmp_path / "p", 3, 4), table=str(root), ctx=ctx)

@@ -94,6 +94,7 @@ def _grow(root: Path, folder: Path, writer: TableWriter, commits: int, first: in
         writer.commit(open_table(root), [Change(adds=(describe_file(root, shard.path),))], data_change=True)
 
 
+@pytest.mark.slow
 def test_everybody_reads_our_checkpoint(root: Path, tmp_path: Path) -> None:
     with table_writer(root, context(tmp_path)) as writer:
         _grow(root, tmp_path, writer, 3)
@@ -138,6 +139,7 @@ def test_removed_files_are_forgotten_after_a_week(root: Path, tmp_path: Path, da
     assert len([row for row in rows if row["remove"]]) == (1 if days < 7 else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["no links", "sidecars", "left over"])
 def test_a_checkpoint_is_made_where_the_log_cannot_be_linked(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str

@@ -70,6 +70,7 @@ def test_all_files_where_there_are_few(table: VolumeDelta) -> None:
     assert whole > 1
 
 
+@pytest.mark.slow
 def test_some_files_of_the_version_and_always_the_same(table: VolumeDelta) -> None:
     version = 7
     every = set(open_table(table.uri, version).files)
@@ -104,6 +105,7 @@ def _memory(count: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_sample_whatever_the_number_of_files() -> None:
     assert _memory(2000) < 2 * _memory(400)
 

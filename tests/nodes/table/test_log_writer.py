@@ -102,6 +102,7 @@ def test_a_commit_that_is_there_is_never_replaced(root: Path, tmp_path: Path) ->
     assert not [p for p in (root / "_delta_log").iterdir() if p.name.startswith(f".{commit_file(root, 1).name}")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("property_name", ["delta.appendOnly", "delta.enableChangeDataFeed"])
 def test_tables_that_ask_for_more_get_the_same_lines(root: Path, tmp_path: Path, property_name: str) -> None:
     DeltaTable(root).alter.set_table_properties({property_name: "true"})
@@ -117,6 +118,7 @@ def test_tables_that_ask_for_more_get_the_same_lines(root: Path, tmp_path: Path,
     assert [entry["operation"] for entry in DeltaTable(root).history(2)] == ["OPTIMIZE", "WRITE"]
 
 
+@pytest.mark.slow
 def test_the_log_is_summed_up_now_and_then(root: Path, tmp_path: Path) -> None:
     for number in range(11):
         _commit(root, tmp_path, Change(adds=(_file(root, 2 * number),)))
@@ -130,6 +132,7 @@ def test_the_log_is_summed_up_now_and_then(root: Path, tmp_path: Path) -> None:
     assert rows_by_pyarrow(str(root)) == read_by_deltalake(str(root)) == rows_of(ids(0, 22))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 0.5], ids=["empty", "half"])
 def test_a_commit_that_was_cut_short_is_named(root: Path, tmp_path: Path, share: float) -> None:
     """delta-rs reads a commit without content as one that changed nothing: its rows would lack without a word."""
@@ -144,6 +147,7 @@ def test_a_commit_that_was_cut_short_is_named(root: Path, tmp_path: Path, share:
         assert str(root) in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("make", "said"),
@@ -199,6 +203,7 @@ def test_a_commit_with_a_name_that_rotted_is_named(
     assert caught.value.message.startswith(f"{commit} is damaged: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 0.5], ids=["empty", "half"])
 def test_a_checkpoint_that_was_cut_short_is_named_and_can_be_deleted(root: Path, tmp_path: Path, share: float) -> None:
     for i in range(3):
@@ -235,6 +240,7 @@ def test_a_lost_checkpoint_without_the_commits_before_it_is_lost(root: Path, tmp
     assert "Restore that file from a backup" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 0.5], ids=["empty", "half"])
 def test_the_name_of_the_last_checkpoint_may_be_cut_short(root: Path, tmp_path: Path, share: float) -> None:
     for i in range(3):
@@ -297,6 +303,7 @@ def _info(root: Path, version: int) -> dict[str, Any]:
     return info
 
 
+@pytest.mark.slow
 def test_a_commit_says_what_it_did(root: Path, tmp_path: Path) -> None:
     """In Delta's words and types: what `DESCRIBE HISTORY` shows of a commit of Spark's."""
     one, two, three = (_file(root, first) for first in (0, 2, 4))

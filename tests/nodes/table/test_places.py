@@ -86,6 +86,7 @@ def test_a_compaction_changes_no_row_and_growing_goes_on(everywhere: str, tmp_pa
         optimize_delta(twice, ctx=context(tmp_path, "late"))
 
 
+@pytest.mark.slow
 def test_constraints_of_a_table_are_kept(everywhere: str, tmp_path: Path) -> None:
     url, folder = f"{everywhere}/table", tmp_path / "p"
     first, bad, good = (write_shard(folder, some) for some in (ids(1, 5), ids(6, 9), ids(8, 6)))
@@ -128,6 +129,7 @@ def test_damaged_files_are_put_back_from_their_parts(everywhere: str, tmp_path: 
     holds(packed, ids(0, 12))
 
 
+@pytest.mark.slow
 def test_two_datasets_share_a_table(home: str, tmp_path: Path) -> None:
     url, ctx = f"{home}/t", context(tmp_path)
     one, two = shards(tmp_path / "one", 3, 4), shards(tmp_path / "two", 5, first=100)
@@ -192,6 +194,7 @@ def test_ledgers_of_earlier_commits_are_dropped(home: str, tmp_path: Path) -> No
     assert list(place_at(url).names("_voxelflow/ledger")) == [f"{open_table(url).token:020d}.arrow"]
 
 
+@pytest.mark.slow
 def test_what_others_commit_meanwhile_is_read_again(home: str, tmp_path: Path) -> None:
     url = f"{home}/t"
     parquet_to_delta(shards(tmp_path / "p", *[2] * 4), table=url, ctx=context(tmp_path))
@@ -229,6 +232,7 @@ def test_our_own_writers_meet_in_an_object_store(azure: str, tmp_path: Path) -> 
     assert {s.shard is None for f in now.files for s in open_ledger(now).segments(f.path, f.rows)} == {False}
 
 
+@pytest.mark.slow
 def test_a_writer_that_never_gets_its_turn_gives_up(home: str, tmp_path: Path) -> None:
     url = f"{home}/t"
     parquet_to_delta(shards(tmp_path / "p", 2), table=url, ctx=context(tmp_path))

@@ -76,6 +76,7 @@ def test_a_version_is_pinned_by_the_log(tmp_path: Path) -> None:
     assert open_table(table.uri).files == opened.files
 
 
+@pytest.mark.slow
 def test_every_reader_gives_the_same_rows(tmp_path: Path) -> None:
     table = parquet_to_delta(shards(tmp_path / "p", 3, 70, 1), ctx=context(tmp_path))
     compacted = optimize_delta(table, ctx=context(tmp_path, "o"))

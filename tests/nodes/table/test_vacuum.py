@@ -54,6 +54,7 @@ def _needed(*tables: VolumeDelta) -> set[str]:
     return {f.path for t in tables for f in open_table(t.uri, t.version).files}
 
 
+@pytest.mark.slow
 def test_only_what_nothing_needs_is_deleted(tmp_path: Path) -> None:
     first, second, third = _history(tmp_path)
     done = vacuum(third.uri, (second.version,), 0, context(tmp_path, "v"))
@@ -69,6 +70,7 @@ def test_only_what_nothing_needs_is_deleted(tmp_path: Path) -> None:
     assert first.version == 1
 
 
+@pytest.mark.slow
 def test_the_node_keeps_its_input_and_what_is_protected(tmp_path: Path) -> None:
     first, second, third = _history(tmp_path)
     # The cache holds the first version, under another spelling of the table's place.
@@ -82,6 +84,7 @@ def test_the_node_keeps_its_input_and_what_is_protected(tmp_path: Path) -> None:
     assert second.version == 2
 
 
+@pytest.mark.slow
 def test_a_version_that_cannot_be_read_now_is_not_taken_for_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_version_that_cannot_be_read_now_is_not_taken_for_gone(
     assert _files(third) == _needed(third)
 
 
+@pytest.mark.slow
 def test_what_was_current_lately_is_kept_when_asked(tmp_path: Path) -> None:
     first, second, third = _history(tmp_path)
     log = Path(third.uri) / "_delta_log"
@@ -130,6 +134,7 @@ def test_what_was_current_lately_is_kept_when_asked(tmp_path: Path) -> None:
     assert first.version == 1
 
 
+@pytest.mark.slow
 def test_the_log_records_what_was_deleted_and_hides_nothing_of_others(tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", 3, 4)
     table = parquet_to_delta(dataset, ctx=context(tmp_path))
@@ -170,6 +175,7 @@ def test_files_that_other_programs_removed_go_at_once(tmp_path: Path) -> None:
     assert rows_by_pyarrow(table.uri) == rows_of(ids(0, 7))
 
 
+@pytest.mark.slow
 def test_a_table_in_place_loses_nothing_of_its_parquet_dataset(tmp_path: Path) -> None:
     dataset = shards(tmp_path / "p", 3, 4)
     table = parquet_to_delta(dataset, mode="in_place", ctx=context(tmp_path))
@@ -184,6 +190,7 @@ def test_a_table_in_place_loses_nothing_of_its_parquet_dataset(tmp_path: Path) -
     assert not _needed(first) & kept
 
 
+@pytest.mark.slow
 def test_a_protected_version_that_is_gone_is_reported(tmp_path: Path) -> None:
     _, _, third = _history(tmp_path)
     heard: list[Event] = []

@@ -130,6 +130,7 @@ def test_an_outside_package_holds_its_node_its_tables_and_its_loader_to_the_prom
     assert "assert None is not None" in done.stdout
 
 
+@pytest.mark.slow
 def test_without_pytest_the_error_names_the_command_that_installs_it() -> None:
     code = """
 import sys

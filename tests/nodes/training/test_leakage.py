@@ -45,6 +45,7 @@ def train(tmp_path: Path) -> Dataset:
     return dataset(tmp_path / "a", values, {name: f"P{n % 7}" for n, name in enumerate(values)})
 
 
+@pytest.mark.slow
 def test_volumes_with_a_twin_on_the_other_side_are_counted(
     tmp_path: Path, train: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +61,7 @@ def test_volumes_with_a_twin_on_the_other_side_are_counted(
     assert "under another id" not in "".join(warnings_of(train, None, tmp_path))
 
 
+@pytest.mark.slow
 def test_where_twins_are_not_looked_for_a_line_says_so(
     tmp_path: Path, train: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def patches(folder: Path, places: dict[str, tuple[str, int]]) -> Dataset:
     return convert(root, folder / "work")
 
 
+@pytest.mark.slow
 def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = patches(tmp_path / "a", {f"v{n}": ("one", 3 * n) for n in range(9)})
     beside = patches(tmp_path / "bc", {"p": ("one", 27), "q": ("two", 0)})

@@ -177,6 +177,7 @@ def test_every_worker_says_what_one_would(tmp_path: Path, bad: bool) -> None:
     assert "the loss at step 3 is not a number" in messages.pop()
 
 
+@pytest.mark.slow
 def test_a_bad_volume_is_named(tmp_path: Path) -> None:
     assert "holds values that are not finite" in message(tmp_path, Team(1, 2), bad=True)
     assert "though the volumes are fine" in message(tmp_path / "other", Team(1, 2), bad=False)
@@ -198,6 +199,7 @@ def test_validation_volumes_that_are_not_finite_are_named(tmp_path: Path) -> Non
     assert caught.value.message == expected
 
 
+@pytest.mark.slow
 def test_after_a_full_disk_the_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ctx, _ = context(tmp_path / "scratch")
     write, full = checkpoints_module.write, [False]
@@ -244,6 +246,7 @@ def test_a_checkpoint_on_request_stops_nothing(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_end_before_the_last_epoch_is_the_same_after_a_resume(tmp_path: Path) -> None:
     """Resumed from any of its checkpoints, and made longer."""
     ctx, _ = context(tmp_path / "scratch")

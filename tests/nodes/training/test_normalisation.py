@@ -34,6 +34,7 @@ def test_three_axes_are_one_channel(tmp_path: Path) -> None:
     assert len(measured(tmp_path, some_volumes(20, (4, 3, 2), "uint8")).mean) == 1
 
 
+@pytest.mark.slow
 def test_many_volumes_are_sampled_the_same_way_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     volumes = some_volumes(80, (4, 3, 2, 3))
     monkeypatch.setattr("nodes.training.normalisation.SAMPLE_BYTES", 30 * 288)

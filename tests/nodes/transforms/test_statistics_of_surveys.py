@@ -71,6 +71,7 @@ def test_patches_become_what_their_survey_is_normalised_to(tmp_path: Path) -> No
             assert np.allclose(volume[..., 0], scaled[x : x + 4, y : y + 4, z : z + 4], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_all_parts_of_a_split_are_changed_alike(tmp_path: Path) -> None:
     made = table(tmp_path, north=3.0, south=40.0)
     split = split_dataset(made, validation=0.3, ctx=context(tmp_path, "split"))
@@ -119,6 +120,7 @@ def test_what_is_normalised_is_measured_after_the_clipping(tmp_path: Path) -> No
     assert (offset, offset + spread) == pytest.approx((low, high), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_numbers_are_kept_with_the_table(tmp_path: Path) -> None:
     files = transform(table(tmp_path, north=3.0), tmp_path, normalise="percentiles", statistics="all")
     stored = parquet_to_delta(converted(files, tmp_path), ctx=context(tmp_path, "stored"))
@@ -148,6 +150,7 @@ def test_another_survey_goes_the_same_way_by_its_own_numbers(tmp_path: Path) -> 
     assert remaining(*of_all) is None
 
 
+@pytest.mark.slow
 def test_patches_of_a_survey_that_was_not_measured_are_refused(tmp_path: Path) -> None:
     chain = transform(table(tmp_path / "1", north=3.0), tmp_path / "1", **ONCE).transforms
     other = transform(table(tmp_path / "2", east=70.0), tmp_path / "2", channels=(0,))

@@ -127,6 +127,7 @@ class TestTrainedModels:
             ("volume", 0), ("backbone/conv", 27 * 2 * 4), ("logits", 4 * 3 + 3),
         ]  # fmt: skip
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("epoch", ["0", "1", "plain"])
     def test_volumes_are_those_that_the_training_gets(
         self, model: TrainedModel, data: VolumeDelta, volumes: Volumes, epoch: str

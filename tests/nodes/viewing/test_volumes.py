@@ -81,6 +81,7 @@ def _page(view: DatasetView, name: str, offset: int = 0, count: int = 100, **cho
     return panel.page(offset, count, chosen)
 
 
+@pytest.mark.slow
 def test_each_volume_comes_once_with_its_bytes_and_label(dataset: Dataset, volumes: Volumes, labels: Labels) -> None:
     gallery = _gallery(_view(dataset))
     items = [item for at in range(0, 60, 7) for item in gallery.pick(at, 7, 3, {}).items]
@@ -125,6 +126,7 @@ def test_the_rows_are_all_there_a_page_at_a_time(dataset: Dataset, volumes: Volu
     assert (_gallery(view).volume(row.volume) == volumes[str(row.cells[0])]).all()
 
 
+@pytest.mark.slow
 def test_charts_count_every_label_and_every_voxel(dataset: Dataset, volumes: Volumes, labels: Labels) -> None:
     charts = _view(dataset).panels["values"].charts({})  # type: ignore[attr-defined]
     counts = Counter(label for label in labels.values() if label is not None)
@@ -191,6 +193,7 @@ def test_of_very_many_files_the_classes_are_offered_without_opening_them(
     assert offered(view)["1"] == f"dog ({len(dogs)})"
 
 
+@pytest.mark.slow
 def test_a_scale_is_found_from_volumes_at_equal_distances(dataset: Dataset, volumes: Volumes) -> None:
     gallery = _gallery(_view(dataset))
     found = gallery.sample(4)
@@ -200,6 +203,7 @@ def test_a_scale_is_found_from_volumes_at_equal_distances(dataset: Dataset, volu
         assert (volume == gallery.volume(row)).all()
 
 
+@pytest.mark.slow
 def test_a_split_has_the_scale_of_its_table(tmp_path: Path, volumes: Volumes, labels: Labels) -> None:
     table = make_delta(tmp_path, volumes, labels)
     split = table.select(Selection(salt="s", low=0.0, high=0.1))
@@ -265,6 +269,7 @@ class TestVeryManyFiles:
 
 
 class TestDamage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("row", [-1, 40, 10**12])
     def test_no_such_row(self, dataset: Dataset, row: int) -> None:
         with pytest.raises(DataError, match="no volume"):
@@ -345,6 +350,7 @@ class TestVersions:
         assert [row.cells[3] for row in _page(_view(newest), "versions").rows] == [40, None, None]
 
 
+@pytest.mark.slow
 def test_a_view_is_json(dataset: Dataset) -> None:
     gallery = _gallery(_view(dataset))
     assert json.loads(gallery.pick(0, 3, 0, {}).model_dump_json())["items"]

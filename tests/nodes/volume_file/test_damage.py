@@ -55,6 +55,7 @@ def test_a_whole_file_is_right_and_pyarrow_agrees(whole: bytes) -> None:
     assert table["volume"].to_pylist() == [volume_of(i) for i in ids(0, ROWS)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(at=st.integers(0, 10**6), bit=st.integers(0, 7))
 @example(at=26557, bit=2)

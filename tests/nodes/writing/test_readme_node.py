@@ -56,6 +56,7 @@ class TestBlur(NodeConformance):
     def runner(self, catalog: Catalog, workspace: Workspace, store: RunStore) -> Runner:
         return Runner(catalog, workspace, store)
 
+    @pytest.mark.slow
     def test_declaring_it_imports_nothing_heavy(self, it: NodeType[Any, Any]) -> None:
         import subprocess
         import sys

@@ -89,6 +89,7 @@ class Made:
         return self.out
 
 
+@pytest.mark.slow
 def test_every_row_becomes_what_the_function_makes_of_it(root: Path, tmp_path: Path) -> None:
     volumes = make_volumes(root, numbered(25), SHAPE)
     lines = [f"v{n:04d},{n % 2},P{n % 3}" for n in range(20)]
@@ -135,6 +136,7 @@ def test_a_grown_table_costs_its_new_rows_and_a_compaction_none(root: Path, tmp_
     assert rows(third) == rows(second)
 
 
+@pytest.mark.slow
 def test_a_selection_and_its_rest_are_all_rows(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(60), (4, 3, 2))
     delta = table_of(root, tmp_path / "data")[1]
@@ -176,6 +178,7 @@ def chain_of(out: VolumeParquet) -> list[str]:
     return [each.words for each in out.spec.transforms]
 
 
+@pytest.mark.slow
 def test_the_node_stands_in_the_chain_of_what_it_makes(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(12), (4, 3, 2))
     clipped = transform_volumes(take(root, tmp_path / "in"), clip_high=50.0, ctx=context(tmp_path, "clip"))
@@ -192,6 +195,7 @@ def test_the_node_stands_in_the_chain_of_what_it_makes(root: Path, tmp_path: Pat
     assert chain_of(Made(tmp_path / "ids", lambda batch: np.zeros((len(batch), 3, 3)))(ids=["a", "b"])) == []
 
 
+@pytest.mark.slow
 def test_some_rows_of_a_table_by_their_ids(root: Path, tmp_path: Path) -> None:
     make_volumes(root, numbered(20), (4, 3, 2))
     (root / "labels.csv").write_text("file,label,age\n" + "\n".join(f"v{n:04d},{n % 2},{n}" for n in range(20)))
@@ -312,6 +316,7 @@ def in_groups(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, VolumeDel
     return base, delta, {name: (volume * 2).astype("<i2").tobytes() for name, volume in volumes.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20), deadline=None)
 @given(st.floats(0, 0.9), st.floats(0.05, 1), st.integers(1, 20))
 def test_any_rows_of_any_row_groups(

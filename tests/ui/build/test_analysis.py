@@ -50,6 +50,7 @@ def _forecast(tab: Tab) -> dict[str, NodeForecast]:
     return tab.turn().last(RunForecast).nodes
 
 
+@pytest.mark.slow
 def test_problems_follow_the_edit(open_tab: OpenTab) -> None:
     tab = open_tab(pipeline(box("a", "Make"), box("b", "Join"), name="d"))
     tab.wait_for(Checked)
@@ -113,6 +114,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "PAUSE_S", 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_a_forecast_that_failed_is_made_again(open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
     tab = open_tab(pipeline(box("a", "Make"), name="d"))
@@ -143,6 +145,7 @@ def test_an_edit_that_cannot_be_kept_on_disk_is_checked_all_the_same(
     assert [p.code for p in tab.wait_for(Checked, lambda c: c.rev == 1).problems] == ["VF203"]
 
 
+@pytest.mark.slow
 def test_a_flood_of_edits_ends_with_the_problems_of_the_last(open_tab: OpenTab) -> None:
     tab = open_tab(pipeline(box("a", "Make"), name="d"))
     tab.wait_for(Checked)
@@ -219,6 +222,7 @@ def test_an_unfinished_document_has_a_forecast_as_far_as_it_goes(open_tab: OpenT
     assert [c for c, _, _ in _codes(empty)] == ["VF108"]
 
 
+@pytest.mark.slow
 def test_each_tab_is_reported_for_the_profile_chosen_in_it(open_tab: OpenTab) -> None:
     tab = open_tab(pipeline(box("a", "Grow"), name="d"))
     assert (_forecast(tab)["a"].backend, _forecast(tab)["a"].backend_reason) == ("embedded", "")
@@ -283,6 +287,7 @@ def real_tab(real: Studio) -> object:
     documents.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_the_built_in_nodes_say_in_words_what_will_come_out(real_tab) -> None:
     tab: Tab = real_tab()
@@ -339,6 +344,7 @@ def test_a_folder_that_gained_files_is_seen_when_checked_again(real_tab, tmp_pat
     tab.wait_for(Checked, lambda c: c.previews.get("folder.out", "").startswith("5 volumes"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_a_renamed_document_is_checked_under_its_new_name(open_tab: OpenTab) -> None:
     tab = open_tab(pipeline(box("b", "Join"), name="d"))

@@ -103,6 +103,7 @@ class TestWhoMayConnect:
         with pytest.raises(InvalidStatus, match="403"):
             reach(ticket)
 
+    @pytest.mark.slow
     def test_nobody_once_the_page_is_gone(self, documents: OpenDocuments, reach: Connect) -> None:
         ticket = connection.invite(Editor(documents))
         gc.collect()
@@ -124,6 +125,7 @@ class TestWhoMayConnect:
             config.set_option("server.allowedHosts", before)
 
 
+@pytest.mark.slow
 def test_what_is_posted_arrives_unasked_and_once(editor: Editor, reach: Connect) -> None:
     wire = reach(editor.ticket)
     _hello(wire)
@@ -143,6 +145,7 @@ def test_it_sends_a_heartbeat(editor: Editor, reach: Connect, monkeypatch: pytes
     assert [inbox.posted for inbox in heard] == [[]] * 3
 
 
+@pytest.mark.slow
 def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connect, open_tab: OpenTab) -> None:
     other = open_tab(address="shared", client="second")
 

@@ -206,6 +206,7 @@ def test_a_worker_that_is_killed_leaves_its_reason_in_the_log(open_tab: OpenTab)
     tab.wait(lambda: any("SIGKILL" in line for line in _log(tab)))
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_start_says_all_its_problems(open_tab: OpenTab, store: RunStore) -> None:
     document = pipeline(box("a", "Make", steps="${n}"), box("b", "Join"), name="d", n=5)
     tab = open_tab(document)

@@ -196,6 +196,7 @@ values = (
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.builds(Op, path=paths, value=values, remove=st.booleans()), max_size=12))
 def test_whatever_is_applied_the_doc_can_be_written_and_read(ops: list[Op]) -> None:
     doc = pipeline_to_doc(Pipeline(name="d", nodes=(Node(id="a", type="T"), Node(id="b", type="T"))))

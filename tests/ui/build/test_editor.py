@@ -325,6 +325,7 @@ def test_renaming_what_was_never_saved_moves_the_draft_alone(open_tab: OpenTab, 
     assert find_pipeline("my-pipeline", workspace).name == "theirs"
 
 
+@pytest.mark.slow
 def test_a_copy_is_saved_under_a_name_of_its_own(open_tab: OpenTab, workspace: Workspace) -> None:
     tab = open_tab(_two())
     tab.set("description", to="as it stands").say(Duplicate(document="my-pipeline"))
@@ -335,6 +336,7 @@ def test_a_copy_is_saved_under_a_name_of_its_own(open_tab: OpenTab, workspace: W
     assert _names(tab) == {"My Pipeline": True, "My Pipeline copy": False, "My Pipeline copy 2": False}
 
 
+@pytest.mark.slow
 def test_deleting_moves_file_and_draft_to_the_trash_and_opens_another(open_tab: OpenTab, workspace: Workspace) -> None:
     other = open_tab(pipeline(name="other"))
     tab = open_tab(_two(), client="second")
@@ -386,6 +388,7 @@ def test_export_gives_the_canonical_text_and_import_takes_it(open_tab: OpenTab) 
     assert _file(tab) == (True, "new")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -422,6 +425,7 @@ def _raw(tab: Tab, *commands: Any) -> None:
     tab.receive(tab.editor.inbox())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", [None, "", 7, [], {}, {"client": 1}, {"client": "x", "session": "y", "seen": "z", "sent": []}]
 )

@@ -91,6 +91,7 @@ def test_another_page_has_a_document_shown(page: AppTest, studio: Studio) -> Non
     assert _say_hello(asking) == ["first"]
 
 
+@pytest.mark.slow
 def test_another_page_makes_a_document_of_text(page: AppTest) -> None:
     asking = AppTest.from_function(_importing, default_timeout=WAIT_S, args=(dump(pipeline(name="from a run")),)).run()
     assert not asking.exception

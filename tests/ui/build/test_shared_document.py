@@ -89,6 +89,7 @@ def test_tabs_that_edit_in_any_order_end_with_the_same_document(
         tab.editor.leave()
 
 
+@pytest.mark.slow
 def test_tabs_on_threads_of_their_own_end_with_the_same_document(open_tab: OpenTab, documents: OpenDocuments) -> None:
     tabs = [open_tab(_two()), *(open_tab(address="shared", client=f"t{i}") for i in range(3))]
 
@@ -142,6 +143,7 @@ def test_threads_end_when_the_last_tab_is_gone(open_tab: OpenTab, documents: Ope
 # --- the server goes away ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_unsaved_changes_survive_a_restart_and_nothing_is_done_twice(
     open_tab: OpenTab, documents: OpenDocuments, serve: Callable[[], OpenDocuments]
 ) -> None:

@@ -31,6 +31,7 @@ def _read(texts: dict[str, str], catalog: Catalog, base: Path = Path("/base"), *
     return dict(read_values(texts, document, catalog, base))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held", "text", "value"),
     [
@@ -48,6 +49,7 @@ def test_values_are_read_as_on_the_command_line(probes: Catalog, held: object, t
     assert _read({"p": text}, probes, p=held) == {"p": value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [3, 0.1, True, "a", "12", "", [1, "b"], {"k": 1}, None])
 def test_a_field_left_as_it_was_changes_nothing(probes: Catalog, held: object) -> None:
     kept = {} if held is None else {"p": held}

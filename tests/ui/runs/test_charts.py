@@ -6,6 +6,7 @@ import math
 import time
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_a_chart_is_zoomed_with_shift_and_comes_back_with_a_double_click() -> No
     assert (zoom["select"]["zoom"], zoom["select"]["clear"]) == ("wheel![event.shiftKey]", "dblclick")
 
 
+@pytest.mark.slow
 def test_epochs_are_whole_also_when_there_is_only_one() -> None:
     specification = curves([Line("loss", Series([1], [0.5]))], "epoch", "", "light")
     x = specification["layer"][0]["encoding"]["x"]
@@ -87,6 +89,7 @@ def test_epochs_are_whole_also_when_there_is_only_one() -> None:
     assert "% 1 === 0" in x["axis"]["labelExpr"]
 
 
+@pytest.mark.slow
 def test_the_axis_of_values_has_the_given_limits() -> None:
     def scale(bounds: tuple[float, float | None] | None) -> dict[str, object]:
         found = curves([Line("a", Series([1], [0.5]))], "minutes", "", "light", bounds=bounds)
@@ -106,6 +109,7 @@ def test_each_line_is_thinned_by_itself() -> None:
     assert counts["c"] == 1
 
 
+@pytest.mark.slow
 def test_a_set_of_volumes_has_one_colour_in_all_charts() -> None:
     def colours(*names: str) -> dict[str, str]:
         lines = [Line(name, Series([1, 2], [0.5, 0.6])) for name in names]

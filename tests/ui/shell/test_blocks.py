@@ -169,6 +169,7 @@ def test_markdown_loses_its_meaning(written: str, markdown: str) -> None:
     assert plain(written) == markdown
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_every_character_that_means_something_is_escaped(written: str) -> None:
     out = plain(written)

@@ -52,6 +52,7 @@ def test_use_this_opens_a_copy_of_ones_own(start: OpenApp, workspace: Workspace)
     assert len(documents_of(studio()).drafts.documents()) == 2
 
 
+@pytest.mark.slow
 def test_recent_pipelines_and_runs_come_with_their_states(
     start: OpenApp, workspace: Workspace, store: RunStore
 ) -> None:
@@ -67,6 +68,7 @@ def test_recent_pipelines_and_runs_come_with_their_states(
     assert page.button(key="start_open_mine").label == r"\*mine\*"
 
 
+@pytest.mark.slow
 def test_the_bare_address_leads_here_once_while_there_is_nothing_of_ones_own(
     start: OpenApp, workspace: Workspace
 ) -> None:
@@ -76,6 +78,7 @@ def test_the_bare_address_leads_here_once_while_there_is_nothing_of_ones_own(
     assert "start_templates" not in str(start("").main)
 
 
+@pytest.mark.slow
 def test_help_is_on_each_page(start: OpenApp) -> None:
     for path in ("start", "runs", "compute"):
         text = _text(start(path))

@@ -165,6 +165,7 @@ def test_a_volume_in_ranges(
     assert (found.status, found.content) == (status, part)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "status", "start", "stop"),
     [

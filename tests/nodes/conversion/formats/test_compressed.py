@@ -87,6 +87,7 @@ def test_jpegs_are_what_pydicom_makes_of_them(tmp_path: Path, name: str) -> None
     assert np.array_equal(read[:, :, 0].reshape(wanted.swapaxes(0, 1).shape), wanted.swapaxes(0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint16", "int16"])
 def test_a_compressed_series(tmp_path: Path, dtype: str) -> None:
     volume = smooth((48, 40, 3), dtype)

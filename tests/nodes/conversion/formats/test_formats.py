@@ -103,6 +103,7 @@ class TestNifti(FormatConformance):
         path.write_bytes(gzip.compress(header.binaryblock + bytes(100)))
         assert refusal(path, "nifti").startswith("format: says that its data begins at")
 
+    @pytest.mark.slow
     def test_a_bomb_after_the_data_is_not_unpacked(self, tmp_path: Path) -> None:
         image = nibabel.Nifti1Image(np.zeros((2, 2, 2), np.uint8), np.eye(4))
         path = tmp_path / "a.nii.gz"

@@ -22,6 +22,7 @@ def boxes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[slice, ...]]:
     return shape, tuple(slice(a, draw(st.integers(a + 1, length))) for a, length in zip(firsts, given, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(case=boxes(), fortran=st.booleans(), dtype=st.sampled_from(["<u2", ">f4", "|i1"]), offset=st.integers(0, 9))
 def test_a_box_is_what_numpy_slices(

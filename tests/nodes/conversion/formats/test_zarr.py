@@ -104,6 +104,7 @@ class TestZarr(FormatConformance):
                 read = read_volume(str(tmp_path), f"{name}.zarr", Reading("zarr"))
                 assert np.array_equal(read, volume, equal_nan=True)
 
+    @pytest.mark.slow
     def test_any_number_of_missing_chunks_is_soon_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "a.zarr"
         array = zarr.create_array(str(path), shape=(10**12,) * 3, chunks=(10, 10, 10), dtype="u1")
