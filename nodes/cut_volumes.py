@@ -30,6 +30,7 @@ _LOOKED = 32
 _SAMPLED = 4
 """Volumes of which a scan labels patches."""
 _PATCHES = 500
+_LABELS = 20
 _MOST_LABEL_BYTES = 64 << 20
 """Volumes of labels that must be read whole are not read by a scan when they are larger."""
 _NAMED = 3
@@ -165,21 +166,34 @@ def _sample_labels(files: VolumeFiles, looked: list[Cube], found: Survey, parame
     steps = steps_of(parameters.size, parameters.stride)
     counts: dict[str, int] = {}
     kept = labelled = 0
-    for cube in [cube for cube in looked if cube.name in found.known][:_SAMPLED]:
+    values, known_cubes = set[float](), [cube for cube in looked if cube.name in found.known]
+    complete = len(known_cubes) <= _SAMPLED
+    for cube in known_cubes[:_SAMPLED]:
         known = found.known[cube.name]
         grid = PatchGrid(known.shape[:3], steps, parameters.edges != "drop")
         if not len(grid):
             continue
         positions = positions_of(grid, known)
+        complete = complete and len(positions) <= _PATCHES
         positions = positions[spread(len(positions), _PATCHES)]
         labels = label_patches(files.uri, reading_of(files), rule, cube, known, grid, positions, _MOST_LABEL_BYTES)
         if labels is None:
+            complete = False
             continue
         for name, count in rule.names(labels).items():
             counts[name] = counts.get(name, 0) + count
         labelled += len(labels)
-        kept += int(np.count_nonzero(rule.keep(labels, ids_of(cube.name, positions))))
-    return {"labelled": labelled, "classes": counts, "kept": kept, "class_names": list(rule.classes)}
+        stay = rule.keep(labels, ids_of(cube.name, positions))
+        kept += int(np.count_nonzero(stay))
+        values.update(labels[stay & ~np.isnan(labels)].tolist())
+    return {
+        "labelled": labelled,
+        "classes": counts,
+        "kept": kept,
+        "class_names": list(rule.classes),
+        "labels": sorted(values)[:_LABELS],
+        "labels_complete": complete and len(values) <= _LABELS,
+    }
 
 
 @cut_volumes.preview
@@ -228,6 +242,8 @@ def _preview(look: CheckContext) -> Preview:
         bytes=estimate * (spec.volume_bytes + _ROW_BYTES) if spec is not None else None,
         spec=spec,
         labelled=0 if parameters.labels == "none" else None,
+        labels=tuple(facts.get("labels", ())),
+        labels_complete=facts["looked"] == facts["volumes"] and facts.get("labels_complete", False),
         columns=_columns(look),
         sources=facts["volumes"],
         figures=figures,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -173,7 +173,7 @@ def _check_columns(columns: Any, name: str) -> None:
 
 @parquet_folder.scan
 def _scan(look: CheckContext) -> Mapping[str, Any]:
-    """Look into the first file."""
+    """Look into the first file, and into the footers of those sampled."""
     found = look.paths["folder"]
     if not found.sample:
         return {}
@@ -181,7 +181,51 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         spec = _part(Path(found.path), found.sample[0], _given(look.params["shape"], look.params["dtype"]))[1]
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter}
-    return {"spec": spec.model_dump(mode="json")}
+    return {"spec": spec.model_dump(mode="json"), **_said_by_footers(Path(found.path), found.sample, found.count)}
+
+
+def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str, Any]:
+    """What the footers of some of the folder's files say: columns, rows, and the ends of the labels in row groups.
+
+    Of files that cannot be read, the run names the first.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from nodes.conversion.label_values import different
+
+    rows = labelled = 0
+    ends, columns = list[float](), list[str]()
+    counted = alike = len(names) == files
+    for name in names:
+        try:
+            check_regular(folder / name, sys.maxsize)
+            footer = pq.read_metadata(folder / name)
+        except (pa.ArrowException, OSError):
+            counted = alike = False
+            continue
+        rows += footer.num_rows
+        columns += [each for each in footer.schema.to_arrow_schema().names if each not in columns]
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            said = {group.column(n).path_in_schema: group.column(n).statistics for n in range(group.num_columns)}
+            if "label" not in said:
+                continue
+            label = said["label"]
+            if label is None or not label.has_null_count:
+                counted = alike = False
+                continue
+            labelled += group.num_rows - label.null_count
+            if label.null_count < group.num_rows:
+                ends += [label.min, label.max] if label.has_min_max else []
+                alike = alike and label.has_min_max and label.min == label.max
+    return {
+        "rows": rows if counted else None,
+        "labelled": labelled if counted else None,
+        "columns": [name for name in columns if name not in ("id", "label", "volume")],
+        "labels": different(np.array(ends, np.float32)),
+        "labels_complete": alike,
+    }
 
 
 @parquet_folder.preview
@@ -190,12 +234,22 @@ def _preview(look: CheckContext) -> Preview:
         parameter = look.facts["parameter"] or "folder"
         look.report(NoVolumeFile, look.facts["problem"], hint=look.facts["hint"], parameter=parameter)
     found = look.paths.get("folder")
-    return Preview(
+    known = Preview(
         kind="VolumeParquet",
         uri=str(look.params.get("folder") or "") or None,
         bytes=found.bytes if found is not None and found.manifest else None,
         spec=VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None,
     )
+    if "columns" not in look.facts:
+        return known
+    said = {
+        "count": look.facts["rows"],
+        "labelled": look.facts["labelled"],
+        "columns": tuple(look.facts["columns"]),
+        "labels": tuple(look.facts["labels"]),
+        "labels_complete": look.facts["labels_complete"],
+    }
+    return known.model_copy(update=said)
 
 
 # --- what it reports before a run ----------------------------------------------------------------

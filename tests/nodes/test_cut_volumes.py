@@ -310,3 +310,20 @@ def test_a_table_beside_the_volumes_is_offered(root: Path, tmp_path: Path) -> No
     given: dict[str, Any] = {"size": (4, 4, 4)}
     assert codes(root, tmp_path / "look", **given) == [("VF493", "columns_file")]
     assert codes(root, tmp_path / "look", columns_file=str(root / "labels.csv"), **given) == [("VF420", "columns_file")]
+
+
+def test_the_labels_of_the_patches_are_known_before_where_all_are_looked_at(root: Path, tmp_path: Path) -> None:
+    facies = np.zeros((8, 4, 4), "int16")
+    facies[4:] = 2
+    for number in range(2):
+        np.save(root / f"v{number}.npy", np.zeros((8, 4, 4), "float32"))
+        np.save(root / f"v{number}_labels.npy", facies)
+    given: dict[str, Any] = {"size": (4, 4, 4), "labels": "volume", "label_volume": "{cube}_labels.npy"}
+    shown, _ = preview(root, tmp_path / "look", **given)
+    assert (shown.labels, shown.labels_complete) == ((0.0, 2.0), True)
+    shown, _ = preview(root, tmp_path / "look", keep="0=0", **given)
+    assert (shown.labels, shown.labels_complete) == ((2.0,), True)
+    for number in range(2, 6):
+        np.save(root / f"v{number}.npy", np.zeros((8, 4, 4), "float32"))
+    shown, _ = preview(root, tmp_path / "look", **given)
+    assert not shown.labels_complete

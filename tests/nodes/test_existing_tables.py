@@ -171,12 +171,17 @@ def test_a_table_of_another_program_is_taken_once_it_says_shape_and_dtype(tmp_pa
         assert [p.code for p in looked_at(delta_table, tmp_path / "look", table=str(place)).problems] == ["VF560"]
 
 
+@pytest.mark.parametrize("source", [delta_table, parquet_folder], ids=lambda node: node.name)
 @pytest.mark.parametrize(("label", "code"), [(1.0, "VF513"), (0.5, "VF512")])
 def test_labels_with_which_a_training_is_sure_to_fail_are_seen_before_it(
-    tmp_path: Path, volumes: Volumes, label: float, code: str
+    tmp_path: Path, volumes: Volumes, label: float, code: str, source: Any
 ) -> None:
-    made = make_delta(tmp_path, volumes, dict.fromkeys(volumes, label))
-    look = looked_at(delta_table, tmp_path / "look", table=made.uri)
+    if source is delta_table:
+        made = make_delta(tmp_path, volumes, dict.fromkeys(volumes, label)).uri
+        look = looked_at(delta_table, tmp_path / "look", table=made)
+    else:
+        made = make_parquet(tmp_path, volumes, dict.fromkeys(volumes, label)).uri
+        look = looked_at(parquet_folder, tmp_path / "look", folder=made)
     training = CheckContext(
         params={p.name: p.default for p in train_resnet3d.parameters} | {"batch_size": 2},
         inputs={"data": look.inputs["made"]},
@@ -192,6 +197,8 @@ def test_files_of_ours_are_taken_where_they_lie(tmp_path: Path, volumes: Volumes
     found = take_parquet(Path(made.uri), tmp_path / "work")
     assert look.problems == []
     assert look.inputs["made"].spec == found.spec
+    assert (look.inputs["made"].count, look.inputs["made"].labelled, look.inputs["made"].columns) == (20, 17, ())
+    assert not look.inputs["made"].labels_complete
     assert (found.count, found.labelled, found.bytes) == (20, 17, made.bytes)
     assert same(read(found), volumes, labels)
 
@@ -206,6 +213,13 @@ def test_files_of_another_program_need_shape_and_dtype(tmp_path: Path, volumes: 
     dtype = next(iter(volumes.values())).dtype.name
     look = looked_at(parquet_folder, tmp_path / "look", folder=str(root))
     assert [(p.code, p.parameter) for p in look.problems] == [("VF561", "folder")]
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(root), shape=(4, 3, 2), dtype=dtype)
+    assert (look.problems, look.inputs["made"].columns) == ([], ("site",))
+    assert (look.inputs["made"].labels, look.inputs["made"].labels_complete) == ((0.0, 1.0, 2.0, 3.0), True)
+    (root / "deep" / "5.parquet").write_bytes(b"no Parquet")
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(root), shape=(4, 3, 2), dtype=dtype)
+    assert (look.inputs["made"].count, look.inputs["made"].labels_complete) == (None, False)
+    (root / "deep" / "5.parquet").unlink()
     found = take_parquet(root, tmp_path / "work", shape=(4, 3, 2), dtype=dtype)
     assert (found.count, found.labelled) == (4, 4)
     assert sorted(open_source("arrow", found, cores=1).rows.ids.to_pylist()) == sorted(list(volumes)[:4])
