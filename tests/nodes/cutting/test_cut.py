@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,28 @@ def test_a_volume_larger_than_memory_is_read_slab_by_slab(
     out = cut(root, tmp_path / "work", size=(16, 16, 16), stride=(8, 8, 16), memory_bytes=6 << 20)
     assert out.count == 15 * 11 * 4
     assert len(read) == len(set(read)) == 8 * 2
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_a_slab_whatever_the_length_of_a_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.cutting.cut._LEAST_TILES", 1 << 20)
+    peaks = []
+    for number, length in enumerate((16, 128, 512)):  # the first one imports
+        root = tmp_path / f"{number}"
+        root.mkdir()
+        np.save(root / "a.npy", volume_of((length, 96, 64), "float32"))
+        if number:
+            tracemalloc.start()
+        try:
+            cut(root, tmp_path / f"work{number}", size=(16, 16, 16), target_file_mb=1, memory_bytes=6 << 20, threads=1)
+            if number:
+                peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    longer = (512 - 128) * 96 * 64 * 4
+    assert peaks[1] - peaks[0] < longer / 8, "what is kept of each patch, and no voxels"
 
 
 # --- labels ---------------------------------------------------------------------------------------
