@@ -99,8 +99,9 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     if any(_problems(parameters)):
         return {}
     from engine.storage import manifest
+    from nodes.conversion.labels import LABEL_TABLES
     from nodes.conversion.npy_files import spread
-    from nodes.conversion.volume_sources import LABEL_TABLES, reading_of, volumes_of
+    from nodes.conversion.volume_sources import reading_of, volumes_of
     from nodes.cutting.cubes import find_cubes, left_out, said_left_out
     from nodes.cutting.cut import refuse_remote, survey
     from nodes.cutting.known_of_volumes import known_of_volumes

@@ -50,6 +50,13 @@ def test_volumes_of_every_dtype_use_its_range(tmp_path: Path, dtype: str) -> Non
         assert volume.astype(float).std() > (0.1 if dtype.startswith("float") else 5)
 
 
+def test_a_file_is_what_numpy_would_save(tmp_path: Path) -> None:
+    made = make(tmp_path, 2, shape=(5, 4, 3, 2), dtype="int16")
+    for path in Path(made.uri).glob("*.npy"):
+        np.save(tmp_path / "again.npy", np.load(path))
+        assert path.read_bytes() == (tmp_path / "again.npy").read_bytes()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(5, 1), (6, 7, 2), (3, 1, 4, 3), (30, 30, 10, 10), (4, 4, 3, 2, 7)])
 def test_any_number_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
