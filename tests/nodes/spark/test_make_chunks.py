@@ -181,6 +181,8 @@ def test_delta_is_loaded_beside_the_job(
     spark_local: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From before the first part is there, once a session, to the end, and out of sight of the run's own session."""
+    # A test before this one may have begun to load it in the same session.
+    load_delta.wait_for_delta(dataclasses.replace(context(tmp_path, "before"), open_spark=lambda: spark_local))
     threads: dict[str, threading.Thread] = {}
     loaded: list[object] = []
     monkeypatch.setattr(load_delta, "_loading", threads)
