@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 Row = tuple[str, float | None, str]
 MADE = ("made_parts",)
-"""Nodes whose rows only an undisturbed run tells."""
+"""Nodes whose rows are known only from an undisturbed run."""
 COMPARED = ("train", "predict", "report", *MADE)
 """Nodes whose results are compared with those of an undisturbed run."""
 
