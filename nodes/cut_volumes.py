@@ -14,6 +14,7 @@ from engine.declare.node import node
 from engine.errors import DataError, MissingPackage
 from engine.text import number, plural
 from nodes.conversion.commas import WITH_POINT
+from nodes.conversion.rules import ColumnChanged, NumbersWithCommas
 from nodes.cutting.cut_parameters import CutParameters, keep_rates, name_pattern, steps_of
 from nodes.cutting.rules import (
     BadCutParameter,
@@ -30,7 +31,6 @@ from nodes.cutting.rules import (
     VolumesTooSmall,
     VolumesWithoutLabels,
 )
-from nodes.numpy_to_parquet import ColumnChanged, NumbersWithCommas
 
 if TYPE_CHECKING:
     from nodes.cutting.cubes import Cube

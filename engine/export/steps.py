@@ -41,8 +41,8 @@ from engine.declare.field_rules import refusal
 from engine.declare.node_type import NodeType
 from engine.declare.parameters import MISSING
 from engine.declare.signature import DEFAULT_OUTPUT
-from engine.document.checks import passed_over, path_problem
 from engine.document.identity import Identity, identity_of, seed_of
+from engine.document.path_checks import passed_over, path_problem
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.export.done import RUN, Done
 from engine.export.source import as_the_node_reads, one_line

@@ -33,7 +33,7 @@ from npy_folders import (
 
 from engine.declare.datasets import VolumeSpec
 from engine.declare.progress import current_reporter
-from engine.document.checks import passed_over
+from engine.document.path_checks import passed_over
 from engine.errors import Cancelled, DataError, TooManyBadFiles
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.volume_file.layout import spec_of

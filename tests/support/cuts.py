@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from npy_folders import context, take
+from npy_folders import context, reasons, take
 from numpy.typing import NDArray
 
 from engine.declare.context import Resources
@@ -82,3 +82,14 @@ def sliced(
 def parts(dataset: VolumeParquet) -> dict[str, int]:
     """The files of a dataset with the time at which they were made."""
     return {part.path: (Path(dataset.uri) / part.path).stat().st_mtime_ns for part in read_parts(dataset).parts}
+
+
+def add_up(dataset: VolumeParquet) -> None:
+    """Fail unless every patch that there was is in the dataset, quarantined with its reason, or left out."""
+    assert dataset.found == dataset.count + dataset.quarantined + dataset.left_out
+    assert dataset.quarantined == len(reasons(dataset))
+
+
+def volume_of(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> NDArray[Any]:
+    """Random values from 0 to 100."""
+    return (100 * np.random.default_rng(seed).random(shape)).astype(dtype)

@@ -199,13 +199,13 @@ def _chosen(whole: Lineage) -> str | None:
 
 
 def _follow_address() -> None:
-    """Choose what the address names: the page was opened by a link, or loaded again, or the browser went back or
-    forward. Opened from the menu it has an address that names nothing: what was chosen last stays, and gets into it.
+    """Choose what the address names: the page was opened, or loaded again, or the browser went back or forward. From
+    the menu it is opened with nothing chosen: to name the last choice again would be a step more to go back.
 
     Only the whole page follows: what is chosen on it draws the fragment, which is asked for with the address of before.
     """
     named, run = st.query_params.get(_ADDRESS), get_script_run_ctx()
-    went_there = run is not None and run.is_history_navigation
+    went_there = navigation.just_opened() or (run is not None and run.is_history_navigation)
     if named != st.session_state.get(_CHOSEN) and (named is not None or went_there):
         _choose(named)
         _begin_anew(_GRAPH, _LIST)

@@ -28,7 +28,7 @@ from ui.shell.theme import apply_style
 
 PIPELINE = "pipeline"
 """What in the address of Build names the pipeline."""
-_ENTRY = "entry"
+_ENTRY, _SHOWN, _OPENED = "entry", "page_shown", "page_opened"
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 
 
@@ -105,6 +105,8 @@ def show(pages: Mapping[Address, Callable[[], None]]) -> None:
     st.logo(_LOGO, size="small")
     page = st.navigation([_page(address, draw) for address, draw in pages.items()], position="top")
     st.session_state.setdefault(_ENTRY, page.url_path)
+    if st.session_state.get(_SHOWN) != page.url_path:
+        st.session_state[_SHOWN], st.session_state[_OPENED] = page.url_path, True
     set_title(page.title)
     apply_style(full_bleed=page.url_path == "")
     try:
@@ -119,6 +121,12 @@ def entry() -> Address | None:
     """The page at which this visit began; None for the hidden ones."""
     found: str = st.session_state[_ENTRY]
     return next((a for a in (START, BUILD, RUNS, COMPARE, LINEAGE, COMPUTE) if found == _page(a).url_path), None)
+
+
+def just_opened() -> bool:
+    """Whether another page was shown before, or none; False when asked again."""
+    opened: bool = st.session_state.pop(_OPENED, False)
+    return opened
 
 
 def set_title(title: str) -> None:

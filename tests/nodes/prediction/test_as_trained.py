@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from npy_folders import context
 from prediction_scenarios import run_prediction
 from tiny_models import make_model
@@ -118,9 +119,29 @@ def test_new_files_are_clipped_at_the_limits_that_were_measured_once(tmp_path: P
     assert one.scores == pytest.approx(other.scores)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "parameters"),
+    [
+        pytest.param((6, 6, 5, 2), {"spacing": (2.0,)}, id="what a volume's spacing decides"),
+        pytest.param((6, 6, 5, 1), {"channels": (1,)}, id="a raw volume has more channels"),
+        pytest.param((128, 128, 128, 1), {}, id="too large to be stored as text"),
+    ],
+)
+def test_a_model_without_an_example_of_its_input(
+    shape: tuple[int, ...], parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    model = make_model(tmp_path / "model", shape, transforms=TransformParameters(**parameters).chain())
+    folder = Path(model.uri) / "mlflow_model"
+    assert "saved_input_example_info" not in yaml.safe_load((folder / "MLmodel").read_text())
+    assert not [*folder.glob("*example*")]
+
+
 def _served(model: TrainedModel, tmp_path: Path, wanted: dict[str, float]) -> None:
     """Raw arrays, of any numbers and of shapes that differ, where Voxelflow is not installed; and raw files."""
     names = list(VOLUMES)[:4]
+    saved = yaml.safe_load((Path(model.uri) / "mlflow_model" / "MLmodel").read_text())
+    assert saved["saved_input_example_info"]["artifact_path"] == "input_example.json"
     folder = tmp_path / "some"
     folder.mkdir()
     for number, name in enumerate(names):

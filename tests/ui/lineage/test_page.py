@@ -147,9 +147,7 @@ def test_going_back_chooses_the_item_of_before_in_a_graph_that_has_heard_no_clic
     assert "item" not in page.query_params
 
 
-def test_the_last_choice_stays_when_the_page_is_opened_again_from_the_menu(
-    app: Open, made: str, store: RunStore
-) -> None:
+def test_the_choice_stays_when_the_open_page_is_asked_for_without_it(app: Open, made: str, store: RunStore) -> None:
     first = id_of(store, "a")
     page = settled(app("lineage", item=first))
     del page.query_params["item"]

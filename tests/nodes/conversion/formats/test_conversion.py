@@ -28,7 +28,7 @@ from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeFiles
 from engine.declare.node_type import NodeType
 from engine.declare.view import Gallery
-from engine.document.checks import passed_over, path_problem
+from engine.document.path_checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing
 from engine.storage import manifest
