@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
@@ -56,6 +58,9 @@ def cross_validation(
     models = {f"fold {number}": model for number, model in enumerate(given, 1) if model is not None}
     if len({model.uri for model in models.values()}) < len(models):
         ctx.warn("one model is wired to several folds: it counts several times, and the deviation is too small")
+    for name, model in models.items():
+        if odd := [figure for figure, value in model.metrics.items() if not math.isfinite(value)]:
+            ctx.warn(f"{', '.join(odd)} of {name} is not a number: without a mean")
     found = fold_figures({name: model.metrics for name, model in models.items()})
     page = write_fold_report(found, ctx.out)
     figures = found.figures()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^/:%.'\"`\x00-\x1f][^/:%'\"`\x00-\x1f]*")
 _ALIAS = re.compile(r"(?!v\d+$)(?!latest$)[A-Za-z0-9_-]+", re.IGNORECASE)
 _LOWER = ("loss", "error", "brier", "mae", "mse", "rmse")
+_SIGNED = "mean_error"
 _HELD_BACK = "val_"
 
 
@@ -71,6 +72,7 @@ def register_model(
     from nodes.training.trained_model import MLFLOW_MODEL
 
     _check_names(name, alias)
+    higher = _is_higher_better(metric, better)
     if ctx.workspace is None:
         raise UsageError(
             "there is no workspace, which says where MLflow is", hint="Run the pipeline with `voxelflow run`."
@@ -86,7 +88,7 @@ def register_model(
         digest=digest,
         metric=measured,
         value=value,
-        higher_is_better=better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER)),
+        higher_is_better=higher,
         tags={key: text for key, text in tags.items() if text},
     )
     registered, location = register(Workspace(ctx.workspace), candidate, ctx.commit_point)
@@ -107,23 +109,42 @@ def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest:
     """The metric's own name, and its value. Raises `DataError` when it was not measured, or of another model."""
     if evaluation is not None:
         of = evaluation.figures.get("model")
-        if of is not None and of != digest:
+        if of is None:
+            # Such as that of a cross-validation: its accuracy is that of the volumes trained on.
+            raise DataError(
+                "the evaluation is no report of EvaluateModel", hint="Wire one of this model's predictions."
+            )
+        if of != digest:
             raise DataError(
                 "the evaluation is that of another model", hint="Wire the report of this model's own predictions."
             )
         measured: Mapping[str, float | int | str] = evaluation.figures
         name = metric
     else:
-        measured = model.metrics
         # Of what the model was trained on any figure flatters.
+        measured = {key: figure for key, figure in model.metrics.items() if key.startswith(_HELD_BACK)}
         name = metric if metric.startswith(_HELD_BACK) else f"{_HELD_BACK}{metric}"
     value = measured.get(name)
     if isinstance(value, (int, float)) and math.isfinite(value):
         return name, float(value)
-    known = ", ".join(sorted(k for k, v in measured.items() if isinstance(v, (int, float)))[:20])
+    known = ", ".join(sorted(k for k, v in measured.items() if isinstance(v, (int, float)) and math.isfinite(v))[:20])
     raise DataError(
-        f"{name} was not measured, or is not finite", hint=f"Choose one of: {known or 'nothing'}.", parameter="metric"
+        f"{name} was not measured, or is not finite",
+        hint=f"Choose one of: {known}."
+        if known
+        else "Train with validation volumes, or wire a report of EvaluateModel into evaluation.",
+        parameter="metric",
     )
+
+
+def _is_higher_better(metric: str, better: str) -> bool:
+    if better == "auto" and metric.endswith(_SIGNED):
+        raise UsageError(
+            f"{metric} has a sign: neither the highest nor the lowest is the best",
+            hint="Choose mae or rmse, or set better.",
+            parameter="metric",
+        )
+    return better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER))
 
 
 def _check_names(name: str, alias: str) -> None:

@@ -76,12 +76,12 @@ class Labelled:
 
 
 def labelled_rows(predictions: Predictions, tally: Tally) -> Iterator[Labelled]:
-    """The rows that have a label and finite scores, batch by batch; the tally counts on.
+    """The rows that have a finite label and finite scores, batch by batch; the tally counts on.
 
     Raises `DataError` when there are none at all, or the table cannot be read.
     """
     for ids, scores, labels in read_scores(predictions):
-        labelled, finite = ~np.isnan(labels), np.isfinite(scores).all(axis=1)
+        labelled, finite = np.isfinite(labels), np.isfinite(scores).all(axis=1)
         keep = labelled & finite
         tally.volumes += len(labels)
         tally.unlabelled += int((~labelled).sum())
@@ -140,12 +140,11 @@ class Thresholds:
     ) -> Thresholds:
         """Choose on `validation`, apply to the judged `scores` and `labels`.
 
-        Raises `DataError` when both are of the same volumes or of models with other classes.
+        Raises `DataError` when both are of the same volumes or of different models.
         """
-        if validation.classes != judged.classes:
+        if (validation.model, validation.classes) != (judged.model, judged.classes):
             raise DataError(
-                f"{validation.uri} has the classes {', '.join(validation.classes)}, {judged.uri} has"
-                f" {', '.join(judged.classes)}",
+                f"{validation.uri} and {judged.uri} are predictions of different models",
                 hint="Predict both with the same model.",
             )
         found = Scored.of(validation)

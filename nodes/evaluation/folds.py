@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,12 +53,12 @@ class FoldFigures:
 
 
 def fold_figures(metrics: Mapping[str, Mapping[str, float]]) -> FoldFigures:
-    """The figures that every fold has. Raises `DataError` when there are none."""
-    common = set.intersection(*(set(each) for each in metrics.values()))
+    """The figures that every fold has, finite in each. Raises `DataError` when there are none."""
+    common = set.intersection(*({n for n, v in each.items() if math.isfinite(v)} for each in metrics.values()))
     names = [*(n for n in _ORDER if n in common), *sorted(common - set(_ORDER))]
     if not names:
         raise DataError(
-            f"{', '.join(metrics)} have no figure in common", hint="Train them all with validation volumes."
+            f"{', '.join(metrics)} have no finite figure in common", hint="Train them all with validation volumes."
         )
     return FoldFigures(tuple(metrics), {name: tuple(each[name] for each in metrics.values()) for name in names})
 

@@ -211,6 +211,10 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, _Volume]) ->
     if read:
         scores = predictor.scores(np.stack(volumes))
         for (place, shown), row in zip(read, scores.tolist(), strict=True):
+            if not np.isfinite(row).all():
+                said = "its values are too far from those that the model was trained on: the scores are not finite"
+                yield place, Answer(shown, error=said)
+                continue
             name = card.classes[int(np.argmax(row))] if card.classes else None
             yield place, Answer(shown, name, dict(zip(card.classes or ("",), row, strict=True)))
 

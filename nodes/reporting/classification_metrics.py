@@ -30,7 +30,12 @@ def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
 
 
 def class_aucs(scores: Floats, labels: Counts) -> list[float | None]:
-    """The AUC of each class against all others; scores (n, classes), labels (n,). Of two classes they are equal."""
+    """The AUC of each class against all others; scores (n, classes), labels (n,).
+
+    Of two classes both are that of class 1: class 0's scores are 1 minus those, in which all that are tiny are one.
+    """
+    if scores.shape[1] == 2:
+        return [auc(scores[:, 1], labels == 1)] * 2
     return [auc(scores[:, number], labels == number) for number in range(scores.shape[1])]
 
 

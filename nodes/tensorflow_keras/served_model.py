@@ -79,7 +79,10 @@ class ServedModel:
         if scores.shape[1] == 1 and len(self._classes) == 2:
             # One sigmoid is the probability of class 1.
             scores = np.concatenate([1 - scores, scores], axis=1)
-        names = [self._classes[place] for place in scores.argmax(axis=1)] if len(scores) else []
+        # Values far from those of the training give scores that are not finite, and no class.
+        known = np.isfinite(scores).all(axis=1)
+        likeliest = [self._classes[place] for place in scores.argmax(axis=1)] if len(scores) else []
+        names = [name if sure else None for name, sure in zip(likeliest, known, strict=True)]
         columns = {f"probability {name}": scores[:, place] for place, name in enumerate(self._classes)}
         return pd.DataFrame({"class": names, **columns})
 

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.declare.progress import Meter
-from engine.errors import DataError
 from nodes.loaders.interface import Batch, Loader, LoaderState
 from nodes.reporting.classification_metrics import ClassFigures, auc, roc_curve
 from nodes.training.labels import Target
 from nodes.training.learner import NOTHING, Learner, Sums
+from nodes.training.usable_values import usable, values_error
 
-NAMED = 3
-"""How many volumes an error names."""
 AUC_BYTES = 256 << 20
 """Scores are kept as float32, 4 bytes a row and score (one score for two classes); more than this, and there is no
 area under the curve. Two classes: 67 million rows; a thousand classes: 67 thousand rows."""
@@ -148,7 +146,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every row of `loader` once; a batch of this process has at most `rows`. A regression has no classes.
 
-    `label` says in an error what was evaluated. Raises `DataError` naming volumes that hold values that are not finite.
+    `label` says in an error what was evaluated. Raises `DataError` naming volumes whose values are not usable.
     """
     loader.restore(LoaderState(loader.reading.seed))
     scores, total = Scores(classes, len(loader)) if classes else None, NOTHING
@@ -156,7 +154,7 @@ def evaluate(
     for step, batch in enumerate(loader.batches()):
         seen = learner.evaluate(batch, rows=rows)
         if not math.isfinite(seen.sums.loss):
-            bad = not_finite(loader, batch, LoaderState(loader.reading.seed, 0, step))[0]
+            bad = not_usable(loader, batch, LoaderState(loader.reading.seed, 0, step))[0]
             if bad:
                 raise values_error(f"{label}: the loss is not a number", bad)
         if scores is not None:
@@ -168,8 +166,8 @@ def evaluate(
     return Evaluation(figures) if scores is None else Evaluation(figures | scores.figures, scores.confusion, scores.roc)
 
 
-def not_finite(loader: Loader, batch: Batch, at: LoaderState) -> tuple[list[str], list[str]]:
-    """The ids of the volumes of the global batch `at` that hold values that are not finite, and those of all.
+def not_usable(loader: Loader, batch: Batch, at: LoaderState) -> tuple[list[str], list[str]]:
+    """The ids of the volumes of the global batch `at` that hold values that are not usable, and those of all.
 
     `batch` is this process' part of it.
     """
@@ -178,13 +176,4 @@ def not_finite(loader: Loader, batch: Batch, at: LoaderState) -> tuple[list[str]
         whole = loader.source.loader(loader.chosen, replace(loader.reading, rank=0, ranks=1))
         whole.restore(at)
         batch = next(whole.batches())
-    bad = [row for row, volume in zip(batch.rows, batch.volumes, strict=True) if not np.isfinite(volume).all()]
-    return loader.source.ids(bad), loader.source.ids(batch.rows)
-
-
-def values_error(what: str, bad: list[str]) -> DataError:
-    """The error for volumes, by their ids, that hold values that are not finite."""
-    return DataError(
-        f"{what}: {', '.join(bad[:NAMED])} {'holds' if len(bad) == 1 else 'hold'} values that are not finite",
-        hint="Convert the volumes again with not_finite set to quarantine, or correct them.",
-    )
+    return loader.source.ids(batch.rows[~usable(batch.volumes)]), loader.source.ids(batch.rows)

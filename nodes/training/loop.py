@@ -20,10 +20,11 @@ from engine.errors import Cancelled, DataError
 from engine.text import plural
 from nodes.loaders.interface import Batch, Loader, LoaderState
 from nodes.training.checkpoints import Checkpoint, Checkpoints
-from nodes.training.evaluation import NAMED, evaluate, figures_of, not_finite, values_error
+from nodes.training.evaluation import evaluate, figures_of, not_usable
 from nodes.training.history import Judge, Schedule, best_epoch, stops_early
 from nodes.training.labels import Target
 from nodes.training.learner import ALONE, NOTHING, Learner, Sums, Team
+from nodes.training.usable_values import NAMED, values_error
 
 EVERY_STEP_UNTIL = 200
 """Figures are reported for each step up to here, then ever more sparsely: curves stay about a thousand points."""
@@ -32,6 +33,7 @@ EVALUATION = "evaluation"
 _BACKWARD = 3.0
 """A volume in training takes about as long as so many in evaluation, until both were measured: one pass forward, and
 one back that takes twice as long."""
+_STEADIER = "Choose a smaller learning rate, or more warm-up steps."
 _LISTED = 100
 """How many volumes of a batch the log lists when its loss is not a number."""
 T = TypeVar("T")
@@ -188,6 +190,9 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
                         target=training.target,
                     )
                 figures |= {f"val_{name}": value for name, value in evaluation.figures.items()}
+                earlier = [each["val_loss"] for each in now.history if "val_loss" in each]
+                if leads and not math.isfinite(figures["val_loss"]) and all(map(math.isfinite, earlier)):
+                    ctx.warn(f"{label}: the validation loss is not a number, though the volumes are fine. {_STEADIER}")
                 now = replace(now, confusion=evaluation.confusion, roc=evaluation.roc)
             ctx.metrics(epoch + 1, **figures)
             # Before the save, whose time is reported with the next epoch: so no kill loses the times of an epoch.
@@ -231,7 +236,7 @@ def is_reported(step: int) -> bool:
 
 
 def _diverged(training: Training, batch: Batch, step: int, at: LoaderState, ctx: TaskContext) -> DataError:
-    bad, every = not_finite(training.rows, batch, at)
+    bad, every = not_usable(training.rows, batch, at)
     what = f"the loss at step {step + 1} is not a number"
     if bad:
         return values_error(what, bad)
@@ -239,6 +244,6 @@ def _diverged(training: Training, batch: Batch, step: int, at: LoaderState, ctx:
     ctx.warn(f"the volumes of step {step + 1}: {', '.join(every[:_LISTED])}{' ...' if len(every) > _LISTED else ''}")
     return DataError(
         f"{what} any more, though the volumes are fine ({', '.join(every[:NAMED])}{more})",
-        hint="Choose a smaller learning rate, or more warm-up steps.",
+        hint=_STEADIER,
         parameter="learning_rate",
     )

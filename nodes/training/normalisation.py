@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.declare.progress import enter_phase, track
-from engine.errors import DataError
 from nodes.loaders.interface import Reading, Source
 from nodes.loaders.rows import RowNumbers, shuffled
 from nodes.training.architecture import volume_shape
+from nodes.training.usable_values import NAMED, usable, values_error
 
 SAMPLE_BYTES = 256 << 20
 """At most this much is read, as float32: 745 volumes of 360 kB, millions of voxels a channel."""
@@ -32,7 +32,7 @@ def measure(source: Source, chosen: RowNumbers) -> Normalisation:
     """Measure over all of `chosen`, or the same sample of them every time when they are many.
 
     A constant channel gets variance 1: dividing by nearly nothing would blow up any other value it
-    has later. Raises `DataError` naming the volumes that hold values that are not finite.
+    has later. Raises `DataError` naming volumes that hold values which are not usable.
     """
     channels = volume_shape(source.spec.shape)[3]
     volume_bytes = 4 * int(np.prod(source.spec.shape))
@@ -48,13 +48,9 @@ def measure(source: Source, chosen: RowNumbers) -> Normalisation:
         amount=lambda batch: len(batch.rows),
     )
     for batch in batches:
-        finite = np.isfinite(batch.volumes.reshape(len(batch.rows), -1)).all(axis=1)
-        if not finite.all():
-            names = source.ids(batch.rows[~finite][:3])
-            raise DataError(
-                f"{', '.join(names)}: holds values that are not finite",
-                hint="Convert the volumes again with not_finite set to quarantine, or correct them.",
-            )
+        good = usable(batch.volumes)
+        if not good.all():
+            raise values_error("", source.ids(batch.rows[~good][:NAMED]))
         voxels = batch.volumes.reshape(-1, channels).astype(np.float64)
         # Joining means and squared deviations part by part keeps the digits that a sum of squares loses
         # (Chan, Golub, LeVeque 1983).

@@ -117,6 +117,12 @@ def open_parts(
                 f"no volume of {tested.source.where} has a label, so there is nothing to test with",
                 hint="Check the labels that NumpyToParquet found, or the split; or wire nothing to test.",
             )
+        both = _rows_of_both(held_out, tested) if tested is not None else 0
+        if both:
+            ctx.warn(
+                f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} validated and tested with: what is chosen by"
+                " the validation, such as the best epoch, flatters the test's figures too"
+            )
         yield Parts(training, held_out if len(held_out.rows) else None, tested)
 
 
@@ -143,6 +149,10 @@ def _same_rows(data: Dataset, other: Dataset) -> bool:
     return data == other
 
 
+def _rows_of_both(one: Part, other: Part) -> int:
+    return len(np.intersect1d(one.rows, other.rows)) if one.source is other.source else 0
+
+
 def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
     spec, where = training.source.spec, training.source.where
     others, elsewhere = other.source.spec, other.source.where
@@ -162,8 +172,7 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
         ctx.warn(
             f"the volumes trained on went through {ways[0]}, those {verb} through {ways[1]}: the figures may say little"
         )
-    both = len(np.intersect1d(training.rows, other.rows)) if other.source is training.source else 0
-    if both:
+    if both := _rows_of_both(training, other):
         ctx.warn(
             f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} trained on and {verb}: the figures will flatter"
             " the model"

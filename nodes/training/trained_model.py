@@ -17,6 +17,7 @@ Each file appears whole or not at all; `model.json` comes last.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,9 @@ def publish(
             draw_confusion(confusion, spec.classes, temporary)
     if roc:
         _write_json(folder / ROC, {"classes": spec.classes, "false_positive_rates": ROC_FALSE_RATES, **roc})
-    _write_json(folder / HISTORY, [dict(figures) for figures in final.history])
+    # JSON has no infinite number.
+    finite = [{k: v if math.isfinite(v) else None for k, v in figures.items()} for figures in final.history]
+    _write_json(folder / HISTORY, finite)
     described = learner.describe() | dict(description)
     _write_json(folder / DESCRIPTION, described)
     files = (learner.model_file, STATE, BEST)

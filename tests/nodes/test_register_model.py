@@ -65,7 +65,12 @@ def test_figures_of_the_validation_decide_without_an_evaluation(
     assert report.figures["previous_value"] == 0.5
     with pytest.raises(DataError, match="val_loss was not measured, or is not finite") as caught:
         run(tmp_path, model, metric="loss")
-    assert "accuracy, loss, val_accuracy" in caught.value.hint
+    assert caught.value.hint == "Choose one of: val_accuracy."
+    alone = model.model_copy(update={"metrics": {"accuracy": 1.0, "test_accuracy": 0.7}})
+    with pytest.raises(DataError, match="val_accuracy was not measured") as caught:
+        run(tmp_path, alone)
+    assert "Train with validation volumes" in caught.value.hint
+    assert len(mlflow.given) == 1
 
 
 def test_figures_of_the_evaluation_decide_where_there_is_one(
@@ -86,6 +91,12 @@ def test_figures_of_the_evaluation_decide_where_there_is_one(
     other = evaluation.model_copy(update={"figures": evaluation.figures | {"model": "another"}})
     with pytest.raises(DataError, match="of another model"):
         run(tmp_path, model, other, metric="auc")
+    folds = Report(uri="/f", figures={"folds": 5, "accuracy": 1.0, "val_accuracy": 0.6})
+    with pytest.raises(DataError, match="no report of EvaluateModel"):
+        run(tmp_path, model, folds)
+    signed = evaluation.model_copy(update={"figures": evaluation.figures | {"mean_error": -100.0}})
+    with pytest.raises(UsageError, match="mean_error has a sign"):
+        run(tmp_path, model, signed, metric="mean_error")
     assert len(mlflow.given) == 3
 
 

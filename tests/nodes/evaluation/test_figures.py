@@ -63,8 +63,11 @@ def test_thresholds_are_not_chosen_on_what_is_judged(tmp_path: Path, judged: Pre
     assert evaluated.thresholds.shared == labelled
     assert any(f"{labelled} of 36 volumes took part in the choice" in remark for remark in evaluated.remarks())
     other = judged.model_copy(update={"classes": ("a", "b")})
-    with pytest.raises(DataError, match="has the classes a, b"):
+    with pytest.raises(DataError, match="are predictions of different models"):
         ClassEvaluation.of(judged, 10, other)
+    own = _made(tmp_path / "validation", OTHERS, labels_for(OTHERS))
+    with pytest.raises(DataError, match="are predictions of different models"):
+        ClassEvaluation.of(judged, 10, own.model_copy(update={"model": "another"}))
 
 
 @pytest.mark.slow

@@ -58,6 +58,9 @@ def test_labels_in_the_models_numbers() -> None:
     same = [0, 1, 2, None, 7]
     assert moved((), ("a", "b")) == moved(("a", "b", "c"), ("a", "b", "c")) == same
     assert moved(("a", "b", "c"), ("0", "1", "2")) == moved(("a", "b"), ()) == same
+    # Folders that are called 1 and 2, of which the model was trained on one more.
+    assert moved(("1", "2"), ("0", "1", "2")) == [1, 2, None, None, None]
+    assert moved(("1",), ("0", "1")) == [1, None, None, None, None]
 
 
 @pytest.mark.slow

@@ -54,9 +54,10 @@ def test_a_constant_channel_keeps_its_scale(tmp_path: Path) -> None:
     assert out.variance[1] == 1
 
 
-def test_values_that_are_not_finite_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [np.inf, np.nan, -np.inf, -3.4e38, 2e18])
+def test_values_that_no_network_learns_from_are_named(tmp_path: Path, value: float) -> None:
     volumes = some_volumes(20)
     bad = list(volumes)[5]
-    volumes[bad][0, 0, 0] = np.inf
+    volumes[bad][0, 0, 0] = value
     with pytest.raises(DataError, match=bad):
         measured(tmp_path, volumes)

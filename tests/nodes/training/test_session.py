@@ -334,6 +334,7 @@ def test_a_validation_set_of_its_own(table: VolumeDelta, tmp_path: Path) -> None
     )
     assert "trained on and validated on" in texts(both)
     assert "trained on and tested with" in texts(both)
+    assert "validated and tested with" in texts(both)
     # Tested with the volumes it was validated on, with the weights of that time, the model is what it was then.
     result = json.loads((both.root / "result.json").read_text())["metrics"]
     for name in ("loss", "accuracy", "auc", "f1"):
