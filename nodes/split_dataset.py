@@ -289,13 +289,13 @@ def _parts(look: CheckContext, given: Preview, parameters: SplitParameters) -> I
             yield given.model_copy(update={"selected": count, "selected_exactly": True, "dataset": part})
         return
     held = given.held
-    for share in _expected_shares(given, parameters):
+    for share in _expected_shares(look, given, parameters):
         selected = None if held is None or share is None else round(held * share)
         known = {"selected": selected, "selected_exactly": selected == 0 and 0 in (share, held), "dataset": None}
         yield given.model_copy(update=known)
 
 
-def _expected_shares(given: Preview, parameters: SplitParameters) -> Iterator[float | None]:
+def _expected_shares(look: CheckContext, given: Preview, parameters: SplitParameters) -> Iterator[float | None]:
     """The share of the volumes that each part will have; None where the gap between blocks is not known yet."""
     shares = _shares(parameters)
     if parameters.by != "blocks":
@@ -303,11 +303,14 @@ def _expected_shares(given: Preview, parameters: SplitParameters) -> Iterator[fl
         return
     from nodes.splitting.expected import clear_share
     from nodes.splitting.selections import gap_and_lengths
+    from nodes.transforms.extent import extent_before
 
     try:
-        shape = given.spec.shape if given.spec is not None else ()
-        gap, lengths = gap_and_lengths(shape, parameters.columns, parameters.block, parameters.gap)
-    except UsageError:
+        extent = extent_before(given.spec) if given.spec is not None else ()
+        gap, lengths = gap_and_lengths(extent, parameters.columns, parameters.block, parameters.gap)
+    except UsageError as exc:
+        if exc.parameter == "gap" and "problem" not in look.facts:
+            look.report(NotASplit, exc.message, hint=exc.hint, parameter=exc.parameter)
         yield from (None, None, None)
         return
     train, validation, test = shares
@@ -377,7 +380,8 @@ class NothingToTrainOn(Rule):
 
 class NotASplit(Rule):
     """The parameters contradict each other: a fold that does not exist, a split by group, time or blocks without its
-    column, or folds of time, which has only one order.
+    column, folds of time, which has only one order, or blocks of patches that were resampled since they were cut, with
+    no gap between the parts.
 
     What to do: what the message says. The columns that a table has are those of the label file.
     """

@@ -1,9 +1,9 @@
 """Rows of a table of volumes as a listing, and a reader of them: so a table is transformed as a folder of files is.
 
 The listing is a manifest as that of a folder: `path` is the row's id, `size` its number in its file, counted from 0,
-and `mtime_ns` a fingerprint of the file's name and size. So a row is the same as before while its file is. It also has
-`label` and the table's other columns, under the names `column NAME`; its metadata has the files, below the table's
-folder, and the volumes' shape and dtype.
+and `mtime_ns` a fingerprint of the file's name, size and time. So a row is the same as before while its file is. It
+also has `label` and the table's other columns, under the names `column NAME`; its metadata has the files, below the
+table's folder, and the volumes' shape and dtype.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,12 +37,19 @@ _GEOMETRY = tuple(name for name, _ in GEOMETRY)
 """Columns that transforms change; the reader gives them, and not the listing."""
 _BATCH_BYTES = 32 << 20
 _FILES_OPEN = 8
-FileName = tuple[str, int]
-"""A file's path below the table's folder, and its bytes."""
+
+
+class TableFile(NamedTuple):
+    """A file by its path below the table's folder, its bytes, and when it was changed: 0 for one of a Delta table,
+    where no name is given to other content."""
+
+    path: str
+    bytes: int
+    mtime_ns: int = 0
 
 
 def rows_listing(
-    files: Sequence[FileName], rows: Sequence[int], columns: pa.Table, keep: NDArray[np.bool_], spec: VolumeSpec
+    files: Sequence[TableFile], rows: Sequence[int], columns: pa.Table, keep: NDArray[np.bool_], spec: VolumeSpec
 ) -> pa.Table:
     """The listing of the rows `keep` of `files`, which have so many `rows` each. `columns` has `id`, `label` if there
     are labels, and others, for all rows in the order of the files."""
@@ -110,9 +117,10 @@ def columns_in(listing: pa.Table) -> pa.Table:
     return pa.table({name.removeprefix(_COLUMN): listing[name].combine_chunks() for name in names})
 
 
-def fingerprint(file: FileName) -> int:
-    """63 bits of the file's name and size."""
-    digest = hashlib.blake2b(f"{file[0]}\0{file[1]}".encode(), digest_size=8).digest()
+def fingerprint(file: TableFile) -> int:
+    """63 bits of the file's name, size and time."""
+    text = "\0".join(map(str, file if file.mtime_ns else file[:2]))
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
@@ -124,7 +132,7 @@ class TableRowReader:
         metadata = table.schema.metadata or {}
         if _FILES not in metadata:
             raise DataError(f"the listing {listing} is none of a table's rows", hint="Run the pipeline again.")
-        files: list[FileName] = [(str(name), int(size)) for name, size in json.loads(metadata[_FILES])]
+        files = [TableFile(*each) for each in json.loads(metadata[_FILES])]
         self._root, self._files = root.rstrip("/"), {fingerprint(file): file for file in files}
         self._listing, self._spec = table, spec_in(table)
         names = set(json.loads(metadata[b"voxelflow.geometry"]))
@@ -157,15 +165,15 @@ class TableRowReader:
             raise Refused("changed-during-run", "is no row of the table")
         return self._listing["size"][place].as_py(), self._listing["mtime_ns"][place].as_py()
 
-    def _opened(self, file: int) -> _TableFile:
-        return _TableFile(self._root, self._files[file], self._spec.volume_bytes, self.columns.names)
+    def _opened(self, file: int) -> _OpenFile:
+        return _OpenFile(self._root, self._files[file], self._spec.volume_bytes, self.columns.names)
 
 
-class _TableFile:
+class _OpenFile:
     """One Parquet file: any row by its page, where pages say where volumes lie; else forwards from the last one."""
 
-    def __init__(self, root: str, file: FileName, volume_bytes: int, columns: Sequence[str]) -> None:
-        self.path, self._bytes, self._size = f"{root}/{file[0]}", file[1], volume_bytes
+    def __init__(self, root: str, file: TableFile, volume_bytes: int, columns: Sequence[str]) -> None:
+        self.path, self._bytes, self._size = f"{root}/{file.path}", file.bytes, volume_bytes
         self._columns = list(columns)
         source: Any = self.path
         if is_url(root):

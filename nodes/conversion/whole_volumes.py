@@ -39,6 +39,10 @@ from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_ste
 _FUNCTIONS_TRIED = 16
 """Volumes of a sample that are read to see what a function of one's own makes of them."""
 _AFFINE, _SPACE = "affine", "affine_space"
+_COUNTED = (("inline", "inline_step"), ("crossline", "crossline_step"), ("time", "time_step"))
+"""Where a survey counts along X, Y and Z: the columns of the first voxel's number, and of the step to the next."""
+_NEARLY_WHOLE = 1e-6
+"""By how much rounding may move a number of a line from a whole one."""
 Stamp = tuple[int, int]
 """Size and mtime_ns of a listing."""
 Row = Mapping[str, Any]
@@ -238,15 +242,16 @@ def sample_whole(source: str, paths: Iterable[str], reading: Reading, most_bytes
 def moved(row: Row, matrix: Matrix | None) -> Row:
     """What is known of a volume's place in space after its voxels have moved: by `matrix`, from new voxels to old ones.
 
-    None: it is not known any more.
+    None: it is not known any more. Columns keep their types, which are those of the table: a number of a line that is
+    no whole one any more, halfway between two say, is None.
     """
     if matrix is not None and np.array_equal(matrix, np.eye(4)):
         return row
+    counted = _counted(row, matrix)
     names = [name for name in (*SPACING, "orientation", _AFFINE, _SPACE) if row.get(name) is not None]
-    if not names:
+    if not names and not counted:
         return row
-    out = dict(row)
-    out.update(dict.fromkeys(names))
+    out = dict(row) | dict.fromkeys(names) | counted
     if matrix is None:
         return out
     found: dict[str, Any] = {}
@@ -260,3 +265,29 @@ def moved(row: Row, matrix: Matrix | None) -> Row:
         found = {name: value for name, value in columns_of(affine @ matrix).items() if name in SPACING}
     out.update({name: found.get(name) for name in names})
     return out
+
+
+def _counted(row: Row, matrix: Matrix | None) -> dict[str, float | int | None]:
+    """The columns of a survey's own numbers after its voxels have moved, see `moved`; {} for what is no survey.
+
+    Along an axis that was turned, reversed or mixed with another they are None.
+    """
+    out: dict[str, float | int | None] = {}
+    for axis, (name, step_name) in enumerate(_COUNTED):
+        first, step = row.get(name), row.get(step_name)
+        if first is None or step is None:
+            continue
+        out |= {name: None, step_name: None}
+        if matrix is None or matrix[axis, axis] <= 0 or np.count_nonzero(matrix[axis, :3]) > 1:
+            continue
+        out[name] = _like(first, first + step * float(matrix[axis, 3]))
+        out[step_name] = _like(step, step * float(matrix[axis, axis]))
+    return out
+
+
+def _like(old: float | int, new: float) -> float | int | None:
+    """A number of the type that the one before had; None for one that is not whole where that was."""
+    if isinstance(old, float):
+        return new
+    whole = round(new)
+    return whole if abs(new - whole) < _NEARLY_WHOLE else None

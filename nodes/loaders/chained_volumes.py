@@ -14,7 +14,7 @@ from engine.errors import DataError
 from engine.storage import manifest
 from nodes.conversion.formats import ROWS
 from nodes.conversion.npy_files import spread
-from nodes.conversion.table_rows import FileName, rows_listing
+from nodes.conversion.table_rows import TableFile, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
 from nodes.loaders.data_files import data_files, open_checked, reading
@@ -77,8 +77,8 @@ def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> Volume
     )
 
 
-def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[FileName]:
+def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[TableFile]:
     """The files of `data_files`, in its order, by their paths below the table's folder."""
     if isinstance(dataset, VolumeDelta):
-        return [(file.path, file.bytes) for file in open_table(dataset.uri, dataset.version).files]
-    return [(part.path, part.bytes) for part in read_parts(dataset).parts if part.rows]
+        return [TableFile(file.path, file.bytes) for file in open_table(dataset.uri, dataset.version).files]
+    return [TableFile(part.path, part.bytes, part.mtime_ns) for part in read_parts(dataset).parts if part.rows]

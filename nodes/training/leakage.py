@@ -19,6 +19,7 @@ from nodes.loaders.arrow_loader import PageIndexedSource
 from nodes.loaders.interface import Source
 from nodes.loaders.rows import RowNumbers
 from nodes.table.selection import known_groups
+from nodes.transforms.extent import extent_before
 
 MOST_COMPARED = 200_000
 """Volumes whose checksums are read: a small read each, 2 s for so many that the system has in memory."""
@@ -93,11 +94,20 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
         return
     same = other.source is training.source
     found = pairs = unknown = 0
-    for name in np.intersect1d(ours.names, theirs.names).tolist():
+    extent = extent_before(spec)
+    common = np.intersect1d(ours.names, theirs.names).tolist()
+    if extent is None:
+        if common:
+            ctx.warn(
+                "whether patches overlap with others that were trained on is not known: they were resampled or turned"
+                " after they were cut"
+            )
+        return
+    for name in common:
         before, after = ours.of(name), theirs.of(name)
         if same:  # a row on both sides is no neighbour of itself
             after = after[~np.isin(other.rows[theirs.names == name], training.rows)]
-        overlapping = count_overlaps(before, after, spec.shape[: len(_AXES)])
+        overlapping = count_overlaps(before, after, extent)
         if overlapping is None:
             unknown += 1
         else:

@@ -185,6 +185,8 @@ class _Slice:
     """Whether small values are white (MONOCHROME1). They are read as they are stored all the same."""
     decoder: str
     """What decompresses it; see `decoder_of`."""
+    bits: int
+    """Of each stored value, as many as it uses: slices of one series may have different numbers of them."""
     frame: int = 0
     """Which of the file's frames it is, where each is a slice of its own."""
 
@@ -254,7 +256,7 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
         raise Refused("format", "is a series of several files of several frames each")
     channels = samples * phases
     shape = (columns, rows, depth, channels) if channels > 1 else (columns, rows, depth)
-    kind = _kind(slices, first)
+    kind = _kind(slices)
     facts = _columns(first, slices, depth, phases) | _stored(first, slices, channels)
 
     def fill(out: NDArray[Any]) -> None:
@@ -311,6 +313,7 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None, frame: i
         tuple(float(v) for v in header.get("ImageOrientationPatient") or ()),
         header.get("PhotometricInterpretation") == "MONOCHROME1",
         decoder_of(path, header),
+        min(int(header.get("BitsStored") or bits or 16), bits or 16),
         frame,
     )
 
@@ -372,21 +375,24 @@ def _refuse_tilted(slices: list[_Slice], allowed: float) -> None:
         )
 
 
-def _kind(slices: list[_Slice], header: Any) -> str:
+def _kind(slices: list[_Slice]) -> str:
     """The smallest type that holds all values after their rescaling."""
     one = slices[0]
     if one.stored.startswith("float") or all((each.slope, each.intercept) == (1.0, 0.0) for each in slices):
         return one.stored
     if not all(each.slope.is_integer() and each.intercept.is_integer() for each in slices):
         return "float32"
-    bits = int(header.get("BitsStored") or header.get("BitsAllocated") or 16)
     signed = not one.stored.startswith("u")
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    ends = [end * each.slope + each.intercept for each in slices for end in (low, high)]
+    ends = [end * each.slope + each.intercept for each in slices for end in _ends(each.bits, signed=signed)]
     for kind in ("int16", "int32"):
         if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
             return kind
     return "float32"
+
+
+def _ends(bits: int, *, signed: bool) -> tuple[int, int]:
+    """The least and the greatest whole number of so many bits."""
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
 def _pixels(each: _Slice) -> NDArray[Any]:
@@ -403,11 +409,19 @@ def _pixels(each: _Slice) -> NDArray[Any]:
 
 
 def _rescaled(found: NDArray[Any], each: _Slice, kind: str) -> NDArray[Any]:
-    """Stored voxels as what they mean."""
-    if (each.slope, each.intercept) == (1.0, 0.0):
-        return found
-    scaled = found * np.float64(each.slope) + each.intercept
-    return scaled if kind.startswith("float") else np.rint(scaled)
+    """Stored voxels as what they mean. Raises `Refused` for values that `kind` does not hold: they would wrap."""
+    is_scaled = (each.slope, each.intercept) != (1.0, 0.0)
+    scaled = found * np.float64(each.slope) + each.intercept if is_scaled else found
+    if kind.startswith("float") or scaled.dtype == kind:
+        return scaled
+    low, high, ends = float(scaled.min()), float(scaled.max()), np.iinfo(kind)
+    if low < ends.min or high > ends.max:
+        raise Refused(
+            "format",
+            f"has values from {low:g} to {high:g} in {each.path.name}, beyond the {each.bits} bits that its header says"
+            " (BitsStored)",
+        )
+    return np.rint(scaled) if scaled.dtype.kind == "f" else scaled
 
 
 def _stored(header: Any, slices: list[_Slice], channels: int) -> dict[str, float | int | str]:

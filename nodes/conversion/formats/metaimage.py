@@ -29,6 +29,8 @@ from nodes.conversion.quarantine import Refused
 _ENDINGS = (".mha", ".mhd")
 _MOST_LINES, _LONGEST_LINE = 1_000, 65_536
 _LAST = "elementdatafile"
+_TO_MM = {"": 1.0, "?": 1.0, "um": 1e-3, "mm": 1.0, "cm": 10.0}
+"""Millimetres of MetaIO's `DistanceUnits`; files of most programs name none, or "?", and have millimetres."""
 _TYPES = {
     "MET_CHAR": "i1", "MET_UCHAR": "u1", "MET_SHORT": "i2", "MET_USHORT": "u2", "MET_INT": "i4", "MET_UINT": "u4",
     "MET_LONG": "i4", "MET_ULONG": "u4", "MET_LONG_LONG": "i8", "MET_ULONG_LONG": "u8", "MET_FLOAT": "f4",
@@ -150,8 +152,9 @@ def _columns(fields: Mapping[str, str], axes: int) -> dict[str, float | int | st
         [],
     )
     origin = next((found for name in ("offset", "position", "origin") if (found := _numbers(fields, name, float))), [])
-    if axes != 3 or len(spacing) != 3:
+    factor = _TO_MM.get(fields.get("distanceunits", "").lower())
+    if axes != 3 or len(spacing) != 3 or factor is None:
         return {}
     directions = np.array(matrix).reshape(3, 3) if len(matrix) == 9 else np.eye(3)
     affine = affine_of(directions.tolist(), spacing, origin if len(origin) == 3 else [0.0] * 3)
-    return columns_of(LPS @ affine)
+    return columns_of(LPS @ np.diag([factor, factor, factor, 1.0]) @ affine)

@@ -41,7 +41,22 @@ _TYPES = {
     "f8": "double",
 }
 _DTYPES = {name: kind for kind, names in _TYPES.items() for name in names.split("|")}
-_SPATIAL = ("domain", "space", "time")
+_TIME = "time"
+_SPATIAL = ("domain", "space", _TIME)
+_TO_MM = {
+    name: factor
+    for names, factor in (
+        ("mm|millimeter|millimeters|millimetre|millimetres", 1.0),
+        ("cm|centimeter|centimeters|centimetre|centimetres", 10.0),
+        ("m|meter|meters|metre|metres", 1000.0),
+        ("um|\u03bcm|micron|microns|micrometer|micrometers|micrometre|micrometres", 1e-3),
+        ("nm|nanometer|nanometers|nanometre|nanometres", 1e-6),
+        ("", 1.0),
+    )
+    for name in names.split("|")
+}
+"""Millimetres of a unit, by its name after `str.casefold` (which makes one of Unicode's two letters for micro). Files
+that name no unit have millimetres, as all programs that write NRRD for medicine take them."""
 _TO_RAS = {
     "right-anterior-superior": np.eye(4), "ras": np.eye(4),
     "left-posterior-superior": LPS, "lps": LPS,
@@ -118,7 +133,7 @@ def _header(path: Path) -> tuple[Mapping[str, Any], int]:
             length += len(line)
             if not line.strip():
                 break
-            lines.append(line.decode("ascii", "replace"))
+            lines.append(line.decode("utf-8", "replace"))
     if not lines:
         raise Refused("empty", "is empty") if not length else Refused("format", "does not start like a NRRD file")
     if length >= _LONGEST_HEADER:
@@ -154,30 +169,67 @@ def _directions(fields: Mapping[str, Any]) -> list[NDArray[np.float64] | None]:
     return [None if row is None or not np.isfinite(row).all() else row for row in rows]
 
 
+def _kinds(fields: Mapping[str, Any]) -> list[str]:
+    """What each axis is, in small letters; [] where the file does not say it."""
+    return [str(kind).lower() for kind in fields.get("kinds", [])]
+
+
+def _spacings(fields: Mapping[str, Any], axes: int) -> list[float]:
+    """The spacing of each axis, NaN where it has none; [] where the file does not say them for all `axes`."""
+    found = [float(value) for value in np.atleast_1d(fields.get("spacings", []))]
+    return found if len(found) == axes else []
+
+
 def _axes(fields: Mapping[str, Any], sizes: list[int]) -> tuple[list[int], tuple[int, ...]]:
-    """The order that puts axes in space first, and the shape with all others as one axis of channels."""
-    kinds = [str(kind).lower() for kind in fields.get("kinds", [])]
-    directions = _directions(fields)
+    """The order that puts axes in space first, and the shape with all others as one axis of channels.
+
+    Axes that may be in space, those with a NaN for their spacing and then those of time, are so where fewer than three
+    others are.
+    """
+    kinds = _kinds(fields)
+    directions, spacings = _directions(fields), _spacings(fields, len(sizes))
+
+    def doubt(axis: int) -> tuple[bool, bool]:
+        return bool(kinds) and kinds[axis] == _TIME, bool(spacings) and math.isnan(spacings[axis])
+
     inside = [
         axis
         for axis in range(len(sizes))
         if (not kinds or kinds[axis] in _SPATIAL) and (not directions or directions[axis] is not None)
     ]
-    space, others = inside[:3], [axis for axis in range(len(sizes)) if axis not in inside[:3]]
+    space = sorted(sorted(inside, key=doubt)[:3])
+    others = [axis for axis in range(len(sizes)) if axis not in space]
     shape = [*(sizes[axis] for axis in space), *(1,) * (3 - len(space))]
     if others:
         shape.append(math.prod(sizes[axis] for axis in others))
     return [*space, *others], tuple(shape)
 
 
+def _units(fields: Mapping[str, Any], order: list[int]) -> list[str]:
+    """The unit of each axis in `order`, "" where the file says none."""
+    found = fields.get("units", [])
+    return [str(found[axis]) if axis < len(found) else "" for axis in order]
+
+
+def _factor(unit: str) -> float | None:
+    """Millimetres of a unit; None for one that is not known."""
+    return _TO_MM.get(unit.strip().casefold())
+
+
+def _space_factors(fields: Mapping[str, Any], order: list[int]) -> list[float] | None:
+    """Millimetres of the units along the three directions of space; None when one is not known."""
+    units = _either(fields, "space units", None)
+    if units is None:  # not as the format wants it, but clear where all axes have the same
+        units = _units(fields, order[:3])
+        units = units if len(set(units)) == 1 else ["?"]
+    found = [factor for unit in units if (factor := _factor(str(unit))) is not None]
+    return found if len(found) == len(units) == 3 else None
+
+
 def _columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | int | str]:
     directions = _directions(fields)
     if len(directions) < 3:
-        spacings = [float(value) for value in np.atleast_1d(fields.get("spacings", []))]
-        if len(spacings) != len(order) or len(order) < 3:
-            return {}
-        found = {f"spacing_{name}": spacings[axis] for name, axis in zip("xyz", order, strict=False)}
-        return {name: value for name, value in found.items() if math.isfinite(value)}
+        return _spacing_columns(fields, order)
     rows = [directions[axis] for axis in order[:3]]
     affine = np.eye(4)
     for axis, row in enumerate(rows):
@@ -186,8 +238,25 @@ def _columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | i
         affine[:3, axis] = row
     origin = np.asarray(_either(fields, "space origin", [0.0] * 3), np.float64)
     affine[:3, 3] = origin if origin.shape == (3,) else 0.0
+    factors = _space_factors(fields, order)
+    if factors is None:
+        return {}
+    affine = np.diag([*factors, 1.0]) @ affine
     columns = columns_of(_TO_RAS.get(str(fields.get("space", "")).lower(), np.eye(4)) @ affine)
     if str(fields.get("space", "")).lower() not in _TO_RAS:
         columns.pop("orientation", None)
         columns["affine_space"] = UNNAMED
     return columns
+
+
+def _spacing_columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | int | str]:
+    """The columns of a file that has no directions: spacings in millimetres, of axes that are not of time."""
+    kinds, spacings = _kinds(fields), _spacings(fields, len(order))
+    if not spacings or len(order) < 3:
+        return {}
+    out: dict[str, float | int | str] = {}
+    for name, axis, unit in zip("xyz", order, _units(fields, order), strict=False):
+        factor = _factor(unit)
+        if factor is not None and math.isfinite(spacings[axis]) and not (kinds and kinds[axis] == _TIME):
+            out[f"spacing_{name}"] = spacings[axis] * factor
+    return out

@@ -2,7 +2,8 @@
 
 Axes are inlines, crosslines and samples, lines in growing order whatever the order of the traces. A trace that is
 missing is NaN. Traces are found by the inline and crossline numbers in their headers: at bytes 189 and 193 (SEG-Y
-revision 1), else at the other places where programs write them, or at those that `dataset` names, as in "9,21".
+revision 1), else, where those make no grid, at the other places where programs write them, or at those that `dataset`
+names, as in "9,21".
 Files may be big-endian, as the standard wants them, or little-endian (revision 2).
 """
 
@@ -48,6 +49,7 @@ _CHECKED = 64
 """Traces whose headers are compared with what a sorted file would have there, before it is taken for one."""
 _MOST_CELLS = 8
 """Places of a grid for each trace that there is; with more the line numbers are no grid."""
+_NO_NUMBERS = "its traces have no inline and crossline numbers"
 _RUN_BYTES = 8 << 20
 _NAMED = 3
 _COLUMNS = ("inline", "crossline", "time")
@@ -171,7 +173,7 @@ def _grid_of(path: str, mtime_ns: int, size: int, dataset: str) -> _Grid:
         _refuse_cut(path, endian, traces)
         if code in _OTHER_FLOATS:
             _refuse_other_floats(path, endian, code, samples, traces)
-        trace, inlines, crosslines = _sorted_lines(path, endian, traces, dataset) or _any_lines(file, traces, dataset)
+        trace, inlines, crosslines = _lines_in(file, path, endian, traces, dataset)
         step = float(file.samples[1] - file.samples[0]) if samples > 1 else 1.0
         times = float(file.samples[0]), step
         dtype = _DTYPES[code]
@@ -254,33 +256,68 @@ def _places(dataset: str) -> tuple[tuple[int, int], ...]:
 _Lines = tuple[NDArray[np.int32], tuple[int, int], tuple[int, int]]
 
 
-def _sorted_lines(path: str, endian: str, traces: int, dataset: str) -> _Lines | None:
+def _lines_in(file: Any, path: str, endian: str, traces: int, dataset: str) -> _Lines:
+    """The grid by the first place whose numbers make one, whatever the order of the traces. Raises `Refused`.
+
+    A later place is no better where its traces are sorted: there may be a counter within each line, which makes a whole
+    grid of a survey that is skewed, or lacks traces.
+    """
+    places = _places(dataset)
+    for place in places:
+        found = _sorted_lines(path, endian, traces, place)
+        if found is None and not _shares_cells(file, traces, place):
+            lines = _any_lines(file, traces, place)
+            found = None if isinstance(lines, str) else lines
+        if found is not None:
+            return found
+    said = ""
+    for place in places:
+        why = _any_lines(file, traces, place)
+        if isinstance(why, str) and not (said and why == _NO_NUMBERS):
+            said = why
+    raise Refused(
+        "format",
+        f"{said}: only post-stack volumes are read; if the numbers are elsewhere in the headers, name their bytes with"
+        " the parameter dataset, as in 189,193",
+    )
+
+
+def _checked(traces: int) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, traces - 1, _CHECKED).astype(np.int64))
+
+
+def _sorted_lines(path: str, endian: str, traces: int, place: tuple[int, int]) -> _Lines | None:
     """The grid of a whole file that is sorted by its lines, from a few headers; None when it does not look like one."""
     import segyio
 
-    for inline_at, crossline_at in _places(dataset):
-        try:
-            with segyio.open(path, "r", inline_at, crossline_at, strict=True, endian=endian) as file:
-                inlines, crosslines = np.asarray(file.ilines), np.asarray(file.xlines)
-                if len(file.offsets) != 1 or len(inlines) * len(crosslines) != traces:
-                    continue
-                first, second = _regular(inlines), _regular(crosslines)
-                if first is None or second is None or traces == 1:
-                    continue
-                shape = len(inlines), len(crosslines)
-                by_inline = int(file.sorting) == 2
-                trace = np.arange(traces, dtype=np.int32)
-                trace = trace.reshape(shape) if by_inline else trace.reshape(shape[::-1]).T
-                checked = np.unique(np.linspace(0, traces - 1, _CHECKED).astype(np.int64))
-                at, across = np.divmod(checked, shape[1]) if by_inline else np.divmod(checked, shape[0])[::-1]
-                for key, wanted in ((inline_at, inlines[at]), (crossline_at, crosslines[across])):
-                    found = [int(file.header[int(n)][key]) for n in checked]
-                    if not np.array_equal(found, wanted):
-                        raise ValueError("is not sorted")
-                return _growing(trace, first, second)
-        except (ValueError, RuntimeError, KeyError, OSError, IndexError):
-            continue
-    return None
+    try:
+        with segyio.open(path, "r", *place, strict=True, endian=endian) as file:
+            inlines, crosslines = np.asarray(file.ilines), np.asarray(file.xlines)
+            if len(file.offsets) != 1 or len(inlines) * len(crosslines) != traces:
+                return None
+            first, second = _regular(inlines), _regular(crosslines)
+            if first is None or second is None or traces == 1:
+                return None
+            shape = len(inlines), len(crosslines)
+            by_inline = int(file.sorting) == 2
+            trace = np.arange(traces, dtype=np.int32)
+            trace = trace.reshape(shape) if by_inline else trace.reshape(shape[::-1]).T
+            checked = _checked(traces)
+            at, across = np.divmod(checked, shape[1]) if by_inline else np.divmod(checked, shape[0])[::-1]
+            for key, wanted in zip(place, (inlines[at], crosslines[across]), strict=True):
+                found = [int(file.header[int(n)][key]) for n in checked]
+                if not np.array_equal(found, wanted):
+                    return None
+            return _growing(trace, first, second)
+    except (ValueError, RuntimeError, KeyError, OSError, IndexError):
+        return None
+
+
+def _shares_cells(file: Any, traces: int, place: tuple[int, int]) -> bool:
+    """Whether some headers already show that this place does not tell traces apart: then it is not read in all."""
+    checked = _checked(traces)
+    found = [tuple(int(file.header[int(n)][key]) for key in place) for n in checked]
+    return len(set(found)) < len(found)
 
 
 def _growing(trace: NDArray[np.int32], inlines: tuple[int, int], crosslines: tuple[int, int]) -> _Lines:
@@ -301,31 +338,20 @@ def _regular(lines: NDArray[Any]) -> tuple[int, int] | None:
     return int(lines[0]), int(steps[0]) if len(steps) else 1
 
 
-def _any_lines(file: Any, traces: int, dataset: str) -> _Lines:
-    """The grid from the headers of all traces, in whatever order they are. Raises `Refused`."""
-    said = ""
-    for inline_at, crossline_at in _places(dataset):
-        inlines = np.asarray(file.attributes(inline_at)[:], np.int64)
-        crosslines = np.asarray(file.attributes(crossline_at)[:], np.int64)
-        (first, step, count), (other, other_step, others) = _axis(inlines), _axis(crosslines)
-        if traces > 1 and count == others == 1:
-            said = said or "its traces have no inline and crossline numbers"
-            continue
-        if count * others > max(_MOST_CELLS * traces, 64):
-            said = f"the inline and crossline numbers of its {traces} traces make no grid"
-            continue
-        cells = (inlines - first) // step * others + (crosslines - other) // other_step
-        trace = np.full(count * others, -1, np.int32)
-        trace[cells] = np.arange(traces, dtype=np.int32)
-        if np.count_nonzero(trace >= 0) < traces:
-            said = f"has several traces for one inline and crossline ({traces} for {np.count_nonzero(trace >= 0)})"
-            continue
-        return trace.reshape(count, others), (first, step), (other, other_step)
-    raise Refused(
-        "format",
-        f"{said}: only post-stack volumes are read; if the numbers are elsewhere in the headers, name their bytes with"
-        " the parameter dataset, as in 189,193",
-    )
+def _any_lines(file: Any, traces: int, place: tuple[int, int]) -> _Lines | str:
+    """The grid from the headers of all traces, in whatever order they are; else why their numbers make none."""
+    inlines, crosslines = (np.asarray(file.attributes(key)[:], np.int64) for key in place)
+    (first, step, count), (other, other_step, others) = _axis(inlines), _axis(crosslines)
+    if traces > 1 and count == others == 1:
+        return _NO_NUMBERS
+    if count * others > max(_MOST_CELLS * traces, 64):
+        return f"the inline and crossline numbers of its {traces} traces make no grid"
+    cells = (inlines - first) // step * others + (crosslines - other) // other_step
+    trace = np.full(count * others, -1, np.int32)
+    trace[cells] = np.arange(traces, dtype=np.int32)
+    if np.count_nonzero(trace >= 0) < traces:
+        return f"has several traces for one inline and crossline ({traces} for {np.count_nonzero(trace >= 0)})"
+    return trace.reshape(count, others), (first, step), (other, other_step)
 
 
 def _axis(lines: NDArray[np.int64]) -> tuple[int, int, int]:

@@ -126,11 +126,18 @@ def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monk
     close = patches(tmp_path / "ghij", {f"v{n}": ("one", n) for n in range(20)})
     (found,) = warnings_of(close, None, tmp_path)
     assert "overlap with patches that were trained on" in found
+
+    def unknown() -> list[str]:
+        events: list[Event] = []
+        with open_parts(close, None, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=events.append)):
+            pass
+        return [event.text for event in events if isinstance(event, Message) and "is not known" in event.text]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leakage, "extent_before", lambda _: None)
+        assert ["resampled or turned" in text for text in unknown()] == [True]
     monkeypatch.setattr(leakage, "count_overlaps", lambda *_: None)
-    events: list[Event] = []
-    with open_parts(close, None, loader="arrow", share=0.3, ctx=context(tmp_path, "t", emit=events.append)):
-        pass
-    assert any("is not known" in event.text for event in events if isinstance(event, Message))
+    assert ["too many to compare" in text for text in unknown()] == [True]
 
 
 def test_groups_on_both_sides_are_counted(tmp_path: Path, train: Dataset) -> None:

@@ -24,6 +24,7 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, RLELossless
 
 from engine.storage import manifest
 from nodes.conversion.formats import Reading
+from nodes.conversion.formats.dicom import open_series
 from nodes.conversion.formats.reader import header_of, read_volume
 from nodes.conversion.quarantine import Refused
 from nodes.prediction.few_files import ask
@@ -109,6 +110,37 @@ def test_values_are_rescaled_into_the_smallest_type(tmp_path: Path, slope: float
     read = read_volume(str(tmp_path), "a", DICOM)
     assert read.dtype == dtype
     assert np.array_equal(read, written.astype(float) * slope + intercept)
+
+
+@pytest.mark.parametrize("first", [12, 16])
+def test_slices_that_use_different_numbers_of_bits(tmp_path: Path, first: int) -> None:
+    stored = {12: np.array([[0, 100], [1024, 4095]], np.uint16), 16: np.array([[0, 100], [40_000, 65_535]], np.uint16)}
+    for z, bits in enumerate((first, 28 - first)):
+        fields = {"RescaleSlope": 1, "RescaleIntercept": -1024, "BitsStored": bits, "HighBit": bits - 1}
+        write_slice(tmp_path / "a" / f"{z}.dcm", stored[bits], float(z), **fields)
+    read = read_volume(str(tmp_path), "a", DICOM)
+    assert read.dtype == "int32"
+    for z, bits in enumerate((first, 28 - first)):
+        assert np.array_equal(read[:, :, z], stored[bits].astype(int) - 1024)
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(1, -1024), (1, 0)])
+def test_values_that_the_type_does_not_hold_are_refused(tmp_path: Path, slope: int, intercept: int) -> None:
+    """Not wrapped around. Here a file becomes another one between its header and its values."""
+    plane = np.array([[0, 100], [1024, 4095]], np.uint16)
+    fields: dict[str, object] = {"RescaleIntercept": intercept, "BitsStored": 12, "HighBit": 11}
+    for z in range(2):
+        write_slice(tmp_path / "a" / f"{z}.dcm", plane, float(z), RescaleSlope=slope + z, **fields)
+    with open_series(tmp_path / "a", "") as opened:
+        assert opened.header.dtype == "int16"
+        out = np.empty(opened.header.shape, opened.header.dtype)
+        opened.fill(out)
+        assert np.array_equal(out[:, :, 1], plane.astype(int) * (slope + 1) + intercept)
+        write_slice(tmp_path / "a" / "0.dcm", np.full((2, 2), 40_000, np.uint16), 0.0)
+        with pytest.raises(
+            Refused, match=r"to 38976 in 0\.dcm, beyond" if intercept else r"to 40000 in 0\.dcm, beyond"
+        ):
+            opened.fill(out)
 
 
 def test_the_source_says_scale_unit_and_the_decoder_that_was_used(tmp_path: Path) -> None:

@@ -315,6 +315,87 @@ class TestNrrd(FormatConformance):
         read = read_volume(str(tmp_path), "a.nrrd", Reading("nrrd"))
         assert np.array_equal(read, np.moveaxis(stored, 0, -1))
 
+    def _columns(self, path: Path, stored: NDArray[Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """What the header of such a file says, but of its source."""
+        nrrd.write(str(path), stored, fields)
+        found = header_of(str(path.parent), path.name, Reading("nrrd")).columns
+        return {name: value for name, value in found.items() if not name.startswith("source_")}
+
+    @pytest.mark.parametrize(
+        ("unit", "factor"),
+        [("um", 1e-3), ("Micron", 1e-3), ("nm", 1e-6), ("mm", 1), ("", 1), ("cm", 10), ("m", 1000)],
+    )
+    def test_lengths_become_millimetres(self, tmp_path: Path, unit: str, factor: float) -> None:
+        stored = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
+        fields = {"space": "LPS", "space directions": np.diag([325.0, 325, 1000]), "space origin": [1.0, 2, 3]}
+        columns = self._columns(tmp_path / "a.nrrd", stored, fields | {"space units": [unit] * 3})
+        wanted = np.diag([-325.0, -325, 1000, 1 / factor]) + np.array(
+            [[0, 0, 0, -1], [0, 0, 0, -2], [0, 0, 0, 3], [0] * 4]
+        )
+        # The text of an affine has nine digits.
+        assert np.allclose(affine_in(columns["affine"]), wanted * factor, rtol=1e-8, atol=0)
+        spacings = [columns[f"spacing_{axis}"] for axis in "xyz"]
+        assert np.allclose(spacings, np.array([325, 325, 1000]) * factor, rtol=1e-12)
+        columns = self._columns(tmp_path / "a.nrrd", stored, {"spacings": [325.0, 325, 1000], "units": [unit] * 3})
+        assert list(columns) == ["spacing_x", "spacing_y", "spacing_z"]
+        assert np.allclose(list(columns.values()), spacings, rtol=1e-12)
+
+    @pytest.mark.parametrize("micro", ["\u00b5", "\u03bc"])
+    def test_micrometres_are_written_with_either_letter(self, tmp_path: Path, micro: str) -> None:
+        path = tmp_path / "a.nrrd"
+        nrrd.write(str(path), np.zeros((4, 5, 6), np.int16), {"spacings": [325.0, 2, 3], "units": ["MICRO_m"] * 3})
+        path.write_bytes(path.read_bytes().replace(b"MICRO_", micro.encode()))
+        columns = header_of(str(tmp_path), "a.nrrd", Reading("nrrd")).columns
+        assert columns["spacing_x"] == pytest.approx(0.325, rel=1e-12)
+
+    def test_each_length_has_its_unit(self, tmp_path: Path) -> None:
+        stored = np.zeros((4, 5, 6), np.int16)
+        units = {"units": ["um", "parsec", "cm"]}
+        columns = self._columns(tmp_path / "a.nrrd", stored, {"spacings": [500.0, 2, 3], **units})
+        assert columns == {"spacing_x": 0.5, "spacing_z": 30}
+        turned = {"space": "LPS", "space directions": np.array([[0, 500.0, 0], [0, 0, 2], [1, 0, 0]])}
+        columns = self._columns(tmp_path / "a.nrrd", stored, turned | {"space units": ["cm", "um", "mm"]})
+        assert columns == {
+            "spacing_x": 0.5, "spacing_y": 2, "spacing_z": 10, "orientation": "PSL", "affine_space": "RAS mm",
+            "affine": "0 0 -10 0 -0.5 0 0 0 0 2 0 0 0 0 0 1",
+        }  # fmt: skip
+        assert self._columns(tmp_path / "a.nrrd", stored, turned | {"space units": ["cm", "parsec", "mm"]}) == {}
+        # Units of axes where directions want those of space: one that all have.
+        assert self._columns(tmp_path / "a.nrrd", stored, turned | units) == {}
+        assert self._columns(tmp_path / "a.nrrd", stored, turned | {"units": ["um"] * 3})["spacing_x"] == 0.5
+
+    @pytest.mark.parametrize(
+        ("fields", "space"),
+        [
+            ({"kinds": ["time", "domain", "domain", "domain"], "spacings": [np.nan, 1, 2, 3]}, (1, 2, 3)),
+            ({"kinds": ["time", "domain", "domain", "domain"], "spacings": [0.5, 1, 2, 3]}, (1, 2, 3)),
+            ({"kinds": ["domain", "time", "space", "space"], "spacings": [1, 0.5, 2, 3]}, (0, 2, 3)),
+            ({"spacings": [1, 2, np.nan, 3]}, (0, 1, 3)),
+            ({"kinds": ["domain"] * 4, "spacings": [np.nan, 1, 2, 3]}, (1, 2, 3)),
+            ({"kinds": ["time", "space", "space", "space"], "space": "LPS",
+              "space directions": np.array([[np.nan] * 3, [1, 0, 0], [0, 2, 0], [0, 0, 3.0]])}, (1, 2, 3)),
+        ],
+    )  # fmt: skip
+    def test_axes_that_are_not_in_space_become_channels(
+        self, tmp_path: Path, fields: dict[str, Any], space: tuple[int, ...]
+    ) -> None:
+        stored = np.arange(2 * 4 * 5 * 6, dtype=np.int16).reshape(2, 4, 5, 6)
+        columns = self._columns(tmp_path / "a.nrrd", stored, fields)
+        (channel,) = {0, 1, 2, 3} - set(space)
+        read = read_volume(str(tmp_path), "a.nrrd", Reading("nrrd"))
+        assert np.array_equal(read, np.moveaxis(stored, channel, -1))
+        assert [columns[f"spacing_{axis}"] for axis in "xyz"] == [1, 2, 3]
+
+    def test_axes_that_may_be_in_space_are_where_others_are_few(self, tmp_path: Path) -> None:
+        stored = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
+        for fields, known in (
+            ({"spacings": [np.nan] * 3}, {}),
+            ({"spacings": [1, 2, np.nan]}, {"spacing_x": 1, "spacing_y": 2}),
+            ({"kinds": ["time", "domain", "domain"], "spacings": [0.5, 1, 2]}, {"spacing_y": 1, "spacing_z": 2}),
+        ):
+            assert self._columns(tmp_path / "a.nrrd", stored, fields) == known
+            assert np.array_equal(read_volume(str(tmp_path), "a.nrrd", Reading("nrrd")), stored)
+
     @pytest.mark.parametrize("encoding", ["raw", "gzip", "bzip2"])
     def test_data_beside_the_header(self, tmp_path: Path, encoding: str) -> None:
         volume = self.volume("int16")
@@ -371,6 +452,18 @@ class TestMetaImage(FormatConformance):
         columns = header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
         assert (columns["spacing_z"], columns["orientation"]) == (4.0, "LPS")
         assert columns["affine"] == "-2 0 0 -1 0 -3 0 -2 0 0 4 3 0 0 0 1"
+
+    def test_lengths_become_millimetres(self, tmp_path: Path) -> None:
+        for unit, factor in (("um", 1e-3), ("cm", 10), ("mm", 1), ("?", 1)):
+            metaimage(tmp_path / "a.mha", self.volume("int16"), DistanceUnits=unit)
+            columns = header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
+            wanted = np.diag([*np.array([-2.0, -3, 4]) * factor, 1])
+            wanted[:3, 3] = np.array([-1.0, -2, 3]) * factor
+            affine = affine_in(columns["affine"])
+            assert affine is not None
+            assert np.allclose(affine, wanted, rtol=1e-8, atol=0)
+        metaimage(tmp_path / "a.mha", self.volume("int16"), DistanceUnits="parsec")
+        assert "spacing_x" not in header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
 
     def test_data_beside_the_header(self, tmp_path: Path) -> None:
         volume = self.volume("int16")

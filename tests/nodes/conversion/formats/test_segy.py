@@ -106,6 +106,57 @@ def test_line_numbers_elsewhere_in_the_headers(tmp_path: Path, volume: NDArray[n
             header_of(str(tmp_path), "b.sgy", Reading("segy", dataset))
 
 
+def _with_counters(path: Path, places: list[tuple[int, int]], counters: list[int]) -> None:
+    """Four samples of 100 * crossline + inline for each place, whose numbers are at 189, 193; at 9 the inline again,
+    and at 21 the counter."""
+    spec = segyio.spec()
+    spec.samples, spec.format, spec.tracecount = np.arange(4) * 4.0, 5, len(places)
+    with segyio.create(str(path), spec) as file:
+        for number, ((inline, crossline), counter) in enumerate(zip(places, counters, strict=True)):
+            file.header[number] = {189: inline, 193: crossline, 9: inline, 21: counter}
+            file.trace[number] = np.full(4, 100 * crossline + inline, np.float32)
+
+
+@pytest.mark.parametrize("kind", ["traces missing", "skewed"])
+def test_a_counter_within_each_line_is_no_crossline(tmp_path: Path, kind: str) -> None:
+    if kind == "skewed":
+        places = [(10 + i, 200 + i + j) for i in range(6) for j in range(8)]
+        shape, lacking = (6, 13, 4), "lacks 30 of 78 traces"
+    else:
+        places = [(10 + i, 200 + j) for i, hole in enumerate((0, 5, 2, 3)) for j in range(6) if j != hole]
+        shape, lacking = (4, 6, 4), "lacks 4 of 24 traces"
+    each = 8 if kind == "skewed" else 5
+    _with_counters(tmp_path / "a.sgy", places, [n % each + 1 for n in range(len(places))])
+    header = header_of(str(tmp_path), "a.sgy", SEGY)
+    assert (header.shape, header.columns["inline"], header.columns["crossline"]) == (shape, 10, 200)
+    assert header.remarks == (f"{lacking} in its lines: their samples are NaN",)
+    wanted = np.full(shape[:2], np.nan)
+    for inline, crossline in places:
+        wanted[inline - 10, crossline - 200] = 100 * crossline + inline
+    assert np.array_equal(read_volume(str(tmp_path), "a.sgy", SEGY)[..., 0], wanted, equal_nan=True)
+    other = header_of(str(tmp_path), "a.sgy", Reading("segy", "9,21"))
+    assert (other.shape, other.remarks) == ((len(places) // each, each, 4), ()), "where it is asked for"
+
+
+@pytest.mark.parametrize("refused", ["constant", "no grid", "several traces a cell"])
+def test_a_place_that_makes_no_grid_is_passed_over(tmp_path: Path, refused: str) -> None:
+    """Also for numbers elsewhere that are in no order."""
+    numbers = np.random.default_rng(3).permutation(400)
+    spec = segyio.spec()
+    spec.samples, spec.format, spec.tracecount = np.arange(2), 5, 400
+    with segyio.create(str(tmp_path / "a.sgy"), spec) as file:
+        for number, place in enumerate(numbers.tolist()):
+            first = {
+                "constant": {189: 7, 193: 7},
+                "no grid": {189: number * 7919 % 10_007, 193: number * 104_729 % 10_009},
+                "several traces a cell": {189: 1 + number // 2, 193: 1},
+            }[refused]
+            file.header[number] = first | {9: 1 + place // 20, 21: 1 + place % 20}
+            file.trace[number] = np.full(2, place, np.float32)
+    read = read_volume(str(tmp_path), "a.sgy", SEGY)
+    assert np.array_equal(read[..., 0], np.arange(400).reshape(20, 20))
+
+
 def test_pre_stack_data_is_refused(tmp_path: Path, volume: NDArray[np.float32]) -> None:
     write_traces(tmp_path / "a.sgy", volume, _everywhere(volume) * 2)
     with pytest.raises(Refused, match="several traces for one inline and crossline"):
