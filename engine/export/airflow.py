@@ -26,16 +26,13 @@ _RETRIES = 1
 
 
 def airflow_files(program: Program) -> dict[str, str]:
-    """The DAG's file and its workspace, by their paths in the folder. It needs Airflow 3 with its standard provider.
-
-    Raises `OSError` when a file of the workspace's own nodes cannot be read.
-    """
+    """The DAG's file and its workspace, by their paths in the folder. It needs Airflow 3 with its standard provider."""
     marks = {"format": FORMAT, "data_roots": list(program.places)}
     files = {
         f"{program.stem}_dag.py": _dag(program),
         f"{FOLDER}/workspace.json": json.dumps(marks, indent=1, ensure_ascii=False) + "\n",
         f"{FOLDER}/pipelines/{program.stem}.json": dump(program.document),
-        **program.own_nodes(f"{FOLDER}/my_nodes"),
+        **{f"{FOLDER}/{place}": text for place, text in program.own_files.items()},
     }
     if not program.machine:
         files[f"{FOLDER}/{FILE}"] = to_toml(_elsewhere(program.profile))
@@ -60,7 +57,8 @@ def _dag(program: Program) -> str:
         ),
     ]
     if program.own_files:
-        lines += ["", "Its own nodes run once the worker's user has said that they may:", ""]
+        folders = ", ".join(f"{name}/" for name in sorted({place.partition("/")[0] for place in program.own_files}))
+        lines += ["", f"The code in its {folders} runs once the worker's user has said that it may:", ""]
         lines += [f"    voxelflow nodes --trust --workspace {FOLDER}"]
     if program.variables:
         lines += ["", "Credentials come from the worker's environment:", ""]
@@ -79,9 +77,11 @@ def _dag(program: Program) -> str:
         f'ENVIRONMENT = {{"DEFAULT_WORKSPACE": str(Path(__file__).absolute().parent / {literal(FOLDER)})}}',
         'COMMAND = """',
         'workspace="${VOXELFLOW_WORKSPACE:-$DEFAULT_WORKSPACE}"',
+        # Where the pipeline's own files lie.
+        'cd "$workspace" || exit 1',
         # The shell makes way, so that what ends the task reaches the run.
         'exec "${VOXELFLOW_PYTHON:-python3}" -P -m voxelflow run \\\\',
-        f'    "$workspace/pipelines/{program.stem}.json" --workspace "$workspace" --profile {program.profile.name}',
+        f"    pipelines/{program.stem}.json --workspace . --profile {program.profile.name}",
         '"""',
         "",
         "with DAG(",

@@ -24,6 +24,8 @@ RUNTIME = "17.3.x-scala2.13"
 GPU_RUNTIME = "17.3.x-gpu-ml-scala2.13"
 _WORKERS = 2
 """Where the profile does not say how many executors there are."""
+_FEWEST = "spark.dynamicAllocation.minExecutors"
+_MOST = "spark.dynamicAllocation.maxExecutors"
 _THEIRS = re.compile(
     r"spark\.(master|submit\..*|jars(\..*)?|driver\.(host|bindAddress|port|cores|memory.*|extra.*)|executor\..*"
     r"|dynamicAllocation\..*|kubernetes\..*|yarn\..*|pyspark\..*|local\.dir|ui\..*|sql\.(extensions|catalog\..*)"
@@ -36,7 +38,7 @@ _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 def databricks_files(program: Program) -> dict[str, str]:
     """The files of the bundle by their paths in its folder.
 
-    Raises `UsageError` for a Spark setting that a bundle cannot hold.
+    Raises `UsageError` for a Spark setting that a bundle cannot hold, or that gives the cluster no size.
     """
     profile = program.profile
     tasks = []
@@ -124,16 +126,37 @@ def _cluster(program: Program) -> dict[str, Any]:
         cluster |= {"num_workers": 0, "custom_tags": {"ResourceClass": "SingleNode"}}
         settings = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"} | settings
     elif profile.spark.get("spark.dynamicAllocation.enabled") == "true":
-        fewest = int(profile.spark.get("spark.dynamicAllocation.minExecutors", "1"))
-        most = int(profile.spark.get("spark.dynamicAllocation.maxExecutors", str(max(fewest, _WORKERS))))
-        cluster["autoscale"] = {"min_workers": max(1, fewest), "max_workers": max(1, most)}
+        cluster["autoscale"] = _autoscale(profile)
     else:
-        cluster["num_workers"] = int(profile.spark.get("spark.executor.instances", str(_WORKERS)))
+        cluster["num_workers"] = _workers(profile, "spark.executor.instances", _WORKERS)
     if settings:
         cluster["spark_conf"] = settings
     if program.variables:
         cluster["spark_env_vars"] = {name: _secret(name) for name in program.variables}
     return cluster
+
+
+def _autoscale(profile: Profile) -> dict[str, int]:
+    fewest = _workers(profile, _FEWEST, 1)
+    most = _workers(profile, _MOST, max(fewest, _WORKERS))
+    if fewest > most:
+        raise UsageError(
+            f"profile {profile.name} has {_FEWEST} {fewest} and {_MOST} {most}, less than that",
+            hint="Correct one of them: the cluster has at least so many machines, and at most so many.",
+        )
+    return {"min_workers": fewest, "max_workers": most}
+
+
+def _workers(profile: Profile, name: str, default: int) -> int:
+    """How many executors the setting says, at least one. Raises `UsageError` when it says no number."""
+    value = profile.spark.get(name, str(default)).strip()
+    if value.isascii() and value.isdigit():
+        return max(1, int(value))
+    limit = {_FEWEST: " at least", _MOST: " at most"}.get(name, "")
+    raise UsageError(
+        f"{name} of profile {profile.name} is {value or 'empty'}, and a cluster on Databricks needs a number there",
+        hint=f"Write how many machines the cluster has{limit}, such as 8.",
+    )
 
 
 def _settings(profile: Profile) -> dict[str, str]:

@@ -126,9 +126,9 @@ def _head(program: Program) -> list[str]:
 def _program_files(program: Program) -> tuple[dict[str, str], dict[str, str]]:
     """The ConfigMap's texts by key, and the path of each key in the container."""
     contents, paths = {program.file: program.text}, {program.file: program.file}
-    for number, file in enumerate(program.own_files):
-        key = f"my-node-{number}.py"
-        contents[key], paths[key] = file.read_text(encoding="utf-8"), f"my_nodes/{file.name}"
+    for number, (place, text) in enumerate(program.own_files.items()):
+        key = f"own-file-{number}.py"
+        contents[key], paths[key] = text, place
     if is_kubernetes(program.profile.master) and program.on_spark:
         contents[_EXECUTOR], paths[_EXECUTOR] = to_yaml(executor_template()), _EXECUTOR
     return contents, paths

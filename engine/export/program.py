@@ -12,8 +12,9 @@ from pydantic import JsonValue
 
 from engine.document.pipeline import Pipeline, substitute
 from engine.document.plan import backend_of
-from engine.document.resolve import Resolved, TypedNode
+from engine.document.resolve import Resolved
 from engine.document.values import with_values
+from engine.export.own_files import OwnCode, own_code_of, paths_of
 from engine.export.source import file_stem, one_line
 from engine.export.write import own_file, write
 from engine.extras import extras_for, modules
@@ -36,9 +37,10 @@ class Program:
     """A pipeline that lies in the folder of an export, for one profile: as one Python file, and as its document.
 
     `machine` says whether the profile means the machine that it finds itself on. `text` is the file's, `own_files` are
-    those that lie in `my_nodes/`. `document` has the values that were given, and no relative path; `places` are the
-    paths and URLs in it. `packages` are the modules that its nodes need, `variables` the environment variables that
-    hold its credentials.
+    the texts of the person's own nodes, transforms and models, by their places beside it (`my_nodes/blur.py`).
+    `document` has the values that were given, and no relative path but those places; `places` are the other paths and
+    URLs in it. `packages` are the modules that its nodes need, `variables` the environment variables that hold its
+    credentials.
     """
 
     stem: str
@@ -49,7 +51,7 @@ class Program:
     document: Pipeline
     places: tuple[str, ...]
     steps: tuple[Step, ...]
-    own_files: tuple[Path, ...]
+    own_files: Mapping[str, str]
     packages: tuple[str, ...]
     variables: tuple[str, ...]
     on_spark: bool
@@ -71,12 +73,8 @@ class Program:
         return re.sub(r"[^a-z0-9]+", "-", self.stem.lower()).strip("-")[:50].strip("-") or "pipeline"
 
     def files(self) -> dict[str, str]:
-        """The Python file, and those of the person's own nodes beside it, by path. Raises `OSError`."""
-        return {self.file: self.text, **self.own_nodes("my_nodes")}
-
-    def own_nodes(self, folder: str) -> dict[str, str]:
-        """The files of the person's own nodes, by path in that folder. Raises `OSError`."""
-        return {f"{folder}/{file.name}": file.read_text(encoding="utf-8") for file in self.own_files}
+        """The Python file, and the person's own files beside it, by path."""
+        return {self.file: self.text, **self.own_files}
 
     def requirement(self, *without: str) -> str:
         """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named."""
@@ -88,8 +86,13 @@ class Program:
 def program(
     resolved: Resolved, profile: Profile, given: Mapping[str, JsonValue], *, base: Path, machine: bool
 ) -> Program:
-    """The program of a pipeline; the arguments are those of `write`, which also says what is raised."""
+    """The program of a pipeline; the arguments are those of `write`.
+
+    Raises `UsageError` as `write` does, `OSError` when a file of the workspace's own nodes cannot be read.
+    """
     typed = list(resolved.typed())
+    own_nodes = dict.fromkeys(file for item in typed if (file := own_file(item.type)) is not None)
+    own_code = own_code_of(resolved)
     on_spark = any(backend_of(item.type, profile)[0] == "spark" for item in typed)
     packages = [name for item in typed for _, names in item.type.packages(item.params) for name in names]
     addresses = [v for item in typed for v in item.params.values() if isinstance(v, str) and "://" in v]
@@ -100,9 +103,13 @@ def program(
         title=one_line(resolved.pipeline.name),
         profile=profile,
         machine=machine,
-        text=write(resolved, profile, given, base=base, machine=machine, own_nodes_beside=True),
-        document=_document(resolved, given),
-        places=tuple(dict.fromkeys(path for item in typed for path in _paths(item).values())),
+        text=write(resolved, profile, given, base=base, machine=machine, own_files_beside=True),
+        document=_document(resolved, given, own_code),
+        places=tuple(
+            dict.fromkeys(
+                path for item in typed for name, path in paths_of(item).items() if (item.node.id, name) not in own_code
+            )
+        ),
         steps=tuple(
             Step(
                 name=item.node.id,
@@ -112,18 +119,28 @@ def program(
             )
             for item in typed
         ),
-        own_files=tuple(dict.fromkeys(file for item in typed if (file := own_file(item.type)) is not None)),
+        own_files={
+            **{f"my_nodes/{file.name}": file.read_text(encoding="utf-8") for file in own_nodes},
+            **{own.place: own.text for own in own_code.values()},
+        },
         packages=tuple(dict.fromkeys([*packages, *(modules("spark") if on_spark else ())])),
         variables=tuple(dict.fromkeys(variables)),
         on_spark=on_spark,
     )
 
 
-def _document(resolved: Resolved, given: Mapping[str, JsonValue]) -> Pipeline:
-    """The pipeline that does the same from any folder: relative paths are written out, in the nodes that have them."""
+def _document(
+    resolved: Resolved, given: Mapping[str, JsonValue], own_code: Mapping[tuple[str, str], OwnCode]
+) -> Pipeline:
+    """The pipeline that does the same from any folder: relative paths are written out, in the nodes that have them.
+
+    The files of `own_code` alone are relative, to the workspace that has them.
+    """
     pipeline = with_values(resolved.pipeline, given)
     settings = {name: parameter.value for name, parameter in pipeline.parameters.items()}
-    paths = {item.node.id: _paths(item) for item in resolved.typed()}
+    paths = {item.node.id: paths_of(item) for item in resolved.typed()}
+    for (node_id, name), own in own_code.items():
+        paths[node_id][name] = own.place
     nodes = []
     for node in pipeline.nodes:
         changed = {
@@ -133,9 +150,3 @@ def _document(resolved: Resolved, given: Mapping[str, JsonValue]) -> Pipeline:
         }
         nodes.append(node.model_copy(update={"params": {**node.params, **changed}}) if changed else node)
     return pipeline.model_copy(update={"nodes": tuple(nodes)})
-
-
-def _paths(item: TypedNode) -> dict[str, str]:
-    """The node's paths and URLs by parameter, those that are empty left out."""
-    found = {p.name: item.params[p.name] for p in item.type.parameters if p.is_path}
-    return {name: str(path) for name, path in found.items() if path}

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from engine.declare.parameters import MISSING, Parameter, read_value
 from engine.document.pipeline import references, substitute
 from engine.document.resolve import Resolved, TypedNode
+from engine.export.own_files import OwnCode
 from engine.storage import is_url, place_from
 from engine.text import safe, spelled_out
 
@@ -83,11 +84,12 @@ _WHOLE = re.compile(r"\$\{([^}]*)\}")
 
 @dataclass(frozen=True)
 class Constant:
-    """A name at the top of the file, its value, and what it means."""
+    """A name at the top of the file, its value, and what it means; where the value is no literal, its expression."""
 
     name: str
     value: Any
     help: str
+    expression: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,16 +104,31 @@ class Argument:
 class Values:
     """The constants of a pipeline's file, and the arguments of each node's call.
 
-    `given` are the values that the pipeline's parameters have; relative paths start at `base`.
+    `given` are the values that the pipeline's parameters have; relative paths start at `base`. What `own_code` names,
+    by node and parameter, lies beside the file; the constants for it are called as `own_code` here says.
     """
 
-    def __init__(self, resolved: Resolved, given: Mapping[str, JsonValue], names: Names, base: Path) -> None:
-        self._base = base
+    def __init__(
+        self,
+        resolved: Resolved,
+        given: Mapping[str, JsonValue],
+        names: Names,
+        base: Path,
+        own_code: Mapping[tuple[str, str], OwnCode],
+    ) -> None:
+        self._base, self._beside = base, own_code
+        self.own_code: list[str] = []
         self._settings = {n: p.value for n, p in resolved.pipeline.parameters.items()} | dict(given)
         self._shared: dict[str, Constant] = {}
         self.constants: list[Constant] = []
         self.arguments: dict[str, list[Argument]] = {}
-        used = {r for item in resolved.typed() for raw in item.node.params.values() for r in references(raw)}
+        used = {
+            r
+            for item in resolved.typed()
+            for name, raw in item.node.params.items()
+            if (item.node.id, name) not in own_code
+            for r in references(raw)
+        }
         for name, parameter in resolved.pipeline.parameters.items():
             if name in used:
                 constant = Constant(names.take(name.upper()), self._shown(name, resolved), parameter.help)
@@ -139,6 +156,10 @@ class Values:
 
     def _argument(self, parameter: Parameter, item: TypedNode, names: Names) -> Argument:
         name, value, raw = parameter.name, item.params[parameter.name], item.node.params.get(parameter.name)
+        if (own := self._beside.get((item.node.id, name))) is not None:
+            constant = self._constant(parameter, item, names, f"str(beside({literal(own.place)}))")
+            self.own_code.append(constant.name)
+            return Argument(name, constant.name)
         if references(raw):
             expression = self._expression(raw, parameter)
             if _same(self._evaluated(raw, parameter), value):
@@ -146,9 +167,13 @@ class Values:
             return Argument(name, literal(value), f"the pipeline says {raw}")
         if not _to_the_top(parameter):
             return Argument(name, literal(value))
-        constant = Constant(names.take(f"{item.node.id}_{name}".upper()), value, parameter.help)
+        return Argument(name, self._constant(parameter, item, names).name)
+
+    def _constant(self, parameter: Parameter, item: TypedNode, names: Names, expression: str = "") -> Constant:
+        name = names.take(f"{item.node.id}_{parameter.name}".upper())
+        constant = Constant(name, item.params[parameter.name], parameter.help, expression)
         self.constants.append(constant)
-        return Argument(name, constant.name)
+        return constant
 
     def _expression(self, raw: JsonValue, parameter: Parameter) -> str:
         if isinstance(raw, list):

@@ -26,7 +26,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,12 +45,14 @@ from engine.document.identity import Identity, identity_of, seed_of
 from engine.document.path_checks import passed_over, path_problem
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.export.done import RUN, Done
+from engine.export.own_files import allowed_copy
 from engine.export.source import as_the_node_reads, one_line
 from engine.observe.paths import find_path
 from engine.observe.results import protected_versions, still_there
 from engine.processes.messages import known_error
 from engine.profiles import local_profile
 from engine.run.task import TaskMessage, context_of, run_task
+from engine.storage import place_from
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
 
@@ -70,11 +72,13 @@ def start(
     open_spark: Callable[[Path], SparkSession] | None = None,
     cores: int | None = None,
     memory_bytes: int | None = None,
+    own_code: Iterable[Path | str | None] = (),
 ) -> None:
     """Run `main`; `--out FOLDER` on the command line overrides `out`. Ends the process with status 1 on an error.
 
     `open_spark` is called with the folder when the first step on Spark needs the session. `cores` and `memory_bytes`
-    are what steps on this machine may use; all of it without them.
+    are what steps on this machine may use; all of it without them. `own_code` are files of functions and models (in
+    `my_transforms/`, `my_models/`) that the program brings with it: they may run as the program may.
     """
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__, formatter_class=_AsWritten)
     parser.add_argument(
@@ -84,7 +88,14 @@ def start(
     given = parser.parse_args()
     folder = given.out.expanduser().absolute()
     try:
-        steps = Steps(folder, open_spark=open_spark, cores=cores, memory_bytes=memory_bytes, only=given.step)
+        steps = Steps(
+            folder,
+            open_spark=open_spark,
+            cores=cores,
+            memory_bytes=memory_bytes,
+            own_code=own_code,
+            only=given.step,
+        )
         try:
             main(steps)
             steps.check_done()
@@ -143,11 +154,13 @@ class Steps:
         open_spark: Callable[[Path], SparkSession] | None = None,
         cores: int | None = None,
         memory_bytes: int | None = None,
+        own_code: Iterable[Path | str | None] = (),
         only: str | None = None,
         say: Callable[[str], None] = lambda text: print(text, flush=True),
     ) -> None:
         self._out, self._open_spark, self._say = out, open_spark, say
         self._only, self._names = only, list[str]()
+        self._own_code = {place_from(Path.cwd(), str(file)) for file in own_code if file}
         machine = local_profile()
         self._resources = Resources(cores or machine.cores, memory_bytes or machine.memory_bytes)
         self._session: SparkSession | None = None
@@ -201,7 +214,7 @@ class Steps:
             if self._only is not None and name != self._only:
                 return self._made_before(name, node_type, given)
             inputs = self._inputs(node_type, given)
-            params = _params(node_type, given)
+            params = self._params(node_type, given)
             digests, listings = self._look(node_type, params)
             identity = identity_of(node_type, params, _sources(inputs), digests)
             found = self._done.find(identity.fingerprint)
@@ -225,7 +238,7 @@ class Steps:
         """
         if any(isinstance(given.get(port.name), _NotMade) for port in node_type.inputs):
             return _NotMade(name)
-        params, inputs = _params(node_type, given), self._inputs(node_type, given)
+        params, inputs = self._params(node_type, given), self._inputs(node_type, given)
         found = self._done.find_newest(identity_of(node_type, params, _sources(inputs), {}))
         if found is None:
             return _NotMade(name)
@@ -257,6 +270,11 @@ class Steps:
                 )
             out[port.name] = origin
         return out
+
+    def _params(self, node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
+        params = _params(node_type, given)
+        own = {p.name: v for p in node_type.parameters if p.is_path and (v := params[p.name]) in self._own_code}
+        return params | {name: allowed_copy(path) for name, path in own.items()}
 
     def _look(self, node_type: AnyNodeType, params: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
         """The digest of what lies at each path parameter, and the listings of those that are folders."""

@@ -17,6 +17,7 @@ from engine.declare.signature import DEFAULT_OUTPUT
 from engine.document.plan import backend_of
 from engine.document.resolve import Resolved, TypedNode
 from engine.errors import UsageError
+from engine.export.own_files import own_code_of
 from engine.export.source import Names, Values, file_stem, in_docstring, literal, one_line
 from engine.profiles import Profile
 from engine.spark import kubernetes, yarn
@@ -56,15 +57,16 @@ def write(
     *,
     base: Path,
     machine: bool = True,
-    own_nodes_beside: bool = False,
+    own_files_beside: bool = False,
 ) -> str:
     """The Python file that does what the pipeline does under the profile.
 
     `given` are the values for the pipeline's parameters, relative paths start at `base`. With `machine` the file uses
-    whatever the machine has that runs it, instead of the profile's cores and memory. With `own_nodes_beside` it loads
-    the workspace's own nodes from a folder `my_nodes` beside itself, instead of from the workspace.
+    whatever the machine has that runs it, instead of the profile's cores and memory. With `own_files_beside` it takes
+    the workspace's own nodes from a folder `my_nodes` beside itself, instead of from the workspace, and the files of
+    `own_code_of` from their places there.
 
-    Raises `UsageError` for a node type that a file cannot import.
+    Raises `UsageError` for a node type that a file cannot import, or as `own_code_of` does.
     """
     names = Names()
     for name in _OURS:
@@ -74,8 +76,9 @@ def write(
         key = (item.type.name, item.type.version)
         if key not in imports:
             imports[key] = _import(item.type, item.node.id, names)
-    values = Values(resolved, given, names, base)
-    return _File(resolved, profile, imports, values, names, machine, own_nodes_beside).text()
+    own_code = own_code_of(resolved) if own_files_beside else {}
+    values = Values(resolved, given, names, base, own_code)
+    return _File(resolved, profile, imports, values, names, machine, own_files_beside).text()
 
 
 def own_file(node_type: AnyNodeType) -> Path | None:
@@ -120,10 +123,10 @@ class _File:
         values: Values,
         names: Names,
         machine: bool,
-        own_nodes_beside: bool,
+        own_files_beside: bool,
     ) -> None:
         self._resolved, self._profile, self._values, self._machine = resolved, profile, values, machine
-        self._own_nodes_beside = own_nodes_beside
+        self._own_files_beside = own_files_beside
         self._imports = imports
         self._variables = {item.node.id: names.take(item.node.id) for item in resolved.typed()}
         self._backends = {item.node.id: backend_of(item.type, profile)[0] for item in resolved.typed()}
@@ -168,7 +171,8 @@ class _File:
         if any("json.dumps(" in a.expression for arguments in self._values.arguments.values() for a in arguments):
             standard.insert(0, "import json")
         has_own = any(i.file is not None for i in self._imports.values())
-        ours = ["Steps"] + ["beside"] * (has_own and self._own_nodes_beside) + ["load_node"] * has_own + ["start"]
+        has_beside = (has_own and self._own_files_beside) or bool(self._values.own_code)
+        ours = ["Steps"] + ["beside"] * has_beside + ["load_node"] * has_own + ["start"]
         lines = [f"from engine.export.steps import {', '.join(ours)}"]
         if self._on_spark:
             lines.insert(0, "from engine.export.session import send_code, to_give")
@@ -194,12 +198,12 @@ class _File:
             if constant.help:
                 comment = f"{constant.name}: {one_line(constant.help)}"
                 lines += textwrap.wrap(comment, WIDTH, initial_indent="# ", subsequent_indent="#   ")
-            lines.append(f"{constant.name} = {literal(constant.value)}")
+            lines.append(f"{constant.name} = {constant.expression or literal(constant.value)}")
         lines.append("")
         own = [i for i in self._imports.values() if i.file is not None]
         if own:
             assert own[0].file is not None
-            place = 'beside("my_nodes")' if self._own_nodes_beside else f"Path({literal(str(own[0].file.parent))})"
+            place = 'beside("my_nodes")' if self._own_files_beside else f"Path({literal(str(own[0].file.parent))})"
             lines += ["# Your own nodes.", f"MY_NODES = {place}"]
             for item in own:
                 assert item.file is not None
@@ -273,4 +277,6 @@ class _File:
     def _end(self) -> str:
         more = ", open_spark=open_spark" * self._on_spark
         more += ", cores=CORES, memory_bytes=MEMORY_BYTES" * (not self._machine)
+        if self._values.own_code:
+            more += f", own_code=[{', '.join(self._values.own_code)}]"
         return f'if __name__ == "__main__":\n    start(main, OUT{more})\n'

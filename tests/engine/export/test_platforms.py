@@ -271,6 +271,42 @@ def test_databricks_has_a_task_for_each_step_and_a_cluster_from_the_profile(mine
         files_of("databricks", words(), CLUSTER.model_copy(update={"spark": {"spark.x": "user:${S3_KEY}"}}), mine)
 
 
+ELASTIC = "spark.dynamicAllocation."
+
+
+def workers(mine: Catalog, **spark: str) -> Any:
+    """The size of the cluster on Databricks; settings of dynamic allocation are named by their last part."""
+    elastic = {f"{ELASTIC}{name}": value for name, value in spark.items() if name != "instances"}
+    fixed = {"spark.executor.instances": spark["instances"]} if "instances" in spark else {}
+    files = files_of("databricks", words(), CLUSTER.model_copy(update={"spark": elastic | fixed}), mine)
+    jobs = yaml.safe_load(files["databricks.yml"])["resources"]["jobs"]
+    cluster = jobs["words"]["job_clusters"][0]["new_cluster"]
+    return cluster.get("autoscale", cluster.get("num_workers"))
+
+
+@pytest.mark.parametrize("value", ["infinity", "${NODES}", "-3", "1.5", "", "٣"])
+def test_a_size_that_is_no_number_is_refused_by_its_setting(mine: Catalog, value: str) -> None:
+    with pytest.raises(UsageError, match=r"spark.executor.instances of profile cluster is .*needs a number"):
+        workers(mine, instances=value)
+    with pytest.raises(UsageError, match=r"dynamicAllocation.minExecutors of profile cluster is") as caught:
+        workers(mine, enabled="true", minExecutors=value)
+    assert "at least" in caught.value.hint
+    with pytest.raises(UsageError, match=r"dynamicAllocation.maxExecutors of profile cluster is") as caught:
+        workers(mine, enabled="true", maxExecutors=value)
+    assert "at most" in caught.value.hint
+
+
+def test_a_cluster_on_databricks_grows_from_fewest_to_most(mine: Catalog) -> None:
+    with pytest.raises(UsageError, match=r"has \S+minExecutors 8 and \S+maxExecutors 4, less than that"):
+        workers(mine, enabled="true", minExecutors="8", maxExecutors="4")
+    assert workers(mine, enabled="true", minExecutors="8") == {"min_workers": 8, "max_workers": 8}
+    assert workers(mine, enabled="true", minExecutors="0") == {"min_workers": 1, "max_workers": 2}
+    assert workers(mine, enabled="true", maxExecutors=" 9 ") == {"min_workers": 1, "max_workers": 9}
+    assert workers(mine, instances="7") == 7
+    # What dynamic allocation would be limited to says nothing while it is off.
+    assert workers(mine, enabled="false", maxExecutors="infinity") == 2
+
+
 def test_a_databricks_profile_names_the_machines_and_goes_nowhere_else(mine: Catalog) -> None:
     profile = CLUSTER.model_copy(update={"master": "databricks", "machine": "Standard_D8s_v5@eastus"})
     files = files_of("databricks", words(), profile, mine)
@@ -354,7 +390,7 @@ def test_yarn_s_cluster_mode_stands_in_the_file_s_head(mine: Catalog) -> None:
         update={"master": "yarn", "spark": {**CLUSTER.spark, "spark.pyspark.python": "/opt/py/bin/python"}}
     )
     resolved = resolve(words(), mine, {}, base=Path("/base"))
-    head = write(resolved, profile, {}, base=Path("/base"), own_nodes_beside=True).split('"""')[1]
+    head = write(resolved, profile, {}, base=Path("/base"), own_files_beside=True).split('"""')[1]
     (command,) = (line for line in head.splitlines() if "--deploy-mode cluster" in line)
     name, _, version = delta_artifact().rpartition("-")
     packages = f"io.delta:{name}:{version}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from deltalake import DeltaTable
 from exported_runs import NODES, made, rows, run, save
 
 from engine.run.worker_process import PROGRAM
@@ -50,6 +53,28 @@ def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, w
     assert len(grown) == 70
     assert {i: grown[i] for i in wanted} == wanted
     assert (Path(made(tmp_path / "etl-out", "make").uri) / "0000005.npy").stat().st_ino == kept
+
+
+@pytest.mark.slow
+def test_a_function_of_ones_own_runs_where_its_workspace_is_not(tmp_path: Path, workspace: Any) -> None:
+    document = json.loads(save(tmp_path, until="table").read_text())
+    workspace.my_transforms.mkdir()
+    (workspace.my_transforms / "ten.py").write_text("def transform(volume, row):\n    return volume * 0 + 10\n")
+    params = {"function": str(workspace.my_transforms / "ten.py")}
+    document["nodes"].append({"id": "ten", "type": "TransformVolumes", "params": params})
+    document["edges"][0] = {"from": "make.out", "to": "ten.volumes"}
+    document["edges"].append({"from": "ten.out", "to": "convert.files"})
+    (tmp_path / "etl.json").write_text(json.dumps(document))
+    run(*PROGRAM, "nodes", "--trust", "--workspace", workspace.root, folder=tmp_path)
+    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--to", "github", folder=tmp_path)
+    moved = (tmp_path / "etl-github").rename(tmp_path / "moved")
+    shutil.rmtree(workspace.root)
+    run(sys.executable, "etl.py", folder=moved, XDG_CONFIG_HOME=str(tmp_path / "another"))
+    table = DeltaTable(made(moved / "etl-out", "table").uri)
+    assert table.to_pyarrow_table().num_rows == 60
+    # Each value of each volume is the function's.
+    volumes = table.to_pyarrow_table()["volume"].to_pylist()
+    assert {value for volume in volumes for value in np.frombuffer(volume, np.float32)} == {10.0}
 
 
 @pytest.mark.slow
