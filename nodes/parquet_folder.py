@@ -42,7 +42,7 @@ def parquet_folder(
     """Take Parquet files of volumes that are there already, from another workspace or another program.
 
     Nothing is copied or changed. A file has the columns id (text), volume (the array's bytes, C order, little-endian),
-    mostly label (a number), and any others. Files that Voxelflow made say the volumes' shape and dtype; for those of
+    mostly label (a number; float32 for ParquetToDelta), and any others. Files that Voxelflow made say the volumes' shape and dtype; for those of
     other programs the parameters say them. Such files may be compressed; training then reads them decoded.
 
     Args:
@@ -97,7 +97,7 @@ def _given(shape: tuple[int, ...], dtype: str) -> VolumeSpec | None:
 
 
 def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | None, VolumeSpec]:
-    """What one file holds: only its ids and labels are read. None: it has no rows.
+    """What one file holds: only its ids and labels are read, of which NaN is none. None: it has no rows.
 
     Raises `UnsupportedTable` for a file that is none of volumes.
     """
@@ -105,6 +105,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from nodes.table.selection import nan_as_null
     from nodes.volume_file.layout import spec_of
     from nodes.volume_file.parts import Part
 
@@ -128,7 +129,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     if not rows:
         return None, spec
     ids = pc.min_max(table.column("id").cast(pa.string()))
-    labels = table.column("label").cast(pa.float32()) if "label" in wanted else None
+    labels = nan_as_null(table.column("label").cast(pa.float32())) if "label" in wanted else None
     ends = pc.min_max(labels) if labels is not None else None
     if table.column("id").null_count:
         raise UnsupportedTable(f"{name} has rows without an id", hint="Give every row an id of its own.")
@@ -161,6 +162,7 @@ def _check_columns(columns: Any, name: str) -> None:
     fits = {
         "id": types.is_string(found["id"]) or types.is_large_string(found["id"]),
         "volume": types.is_binary(found["volume"]) or types.is_fixed_size_binary(found["volume"]),
+        # Training takes any number, and ParquetToDelta, which takes the files as they are, float32 alone.
         "label": "label" not in found or types.is_floating(found["label"]) or types.is_integer(found["label"]),
     }
     for column, fit in fits.items():
@@ -198,6 +200,7 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
     rows = labelled = 0
     ends, columns = list[float](), list[str]()
     counted = alike = len(names) == files
+    known = True
     for name in names:
         try:
             check_regular(folder / name, sys.maxsize)
@@ -217,11 +220,12 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
                 continue
             labelled += group.num_rows - label.null_count
             if label.null_count < group.num_rows:
+                known = known and label.has_min_max  # without ends: all of them are NaN, or nobody says
                 ends += [label.min, label.max] if label.has_min_max else []
                 alike = alike and label.has_min_max and label.min == label.max
     return {
         "rows": rows if counted else None,
-        "labelled": labelled if counted else None,
+        "labelled": labelled if counted and known else None,
         "columns": [name for name in columns if name not in ("id", "label", "volume")],
         "labels": different(np.array(ends, np.float32)),
         "labels_complete": alike,

@@ -1,7 +1,7 @@
 """Tables about volumes, as CSV or Parquet: a row names its file, and says its label and what else is known of it.
 
 A row names its file by the path below the source folder, with or without its ending, or by the bare file name when only
-one file has it.
+one file has it. A name with its ending is that file's before it is one of another ending.
 """
 
 from __future__ import annotations
@@ -207,16 +207,23 @@ def _label_in(names: list[str], label_column: str, path: Path) -> int:
 
 def match_files(ids: pa.StringArray, keys: pa.StringArray, endings: Sequence[str]) -> NDArray[np.int64]:
     """The place in `ids` of the file that each of `keys` names, -1 for none."""
-    stems = _stem(ids, endings)
-    wanted = _stem(_clean(keys), endings)
-    places = _places(wanted, stems)
+    wanted = _clean(keys)
+    # As a whole first: files may differ in their endings alone, as a.nii and a.nii.gz do.
+    forms = ((wanted, ids), (_stem(wanted, endings), _stem(ids, endings)))
+    places = np.full(len(keys), -1, np.int64)
+    for texts, paths in forms:
+        open_rows = np.flatnonzero(places < 0)
+        places[open_rows] = _places(texts.take(pa.array(open_rows)), paths)
+    if not pc.any(pc.match_substring(ids, "/")).as_py():
+        return places
     has_folder = pc.fill_null(pc.match_substring(wanted, "/"), True).to_numpy(zero_copy_only=False)
-    open_rows = np.flatnonzero((places < 0) & ~has_folder)
-    if len(open_rows) and pc.any(pc.match_substring(stems, "/")).as_py():
-        names = pc.replace_substring_regex(stems, pattern="(?s)^.*/", replacement="")
-        first = _places(names, names)
-        is_unique = np.bincount(first, minlength=len(names)) == 1
-        by_name = _places(wanted.take(pa.array(open_rows)), names)
+    for texts, paths in forms:
+        open_rows = np.flatnonzero((places < 0) & ~has_folder)
+        if not len(open_rows):
+            break
+        names = pc.replace_substring_regex(paths, pattern="(?s)^.*/", replacement="")
+        is_unique = np.bincount(_places(names, names), minlength=len(names)) == 1
+        by_name = _places(texts.take(pa.array(open_rows)), names)
         places[open_rows] = np.where((by_name >= 0) & is_unique[by_name], by_name, -1)
     return places
 

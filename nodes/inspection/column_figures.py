@@ -9,13 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nodes.table.selection import nan_as_null
+
 MOST_DIFFERENT = 1_000
 """Different values that are counted; of a column with more only that."""
 
 
 @dataclass
 class ColumnFigures:
-    """A column's `filled` values, their least and greatest, and some of the different ones; each is None for none."""
+    """A column's `filled` values, their least and greatest, and some of the different ones; each is None for none.
+
+    NaN is no value.
+    """
 
     name: str
     kind: str
@@ -26,7 +31,7 @@ class ColumnFigures:
 
     def add(self, values: pa.Array) -> None:
         """Take in some rows."""
-        values = values.drop_null()
+        values = nan_as_null(values).drop_null()
         if not len(values):
             return
         self.filled += len(values)

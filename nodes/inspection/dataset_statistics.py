@@ -26,7 +26,7 @@ from engine.storage.place import Place, place_at
 from engine.text import plural
 from nodes.inspection.column_figures import ColumnFigures, column_figures, shown_columns
 from nodes.inspection.damage import Damage, StoredFile, check_files, damage_of
-from nodes.table.selection import columns_for, held
+from nodes.table.selection import columns_for, held, nan_as_null
 from nodes.table.snapshot import local_folder, open_table
 from nodes.volume_file.damage import FileCheck
 from nodes.volume_file.layout import schema, spec_of
@@ -231,7 +231,7 @@ def count_file(file: DataFile, spec: VolumeSpec, selections: tuple[Selection, ..
     labels: Counter[float | None] = Counter()
     names = {"label", *columns_for(selections)} if selections else {"label"}
     for batch in read_rows(file.whole(), _schema(spec, names, file.path), 65_536):
-        labels.update(_selected(batch, selections)["label"].to_pylist())
+        labels.update(nan_as_null(_selected(batch, selections)["label"]).to_pylist())
     return labels
 
 
@@ -269,7 +269,7 @@ def measure(
         )
     task = replace(task, files=tuple(files), partial=bool(bad))
     fields = shown_columns(columns if columns is not None else pq.read_schema(files[0].path))
-    labels = count(task)
+    labels = _known(count(task))
     found = Found(
         uri=dataset.uri,
         version=dataset.version if isinstance(dataset, VolumeDelta) else None,
@@ -293,6 +293,14 @@ def measure(
             ctx.check_cancelled()
             found.values.add(values)
     return found
+
+
+def _known(labels: Mapping[float | None, int]) -> Counter[float | None]:
+    """The counts with NaN, which Spark tells from null, among those without a label."""
+    out: Counter[float | None] = Counter()
+    for label, count in labels.items():
+        out[None if label is None or math.isnan(label) else label] += count
+    return out
 
 
 def _compare(task: Task, check: CheckAll) -> tuple[list[Damage], int]:
@@ -363,7 +371,7 @@ def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) 
     names = {"label", "volume", *columns_for(selections)}
     for batch in read_rows(source, _schema(spec, names, source.path), BLOCK_ROWS):
         kept = _selected(batch, selections)
-        for volume_id, label, volume in zip(kept["id"], kept["label"], kept["volume"], strict=True):
+        for volume_id, label, volume in zip(kept["id"], nan_as_null(kept["label"]), kept["volume"], strict=True):
             array = np.frombuffer(volume.as_buffer(), np.dtype(spec.dtype).newbyteorder("<"))
             if array.nbytes != spec.volume_bytes:
                 raise DataError(

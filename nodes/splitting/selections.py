@@ -20,7 +20,8 @@ from engine.errors import DataError, UsageError
 from engine.text import plural
 from nodes.conversion.source_hash import SOURCE_HASH
 from nodes.loaders.data_files import data_files, read_columns
-from nodes.table.selection import columns_for, fractions, held, stratum, values_as_text
+from nodes.table.selection import columns_for, fractions, held, nan_as_null, stratum, values_as_text
+from nodes.transforms.extent import extent_before
 
 SOURCE = "source"
 """The column of CutVolumes with the volume that a patch was cut from."""
@@ -111,7 +112,8 @@ def _strata(ends: dict[str, list[float]], number: int) -> tuple[tuple[str, float
 
 
 def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split:
-    """Train on the earliest, validate on later ones, test on the latest; volumes without a time are trained on.
+    """Train on the earliest, validate on later ones, test on the latest; volumes without a time, or with NaN, are
+    trained on.
 
     Raises `DataError` when the column is not there, or has no times or numbers.
     """
@@ -123,7 +125,7 @@ def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split
             hint="Write its dates as 2024-01-31 (with a time: 2024-01-31 14:30), or choose another column.",
             parameter="column",
         )
-    known = pc.drop_null(values)
+    known = pc.drop_null(nan_as_null(values))
     known = known.take(pc.sort_indices(known))
     if not len(known):
         raise DataError(f"the column {column} has no value", hint="Choose another column.", parameter="column")
@@ -153,23 +155,32 @@ def blocks_of(table: VolumeDelta, columns: tuple[str, ...], source: str, block: 
 
     `block` and `gap` of 0 follow from the volumes' shape, in voxels.
 
-    Raises `UsageError` when the positions have more axes than the volumes, or a block is shorter than the gap.
+    Raises `UsageError` when the positions have more axes than the volumes, a block is shorter than the gap, or no gap
+    is given and how much a volume covers does not follow from its shape.
     """
-    gaps, lengths = gap_and_lengths(table.spec.shape if table.spec is not None else (), columns, block, gap)
+    extent = extent_before(table.spec) if table.spec is not None else ()
+    gaps, lengths = gap_and_lengths(extent, columns, block, gap)
     return Selection(salt="", low=0, high=1, by=columns, blocks=lengths, source=source, gap=gaps)
 
 
 def gap_and_lengths(
-    shape: tuple[int, ...], columns: tuple[str, ...], block: float, gap: float
+    extent: tuple[int, ...] | None, columns: tuple[str, ...], block: float, gap: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The gap between parts, and the length of blocks, along the axis of each column. Raises as `blocks_of` does."""
-    if not 1 <= len(columns) <= 3 or (len(columns) > len(shape) and not (block and gap)):
+    """The gap between parts, and the length of blocks, along the axis of each column; `extent` is what a volume covers
+    (see `extent_before`). Raises as `blocks_of` does."""
+    if extent is None and not gap:
+        raise UsageError(
+            "how near two volumes may lie is not known: they were resampled or turned after they were cut",
+            hint="Set gap to the longest side that a volume was cut with, in the voxels of what it was cut from.",
+            parameter="gap",
+        )
+    if not 1 <= len(columns) <= 3 or (len(columns) > len(extent or (0, 0, 0)) and not (block and gap)):
         raise UsageError(
             f"blocks go by one to three columns of positions, not by {', '.join(columns) or 'none'}",
             hint="Name the columns with the positions along X, Y and Z, as in x,y,z.",
             parameter="column",
         )
-    gaps = (gap,) * len(columns) if gap else tuple(map(float, shape[: len(columns)]))
+    gaps = (gap,) * len(columns) if gap else tuple(map(float, (extent or ())[: len(columns)]))
     lengths = tuple(block or BLOCK_VOLUMES * length for length in gaps)
     if any(length < near for length, near in zip(lengths, gaps, strict=True)):
         raise UsageError(
@@ -189,7 +200,7 @@ def count_parts(table: VolumeDelta, split: Split) -> list[int]:
 def count_sources(table: VolumeDelta) -> int:
     """How many volumes its patches were cut from, by the column `source` of CutVolumes; 0 without that column."""
     try:
-        return int(pc.count_distinct(_columns(table, (SOURCE,))[SOURCE]).as_py())
+        return int(pc.count_distinct(nan_as_null(_columns(table, (SOURCE,))[SOURCE])).as_py())
     except DataError:
         return 0
 

@@ -194,15 +194,22 @@ def _refuse_partitions(partitions: Sequence[str], root: object, names: Sequence[
 
 
 def _refuse_columns(schema: Schema, root: object) -> None:
+    if problem := not_of_volumes(schema):
+        raise UnsupportedTable(
+            f"the table {root} has {problem}",
+            hint="Make volume tables with NumpyToParquet and ParquetToDelta; ConvertTable converts others.",
+        )
+
+
+def not_of_volumes(schema: Schema) -> str:
+    """What these columns have that those of a volume table have not, or lack; "" where they are such columns."""
     columns = {f.name: f.type for f in schema.fields}
     for name, wanted in _COLUMNS:
         found = getattr(columns.get(name), "type", None)
         if found != wanted:
-            raise UnsupportedTable(
-                f"the table {root} has {f'a column {name} of type {found}' if found else f'no column {name}'},"
-                f" where a volume table has one of type {wanted}",
-                hint="Make volume tables with NumpyToParquet and ParquetToDelta; ConvertTable converts others.",
-            )
+            there = f"a column {name} of type {found}" if found else f"no column {name}"
+            return f"{there}, where a volume table has one of type {wanted}"
+    return ""
 
 
 def _is_true(properties: Mapping[str, str | None], name: str) -> bool:

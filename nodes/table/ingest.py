@@ -24,9 +24,11 @@ from nodes.table.commit import Committer, TableWriter, table_writer
 from nodes.table.constraints import Count, count_here, refuse_removals, refuse_rewriting
 from nodes.table.ingest_checks import (
     Located,
+    PartColumns,
     Wanted,
     columns_of,
     compare_columns,
+    compare_for_new_table,
     refuse_broken_constraints,
     refuse_changed_in_place,
     refuse_common_ids,
@@ -78,11 +80,12 @@ def ingest(
     kept committing.
     """
     refuse_other_folder(place, wanted)
+    foreseen = compare_for_new_table(place, wanted)
     with table_writer(place, ctx, committer) as writer:
         left = TRIES
         while True:
             try:
-                return _bring_up(place, wanted, writer, ctx, make, count)
+                return _bring_up(place, wanted, writer, ctx, make, count, foreseen)
             except TableConflict as exc:
                 # What another program did is looked at anew. Nothing was committed, or whole parts.
                 left -= 1
@@ -92,13 +95,22 @@ def ingest(
 
 
 def _bring_up(
-    place: Place, wanted: Wanted, writer: TableWriter, ctx: TaskContext, make: MakeTable | None, count: Count
+    place: Place,
+    wanted: Wanted,
+    writer: TableWriter,
+    ctx: TaskContext,
+    make: MakeTable | None,
+    count: Count,
+    foreseen: PartColumns | None,
 ) -> TableVersion:
+    """`foreseen` is how all parts' columns differ from those of the table that is made here."""
     local = isinstance(place, LocalPlace)
+    columns: PartColumns | None = None
     if not is_table(place):
         forget_ledgers(place)
         if not (local and make is not None and make(place.folder, wanted, writer, ctx)):
             writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
+            columns = foreseen
             ctx.commit_point("delta:created")
     if local:
         clear_conversions(place.folder)  # a killed driver leaves its own, before the table was there or after
@@ -109,7 +121,8 @@ def _bring_up(
     work = plan_work(table, ledger, wanted)
     if work.restores:
         _restore(table, work.restores, wanted, ctx)
-    columns = compare_columns(table.columns, table.place, wanted, work.adds)
+    if columns is None or table.version:  # else it is as it was made, and a second look at all parts is spared
+        columns = compare_columns(table.columns, table.place, wanted, work.adds)
     if columns.joining:
         names = writer.add_columns(table, list(columns.joining.values()))
         ctx.info(f"the table {place} has the new column {names}: it is null in the rows that are there")

@@ -22,6 +22,7 @@ from engine.storage.place import LocalPlace, Place, RemotePlace
 from engine.text import plural
 from nodes.table import DeletedRows, Existing, Mode
 from nodes.table.constraints import Count, NewRows, refuse_violations
+from nodes.table.features import not_of_volumes
 from nodes.table.ledger import source_of
 from nodes.table.provenance import OLDER_SOURCE, ids_in
 from nodes.table.snapshot import TableFile, TableVersion, is_table, local_folder
@@ -161,10 +162,43 @@ def _delta_columns(found: pa.Schema, path: Path) -> Schema:
             f"{path}: Delta has no type for the column {unsigned.name} ({unsigned.type})",
             hint="Leave that column out, or make its numbers signed.",
         )
+    if unfit := next((f for f in fields if not _is_stored(f)), None):
+        raise DataError(
+            f"{path}: Delta has no type for the column {unfit.name} ({unfit.type})",
+            hint="Leave that column out, change its type (times of a day to text, dates with times to microseconds, in"
+            " UTC or without a zone), or convert the files with ConvertTable.",
+        )
     try:
         return Schema.from_arrow(pa.schema(fields))
     except (DeltaError, ValueError) as exc:
         raise DataError(f"{path}: {exc}", hint="Leave that column out, or change its type.") from exc
+
+
+def _is_stored(field: pa.Field) -> bool:
+    """Whether Delta has a type for the column: none that needs timestampNanos, of which no version can be opened."""
+    try:
+        kind = str(Schema.from_arrow(pa.schema([field])).fields[0].type)
+    except Exception:  # delta-rs raises no class of its own here
+        return False
+    return "timestamp_nanos" not in kind
+
+
+def compare_for_new_table(place: Place, wanted: Wanted) -> PartColumns | None:
+    """How the parts' columns differ from those of a new table, the first part's; None where a table is at `place`.
+
+    Raises as `compare_columns` does, before the table is there: one that is made of columns that it cannot hold would
+    stay, and refuse the corrected files.
+    """
+    if is_table(place):
+        return None
+    first = wanted.parts[0]
+    columns = columns_of(wanted, first)
+    if problem := not_of_volumes(columns):
+        raise DataError(
+            f"{wanted.folder / first.path} has {problem}",
+            hint="Give the files such a column, or convert them with ConvertTable.",
+        )
+    return compare_columns(columns, place, wanted, wanted.parts)
 
 
 def compare_columns(columns: Schema, root: object, wanted: Wanted, parts: Iterable[Part]) -> PartColumns:

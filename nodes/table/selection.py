@@ -83,9 +83,16 @@ def group_keys(columns: Sequence[pa.Array], ids: pa.Array) -> pa.Array:
     return pc.coalesce(known_groups(columns), ids) if columns else ids
 
 
+def nan_as_null(values: pa.Array) -> pa.Array:
+    """The values with null for each NaN: in a column of floats it is no value either."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+
+
 def known_groups(columns: Sequence[pa.Array]) -> pa.Array:
-    """The group of each row as text: its values, one after the other; null where one of them is."""
-    texts = [column.cast(pa.string()) for column in columns]
+    """The group of each row as text: its values, one after the other; null where one of them is, or is NaN."""
+    texts = [nan_as_null(column).cast(pa.string()) for column in columns]
     return pc.binary_join_element_wise(*texts, "\x1f") if len(texts) > 1 else texts[0]
 
 
@@ -115,7 +122,8 @@ def _ends(selection: Selection, labels: pa.Array) -> tuple[NDArray[np.float64], 
 
 
 def _in_range(selection: Selection, values: pa.Array) -> NDArray[np.bool_]:
-    """Nulls count as before everything."""
+    """Nulls and NaN count as before everything."""
+    values = nan_as_null(values)
     keep = np.ones(len(values), bool)
     if selection.since is not None:
         keep &= _true(pc.greater_equal(values, pa.scalar(selection.since).cast(values.type)), missing=False)
@@ -148,6 +156,7 @@ class _Blocks:
         self._names: list[str] = []
         self._sources = np.zeros(len(ids), np.int64)
         if sources is not None:
+            sources = nan_as_null(sources)
             self._known &= pc.is_valid(sources).to_numpy(zero_copy_only=False)
             coded = pc.fill_null(sources.cast(pa.string()), "").dictionary_encode()
             self._names, self._sources = coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)

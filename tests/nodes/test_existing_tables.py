@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from npy_folders import context
+from npy_folders import context, rows
 from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_parquet, some_volumes
 
 import nodes
@@ -26,8 +27,11 @@ from engine.errors import DataError, UnsupportedTable
 from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.loaders import open_source
+from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.parquet_folder import parquet_folder
+from nodes.parquet_to_delta import parquet_to_delta
 from nodes.train_resnet3d import train_resnet3d
+from nodes.transform_volumes import transform_volumes
 from nodes.volume_file.layout import properties
 
 
@@ -242,11 +246,96 @@ def test_what_is_no_table_of_volumes_is_refused_with_its_columns(
     tmp_path: Path, columns: dict[str, list[Any]], said: str
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    look = looked_at(parquet_folder, tmp_path / ".look", folder=str(tmp_path), shape=(1,), dtype="uint8")
+    assert [problem.code for problem in look.problems] == ["VF561"]
+    assert said in look.problems[0].message
     with pytest.raises(UnsupportedTable, match=said):
         take_parquet(tmp_path, tmp_path / ".work", shape=(1,), dtype="uint8")
     (tmp_path / "a.parquet").write_bytes(b"no Parquet")
     with pytest.raises(UnsupportedTable, match="cannot be read as Parquet"):
         take_parquet(tmp_path, tmp_path / ".work", shape=(1,), dtype="uint8")
+
+
+def file_of(folder: Path, columns: dict[str, Any], labels: Any = None, name: str = "a") -> Path:
+    """A Parquet file of four volumes of one byte, with these labels or none, and these columns."""
+    folder.mkdir(exist_ok=True)
+    given = pa.array([0, 1, 0, 1] if labels is None else labels, pa.float32())
+    names = {"id": [f"{name}{n}" for n in range(4)], "volume": [b"x"] * 4, "label": given}
+    pq.write_table(pa.table(names | columns), folder / f"{name}.parquet")
+    return folder
+
+
+SEEN = [dt.datetime(2024, 1, day) for day in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(SEEN, pa.timestamp("ns")),
+        pa.array([[each] for each in SEEN], pa.list_(pa.timestamp("ns"))),
+        pa.array(SEEN, pa.timestamp("us", "Europe/Oslo")),
+        pa.array([1.0] * 4, pa.float16()),
+        pa.array([dt.time(1, 2)] * 4, pa.time64("us")),
+        pa.array([1] * 4, pa.uint8()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_column_that_no_table_holds_is_refused_before_there_is_one(tmp_path: Path, column: pa.Array) -> None:
+    """So the corrected file is taken; and so it is with a table that is there, which gets no such column."""
+    folder, table = file_of(tmp_path / "in", {"seen": column}), tmp_path / "table"
+
+    def fill(number: int) -> VolumeDelta:
+        given = take_parquet(folder, tmp_path / f"work{number}", shape=(1,), dtype="uint8")
+        return parquet_to_delta(given, table=str(table), ctx=context(tmp_path, "delta"))
+
+    with pytest.raises(DataError, match=r"a\.parquet: Delta has no type for the column seen \("):
+        fill(0)
+    assert not table.exists()
+    file_of(folder, {"seen": pa.array(SEEN, pa.timestamp("us", "UTC"))})
+    assert fill(1).count == 4
+    file_of(folder, {"other": column}, name="b")
+    with pytest.raises(DataError, match=r"b\.parquet: Delta has no type for the column other \("):
+        fill(2)
+    file_of(folder, {}, name="b")
+    found = fill(3)
+    assert found.count == 8
+    assert DeltaTable(found.uri).schema().to_json().count('"name"') == 4
+
+
+def test_files_without_labels_or_of_two_kinds_make_no_table(tmp_path: Path) -> None:
+    """The latter are looked at before the first commit too."""
+    folder, table = file_of(tmp_path / "in", {"age": [1, 2, 3, 4]}), tmp_path / "table"
+    file_of(folder, {"age": ["1", "2", "3", "4"]}, name="b")
+    given = take_parquet(folder, tmp_path / "work", shape=(1,), dtype="uint8")
+    with pytest.raises(DataError, match=r"column age of b\.parquet is"):
+        parquet_to_delta(given, table=str(table), ctx=context(tmp_path, "delta"))
+    rows_of_a = pq.read_table(folder / "a.parquet")
+    (folder / "b.parquet").unlink()
+    pq.write_table(rows_of_a.drop(["label"]), folder / "a.parquet")
+    given = take_parquet(folder, tmp_path / "again", shape=(1,), dtype="uint8")
+    with pytest.raises(DataError, match=r"a\.parquet has no column label, where a volume table has one") as caught:
+        parquet_to_delta(given, table=str(table), ctx=context(tmp_path, "delta"))
+    assert "ConvertTable" in caught.value.hint
+    for labels in ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]):
+        kept = rows_of_a.drop(["label"]).append_column("label", pa.array(labels))
+        pq.write_table(kept, folder / "a.parquet")
+        given = take_parquet(folder, tmp_path / str(labels), shape=(1,), dtype="uint8")
+        with pytest.raises(DataError, match=r"a\.parquet has a column label of type (long|double), where") as caught:
+            parquet_to_delta(given, table=str(table), ctx=context(tmp_path, "delta"))
+        assert "ConvertTable" in caught.value.hint
+    assert not table.exists()
+
+
+def test_a_label_that_is_nan_is_none(tmp_path: Path) -> None:
+    folder = file_of(tmp_path / "in", {}, [0.0, float("nan"), None, 1.0])
+    found = take_parquet(folder, tmp_path / "work", shape=(1,), dtype="uint8")
+    assert (found.count, found.labelled) == (4, 2)
+    assert parquet_to_delta(found, ctx=context(tmp_path, "delta")).labelled == 2
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), shape=(1,), dtype="uint8")
+    assert look.inputs["made"].labels == (0.0, 1.0)
+    file_of(folder, {}, [float("nan")] * 4)
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), shape=(1,), dtype="uint8")
+    assert (look.inputs["made"].count, look.inputs["made"].labelled) == (4, None), "the footer does not say"
 
 
 @pytest.mark.timeout(60)
@@ -265,3 +354,21 @@ def test_what_is_no_regular_file_is_refused_at_once(
     make(folder / "b.parquet")
     with pytest.raises(UnsupportedTable, match=said):
         take_parquet(folder, tmp_path / ".work")
+
+
+def test_a_file_that_is_written_anew_under_its_name_gives_its_new_volumes(tmp_path: Path) -> None:
+    """Of volumes of one size the new file has as many bytes as the old one."""
+    folder, found = tmp_path / "in", []
+    for level in (100, 200):
+        arrays = {f"v{n}": np.full((4, 4, 4), level + n, np.float32) for n in range(8)}
+        folder.mkdir(exist_ok=True)
+        table = pa.table({"id": list(arrays), "volume": [array.tobytes() for array in arrays.values()]})
+        pq.write_table(table, folder / "part-0.parquet", compression="none")
+        given = take_parquet(folder, tmp_path / str(level), shape=(4, 4, 4), dtype="float32")
+        files = transform_volumes(given, clip_low=0.0, ctx=context(tmp_path, f"transform-{level}"))
+        previous = {"out": found[-1][1]} if found else {}
+        made = numpy_to_parquet(files, ctx=context(tmp_path, "parquet", previous=previous))
+        values = {name: float(np.frombuffer(data, "<f4")[0]) for name, (_, data) in rows(made).items()}
+        assert values == {name: float(array[0, 0, 0]) for name, array in arrays.items()}
+        found.append((given.bytes, made))
+    assert found[0][0] == found[1][0]

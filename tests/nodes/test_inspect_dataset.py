@@ -48,6 +48,26 @@ def test_labels_are_counted_and_values_measured(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.values.std, flat.std(axis=0))
 
 
+def test_a_label_that_is_nan_is_none(tmp_path: Path) -> None:
+    dataset = shards(tmp_path / "p", 8)
+    (part,) = read_parts(dataset).parts
+    path = tmp_path / "p" / part.path
+    rows = pq.read_table(path)
+    labels = pa.array([0, np.nan, 1, np.nan, None, 1, 1, 0], pa.float32())
+    with pq.ParquetWriter(path, schema(SPEC), **writer_options()) as writer:
+        writer.write_table(rows.set_column(1, "label", labels).cast(schema(SPEC)))
+    dataset = dataset_of(tmp_path / "p", [_sized(part, tmp_path / "p")])
+    report = inspect_dataset(dataset, ctx=context(tmp_path))
+    assert {name: n for name, n in report.figures.items() if "label" in name} == {
+        "labelled": 5,
+        "label a": 2,
+        "label b": 3,
+    }
+    # As Spark counts them: NaN is a group of its own there.
+    found = measure(dataset, 1, context(tmp_path), lambda task: {0.0: 2, 1.0: 3, None: 1, float("nan"): 2})
+    assert found.labels == {0.0: 2, 1.0: 3, None: 3}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", [1, 7, 30, 75, 76])
 def test_the_sample_is_bounded_spread_and_the_same_each_time(tmp_path: Path, sample: int) -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.declare.check_context import CheckContext
-from engine.declare.datasets import Preview, Selection, VolumeDelta, id_fraction
+from engine.declare.datasets import Preview, Selection, Transform, VolumeDelta, id_fraction
 from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta
@@ -145,6 +145,30 @@ def test_later_volumes_are_validated_on(tmp_path: Path, patients: VolumeDelta) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("params", [{"by": "time", "validation": 0.2, "test": 0.1}, {"by": "group", "test": 0.2}])
+def test_nan_in_a_column_is_no_value(tmp_path: Path, params: dict[str, Any]) -> None:
+    """The parts are those of a table that has null there."""
+    numbers = [float("nan") if i % 4 == 0 else float(i // 2) for i in range(ROWS)]
+    columns = {"nan": pa.array(numbers), "null": pa.array(numbers, from_pandas=True)}
+    split = []
+    for name, column in columns.items():
+        table = table_of(tmp_path / name, {"seen": column})
+        split.append(parts_of(split_dataset(table, column="seen", **params, ctx=context(tmp_path / name))))
+    assert split[0] == split[1]
+    assert sum(map(len, split[0])) == ROWS
+    empty = set(ids(0, ROWS)[::4])
+    assert empty <= split[0][0] if params["by"] == "time" else len(empty & split[0][0]) < len(empty)
+
+
+def test_nan_is_before_everything_as_null_is() -> None:
+    columns = {"id": pa.array(["a", "b", "c", "d"]), "seen": pa.array([1.0, float("nan"), None, 3.0], pa.float32())}
+    early = Selection(salt="", low=0, high=0.5, by=("seen",), until="2")
+    late = Selection(salt="", low=0.5, high=1, by=("seen",), since="2")
+    assert held([early], columns).tolist() == [True, True, True, False]
+    assert held([late], columns).tolist() == [False, False, False, True]
+
+
+@pytest.mark.slow
 def test_patches_that_overlap_are_never_in_two_parts(tmp_path: Path) -> None:
     # 20 x 20 positions, 2 apart; volumes of 4 x 3 x 2 voxels overlap with their neighbours.
     at = [(2 * (i % 20), 2 * (i // 20)) for i in range(ROWS)]
@@ -191,6 +215,35 @@ def test_each_source_has_blocks_of_its_own(tmp_path: Path) -> None:
             assert not any(
                 abs(a[0] - b[0]) < 4 and abs(a[1] - b[1]) < 3 for a in places[0][where] for b in places[1][where]
             )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "known"), [("resample", False), ("axes", False), ("orient", False), ("crop-pad", True), ("scale", True)]
+)
+def test_patches_that_were_resampled_need_a_gap(tmp_path: Path, step: str, known: bool) -> None:
+    """Their shape no longer says how near two of them may lie in what they were cut from."""
+    made = table_of(tmp_path, {"x": list(range(ROWS))})
+    assert made.spec is not None
+    transform = Transform(name=step, version=1, parameters={}, words=step)
+    table = made.model_copy(update={"spec": made.spec.model_copy(update={"transforms": (transform,)})})
+    params: dict[str, Any] = {"by": "blocks", "column": "x"}
+    foreseen = Preview(kind="VolumeDelta", columns=("x",), spec=table.spec)
+    there = Preview.of(table).model_copy(update={"dataset": table, "columns": ("x",)})
+    for shown in (foreseen, there):
+        look = CheckContext({p.name: p.default for p in split_dataset.parameters} | params, {"table": shown})
+        assert split_dataset.scan_hook is not None
+        assert split_dataset.preview_hook is not None
+        look.facts = split_dataset.scan_hook(look)
+        split_dataset.preview_hook(look)
+        assert [(d.code, d.parameter) for d in look.problems] == ([] if known else [("VF442", "gap")])
+    if known:
+        assert all(parts_of(split_dataset(table, **params, ctx=context(tmp_path)))[:2])
+        return
+    with pytest.raises(UsageError, match="resampled or turned") as caught:
+        split_dataset(table, **params, ctx=context(tmp_path))
+    assert caught.value.parameter == "gap"
+    assert all(parts_of(split_dataset(table, **params, gap=6.0, ctx=context(tmp_path)))[:2])
 
 
 @pytest.mark.slow

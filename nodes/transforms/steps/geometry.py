@@ -101,9 +101,8 @@ class Resample(Step):
         # Those that shrink most first: less is left for the others.
         for axis in sorted(range(len(lengths)), key=lambda a: (lengths[a] / volume.shape[a], a)):
             work = _resampled(work, axis, lengths[axis], ratios[axis], linear=self.linear)
-        if self.linear and whole:
-            work = np.rint(work)
-        return work.astype(volume.dtype.newbyteorder("="), copy=False)
+        own = volume.dtype.newbyteorder("=")
+        return _rounded(work, own) if self.linear and whole else work.astype(own, copy=False)
 
     def matrix(self, shape: tuple[int, ...], row: Mapping[str, Any]) -> Matrix:
         lengths, ratios = self._grid(shape, row)
@@ -207,6 +206,18 @@ def _resampled(volume: Volume, axis: int, length: int, ratio: float, *, linear: 
     # Exactly the value itself where a voxel is hit, and nothing of a neighbour that is not finite.
     with np.errstate(invalid="ignore"):
         out: Volume = np.where(part == 0, before, before * (1 - part) + after * part)
+    return out
+
+
+def _rounded(values: Volume, kind: np.dtype[Any]) -> Volume:
+    """The nearest whole numbers that `kind` holds, of floats without NaN."""
+    ends = np.iinfo(kind)
+    most = values.dtype.type(ends.max)
+    if int(most) > ends.max:  # the largest of 64 bits is no float64: the one above it would wrap around
+        most = np.nextafter(most, values.dtype.type(0))
+    near = np.rint(values)
+    out: Volume = np.clip(near, values.dtype.type(ends.min), most).astype(kind)
+    out[near > most] = ends.max
     return out
 
 

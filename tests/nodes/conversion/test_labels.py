@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
+from nodes.conversion.label_table import match_files
 from nodes.conversion.label_values import encode, nfc, to_float32
 from nodes.conversion.labels import LabelRule, Labels, find_labels, label_file_in
 
@@ -54,6 +55,18 @@ def test_a_row_names_a_file_by_its_path_or_by_a_name_that_only_one_has(
     labels = from_table(["x/a.npy", "y/a.npy", "y/b.npy"], tmp_path / "t.csv", f'file,label\n"{name}",1\n')
     assert found(labels) == expected
     assert labels.rows_without_file == (expected == [None] * 3)
+
+
+@pytest.mark.parametrize("folder", ["", "x/"])
+def test_of_files_that_differ_in_their_endings_a_row_names_the_one_with_its_own(folder: str) -> None:
+    ids = nfc(pa.array([f"{folder}{name}" for name in ("a.nii", "a.nii.gz", "b.nii.gz")]))
+    named = ["a.nii", "a.nii.gz", "a.NII.GZ", "b", "b.nii", "b.nii.gz"]
+    endings = (".nii", ".nii.gz")
+    # In a folder, a name whose ending no file has could be that of two.
+    other = -1 if folder else 0
+    assert match_files(ids, nfc(pa.array(named)), endings).tolist() == [0, 1, other, 2, 2, 2]
+    whole = nfc(pa.array([f"{folder}{name}" for name in named]))
+    assert match_files(ids, whole, endings).tolist() == [0, 1, 0, 2, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import nibabel
 import numpy as np
+import pyarrow as pa
 import pytest
 import segyio
 from cuts import add_up, cut, rows_of, sliced, volume_of
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeParquet
 from engine.errors import DataError
+from nodes.cutting.cubes import find_cubes
+from nodes.cutting.cut_parameters import CutParameters
 from nodes.cutting.patch_labels import LabelRule
 
 
@@ -33,6 +36,24 @@ def _label_map() -> NDArray[np.uint8]:
 
 def _labels(out: VolumeParquet) -> dict[tuple[int, int, int], float | None]:
     return {(row["x"], row["y"], row["z"]): row["label"] for row in rows_of(out).values()}
+
+
+@pytest.mark.parametrize(
+    ("volume", "labels", "pattern"),
+    [
+        ("a.nii", "a_seg.nii.gz", "{cube}_seg.nii.gz"),
+        ("sub/a.nii", "sub/a_seg.nii.gz", "{cube}_seg.nii.gz"),
+        ("images/a.nii", "labels/a.nii.gz", "labels/{cube}.nii.gz"),
+        ("p/1.2.840", "p/1.2.840_seg.nii.gz", "{cube}_seg.nii.gz"),
+        ("images/1.2.840", "labels/1.2.840.nii.gz", "labels/{cube}.nii.gz"),
+    ],
+)
+def test_labels_of_another_ending_are_found_in_any_folder(volume: str, labels: str, pattern: str) -> None:
+    """A folder of slices has no ending."""
+    listing = pa.table({"path": [volume, labels], "size": [1, 1], "mtime_ns": [1, 1]})
+    (cube,) = find_cubes(listing, CutParameters(size=(4, 4, 4), labels="volume", label_volume=pattern))
+    assert cube.labels is not None
+    assert (cube.name, cube.labels.path) == (volume, labels)
 
 
 @pytest.mark.slow

@@ -46,3 +46,10 @@ def test_of_very_many_values_only_some_are_counted() -> None:
         figures.add(pa.array(range(start, start + MOST_DIFFERENT)))
     assert figures.row() == ("a", "int64", "5,000", "over 1,000", "0", "4999")
     assert len(figures.different) <= 2 * MOST_DIFFERENT + 1
+
+
+def test_nan_is_no_value() -> None:
+    figures = ColumnFigures("a", "double")
+    figures.add(pa.array([float("nan"), float("nan")]))
+    figures.add(pa.array([1.5, float("nan"), 0.5]))
+    assert figures.row() == ("a", "double", "2", "2", "0.5", "1.5")

@@ -98,6 +98,15 @@ def test_whole_numbers_are_rounded_and_stay_between_their_neighbours(
     assert out.max() <= volume.max()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "uint32", "int64", "uint64"])
+def test_the_ends_of_a_type_are_resampled_to_themselves(dtype: str) -> None:
+    """Of 64 bits too, although the largest number is no float64."""
+    ends = np.iinfo(dtype)
+    for value in (ends.min, ends.max):
+        volume = np.full((4, 4, 4), value, dtype)
+        assert (applied(Resample(shape=(8, 8, 8)), volume) == volume[0, 0, 0]).all()
+
+
 @given(volumes(), st.tuples(*[st.integers(0, 9)] * 3), st.booleans(), st.booleans())
 def test_cropping_and_padding(volume: np.ndarray[Any, Any], size: tuple[int, ...], centre: bool, edge: bool) -> None:
     out = applied(CropPad(size, centre, edge, 7.0), volume)
