@@ -123,7 +123,8 @@ def start(
 
     The sweep is a process of its own. The first Ctrl-C cancels it and waits, the second leaves it to itself; closing
     the terminal leaves it at work. After a kill or a cancel the same command goes on, or `voxelflow sweep resume ID`:
-    trials that are done are not repeated.
+    trials that are done are not repeated. Where data or a node's code has changed since, the same command begins a new
+    sweep, so that all its scores are of the same; `resume` warns.
 
     Without --maximise or --minimise the trials are ranked by the first of val_auc, val_accuracy, val_loss and their
     like that they report. A search needs one of both. It ends trials that after some epochs are worse than half of the
@@ -138,6 +139,7 @@ def start(
     Exit status: 0 when all trials ended well, 1 when some failed, 130 when it was cancelled or
     stopped at its limit.
     """
+    from engine.cli.screen import say
     from engine.errors import UsageError
     from engine.limit import Limit
     from engine.profiles import find_profile
@@ -145,7 +147,7 @@ def start(
     from engine.sweep.options import SweepOptions
     from engine.sweep.score import Objective
     from engine.sweep.space import read_space
-    from engine.sweep.start import start_sweep
+    from engine.sweep.start import begun_anew, start_sweep
     from engine.sweep.trials import SweepInputs
 
     if maximise is not None and minimise is not None:
@@ -172,7 +174,14 @@ def start(
     inputs = SweepInputs(document, catalog, workspace, store, options, where)
     if dry_run:
         return dry_run_of(inputs, as_json=as_json)
+    asked = time.time()
     began = start_sweep(inputs)
+    if began.created >= asked and (before := begun_anew(began)):
+        say(
+            f"a new sweep: what {before.node} does or reads has changed since sweep {before.sweep_id}, of the same"
+            " command, began",
+            error=as_json,
+        )
     return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
 
 
@@ -200,13 +209,21 @@ def resume(
 
     One that its limit has stopped needs a higher one, in which what it has spent before counts, or --no-limit.
     """
+    from engine.cli.screen import COLOURS, say
     from engine.profiles import find_profile
-    from engine.sweep.start import resume_sweep
+    from engine.sweep.start import changed_since, resume_sweep
 
     workspace, store = session.workspace_with_runs(root)
     limit = limit_of(store.sweeps.find(sweep).limit, stop_after, stop_at_cost, no_limit=no_limit)
     went_on = resume_sweep(workspace, store, sweep, jobs=jobs, limit=limit)
     where = find_profile(went_on.profile, workspace)
+    if node := changed_since(workspace, store, session.catalog(workspace), went_on):
+        say(
+            f"warning: what {node} does or reads has changed since sweep {went_on.sweep_id} began: trials that are done"
+            " stay as they were. The command that started it begins a new one.",
+            style=COLOURS["warning"],
+            error=True,
+        )
     return _follow(workspace, store, went_on, where, detach=detach, as_json=as_json)
 
 

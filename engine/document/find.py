@@ -7,6 +7,7 @@ from pathlib import Path
 import engine
 from engine.declare.field_rules import control_character
 from engine.document.pipeline import Pipeline, read_pipeline
+from engine.document.values import is_utf8
 from engine.errors import PipelineError
 from engine.workspace import Workspace
 
@@ -14,12 +15,14 @@ from engine.workspace import Workspace
 def find_pipeline(name: str, workspace: Workspace) -> Pipeline:
     """The document at the path `name`, else the one called so in the workspace, else the shipped one.
 
-    Raises `PipelineError` when there is none or it cannot be read.
+    Raises `PipelineError` when there is none, it cannot be read or `name` is no text that can be kept.
     """
     if bad := control_character(name):
         raise PipelineError(
             f"no pipeline can be called {name!r}: it holds the control character {bad!r}", hint="Remove it."
         )
+    if not is_utf8(name):
+        raise PipelineError(f"no pipeline can be called {name!r}: it is not UTF-8 text", hint="Rename the file.")
     path = Path(name).expanduser()
     if path.is_file():
         return read_pipeline(path)

@@ -27,7 +27,7 @@ def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog)
 
     The pipeline's document records them, so a relative path would mean another folder wherever the
     document is run next. Raises `UsageError` for a text without `=`, a name given twice, and a value with a
-    control character.
+    control character or that is not UTF-8.
     """
     texts: dict[str, str] = {}
     for text in settings:
@@ -52,13 +52,14 @@ def read_texts(
     """Values by name from what a person typed: text is read as that parameter's kind of value, all else stays.
 
     Relative paths start at `base`, by default the current directory, and become absolute. Raises `UsageError` for a
-    value with a control character.
+    value with a control character or that is not UTF-8.
     """
     paths = path_parameters(pipeline, catalog)
     out: dict[str, JsonValue] = {}
     for name, typed in given.items():
         node, parameter = _of_node(name, pipeline, catalog)
         value = read_setting(typed, _held(name, pipeline, node, parameter)) if isinstance(typed, str) else typed
+        _refuse_unwritable(name, value)
         _refuse_control(name, value, layout=True)
         is_path = parameter.is_path if parameter is not None else name in paths
         if is_path and isinstance(value, str) and value:
@@ -171,6 +172,25 @@ def _held(name: str, pipeline: Pipeline, node: Node | None, parameter: Parameter
         return held
     default = parameter.default
     return default if isinstance(default, (str, int, float, bool, list)) else None
+
+
+def is_utf8(value: JsonValue) -> bool:
+    """Whether the texts in a value can be written as UTF-8.
+
+    Bytes on a command line or in a file's name that are none come as halves of a character, which no document holds.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse_unwritable(name: str, value: JsonValue) -> None:
+    if not is_utf8(value):
+        raise UsageError(
+            f"--set {name} is not UTF-8 text: {value!r}", hint="Rename the file or folder, or correct the value."
+        )
 
 
 def _refuse_control(name: str, value: JsonValue, *, layout: bool) -> None:

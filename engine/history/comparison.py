@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from engine.declare.dataset_type import scores_of
 from engine.declare.datasets import TrainedModel
-from engine.declare.events import Metrics
 from engine.history.details import Details, parameters, short_id, value_text
+from engine.store.reported import metrics_of
 from engine.store.runs import RunStore
 from engine.text import duration, number, safe
 
@@ -100,18 +100,14 @@ def _finals(details: Details, curves: Curves) -> dict[tuple[str, str], str]:
 
 
 def last_of_curves(store: RunStore, run_id: str) -> dict[tuple[str, str], float]:
-    """By node and name, what a run's curves have at their highest step."""
+    """By node and name, what a run's curves have at their highest step; of a cached task, those it had when it ran."""
     out: dict[tuple[str, str], tuple[int, float]] = {}
-    after = 0
-    while page := store.events(run_id, after, ("metrics",)):
-        for _, event in page:
-            if isinstance(event, Metrics):
-                for name, value in event.values.items():
-                    key = (event.node or "", name)
-                    # A resumed run reports some steps again: the last value of a step counts.
-                    if key not in out or event.step >= out[key][0]:
-                        out[key] = (event.step, float(value))
-        after = page[-1][0]
+    for event in metrics_of(store, run_id):
+        for name, value in event.values.items():
+            key = (event.node or "", name)
+            # A resumed run reports some steps again: the last value of a step counts.
+            if key not in out or event.step >= out[key][0]:
+                out[key] = (event.step, float(value))
     return {key: value for key, (_, value) in out.items()}
 
 

@@ -85,9 +85,12 @@ class Database:
         return found
 
     def read(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        """The rows a query gives. Raises `sqlite3.Error`."""
+        """The rows a query gives; none for a value that is not UTF-8 text. Raises `sqlite3.Error`."""
         with refuse_damaged(self.workspace):
-            return self._connection().execute(sql, values).fetchall()
+            try:
+                return self._connection().execute(sql, values).fetchall()
+            except UnicodeEncodeError:  # no text that is stored is like it: an id that was typed
+                return []
 
     @contextmanager
     def write(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:

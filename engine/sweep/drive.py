@@ -334,14 +334,18 @@ class _Driver:
         return self._planned[trial.number]
 
     def _begin(self, trial: Trial) -> None:
-        """Give the trial its run: the one it has already, as far as that came, else a new one."""
+        """Give the trial its run: the one it has already, as far as that came, else a new one.
+
+        One that has failed is planned anew, which takes over what is done: what it failed of may be corrected by now.
+        """
         before = self._store.sweeps.runs_of_trials(self._id).get(trial.number)
         run = self._store.run(before) if before is not None else None
         plan = read_plan(self._workspace, run.run_id) if run is not None else None
         if run is not None and run.state == "done":
             self._ended(trial, run)
             return
-        if run is None or plan is None:
+        has_failed = run is not None and run.state == "failed" and not run.stopped_at_limit
+        if run is None or plan is None or has_failed:
             profile = share_of(find_profile(self._profile_name, self._workspace), self._options.jobs)
             run_id, plan = launch.start(
                 self._document,

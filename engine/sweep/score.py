@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.declare.dataset_type import scores_of
-from engine.declare.events import Metrics
+from engine.store.reported import metric_events, metrics_of
 from engine.store.runs import RunStore
 from engine.store.sweeps import Trial
 
@@ -54,11 +54,12 @@ def objective_of(figure: str) -> Objective:
 def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
     """A run's figures by name, and by `node.name`: those of what it made, else the last value of each curve.
 
-    Of several nodes with the same figure the last in the plan gives the plain name.
+    What it took from the cache counts as what it made. Of several nodes with the same figure the last in the plan gives
+    the plain name.
     """
     tasks = store.tasks(run_id)
     curves: dict[str, dict[str, float]] = {}
-    for _, event in _metrics(store, run_id):
+    for event in metrics_of(store, run_id):
         curves.setdefault(event.node or "", {}).update(event.values)
     out: dict[str, float] = {}
     for task in tasks:
@@ -73,21 +74,13 @@ def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
 def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> tuple[int, list[tuple[int, float]]]:
     """The figure step by step, from the events that follow `after`; gives the last event's number too."""
     node, point, name = figure.rpartition(".")
-    found = _metrics(store, run_id, after)
+    found = [*metric_events(store, run_id, after)]
     steps = [
         (event.step, float(event.values[name]))
         for _, event in found
         if name in event.values and (not point or event.node == node)
     ]
     return found[-1][0] if found else after, steps
-
-
-def _metrics(store: RunStore, run_id: str, after: int = 0) -> list[tuple[int, Metrics]]:
-    found: list[tuple[int, Metrics]] = []
-    while page := store.events(run_id, after, ("metrics",)):
-        found += [(number, event) for number, event in page if isinstance(event, Metrics)]
-        after = page[-1][0]
-    return found
 
 
 def best_first(trials: Sequence[Trial], objective: Objective | None) -> list[Trial]:

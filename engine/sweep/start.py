@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from engine.catalog import Catalog
-from engine.document.pipeline import Pipeline, dump
-from engine.errors import ExecutionError, UsageError
+from engine.document.pipeline import Pipeline, dump, load
+from engine.errors import ExecutionError, UsageError, VoxelflowError
 from engine.extras import require
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
@@ -19,28 +21,37 @@ from engine.store.sweeps import Sweep
 from engine.sweep.forecast import expect
 from engine.sweep.options import SweepOptions
 from engine.sweep.spent import resume_command, spent
-from engine.sweep.trials import SweepInputs, check_values, first_values
+from engine.sweep.trials import SweepInputs, check_values
 from engine.workspace import Workspace
 
 _LOG = "sweep.log"
+_WORK, _BEFORE = "work", "before"
+"""Options of a sweep: its `SweepInputs.work` when it began, and the earlier one that it is begun instead of."""
 
 
 def start_sweep(inputs: SweepInputs) -> Sweep:
     """Record a sweep and start its process, or go on with an unfinished one that was asked for in the same words.
+
+    Where what its nodes do or read is other than then, it is a new sweep: scores of other data or code do not compare.
+    What is as it was is found in the cache. `begun_anew` says why.
 
     Raises what `check_sweep` does, and `CheckFailed` with the problems of the pipeline; then nothing was recorded.
     """
     pipeline, workspace, store = inputs.pipeline, inputs.workspace, inputs.store
     options, profile = inputs.options, inputs.profile
     check_sweep(pipeline, inputs.catalog, options, profile)
-    inputs.prepare(first_values(options))
-    kept = options.as_json(pipeline, profile.name)
+    work = inputs.work()
+    kept = options.as_json(pipeline, profile.name) | {_WORK: work}
     for earlier in store.sweeps.newest():
-        if earlier.options.get("key") == kept["key"] and earlier.state != "done":
-            if earlier.active:
-                return earlier
-            limit = options.limit or None
-            return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
+        if earlier.options.get("key") != kept["key"] or earlier.state == "done":
+            continue
+        if node := _changed(earlier, work):
+            kept.setdefault(_BEFORE, {"sweep": earlier.sweep_id, "node": node})
+            continue
+        if earlier.active:
+            return earlier
+        limit = options.limit or None
+        return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
     trials = list(options.space.combinations()) if options.trials is None else []
     expected = expect(inputs)
     if expected is not None:
@@ -49,6 +60,40 @@ def start_sweep(inputs: SweepInputs) -> Sweep:
     failpoint("sweep:recorded")
     _spawn(workspace, sweep_id)
     return store.sweeps.find(sweep_id)
+
+
+def _changed(sweep: Sweep, work: Mapping[str, str]) -> str:
+    """The first node whose results would be others than when the sweep began; "" for none, and of a sweep of an earlier
+    version, which did not keep them."""
+    before = sweep.options.get(_WORK)
+    if not isinstance(before, Mapping):
+        return ""
+    return next((node for node in {**work, **before} if before.get(node) != work.get(node)), "")
+
+
+@dataclass(frozen=True)
+class BegunAnew:
+    """The unfinished sweep of the same words that a new one does not go on with, and the first node that is other."""
+
+    sweep_id: str
+    node: str
+
+
+def begun_anew(sweep: Sweep) -> BegunAnew | None:
+    """Why `start_sweep` began this sweep instead of going on with an earlier one; None where there was none."""
+    before = sweep.options.get(_BEFORE)
+    return BegunAnew(before["sweep"], before["node"]) if isinstance(before, Mapping) else None
+
+
+def changed_since(workspace: Workspace, store: RunStore, catalog: Catalog, sweep: Sweep) -> str:
+    """The first node that does or reads something else than when the sweep began; "" for none or where it cannot be
+    told: what is missing then, its trials say."""
+    try:
+        document = load(sweep.document, f"the document of sweep {sweep.sweep_id}")
+        options, profile = SweepOptions.from_json(sweep.options), find_profile(sweep.profile, workspace)
+        return _changed(sweep, SweepInputs(document, catalog, workspace, store, options, profile).work())
+    except VoxelflowError:
+        return ""
 
 
 def check_sweep(pipeline: Pipeline, catalog: Catalog, options: SweepOptions, profile: Profile) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from building import box, pipeline
 from command_line import Command
+from stored_results import stored_result
 
 from engine.declare.datasets import TrainedModel, VolumeSpec
 from engine.declare.events import Metrics
@@ -44,6 +45,18 @@ def test_two_runs_side_by_side(command: Command, runs: list[str]) -> None:
     assert {"node": "pipeline", "name": "steps", "values": ["2", "3"]} in output["parameters"]
 
 
+def test_a_run_from_the_cache_has_the_curves_of_the_run_that_made_it(
+    command: Command, runs: list[str], store: RunStore
+) -> None:
+    store.results.put(stored_result("f", node="a", run_id=runs[1]))
+    cached = store.create_run("p", store.run(runs[1]).document, {}, "local")
+    store.set_tasks(cached, [("a", "Make", "a")])
+    store.update_task(cached, "a", state="cached", fingerprint="f")
+    rows = [line.split() for line in command("runs", "compare", runs[0], cached).done().out.splitlines()]
+    assert ["Make", "loss", "0.25", "0.125"] in rows
+
+
 def test_one_run_is_no_comparison(command: Command, runs: list[str]) -> None:
     command("runs", "compare", runs[0], runs[0]).fails("a comparison needs two runs")
     command("runs", "compare", runs[0], "nope").fails("there is no run nope")
+    command("runs", "show", "\udcff").fails("there is no run \\udcff")

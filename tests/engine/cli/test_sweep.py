@@ -92,6 +92,33 @@ def test_a_sweep_that_is_not_there(command: Command, save: Save) -> None:
     save(_document())
     for verb in ("show", "resume", "cancel"):
         command("sweep", verb, "x").fails("there is no sweep x")
+        # So Python gives the byte FF of a command line, which is not UTF-8.
+        command("sweep", verb, "\udcff").fails("there is no sweep \\udcff")
+
+
+@pytest.mark.slow
+def test_the_same_command_after_the_data_has_changed_says_that_it_begins_anew(
+    command: Command, save: Save, store: RunStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.sweep.start._spawn", lambda *_: None)
+    monkeypatch.setattr("engine.sweep.start.wait_started", lambda *_: None)
+    monkeypatch.setattr("engine.sweep.start.expect", lambda _: None)
+    (home / "data").mkdir()
+    (home / "data" / "a.txt").write_text("a")
+    name = save(pipeline(box("n", "Count", folder="data"), box("a", "Make")))
+    asked = ["sweep", name, "--set", "a.steps=1,2", "--detach"]
+    assert "a new sweep" not in command(*asked).done().out
+    (sweep,) = store.sweeps.newest()
+    store.sweeps.end(sweep.sweep_id, "cancelled")
+    resumed = command("sweep", "resume", sweep.sweep_id, "--detach").done()
+    assert "warning" not in resumed.err
+    (home / "data" / "b.txt").write_text("b")
+    said = command(*asked).done()
+    assert said.out.startswith(f"a new sweep: what n does or reads has changed since sweep {sweep.sweep_id}, of the")
+    assert f"sweep {sweep.sweep_id} of" not in said.out
+    assert "a new sweep" not in command(*asked).done().out, "it goes on with that one"
+    resumed = command("sweep", "resume", sweep.sweep_id, "--detach").done()
+    assert f"warning: what n does or reads has changed since sweep {sweep.sweep_id} began" in resumed.err
 
 
 @pytest.mark.slow

@@ -70,3 +70,10 @@ _CONTROL = st.sampled_from([chr(n) for n in (*range(9), *range(14, 32), 127)])
 def test_control_characters_are_refused_in_names(control: str, before: str, after: str) -> None:
     with pytest.raises(PipelineError, match="holds the control character"):
         find_pipeline(before + control + after, Workspace(Path("nowhere")))
+
+
+def test_a_name_that_is_not_utf8_is_refused_also_where_there_is_such_a_file(home: Path, workspace: Workspace) -> None:
+    write_pipeline(Pipeline(name="q"), home / "q.json")
+    (home / "q.json").rename(home / "q\udcff.json")
+    with pytest.raises(PipelineError, match=r"no pipeline can be called 'q\\udcff.json': it is not UTF-8 text"):
+        find_pipeline("q\udcff.json", workspace)

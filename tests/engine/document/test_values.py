@@ -84,6 +84,15 @@ def test_control_characters_are_refused(control: str, before: str, after: str) -
     assert read_settings(["note=a\tb\nc"], pipeline(), build_catalog((), None)) == {"note": "a\tb\nc"}
 
 
+def test_what_is_not_utf8_is_refused() -> None:
+    """As Python gives the bytes of a command line that are no text, and as JSON spells half a character."""
+    for text in ("d\udcff", '"\\ud800"', '["d\\udcff"]', '{"d\\udcff": 1}'):
+        with pytest.raises(UsageError, match="--set folder is not UTF-8 text"):
+            read_settings([f"folder={text}"], pipeline(folder=["a"]), build_catalog((), None))
+    whole = read_settings(["note=\U0001f600 é"], pipeline(note=""), build_catalog((), None))
+    assert whole == {"note": "\U0001f600 é"}
+
+
 def test_a_setting_that_nests_too_deep_is_text(home: Path) -> None:
     assert read_setting("[" * 100_000, None) == "[" * 100_000
 

@@ -71,3 +71,8 @@ def test_a_checkpoint_does_not_wait_for_a_reader(workspace: Workspace, store: Ru
     assert store._connection().execute("PRAGMA busy_timeout").fetchone()[0] == 30_000
     store.checkpoint()
     assert wal(workspace).stat().st_size == 0
+
+
+def test_nothing_that_is_stored_is_like_a_value_that_is_not_utf8(store: RunStore) -> None:
+    assert store.read("SELECT 1 WHERE 'a' = ?", "\udcff") == []
+    assert len(store.read("SELECT 1 WHERE 'a' = ?", "a")) == 1

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_results import stored_result
 
 from engine.declare.datasets import Report
 from engine.declare.events import Metrics
@@ -66,3 +67,14 @@ def test_figures_of_a_run_are_those_of_what_it_made_else_the_last_of_its_curves(
     assert steps == [(1, 1.0), (2, 0.5)]
     assert steps_of_run(store, run, "a.loss", seen) == (seen, [])
     assert len(steps_of_run(store, run, "loss")[1]) == 4
+
+
+def test_a_cached_trial_has_the_figures_that_were_reported_when_it_was_made(store: RunStore) -> None:
+    maker, run = (store.create_run("p", "{}", {}, "local") for _ in range(2))
+    for step in (1, 2):
+        store.add_events(maker, [Metrics(node="a", step=step, values={"val_accuracy": 0.4 * step})])
+    store.results.put(stored_result("f", node="a", run_id=maker))
+    store.set_tasks(run, [("a", "T", "a")])
+    store.update_task(run, "a", state="cached", fingerprint="f", outputs={"out": Report(uri="r")})
+    assert figures_of_run(store, run) == {"a.val_accuracy": 0.8, "val_accuracy": 0.8}
+    assert steps_of_run(store, run, "val_accuracy") == (0, []), "nothing to give it up by"
