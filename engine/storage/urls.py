@@ -84,13 +84,24 @@ def _account(row: Scheme, container: str, host: str) -> str:
     return account if fits else ""
 
 
+def expanded(text: str) -> Path:
+    """The path that `text` means: `~` and `~name` are the folders of these users.
+
+    Where there is no such user, or nothing says where the folder is, they stay: names like any other.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def place_from(base: Path, text: str) -> str:
     """A path parameter's value as it is kept: a path made absolute from `base`, or a URL in its usual spelling.
 
     A URL that cannot be one is left as it is: `parse_url` says why when it is used.
     """
     if not is_url(text):
-        return os.path.normpath(base / Path(text).expanduser())
+        return os.path.normpath(base / expanded(text))
     try:
         return str(parse_url(text))
     except UsageError:

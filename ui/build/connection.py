@@ -18,6 +18,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from ui.build.background import LOG
 from ui.build.editor import Editor
+from ui.build.link import read_json
 from ui.protocol.link import HEARTBEAT_S, SUBPROTOCOL
 
 _editors: WeakValueDictionary[str, Editor] = WeakValueDictionary()
@@ -46,7 +47,7 @@ async def serve(socket: WebSocket) -> None:
     sending = asyncio.create_task(_send(socket, editor, news))
     try:
         while True:
-            await run_sync(editor.handle, json.loads(await socket.receive_text()))
+            await run_sync(editor.handle, read_json(await socket.receive_text()))
     except (WebSocketDisconnect, RuntimeError):
         pass  # either end has closed it
     except (ValueError, KeyError):

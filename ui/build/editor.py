@@ -25,7 +25,7 @@ from ui.build.code import code_of
 from ui.build.document_runs import resume_run
 from ui.build.document_sweeps import Newest, forecast_of
 from ui.build.documents import pipeline_to_doc
-from ui.build.file_browser import browse, to_allow
+from ui.build.file_browser import browse, to_allow, unlisted
 from ui.build.link import Link, read_outbox
 from ui.build.open_documents import FIRST_TEMPLATE, LiveDocument, OpenDocuments
 from ui.protocol.commands import (
@@ -272,8 +272,13 @@ class Editor:
 
     def _browse(self, command: Browse) -> None:
         studio = self._documents.studio
-        anywhere = studio.only_here
-        self.post(browse(studio.workspace, studio.base, command.request, command.path, anywhere=anywhere))
+        try:
+            found = browse(studio.workspace, studio.base, command.request, command.path, anywhere=studio.only_here)
+        except Exception as exc:
+            # The dialog waits for its answer, whatever has gone wrong.
+            self.post(unlisted(command.request, command.path, exc))
+            raise
+        self.post(found)
 
     def _allow(self, path: str) -> None:
         studio = self._documents.studio

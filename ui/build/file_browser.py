@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from pathlib import Path
 
-from engine.errors import UsageError
+from engine.errors import UsageError, VoxelflowError
 from engine.observe.paths import allowed_places
 from engine.storage import is_url, parse_url
+from engine.storage.urls import expanded
 from engine.workspace import Workspace
 from ui.protocol.notices import Entry, Listing
 
@@ -32,7 +33,7 @@ def browse(workspace: Workspace, base: Path, request: int, path: str | None, *, 
     try:
         folder = _found(base, path, None if anywhere else roots)
         entries, truncated = _entries(folder)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RuntimeError) as exc:  # RuntimeError: a link in a circle
         reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         return _listing(request, path, None, [], problem=f"{path[:300]}: {reason}")
     up = folder.parent != folder and (anywhere or _inside(folder.parent, roots))
@@ -51,7 +52,7 @@ def _elsewhere() -> list[Entry]:
 def _found(base: Path, path: str, roots: list[Path] | None) -> Path:
     if "\0" in path:
         raise ValueError("that is no path")
-    given = Path(path).expanduser()
+    given = expanded(path)
     if ".." in given.parts:
         raise ValueError("a path with .. is not followed")
     folder = base / given
@@ -112,6 +113,12 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
+def unlisted(request: int, path: str | None, reason: Exception) -> Listing:
+    """The answer where a folder could not be listed for a reason that `browse` does not know."""
+    problem = reason.line() if isinstance(reason, VoxelflowError) else f"{type(reason).__name__}: {reason}"
+    return _listing(request, path, None, [], problem=f"{(path or 'the folders')[:300]}: {problem}")
+
+
 def _listing(
     request: int,
     path: str | None,
@@ -138,7 +145,7 @@ def to_allow(base: Path, text: str) -> str:
         return str(parse_url(text))
     if "\0" in text:
         raise UsageError(f"{text!r} is no path", hint="Type it again.")
-    path = (base / Path(text).expanduser()).resolve()
+    path = (base / expanded(text)).resolve()
     folder = path if path.is_dir() else path.parent
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="Make it first, or choose another.")

@@ -166,6 +166,14 @@ class Library:
                 self.path(document).unlink(missing_ok=True)
         return base
 
+    def rename_versions(self, document: str, to: str) -> None:
+        """Rename a document that has no file: what was saved of it goes along.
+
+        Raises `WorkspaceError` when another program writes for too long.
+        """
+        with self._writing():
+            self.versions.move(document, to)
+
     def to_trash(self, document: str, unsaved: Pipeline | None = None) -> None:
         """Move the file, and the text of an unsaved draft, to the workspace's `trash/`."""
         trash = self._workspace.root / "trash"

@@ -8,6 +8,7 @@ one replaces are dropped, and when too much waits all of it is, and `overflowed`
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import uuid
@@ -39,6 +40,10 @@ from ui.protocol.notices import (
 MAX_NOTICES = 200
 MAX_LOG_LINES = 4_000
 LINES_A_NOTICE = 500
+_DEEPEST = 200
+"""More than an edit's value may have (see `documents`), less than what pydantic reads."""
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+"""A text, in which brackets mean nothing, or a bracket."""
 _PAGES = 500
 """Pages remembered. What an older one sends again is done again, except edits, which are known by their ids."""
 _REPLACED = (Welcome, Library, FileState, Checked, RunForecast, Others)
@@ -211,6 +216,35 @@ def _read(path: Path) -> dict[str, tuple[int, float]]:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {str(client): (int(n), float(at)) for client, (n, at) in found.items()}
     return {}
+
+
+def read_json(text: str) -> Any:
+    """What the browser sent. Raises `ValueError` when it is no JSON.
+
+    What is nested deeper than Python can read comes cut, still deep enough to be refused: not read at all, the
+    browser would send it for ever. In its place stands NaN, which nothing that is carried out may hold.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return json.loads(_cut(text))
+
+
+def _cut(text: str) -> str:
+    """JSON without what lies deeper than `_DEEPEST`."""
+    kept: list[str] = []
+    depth = start = 0
+    for found in _MARK.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += [text[start : found.start()], "NaN"]
+        elif found[0] in "]}":
+            if depth == _DEEPEST + 1:
+                start = found.end()
+            depth -= 1
+    # What is never closed stays so: it is no JSON.
+    return "".join([*kept, text[start:] if depth <= _DEEPEST else ""])
 
 
 def read_outbox(value: Any) -> tuple[Outbox, dict[int, str]]:

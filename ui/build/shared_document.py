@@ -185,12 +185,14 @@ class SharedDocument:
     def rename(self, document: str, name: str) -> None:
         """Another name, and with it another id; the file moves, unsaved changes stay unsaved.
 
-        Raises `PipelineError` when the file cannot be read or written.
+        Raises `PipelineError` when the file cannot be read, `WorkspaceError` when it cannot be written.
         """
         with self._lock:
             old = self.id
             disk = self._look()
             if self._base is None or disk == "deleted":
+                if disk != "changed":  # else they are those of a file that someone else has made and that stays
+                    self._library.rename_versions(old, document)
                 self._base = None
             else:
                 base = self._library.rename(old, document, name)

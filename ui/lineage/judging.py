@@ -11,7 +11,7 @@ from engine.document.pipeline import Pipeline, load
 from engine.errors import VoxelflowError
 from engine.lineage import Verdicts, judge
 from engine.run.launch import prepare
-from ui.build.background import Loop
+from ui.build.background import LOG, Loop
 from ui.build.catalogue import Catalogue
 from ui.build.library import Library
 from ui.studio_context import Studio
@@ -85,6 +85,9 @@ class Judging:
                 verdicts |= self._judge(name, saved.get(name))
             except VoxelflowError as error:
                 problems[name] = error.message
+            except Exception as error:  # the other pipelines have their plans in any case
+                LOG.exception("the lineage of %s cannot be planned", name)
+                problems[name] = f"{type(error).__name__}: {error}"
             self._keep(Judged(before, number, len(names), problems))
         self._keep(Judged(verdicts, len(names), len(names), problems, complete=True))
 

@@ -21,6 +21,31 @@ def each_once(artifacts: Sequence[Artifact]) -> list[Artifact]:
     return list({artifact.path: artifact for artifact in artifacts}.values())
 
 
+def titles_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
+    """By path, the name that is shown: where names repeat with the end of the path that tells them apart."""
+    alike: dict[str, list[tuple[str, ...]]] = {}
+    for artifact in artifacts:
+        alike.setdefault(artifact.name, []).append(Path(artifact.path).parts)
+    depths = {name: _depth_apart(paths) for name, paths in alike.items()}
+    return {artifact.path: _title(artifact, depths[artifact.name]) for artifact in artifacts}
+
+
+def _depth_apart(paths: Sequence[tuple[str, ...]]) -> int:
+    """How many of their last parts tell the paths apart; 0 where there is one."""
+    if len(paths) == 1:
+        return 0
+    longest = max(map(len, paths))
+    return next((n for n in range(1, longest) if len({path[-n:] for path in paths}) == len(paths)), longest)
+
+
+def _title(artifact: Artifact, depth: int) -> str:
+    path = Path(artifact.path)
+    if not depth:
+        return artifact.name
+    end = str(Path(*path.parts[-depth:]))
+    return end if artifact.name == path.name else f"{artifact.name}, {end}"
+
+
 def is_picture(artifact: Artifact) -> bool:
     """Whether the browser can show the file."""
     return Path(artifact.path).suffix.lower() in _PICTURES
@@ -38,11 +63,11 @@ def draw_picture(artifact: Artifact, caption: str, key: str) -> None:
         return
     if content:
         st.image(content, caption=plain(caption), width="stretch")
-    download_file(path, f"{key}-{artifact.name}")
+    download_file(path, f"{key}-{artifact.path}")
 
 
-def draw_file(artifact: Artifact, node: str, key: str) -> None:
-    """Draw a line with the file's name and size, and what downloads it."""
+def draw_file(artifact: Artifact, title: str, node: str, key: str) -> None:
+    """Draw a line with the file's title, its node and size, and what downloads it."""
     path = Path(artifact.path)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         try:
@@ -51,9 +76,9 @@ def draw_file(artifact: Artifact, node: str, key: str) -> None:
         except OSError:
             is_file, detail = False, "gone"
         where = tag("span", f" {node}, {detail}" if node else f" {detail}", class_="vf-muted")
-        st.html(tag("span", text(artifact.name), where, title=artifact.path), width="content")
+        st.html(tag("span", text(title), where, title=artifact.path), width="content")
         if is_file:
-            download_file(path, f"{key}-{artifact.name}")
+            download_file(path, f"{key}-{artifact.path}")
         else:
             st.html(tag("span", text(artifact.path, "vf-mono")), width="content")
 

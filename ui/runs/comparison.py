@@ -10,7 +10,17 @@ import streamlit as st
 from engine.declare.dataset_type import scores_of
 from engine.declare.datasets import HEADLINES
 from engine.errors import UsageError
-from engine.history.comparison import ABSENT, Curves, Row, duration_rows, final_rows, labels, node_title, parameter_rows
+from engine.history.comparison import (
+    ABSENT,
+    Curves,
+    Row,
+    duration_rows,
+    final_rows,
+    labels,
+    last_of_curves,
+    node_title,
+    parameter_rows,
+)
 from engine.history.details import Details, read_details, short_id
 from engine.history.summary import lower_is_better
 from engine.store.runs import Run
@@ -46,7 +56,7 @@ _TICK_S = 2.0
 _HELD_OUT = ("val_", "validation_", "test_")
 _SCORES = (*_HELD_OUT, "loss", "accuracy", "auc", "f1", "mae", "rmse")
 """How the names of figures begin that say how good a model is, and not how it was trained."""
-_KEY, _ADDRESS = "compare_runs", "compare_address"
+_KEY, _ADDRESS, _CACHED = "compare_runs", "compare_address", "compare_cached"
 
 
 def metric_lines(runs: Sequence[Details], feeds: Sequence[Feed]) -> dict[str, list[Line]]:
@@ -140,7 +150,7 @@ def _comparison(chosen: Sequence[str], was_active: bool) -> None:
             _parallel(runs, feeds)
         _parameters(runs)
     with right:
-        _figures(final_rows(runs, _last_values(feeds)), runs)
+        _figures(final_rows(runs, _last_values(runs, feeds)), runs)
     with left:
         _durations(runs)
     graph_changes.show(runs, labels(runs))
@@ -150,8 +160,24 @@ def _comparison(chosen: Sequence[str], was_active: bool) -> None:
         _parallel(runs, feeds)
 
 
-def _last_values(feeds: Sequence[Feed]) -> list[Curves]:
-    return [{key: s.last for key, s in feed.metrics.items() if s.last is not None} for feed in feeds]
+def _last_values(runs: Sequence[Details], feeds: Sequence[Feed]) -> list[Curves]:
+    return [
+        {**_of_cached(details), **{key: s.last for key, s in feed.metrics.items() if s.last is not None}}
+        for details, feed in zip(runs, feeds, strict=True)
+    ]
+
+
+def _of_cached(details: Details) -> Curves:
+    """What cached tasks had when they ran, in the run that made their results: read once a visit."""
+    cached = frozenset(task.node for task in details.tasks if task.state == "cached")
+    if not cached:
+        return {}
+    kept: dict[tuple[str, frozenset[str]], Curves] = st.session_state.setdefault(_CACHED, {})
+    key = details.run.run_id, cached
+    if key not in kept:
+        found = last_of_curves(studio().store, details.run.run_id)
+        kept[key] = {name: value for name, value in found.items() if name[0] in cached}
+    return kept[key]
 
 
 def _heads(runs: Sequence[Details]) -> None:
@@ -250,7 +276,7 @@ def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     outputs = [output for d in runs for task in d.tasks for output in task.outputs.values()]
     scored = {name for output in outputs for name in scores_of(output) if name.startswith(_SCORES)}
     scored |= objectives_of(d.run for d in runs)
-    finals = final_rows(runs, _last_values(feeds))
+    finals = final_rows(runs, _last_values(runs, feeds))
     axes = parallel_axes(
         [axis_of_values(row.name, row.values, ABSENT) for row in parameter_rows(runs)],
         [axis_of_values(figure_name(row.name), row.values, ABSENT) for row in finals if row.name in scored],

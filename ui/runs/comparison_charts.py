@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 
 from engine.declare.dataset_type import Dataset
+from engine.declare.datasets import Report, TrainedModel
 from engine.storage import is_url
 from ui.runs.charts import specification
 from ui.shell.theme import SERIES, SURFACE, Mode
@@ -43,8 +44,11 @@ class Confusion:
 
 
 def confusions(made: Dataset) -> list[Confusion]:
-    """The matrices in the JSON files beside a dataset: a training's, by the name of the data, or an evaluation's."""
-    if is_url(made.uri):
+    """The matrices in the JSON files beside a model, by the name of the data, or beside an evaluation's report.
+
+    No other dataset has any, and the folder of a source may hold millions of files: it is not listed.
+    """
+    if not isinstance(made, (TrainedModel, Report)) or is_url(made.uri):
         return []
     folder = Path(made.uri).parent if made.is_file else Path(made.uri)
     out = []

@@ -10,7 +10,7 @@ from engine.history.details import Details, read_details, short_id
 from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
 from engine.text import duration, moment, number
-from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture
+from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture, titles_of
 from ui.runs.feed import feed_of
 from ui.runs.metrics import Family, draw_family, families
 from ui.runs.node_panel import progress_block
@@ -179,6 +179,7 @@ def _artifacts(details: Details) -> None:
     kept = feed_of(details.run.run_id).artifacts
     named = details.names
     found = [(node, artifact) for node, artifacts in kept.items() for artifact in each_once(artifacts)]
+    titles = {node: titles_of(each_once(artifacts)) for node, artifacts in kept.items()}
     pictures = [(node, a) for node, a in found if is_picture(a)]
     others = [(node, a) for node, a in found if not is_picture(a)]
     if pictures:
@@ -186,8 +187,10 @@ def _artifacts(details: Details) -> None:
         with st.grid(min_column_width=320, key="overview_pictures") as grid:
             for node, artifact in pictures:
                 with grid.cell():
-                    draw_picture(artifact, f"{named.get(node, node)}, {artifact.name}", f"overview-{node}")
+                    draw_picture(
+                        artifact, f"{named.get(node, node)}, {titles[node][artifact.path]}", f"overview-{node}"
+                    )
     if others:
         with st.expander(f"Files ({len(others)})", key="overview_files"):
             for node, artifact in others:
-                draw_file(artifact, named.get(node, node), f"overview-{node}")
+                draw_file(artifact, titles[node][artifact.path], named.get(node, node), f"overview-{node}")

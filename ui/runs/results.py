@@ -11,7 +11,7 @@ import streamlit as st
 from pydantic import JsonValue
 
 from engine.declare.datasets import Report, TrainedModel
-from engine.document.pipeline import Edge, Node, Pipeline
+from engine.document.pipeline import MAX_NAME, Edge, Node, Pipeline
 from engine.document.plan import Choice
 from engine.errors import UsageError, VoxelflowError
 from engine.extras import is_tracked
@@ -43,6 +43,8 @@ from ui.shell.canvas import show_datasets
 from ui.studio_context import Studio, studio
 
 REGISTER = "RegisterModel"
+_REGISTERING = ": register"
+"""Stands behind the name of the pipeline in that of the one that registers its model."""
 _OPEN = "result_open"
 _LARGEST_DOWNLOAD = 2 << 30
 """Bytes; a browser's download goes through this process's memory."""
@@ -188,7 +190,8 @@ def registering(pipeline: Pipeline, made: Made, name: str, alias: str, metric: s
         params["metric"] = metric
     node = Node(id=node_id, type=REGISTER, params=params)
     edge = Edge(source=f"{made.node}.{made.port}", target=f"{node_id}.model")
-    named = f"{pipeline.name}: register"
+    # With what is added it is a name that can be loaded again.
+    named = f"{pipeline.name[: MAX_NAME - len(_REGISTERING)]}{_REGISTERING}"
     wider = {"name": named, "nodes": (*pipeline.nodes, node), "edges": (*pipeline.edges, edge)}
     return pipeline.model_copy(update=wider), node_id
 

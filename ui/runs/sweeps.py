@@ -19,7 +19,7 @@ from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
 from ui.shell import navigation
-from ui.shell.blocks import Content, chip, count_line, notice, shortened, show_error, table, text
+from ui.shell.blocks import Content, chip, count_line, notice, plain, shortened, show_error, table, text
 from ui.studio_context import studio
 
 MOST_COMPARED = 32
@@ -49,16 +49,14 @@ def show() -> None:
 
 
 def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
-    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, val_auc 0.93`."""
+    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, val_auc 0.93`, as Markdown."""
     options = SweepOptions.from_json(sweep.options)
     ended = sum(trial.ended for trial in trials)
     parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
     best = best_of(sweep, trials)
     if best is not None and options.objective is not None:
-        parts.append(f"{options.objective.figure} {best.score:.4g}")
-    name = shortened(sweep.pipeline, 40)
-    # Streamlit reads a label as Markdown.
-    return f"Sweep {short_id(sweep.sweep_id)} of {name}: {', '.join(parts)}".replace("[", r"\[").replace("*", r"\*")
+        parts.append(f"{plain(options.objective.figure)} {best.score:.4g}")
+    return f"Sweep {short_id(sweep.sweep_id)} of {plain(sweep.pipeline, 40)}: {', '.join(parts)}"
 
 
 def best_of(sweep: Sweep, trials: Sequence[Trial]) -> Trial | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import UsageError
-from engine.storage.urls import StorageUrl, is_url, parse_url, place_from
+from engine.storage.urls import StorageUrl, expanded, is_url, parse_url, place_from
 
 
 def test_a_url_has_one_spelling() -> None:
@@ -56,6 +56,13 @@ def test_paths_and_urls_beside_each_other(tmp_path: Path) -> None:
     assert place_from(tmp_path, "hdfs://box/a/") == "hdfs://box/a/"
     assert not is_url("file:///a/b")
     assert not is_url("C:/a")
+
+
+def test_a_tilde_of_a_user_who_is_not_there_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert expanded("~/volumes") == tmp_path / "volumes"
+    assert expanded("~no such user/volumes") == Path("~no such user/volumes")
+    assert place_from(tmp_path, "~no such user/volumes") == str(tmp_path / "~no such user/volumes")
 
 
 keys = st.lists(st.text("ab/", min_size=1, max_size=4), max_size=4).map("/".join)

@@ -25,7 +25,8 @@ from websockets.typing import Origin, Subprotocol
 from ui.build import connection
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
-from ui.protocol.commands import Hello
+from ui.protocol.commands import Hello, MakeEdit
+from ui.protocol.document import Op
 from ui.protocol.link import SUBPROTOCOL, Inbox, Outbox, Sent
 from ui.protocol.notices import Message, Others
 from ui.studio import listen
@@ -168,6 +169,23 @@ def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connec
     opened = _hear(reach(editor.ticket), lambda inbox: any(p.notice.type == "opened" for p in inbox.posted))[-1]
     assert "meanwhile" in opened.model_dump_json()
     wait_until(lambda: others() == 1)
+
+
+@pytest.mark.parametrize("depth", [150, 1_000, 10_000])
+def test_a_value_that_is_nested_too_deeply_is_refused_and_holds_up_nothing(
+    editor: Editor, reach: Connect, depth: int
+) -> None:
+    wire = reach(editor.ticket)
+    session = _hello(wire).session
+    op = Op(path=["nodes", "a", "params", "text"], value="DEEP", remove=False)
+    edit = MakeEdit(document="shared", edit="e", ops=[op])
+    outbox = Outbox(client="page", session=session, seen=0, sent=[Sent(n=2, command=edit)]).model_dump_json()
+    wire.send(outbox.replace('"DEEP"', "[" * depth + "]" * depth))
+    heard = _hear(wire, _texts)[-1]
+    assert (heard.handled, _texts(heard)) == (2, ["the node's value is nested too deeply"])
+    edit = MakeEdit(document="shared", edit="f", ops=[Op(path=["description"], value="alive", remove=False)])
+    wire.send(Outbox(client="page", session=session, seen=0, sent=[Sent(n=3, command=edit)]).model_dump_json())
+    _hear(wire, lambda inbox: any(p.notice.type == "edited" for p in inbox.posted))
 
 
 @pytest.mark.slow

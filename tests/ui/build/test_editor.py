@@ -413,6 +413,17 @@ def test_folders_are_listed_on_request(open_tab: OpenTab, tmp_path: Path) -> Non
     tab.say(Browse(request=3, path=str(tmp_path)))
     found = tab.wait_for(Listing, lambda n: n.request == 3)
     assert "volumes" in [e.name for e in found.entries]
+    tab.say(Browse(request=4, path="~no such user/volumes"))
+    assert tab.wait_for(Listing, lambda n: n.request == 4).problem == "~no such user/volumes: there is no such folder"
+
+
+def test_a_listing_answers_whatever_goes_wrong(open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tab = open_tab(_two())
+    monkeypatch.setattr("ui.build.editor.browse", lambda *_, **__: 1 / 0)
+    tab.say(Browse(request=3, path=None))
+    found = tab.wait_for(Listing, lambda n: n.request == 3)
+    assert (found.problem, found.entries) == ("the folders: ZeroDivisionError: division by zero", [])
+    tab.wait(lambda: tab.messages == ["error: Something went wrong: ZeroDivisionError The app's log has the details."])
 
 
 # --- whatever comes ----------------------------------------------------------------------------

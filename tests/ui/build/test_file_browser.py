@@ -56,6 +56,9 @@ def test_the_roots_are_where_one_starts(workspace: Workspace, root: Path) -> Non
         ("none", "no such folder"),
         ("file.txt", "is a file"),
         ("out", "outside"),
+        ("circle", "loop"),
+        ("~no such user", "no such folder"),
+        ("~no such user/volumes", "no such folder"),
         ("a\0b", "no path"),
         ("x" * 5000, "x"),
     ],
@@ -64,6 +67,7 @@ def test_what_cannot_be_listed_is_reported(workspace: Workspace, root: Path, pat
     (root / "data").mkdir()
     (root / "file.txt").write_text("x")
     (root / "out").symlink_to("/usr")
+    (root / "circle").symlink_to(root / "circle")
     found = _look(workspace, root, path)
     assert expected in found.problem
     assert len(found.problem) < 1000
@@ -139,3 +143,5 @@ def test_an_allowed_folder_is_inside_from_then_on(
     assert [e.name for e in _look(workspace, root, place).entries] == ["labels.csv"]
     with pytest.raises(UsageError, match="there is no folder"):
         to_allow(root, "/none/at/all")
+    with pytest.raises(UsageError, match="there is no folder"):
+        to_allow(root, "~no such user/volumes")

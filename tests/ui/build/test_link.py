@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.declare.events import RunState
-from ui.build.link import LINES_A_NOTICE, MAX_LOG_LINES, MAX_NOTICES, HandledCommands, Link
+from ui.build.link import LINES_A_NOTICE, MAX_LOG_LINES, MAX_NOTICES, HandledCommands, Link, read_json
 from ui.protocol.commands import OpenDocument, Seen
 from ui.protocol.document import Doc
 from ui.protocol.link import Inbox, Outbox, Sent
@@ -131,6 +133,22 @@ def test_what_must_not_be_done_twice_is_known_after_a_restart(tmp_path: Path) ->
     assert not after.claim("page", 3)
     assert after.claim("page", 4)
     assert after.claim("another page", 1)
+
+
+def test_what_is_nested_deeper_than_python_reads_comes_cut() -> None:
+    deep = "[" * 5_000 + r'"]]\"}"' + "]" * 5_000
+    read = read_json(f'{{"a": "[[{{", "b": {deep}, "c": [[1], {{"d": 2}}], "e": {deep}, "f": 3}}')
+    assert (read["a"], read["c"], read["f"]) == ("[[{", [[1], {"d": 2}], 3)
+    depth, item = 0, read["b"]
+    while isinstance(item, list):
+        depth, item = depth + 1, item[0]
+    assert (depth, math.isnan(item), read["e"] is read["b"]) == (199, True, False)
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, "]" * 5_000, "{", '{"a', "[" * 5_000 + '"' + "]" * 5_000])
+def test_what_is_no_json_is_refused_however_deep_it_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"line 1 column \d+"):
+        read_json(text)
 
 
 def test_a_damaged_memory_is_an_empty_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from engine.workspace import Workspace
 from ui.build import versions as versions_module
 from ui.build.library import Library
 from ui.build.versions import Versions
-from ui.protocol.commands import KeepDraft, ListVersions, MakeEdit, ReadVersion, Save
+from ui.protocol.commands import KeepDraft, ListVersions, MakeEdit, ReadVersion, Rename, Save
 from ui.protocol.document import Op
 from ui.protocol.notices import VersionRead
 from ui.protocol.notices import Versions as Listed
@@ -100,3 +100,27 @@ def test_one_that_cannot_be_read_is_listed_with_its_problem(open_tab: OpenTab, w
     assert "not valid JSON" in tab.last(Listed).versions[1].problem
     tab.say(ReadVersion(request=4, document=tab.document, version=Path(first).stem))
     assert tab.last(VersionRead).doc is None
+
+
+def test_they_follow_a_rename_after_the_file_was_deleted_by_another_program(
+    open_tab: OpenTab, workspace: Workspace
+) -> None:
+    tab = open_tab(pipeline(box("a", "Make", text="x"), name="alpha"))
+    tab.say(Save(document="alpha", overwrite=False))
+    (workspace.pipelines / "alpha.json").unlink()
+    tab.say(Rename(document="alpha", name="beta"))
+    tab.say(ListVersions(request=1, document="beta"))
+    assert len(tab.last(Listed).versions) == 1
+    # Another pipeline of the old name begins with none.
+    assert Versions(workspace).listed("alpha") == []
+
+
+def test_they_stay_with_a_file_of_the_old_name_that_another_program_has_made(
+    open_tab: OpenTab, workspace: Workspace
+) -> None:
+    tab = open_tab(pipeline(box("a", "Make", text="x"), name="alpha"))
+    Library(workspace).write("alpha", pipeline(box("b", "Make"), name="alpha"), None)
+    tab.say(Rename(document="alpha", name="beta"))
+    versions = Versions(workspace)
+    assert (tab.document, versions.listed("beta")) == ("beta", [])
+    assert [versions.read("alpha", item.name).nodes[0].id for item in versions.listed("alpha")] == ["b"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from building import box, pipeline
 from pretended_results import pretend
+from recorded_runs import Did, record
 from waiting import WAIT_S, wait_until
 
 from engine.catalog import Catalog
@@ -58,6 +60,26 @@ def test_a_saved_pipeline_decides_and_else_its_last_run(
     judged = settled(judging)
     assert list(judged.problems) == ["demo"]
     assert (judged.done, judged.of, judged.verdicts.current) == (1, 1, frozenset())
+
+
+def test_a_pipeline_whose_plan_raises_is_named_and_the_others_are_judged(
+    judging: Judging, probes: Catalog, workspace: Workspace, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = prepare(document("one"), probes, workspace, store).plan
+    pretend(plan, workspace, store)
+    with store.write() as db:
+        db.execute("UPDATE runs SET document = ?", (dump(document("one")),))
+    record(store, "20260101-000000-aaaaaa", document("bad", "broken"), "done", {"a": Did("done")}, began=1e9, took=5)
+
+    def planned(pipeline: Pipeline, *given: Any, **how: Any) -> Any:
+        if pipeline.name == "broken":
+            raise RuntimeError("nobody thought of this")
+        return prepare(pipeline, *given, **how)
+
+    monkeypatch.setattr("ui.lineage.judging.prepare", planned)
+    judged = settled(judging)
+    assert judged.problems == {"broken": "RuntimeError: nobody thought of this"}
+    assert (judged.of, judged.verdicts.current) == (2, {plan.tasks[0].identity.fingerprint})
 
 
 def test_who_asks_first_may_wait_for_the_answer_and_later_ones_have_the_last_at_once(

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from engine.declare.datasets import Report
+from engine.declare.datasets import Report, TrainedModel, VolumeFiles, VolumeSpec
 from ui.runs.comparison_charts import (
     MOST_AXES,
     Axis,
@@ -37,6 +37,15 @@ def test_matrices_of_an_evaluation_are_found_beside_its_page(tmp_path: Path) -> 
     ]  # fmt: skip
     assert confusions(Report(uri="s3://bucket/evaluation.html")) == []
     assert confusions(Report(uri="/no/such/place.html")) == []
+
+
+def test_the_folder_of_what_has_no_matrix_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "confusion.json").write_text(json.dumps({"classes": ["x"], "test": [[5]]}))
+    spec = VolumeSpec(shape=(2, 2, 2), dtype="float32", classes=("x",))
+    assert [found.of for found in confusions(TrainedModel(uri=str(tmp_path), spec=spec))] == ["test"]
+    source = VolumeFiles(uri=str(tmp_path), spec=spec, count=1, bytes=32, manifest=str(tmp_path / "manifest.parquet"))
+    monkeypatch.setattr(Path, "glob", lambda *_: pytest.fail("it was listed"))
+    assert confusions(source) == []
 
 
 def test_figures_stand_by_their_size_and_words_in_their_order() -> None:

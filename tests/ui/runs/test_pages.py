@@ -332,6 +332,22 @@ def test_two_runs_side_by_side(app: Open, runs, done: str, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
+def test_a_run_from_the_cache_is_compared_by_the_figures_of_the_one_that_made_its_results(app: Open, runs) -> None:
+    def run(text: str) -> str:
+        made, _ = runs.run(pipeline(Node(id="a", type="Make", title="Maker", params={"text": text}), name="demo"))
+        return made.run_id
+
+    made, other = run("one"), run("two")
+    for run_id, epochs in ((made, 5), (other, 2)):
+        runs.train(run_id, "a", epochs)
+    again = run("one")
+    assert [task.state for task in runs.store.tasks(again)] == ["cached"]
+    shown = html(app("compare", runs=f"{made},{other},{again}"))
+    (row,) = re.findall(r"<tr>(?:(?!</tr>).)*Validation loss.*?</tr>", shown, re.DOTALL)
+    assert re.findall(r"[\d.]+", re.sub(r"<[^>]*>", " ", row)) == ["0.3", "0.75", "0.3"]
+
+
 def test_a_comparison_says_which_run_is_not_there(app: Open, done: str) -> None:
     assert "there is no run nothing-like-it" in html(app("compare", runs=f"{done},nothing-like-it"))
 

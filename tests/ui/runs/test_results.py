@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from building import box, pipeline
 
+from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.document.pipeline import MAX_NAME, dump, load
 from ui.runs import results
-from ui.runs.results import Version
+from ui.runs.outputs import Made
+from ui.runs.results import Version, registering
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,12 @@ def test_a_version_is_shown_by_the_app_or_by_its_server(
     assert Version("small brains/2", 7, place).address("sqlite:///own") == address
     monkeypatch.setattr(results, "can_serve", lambda: False)
     assert Version("small brains/2", 7, "sqlite:///own").address("sqlite:///own") == ""
+
+
+@pytest.mark.parametrize("length", [5, MAX_NAME - 10, MAX_NAME - 9, MAX_NAME])
+def test_the_pipeline_that_registers_a_model_can_be_loaded_however_long_its_name(length: int) -> None:
+    model = TrainedModel(uri="/models/1", spec=VolumeSpec(shape=(2, 2, 2), dtype="float32", classes=("a", "b")))
+    made = Made("train", "model", "Train", model, {})
+    document, node = registering(pipeline(box("train", "Make"), name="n" * length), made, "volumes", "champion", None)
+    assert load(dump(document)).name == f"{'n' * min(length, MAX_NAME - 10)}: register"
+    assert (node, str(document.edges[-1].target)) == ("register", "register.model")

@@ -33,8 +33,10 @@ TRIALS = [
 
 
 def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
-    assert title_of(SWEEP, TRIALS) == r"Sweep abcdef of p\*: running, 3 of 4 trials, val_auc 0.75"
+    assert title_of(SWEEP, TRIALS) == r"Sweep abcdef of p\*: running, 3 of 4 trials, val\_auc 0.75"
     assert title_of(SWEEP, TRIALS[2:]) == r"Sweep abcdef of p\*: running, 1 of 4 trials"
+    formula = replace(SWEEP, pipeline="$a$ `b` :red[c] <d>")
+    assert title_of(formula, []).startswith(r"Sweep abcdef of \$a\$ \`b\` \:red\[c\] \<d\>: running")
     assert best_of(SWEEP, TRIALS) == TRIALS[1]
     assert best_of(SWEEP, TRIALS[2:]) is None
 
