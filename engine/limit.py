@@ -23,13 +23,19 @@ def read_time(text: str) -> float:
     """
     given, seconds, at = text.strip().lower(), 0.0, 0
     for part in _PART.finditer(given):
-        unit = part[2] if part[2] in _SECONDS else part[2].removesuffix("s")
+        unit = _unit(part[2])
         if given[at : part.start()].strip() or unit not in _SECONDS:
             break
         seconds, at = seconds + float(part[1]) * _SECONDS[unit], part.end()
     if at < len(given) or not 0 < seconds < math.inf:
         raise UsageError(f"{text!r} is no time to stop after", hint=TIME_EXAMPLE)
     return seconds
+
+
+def _unit(written: str) -> str:
+    """The unit without its plural's s, where it is one: `ms` are no minutes."""
+    one = written.removesuffix("s")
+    return one if written not in _SECONDS and len(one) > 1 else written
 
 
 def written_time(seconds: float) -> str:

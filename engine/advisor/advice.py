@@ -25,7 +25,7 @@ _PARAMETER_BYTES = 20
 """A weight with its gradient, the optimizer's two values and a copy while it is saved."""
 _VALUE_BYTES = 60
 """A layer's values as they are kept for the way back, with what the convolutions put beside them."""
-_NEARLY = 0.10
+NEARLY = 0.10
 """Of costs that are as near to each other, the faster machine is recommended."""
 _LARGEST_BATCH = 512
 
@@ -132,9 +132,11 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Advice:
-    """The estimates for a training as it is, by machine; the same from a table, where it reads files.
+    """The estimates for a training as it is, by machine; where it reads files, the same from a table in their place, if
+    it is known how fast that would come.
 
-    `own` is that of the profile. `recommended` is None when nothing is known of any machine.
+    `own` is that of the profile. `recommended` is None when nothing is known of any machine; `within_s` is the limit
+    of time that it was chosen under.
     """
 
     work: TrainingWork
@@ -152,6 +154,7 @@ class Advice:
     storage: StorageCost | None = None
     """What its storage costs beside the machine; None where the data lies on it."""
     elsewhere: tuple[Elsewhere, ...] = ()
+    within_s: float | None = None
 
 
 # --- one machine ---------------------------------------------------------------------------------
@@ -178,7 +181,9 @@ def estimate(
     model, network = computing.model, work.network
     compute_s = model.step(network, batch, ranks)
     again = known.cached.get(way)
-    first = (known.cold.get(way) or again) and _behind(candidate, way, known.cold.get(way) or again)
+    measured = known.cold.get(way)
+    # Where nothing was measured, steps are said never to wait: then no disk or network holds them up either.
+    first = again if measured is None else _behind(candidate, work, way, measured)
     cached = again is not None and _stays(work, way, candidate, needed * ranks, known)
     later = again if cached else first
     if known.fresh and cached and way != "remote table":
@@ -252,11 +257,20 @@ def _step(
     return step_seconds(compute_s, batch, ranks, reading, cores=candidate.cores, accelerated=bool(candidate.gpus))
 
 
-def _behind(candidate: Candidate, way: Way, reading: InputModel | None) -> InputModel | None:
+def _behind(candidate: Candidate, work: TrainingWork, way: Way, reading: InputModel) -> InputModel:
     """The storage as this machine reaches it: not faster than its disk or network carries."""
-    if reading is None or candidate.origin == "profile":
+    if candidate.origin == "profile":
         return reading
-    return reading.limited(candidate.network_mb_s if way == "remote table" else candidate.disk_mb_s)
+    return reading.limited(candidate.network_mb_s if _is_remote(work, way) else candidate.disk_mb_s)
+
+
+def table_in_place(work: TrainingWork) -> Way:
+    """How the volumes of files would be stored in a table that lies where the files do."""
+    return "remote table" if is_url(work.uri) else "table"
+
+
+def _is_remote(work: TrainingWork, way: Way) -> bool:
+    return way == "remote table" or (way == "files" and is_url(work.uri))
 
 
 def _stays(work: TrainingWork, way: Way, candidate: Candidate, used: int, known: Knowledge) -> bool:
@@ -264,8 +278,8 @@ def _stays(work: TrainingWork, way: Way, candidate: Candidate, used: int, known:
     size = (work.volumes + work.validation) * work.volume_bytes
     if way == "remote table":
         return size <= known.cache_bytes
-    if way == "files" and is_url(work.uri):
-        return False  # each epoch asks for them again
+    if _is_remote(work, way):
+        return False  # each epoch asks for the files again
     return candidate.memory_bytes is not None and size <= candidate.memory_bytes - used
 
 
@@ -295,14 +309,16 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     found = {c.name: computing for c in known.candidates if (computing := _computing(c, work, known)) is not None}
     storage = storage_cost(work, way, known.cache_bytes, known.storage_prices)
     if not found:
-        return Advice(work, way, assumed_input=assumed, storage=storage)
+        return Advice(work, way, assumed_input=assumed, storage=storage, within_s=within_s)
 
     def on_all(stored: Way, known: Knowledge, uri: str = work.uri) -> tuple[Estimate, ...]:
         there = replace(work, uri=uri)
         return tuple(estimate(there, stored, c, found[c.name], known) for c in known.candidates if c.name in found)
 
     estimates = on_all(way, known)
-    from_table = on_all("table", known) if way == "files" else ()
+    table = table_in_place(work)
+    # Of a table in a place of which nothing is known, times without any waiting would be set against measured ones.
+    from_table = on_all(table, known) if way == "files" and table in known.cold else ()
     elsewhere = [
         Elsewhere(place, there, on_all(there, replace(known, cold={there: model}, fresh=False), place))
         for place, there, model in known.elsewhere
@@ -323,6 +339,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
         assumed_input=assumed,
         storage=storage,
         elsewhere=tuple(elsewhere),
+        within_s=within_s,
     )
 
 
@@ -343,7 +360,7 @@ def recommend(estimates: Sequence[Estimate], within_s: float | None = None) -> E
     usual = usual_currency(in_time)
     comparable = [e for e in in_time if e.machine.currency == usual]
     cheapest = min(e.cost or 0.0 for e in comparable)
-    near = [e for e in comparable if (e.cost or 0.0) <= cheapest * (1 + _NEARLY)]
+    near = [e for e in comparable if (e.cost or 0.0) <= cheapest * (1 + NEARLY)]
     # Of those that are as fast, the cheapest again.
     return min(near_best(near, lambda e: 1 / e.seconds), key=lambda e: e.cost or 0.0)
 

@@ -2,10 +2,11 @@
 
     seconds a volume = (requests x latency + bytes x seconds a byte + processor time) / streams
 
-A loader has `streams` requests under way and reads ahead, so latency costs a share of itself and nothing at all while
-the training computes for longer. `requests` is 1 for a file or a volume of a local table, and a 64th for a table in an
-object store, which is fetched by row group. The processor time, of opening and checking and of each byte, is taken from
-the training as well on a machine without an accelerator.
+but never less than the storage takes for one when it gives all that it has. A loader has `streams` requests under way
+and reads ahead, so latency costs a share of itself and nothing at all while the training computes for longer.
+`requests` is 1 for a file or a volume of a local table, and a 64th for a table in an object store, which is fetched by
+row group. The processor time, of opening and checking and of each byte, is taken from the training as well on a machine
+without an accelerator.
 """
 
 from __future__ import annotations
@@ -54,17 +55,21 @@ class InputModel:
     source: str
     most_mb_s: float | None = None
     """What the disk or network carries in all."""
+    most_per_s: float | None = None
+    """Volumes a second that the storage gives at most, however many reads are under way."""
 
     def wait_s(self, streams: int) -> float:
         """Seconds between two volumes, with so many reads under way."""
         each = self.access.requests * self.latency_s + self.volume_bytes * self.byte_s
-        least = self.volume_bytes / (self.most_mb_s * 1e6) if self.most_mb_s and each else 0.0
+        least = self.volume_bytes / (self.most_mb_s * 1e6) if self.most_mb_s else 0.0
+        if self.most_per_s:
+            least = max(least, 1 / self.most_per_s)
         return max((each + self.processor_s) / streams, least)
 
     @property
     def cached(self) -> InputModel:
         """The same volumes from memory: they cost processor time alone."""
-        return replace(self, latency_s=0.0, byte_s=0.0, most_mb_s=None)
+        return replace(self, latency_s=0.0, byte_s=0.0, most_mb_s=None, most_per_s=None)
 
     def farther(self, latency_s: float) -> InputModel:
         """The same storage with a longer way to it: each request takes so much longer."""
@@ -93,26 +98,40 @@ UNKNOWN_SPREAD = 0.5
 
 def from_probe(probe: StorageProbe, way: Way, loader: str, access: Access, volume_bytes: int) -> InputModel:
     """The law that a probe's figures give for a way of storing."""
-    latency_s = probe.random_reads.p50_ms / 1000
-    if way == "files":
-        reads, requests = probe.small_reads_at_once, 1.0
-    else:
-        reads, requests = probe.table_reads, access.requests
-    streams = reads.streams if way == "files" else access.on(probe.machine.cores)
-    each = streams / reads.per_s if reads.per_s else 0.0
+    requests = 1.0 if way == "files" else access.requests
+    each = _of_one_stream(probe, way, access)
     # One wait for several requests, as the system reads ahead: no volume waits for longer than it takes.
-    latency_s = min(latency_s, each / requests)
+    latency_s = min(probe.random_reads.p50_ms / 1000, each / requests)
     # What one stream needs beside the latency, spread over the bytes.
-    rest = each - requests * latency_s
+    byte_s = (each - requests * latency_s) / probe.file_bytes
+    most = probe.small_reads_at_once.per_s if way == "files" else 0.0
+    if most:
+        # Of volumes that take one stream longer, the storage gives fewer.
+        most *= each / (latency_s + volume_bytes * byte_s)
     return InputModel(
         latency_s=latency_s,
-        byte_s=rest / probe.file_bytes,
+        byte_s=byte_s,
         access=access,
         processor_s=processor_seconds(way, loader, volume_bytes),
         volume_bytes=volume_bytes,
         spread=_spread_of(probe.small_reads if way == "files" else probe.random_reads),
         source=f"the probe of {probe.place}",
+        most_per_s=most or None,
     )
+
+
+def _of_one_stream(probe: StorageProbe, way: Way, access: Access) -> float:
+    """Seconds that a stream waits for a volume while the storage has more to give; 0 where nothing was measured.
+
+    Of many reads at once the store may be full: what each then takes says nothing of the few that a loader has.
+    """
+    if way != "files":
+        volumes = probe.table_reads
+        return access.on(probe.machine.cores) / volumes.per_s if volumes.per_s else 0.0
+    alone, at_once = probe.small_reads, probe.small_reads_at_once
+    times = [reads.streams / reads.per_s for reads in (alone, at_once) if reads.per_s]
+    # One by one comes first, and may have waited for the connections too: nothing is faster for being one of many.
+    return min(times, default=0.0)
 
 
 def _spread_of(reads: Timed) -> float:
@@ -124,10 +143,15 @@ def _spread_of(reads: Timed) -> float:
 
 
 def from_bench(
-    result: BenchResult, way: Way, loader: str, access: Access, volume_bytes: int, *, cold: bool
+    result: BenchResult, way: Way, loader: str, access: Access, volume_bytes: int, *, cold: bool, remote: bool = False
 ) -> InputModel | None:
-    """The law that a benchmark's rows give, cold or cached; None where no row was limited by its input."""
+    """The law that a benchmark's rows give, cold or cached; None where no row was limited by its input.
+
+    Of files `remote` says whether they lie in an object store: a local disk says nothing of one.
+    """
     rows = [row for row in result.measured if is_way(row, way) and row.configuration.loader == loader]
+    if way == "files":
+        rows = [row for row in rows if _is_local(row) is not remote]
 
     def streams_of(row: BenchRow) -> int:
         return access.on(result.cores, row.configuration.workers)
@@ -196,7 +220,11 @@ def is_way(row: BenchRow, way: Way) -> bool:
         return False
     if configuration.loader == "npy":
         return way == "files"
-    return way == ("table" if configuration.storage in ("", "local") else "remote table")
+    return way == ("table" if _is_local(row) else "remote table")
+
+
+def _is_local(row: BenchRow) -> bool:
+    return row.configuration.storage in ("", "local")
 
 
 def best_known(models: Iterable[InputModel | None]) -> InputModel | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from engine.advisor.advice import Advice, Estimate, frontier
+from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, table_in_place
 from engine.advisor.storage_cost import as_json as storage_as_json
 from engine.text import duration, money_between, number, plural, size
 
@@ -109,12 +109,14 @@ def reasons(advice: Advice) -> list[str]:
     if best is None:
         return []
     out = []
-    others = sorted((e for e in advice.estimates if e is not best and e.cost is not None), key=lambda e: e.cost or 0.0)
     faster = [e for e in frontier(advice.estimates) if e.seconds < 0.9 * best.seconds]
+    if _is_late(best, advice.within_s):
+        known = all(_is_late(e, advice.within_s) for e in advice.estimates)
+        # One whose price is not known is never recommended.
+        machine, them = ("machine", "") if known else ("machine with a known price", " of them")
+        out.append(f"No {machine} is done in {duration(advice.within_s or 0.0)}; this is the fastest{them}.")
     if best.cost_range is not None:
-        cheaper = [e for e in others if (e.cost or 0.0) < (best.cost or 0.0)]
-        what = "nearly as cheap as the cheapest, and faster" if cheaper else "the cheapest"
-        out.append(f"It is {what}: {cost_span(best)}, in {duration(best.low)} to {duration(best.high)}.")
+        out.append(f"It {_by_cost(advice, best)} {cost_span(best)}, in {duration(best.low)} to {duration(best.high)}.")
     if faster:
         other = faster[-1]
         times = best.seconds / other.seconds
@@ -132,6 +134,25 @@ def reasons(advice: Advice) -> list[str]:
     if best.source:
         out.append(f"It was not measured: its speed is {source_of(best)}, so its error bar is wide.")
     return out
+
+
+def _is_late(estimate: Estimate, within_s: float | None) -> bool:
+    """Whether it is not done by then, or does not fit at all."""
+    return not estimate.fits or (within_s is not None and estimate.seconds > within_s)
+
+
+def _by_cost(advice: Advice, best: Estimate) -> str:
+    """How its cost compares with that of others in its currency: `is the cheapest:`."""
+    within = advice.within_s
+    priced = [e for e in advice.estimates if e.cost is not None and e.machine.currency == best.machine.currency]
+    in_time = [e for e in priced if not _is_late(e, within)]
+    for those, which in ((priced, ""), (in_time, f" of those that are done in {duration(within or 0.0)}")):
+        cheapest = min((e.cost or 0.0 for e in those), default=0.0)
+        if (best.cost or 0.0) <= cheapest:
+            return f"is the cheapest{which}:"
+        if (best.cost or 0.0) <= cheapest * (1 + NEARLY):
+            return f"is nearly as cheap as the cheapest{which}, and faster:"
+    return "costs"
 
 
 def changes(advice: Advice) -> list[str]:
@@ -177,7 +198,7 @@ def _table_instead(advice: Advice) -> Iterator[str]:
         then = by_name.get(each.machine.name)
         if then is not None and then.fits and each.fits and then.seconds < 0.95 * each.seconds:
             yield (
-                f"From a table {each.machine.name} takes {duration(then.seconds)} instead of"
+                f"From {_WAYS[then.way]} {each.machine.name} takes {duration(then.seconds)} instead of"
                 f" {duration(each.seconds)}{_for_cost(then)}."
             )
     if advice.conversion_s is not None and advice.pays_after is not None:
@@ -212,9 +233,15 @@ def missing(advice: Advice, place: str) -> list[str]:
             f"How fast volumes come is not known: `voxelflow probe {place}` measures it. Until then the times"
             " are as if no step had to wait for them."
         )
+    elif advice.way == "files" and advice.estimates and not advice.from_table and _could_be_a_table(advice):
+        out.append(f"What a table in that place would take is not known: `voxelflow probe {place}` measures it.")
     if not advice.work.exact_network:
         out.append("The network is your own: times are those of the ResNet with the same parameters.")
     return out
+
+
+def _could_be_a_table(advice: Advice) -> bool:
+    return table_in_place(advice.work) in advice.work.access
 
 
 # --- for other programs --------------------------------------------------------------------------

@@ -52,9 +52,13 @@ class Known:
 
 
 def read_known(workspace: Workspace, benches: Sequence[BenchResult] = ()) -> Known:
-    """The newest benchmark of each machine, `benches` first, and all probes. Raises nothing."""
-    kept = [*benches, *(r for r in bench_results(workspace) if r.name not in {b.name for b in benches})]
-    return Known(newest_by_machine(kept), probes(workspace))
+    """The newest benchmark of each machine, `benches` first, and all probes. Raises nothing.
+
+    Of quick ones nothing is predicted.
+    """
+    given = {b.name for b in benches if b.measured and not b.quick}
+    kept = [*benches, *(r for r in bench_results(workspace) if r.name not in given)]
+    return Known([r for r in newest_by_machine(kept) if not r.quick], probes(workspace))
 
 
 def trainings(
@@ -107,18 +111,18 @@ def advise_training(
     measured = [m for r in known.benches if (m := measured_machine(r, network_of, table)) is not None]
     cold: dict[Way, InputModel] = {}
     cached: dict[Way, InputModel] = {}
-    probe = probe_of(work.uri or str(workspace.root), known.probes)
+    probe, in_store = probe_of(work.uri or str(workspace.root), known.probes), is_url(work.uri)
     for each in _WAYS:
         access, loader = work.access.get(each), "npy" if each == "files" else work.loader
         if access is None:
             continue
         loader = "arrow" if each != "files" and loader == "npy" else loader
         size = work.volume_bytes
-        rows = [from_bench(m.result, each, loader, access, size, cold=True) for m in measured]
+        rows = [from_bench(m.result, each, loader, access, size, cold=True, remote=in_store) for m in measured]
         again = [from_bench(m.result, each, loader, access, size, cold=False) for m in measured]
         cached[each] = next(filter(None, again), from_memory(each, loader, access, size))
         remote = probe is not None and probe.storage != "local"
-        if probe is not None and remote == (is_url(work.uri) if each == "files" else each == "remote table"):
+        if probe is not None and remote == (in_store if each == "files" else each == "remote table"):
             cold[each] = from_probe(probe, each, loader, access, size)
         elif found := next(filter(None, rows), None):
             cold[each] = found

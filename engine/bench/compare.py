@@ -62,13 +62,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All points of one kind of work and input, the fastest first."""
+    """All points of one kind of work and input, the fastest first.
+
+    `left_out` names the machines that did this work with other inputs alone.
+    """
 
     work: Work
     input: Input
     volumes: int
     currency: str
     points: tuple[Point, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def machines(self) -> tuple[Point, ...]:
@@ -96,15 +100,15 @@ def works(results: Iterable[BenchResult]) -> list[Work]:
 
 
 def common_input(results: Iterable[BenchResult], work: Work) -> Input:
-    """The coldest input that every machine with this work was measured with; else the coldest of any."""
-    kinds = [
-        found
-        for result in results
-        if (found := {r.configuration.input for r in result.measured if Work.of(r.configuration) == work})
-    ]
-    order: tuple[Input, ...] = ("cold", "cached", "synthetic")
-    shared = [kind for kind in order if kinds and all(kind in found for found in kinds)]
-    return next(iter(shared or [kind for kind in order if any(kind in found for found in kinds)]), "cold")
+    """The input that most machines with this work were measured with; of those that as many were, the coldest."""
+    kinds = [_inputs(result, work) for result in results]
+    coldest_first: tuple[Input, ...] = ("cold", "cached", "synthetic")
+    return max(coldest_first, key=lambda kind: sum(kind in found for found in kinds))
+
+
+def _inputs(result: BenchResult, work: Work) -> set[Input]:
+    """Those that the work was measured with."""
+    return {row.configuration.input for row in result.measured if Work.of(row.configuration) == work}
 
 
 def compare(results: Sequence[BenchResult], work: Work, kind: Input, volumes: int = EPOCH) -> Comparison:
@@ -117,7 +121,8 @@ def compare(results: Sequence[BenchResult], work: Work, kind: Input, volumes: in
         for row in result.typical
         if row.configuration.input == kind and Work.of(row.configuration) == work
     ]
-    return Comparison(work, kind, volumes, currency, tuple(normalised(points)))
+    lacking = [result.name for result in results if (found := _inputs(result, work)) and kind not in found]
+    return Comparison(work, kind, volumes, currency, tuple(normalised(points)), tuple(dict.fromkeys(lacking)))
 
 
 def _point(result: BenchResult, row: BenchRow, volumes: int, currency: str) -> Point:
@@ -185,9 +190,9 @@ def others_share(row: BenchRow, cores: int) -> float:
 def best_by_machine(results: Sequence[BenchResult]) -> dict[str, Point]:
     """The fastest point of each machine in the work that most did, by its name, and by its type in the table of prices.
 
-    Keys are in lower case. Of several results of a machine the newest counts.
+    Keys are in lower case. Of several results of a machine the newest counts; quick ones do not.
     """
-    newest = newest_by_machine(results)
+    newest = newest_by_machine([result for result in results if not result.quick])
     known = works(newest)
     if not known:
         return {}

@@ -198,6 +198,8 @@ class BenchResult(_Frozen):
     """Of voxelflow, python, the framework and the libraries; `platform` is that of the system."""
     data: BenchData
     rows: tuple[BenchRow, ...] = ()
+    quick: bool = False
+    """Of --quick: a try of the command, whose figures are not to be gone by."""
     planned: int = 0
     """Rows that were asked for: more than there are when the benchmark was ended early. 0 where that is not known."""
 
@@ -326,11 +328,14 @@ def _read_all(paths: Iterable[Path]) -> Iterator[BenchResult]:
 
 
 def newest_by_machine(results: Sequence[BenchResult]) -> list[BenchResult]:
-    """Of each machine (by its name) the newest result, the newest machine first."""
+    """Of each machine (by its name) the newest result that has figures to go by, the newest machine first.
+
+    Of one that has none: the newest quick one, else the newest in which nothing could be measured.
+    """
     out: dict[str, BenchResult] = {}
-    for result in sorted(results, key=lambda result: result.measured_at, reverse=True):
+    for result in sorted(results, key=lambda r: (bool(r.measured), not r.quick, r.measured_at), reverse=True):
         out.setdefault(result.name, result)
-    return list(out.values())
+    return sorted(out.values(), key=lambda result: result.measured_at, reverse=True)
 
 
 def _first_line(exc: Any) -> str:

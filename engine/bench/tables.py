@@ -61,9 +61,8 @@ def meaning(comparison: Comparison) -> list[str]:
     if not machines:
         return ["Nothing was measured that could be compared."]
     fastest, what = machines[0], f"an epoch of {comparison.volumes:,} volumes"
-    out = [
-        f"{fastest.result.name} is the fastest: {what} takes {duration(fastest.seconds)}{_cost(fastest, comparison)}."
-    ]
+    which = " is the fastest" if len(machines) > 1 else ""
+    out = [f"{fastest.result.name}{which}: {what} takes {duration(fastest.seconds)}{_cost(fastest, comparison)}."]
     priced = [point for point in machines if point.cost is not None]
     if priced and len(machines) > 1:
         cheapest = min(priced, key=lambda point: point.cost or 0.0)
@@ -74,6 +73,9 @@ def meaning(comparison: Comparison) -> list[str]:
     unknown = [point.result.name for point in machines if point.cost is None]
     if unknown:
         out.append(f"No price to compare is known of {', '.join(unknown)}.")
+    if comparison.left_out:
+        kind = comparison.input
+        out.append(f"Not compared, as not measured with {kind} input: {', '.join(comparison.left_out)}.")
     waiting = [f"{p.result.name} by {p.bound} ({way(p.row.configuration)})" for p in machines if p.bound != "compute"]
     if waiting:
         out.append(f"Not bound by computing, also in the fastest way: {', '.join(waiting)}.")

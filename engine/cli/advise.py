@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +13,18 @@ from engine.cli.session import Session, json_option, pipeline_options, profile_o
 if TYPE_CHECKING:
     from engine.advisor.advice import Advice
     from engine.advisor.sources import Training
+    from engine.bench.result import BenchResult
     from engine.workspace import Workspace
+
+
+class _Finite(click.FloatRange):
+    """A number in a range: `nan`, which no comparison finds outside of it, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        out = super().convert(value, param, ctx)
+        if not math.isfinite(out):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return out
 
 
 @click.command("advise", short_help="Predict time and cost of a training on each machine, and recommend one.")
@@ -26,10 +38,10 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A result of `voxelflow bench` from any machine; can be repeated. Those in the workspace are known already.",
 )
-@click.option("--within", "hours", type=click.FloatRange(0, min_open=True), metavar="HOURS", help="Be done by then.")
+@click.option("--within", "hours", type=_Finite(0, min_open=True), metavar="HOURS", help="Be done by then.")
 @click.option(
     "--latency-ms",
-    type=click.FloatRange(0),
+    type=_Finite(0),
     default=0.0,
     metavar="MS",
     help="As if the storage were farther away: each request to it takes so much longer.",
@@ -63,7 +75,6 @@ def command(
     """
     from engine.advisor.report import as_json as advice_as_json
     from engine.advisor.sources import advise_training, read_known, trainings
-    from engine.bench.result import read_result
     from engine.cli.screen import say, say_diagnostics, say_json
     from engine.document.checks import preview_outputs
     from engine.document.resolve import resolve
@@ -74,7 +85,7 @@ def command(
     workspace = session.workspace(root)
     document, catalog, values = session.pipeline(pipeline, settings, workspace)
     where = find_profile(profile, workspace)
-    known = read_known(workspace, [read_result(path) for path in benches])
+    known = read_known(workspace, [_result_in(path) for path in benches])
     resolved = resolve(document, catalog, values, base=Path.cwd())
     named = [v for v in values.values() if isinstance(v, str)]
     observation = observe(resolved, workspace, RunStore(workspace), extra_roots=named)
@@ -108,6 +119,20 @@ def command(
         else:
             _show(each, advice, workspace, show_all)
     return 0
+
+
+def _result_in(path: Path) -> BenchResult:
+    """The benchmark in a file that was named. Raises `UsageError`, also for one that has no figures to go by."""
+    from engine.bench.result import read_result
+    from engine.errors import UsageError
+
+    found = read_result(path)
+    if found.quick:
+        raise UsageError(
+            f"{path} is of `voxelflow bench --quick`, whose figures say nothing of a training",
+            hint="Run `voxelflow bench` on that machine without --quick.",
+        )
+    return found
 
 
 def _place(training: Training, root: Path) -> str:

@@ -97,6 +97,8 @@ def command(ctx: click.Context, /, **given: Any) -> int | None:
     the loader costs), empty caches (cold: what the storage costs). Cores, memory, swap, disk, network and GPUs are
     sampled meanwhile. By default it takes about three minutes on two cores.
 
+    It fails (status 1) when not a single row could be measured.
+
     The result is one JSON file in the workspace's folder bench; take those of other machines in with
     `voxelflow bench add`, and compare them with `voxelflow bench compare`.
     """
@@ -148,11 +150,14 @@ def _measure(
 
     path: Path | None = None
 
+    def marked(result: BenchResult) -> BenchResult:
+        return result.model_copy(update={"quick": quick})
+
     def keep(result: BenchResult) -> None:
         nonlocal path
-        path = keep_result(workspace, result, path)
+        path = keep_result(workspace, marked(result), path)
         if out is not None:
-            write_result(out, result)
+            write_result(out, marked(result))
 
     try:
         result = session.work.run_bench(
@@ -164,9 +169,12 @@ def _measure(
         raise
     keep(result)
     _join_prices(result, workspace)
+    status = 0 if result.measured else 1
+    if status:
+        say("not a single row could be measured; each says why", error=True)
     if as_json:
-        say_json({**result.model_dump(mode="json"), "file": str(path)})
-        return 0
+        say_json({**marked(result).model_dump(mode="json"), "file": str(path)})
+        return status
     table(STALLS, stalls_rows(stalls(result)), right=STALLS_RIGHT)
     say("")
     table(HARDWARE, hardware_rows(result), right=HARDWARE_RIGHT)
@@ -175,7 +183,9 @@ def _measure(
         say(line)
     say(f"{result.name}, in {duration(result.seconds)}; rates are volumes/s")
     say(f"kept as {out or path}")
-    return 0
+    if quick:
+        say("--quick is a try of the command: no prediction goes by it")
+    return status
 
 
 def _priced(machine: str, price: float | None, workspace: Workspace) -> dict[str, Any]:
@@ -216,7 +226,10 @@ def _join_prices(result: BenchResult, workspace: Workspace) -> None:
 @command.command("compare", short_help="Compare the results of several machines.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE.json ...]")
 @click.option(
-    "--input", "kind", type=click.Choice(["synthetic", "cached", "cold"]), help="Default: the coldest of all."
+    "--input",
+    "kind",
+    type=click.Choice(["synthetic", "cached", "cold"]),
+    help="Default: that of most machines, of these the coldest.",
 )
 @click.option("--epoch", type=click.IntRange(1), default=650_000, show_default=True, help="Volumes that are priced.")
 @click.option(
@@ -236,9 +249,9 @@ def compare_results(
 ) -> int:
     """Compare results by time and cost, and say what each machine is bound by; without FILEs those in the workspace.
 
-    Of a machine with several results the newest counts. Compared is the work that most of them did: the same network
-    on volumes of the same shape. The page has the same as pictures: time against cost with the efficient frontier,
-    where the time of a volume goes, and what cores, memory, swap, disk and network did.
+    Of a machine with several results the newest that has figures to go by counts. Compared is the work that most of
+    them did: the same network on volumes of the same shape. The page has the same as pictures: time against cost with
+    the efficient frontier, where the time of a volume goes, and what cores, memory, swap, disk and network did.
     """
     from engine.bench.compare import Work, common_input, compare, stalls, works
     from engine.bench.result import bench_folder, bench_results, newest_by_machine, read_result
@@ -299,6 +312,7 @@ def _as_json(comparison: Any, page: Path | None) -> dict[str, Any]:
         "input": comparison.input,
         "volumes": comparison.volumes,
         "currency": comparison.currency,
+        "left_out": list(comparison.left_out),
         "page": str(page) if page is not None else "",
         "points": [
             {

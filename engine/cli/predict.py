@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.session import Session, json_option, workspace_option
+from engine.storage import expanded
 from engine.text import plural
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _folder(session: Session, model: str, node: str | None, root: Path | None) -
         with fetched(session.workspace_to_look_at(root), model) as folder:
             yield folder
         return
-    place = Path(model).expanduser()
+    place = expanded(model)
     if place.is_dir():
         yield place
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,18 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # Rich would end the process; the command has a status for it
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
-    return Ours(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
+    return Ours(file=sys.stdout, width=_width(), markup=False, emoji=False, highlight=False)
+
+
+def _width() -> int | None:
+    """The columns to print in; None: those of `COLUMNS` or of the terminal, as Rich finds them."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return None
+    if not sys.stdout.isatty():
+        return _PIPED_WIDTH
+    # Rich would print nothing into 0 columns.
+    return shutil.get_terminal_size().columns if given else None
 
 
 def say(text: str, *, style: str = "", error: bool = False) -> None:

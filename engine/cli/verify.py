@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.session import Session, json_option, workspace_option
+from engine.storage import expanded
 
 if TYPE_CHECKING:
     from engine.cli.session import CheckedData, Damage
@@ -88,7 +89,7 @@ def _items(
     from engine.errors import UsageError
     from engine.storage.urls import is_url
 
-    place = Path(target).expanduser()
+    place = expanded(target)
     if is_url(target):
         return [target]
     if place.is_dir():

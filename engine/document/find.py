@@ -9,6 +9,7 @@ from engine.declare.field_rules import control_character
 from engine.document.pipeline import Pipeline, read_pipeline
 from engine.document.values import is_utf8
 from engine.errors import PipelineError
+from engine.storage import expanded
 from engine.workspace import Workspace
 
 
@@ -23,7 +24,7 @@ def find_pipeline(name: str, workspace: Workspace) -> Pipeline:
         )
     if not is_utf8(name):
         raise PipelineError(f"no pipeline can be called {name!r}: it is not UTF-8 text", hint="Rename the file.")
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_file():
         return read_pipeline(path)
     is_name = path.name == name and path.suffix != ".json"

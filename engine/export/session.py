@@ -19,6 +19,7 @@ from engine.profiles import Profile, spark_settings
 from engine.spark import yarn
 from engine.spark.jars import EXTENSION, with_jars
 from engine.spark.submit import OF_THE_CLIENT
+from engine.storage import expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +86,7 @@ def send_code(session: SparkSession, folder: Path, files: Iterable[Path | str] =
     place = folder / "code"
     place.mkdir(parents=True, exist_ok=True)
     sent = [code_zip(place)]
-    for file in dict.fromkeys(Path(f).expanduser().absolute() for f in files):
+    for file in dict.fromkeys(expanded(str(f)).absolute() for f in files):
         # Under the name that its module has here: functions travel by name.
         copy = place / f"{user_module(file)}.py"
         shutil.copyfile(file, copy)

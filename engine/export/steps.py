@@ -52,7 +52,7 @@ from engine.observe.results import protected_versions, still_there
 from engine.processes.messages import known_error
 from engine.profiles import local_profile
 from engine.run.task import TaskMessage, context_of, run_task
-from engine.storage import place_from
+from engine.storage import expanded, place_from
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
 
@@ -86,7 +86,7 @@ def start(
     )
     parser.add_argument("--step", metavar="NAME", help="only this step, on what those before it have made")
     given = parser.parse_args()
-    folder = given.out.expanduser().absolute()
+    folder = expanded(str(given.out)).absolute()
     try:
         steps = Steps(
             folder,
@@ -117,7 +117,7 @@ def beside(name: str) -> Path:
 
 def load_node(path: Path | str, name: str) -> AnyNodeType:
     """The node type called `name` in a person's own file. Raises `UsageError` when it is not there."""
-    path = Path(path).expanduser().absolute()
+    path = expanded(str(path)).absolute()
     module_name = user_module(path)
     if module_name not in sys.modules:
         spec = importlib.util.spec_from_file_location(module_name, path)

@@ -16,7 +16,7 @@ from engine.declare.field_rules import control_character
 from engine.declare.parameters import FileKind, PathIn
 from engine.declare.path_found import FilesLeftOut, PathFound
 from engine.errors import UsageError, VoxelflowError
-from engine.storage import StorageUrl, is_url, manifest, parse_url
+from engine.storage import StorageUrl, expanded, is_url, manifest, parse_url
 from engine.workspace import Workspace, data_roots, storages
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def allowed_places(workspace: Workspace, extra: Iterable[Path | str] = ()) -> Al
     split = re.split(rf"{re.escape(os.pathsep)}(?!//)", os.environ.get("VOXELFLOW_DATA_ROOTS", ""))
     named: list[Path | str] = [*data_roots(workspace), *filter(None, split)]
     folders = [Path.cwd(), *(s.root for s in storages(workspace))]
-    folders += [Path(place).expanduser() for place in named if not is_url(place)]
+    folders += [expanded(str(place)) for place in named if not is_url(place)]
     # The check of parameters reports a control character; the system would refuse the path here without saying so.
     more = [place for place in extra if not control_character(str(place))]
     folders += [Path(place) for place in more if not is_url(place)]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from engine.prices.dbu import dbu_table
-from engine.prices.machines import Machine, machine_table
+from engine.prices.machines import Machine, machine_table, own_machines
 from engine.prices.storage import StoragePrice, storage_table
 from engine.text import hourly, number
 from engine.workspace import Workspace
@@ -36,8 +36,7 @@ def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
 
 def own_doubts(workspace: Workspace) -> list[str]:
     """What looks wrong in the prices that a workspace has of its own, as somebody may have edited them."""
-    own = [machine for machine in machine_table(workspace).machines if machine.origin != "shipped"]
-    return doubts(own, machine_table().machines)
+    return doubts(own_machines(workspace), machine_table().machines)
 
 
 def _spot_doubts(machine: Machine, on_demand: Machine | None) -> Iterator[str]:

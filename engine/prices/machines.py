@@ -1,8 +1,8 @@
 """The table of machine types: a CSV file that is shipped, and `machines.csv` of a workspace over it.
 
 Both have the columns `COLUMNS`, in any order; `name` is needed, all others may be empty or left out. A row is known by
-its name and region, and a workspace's row replaces the shipped one of the same name and region. An empty price means
-that none is known: nothing is then computed from it.
+its name and region, and a workspace's row replaces the shipped one of the same name and region; figures that it leaves
+empty, such as the cores, stay as shipped. An empty price means that none is known: nothing is then computed from it.
 
 The shipped prices are on-demand prices without discounts, taxes, disks and traffic, each with the document that it was
 read from and that document's date, where it says one. Sources of other figures are documents at a commit, and Google's
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from engine.workspace import Workspace
 
 FILE = "machines.csv"
 _SHIPPED = Path(__file__).with_name(FILE)
+_FIGURES = ("provider", "cores", "memory_gib", "gpus", "gpu", "disk_mb_s", "network_mb_s")
+"""What a machine type is, whatever it costs."""
 _SHOWN = 5
 """Names that a message lists."""
 
@@ -62,6 +64,19 @@ class Machine:
         """What names it among all: `m5.2xlarge@us-east-1`, or its name where it has no region."""
         return f"{self.name}@{self.region}" if self.region else self.name
 
+    def filled(self, known: Machine) -> Machine:
+        """With the figures of the same machine type where it has none of its own; never with prices."""
+        more = {
+            column: value
+            for column in _FIGURES
+            if getattr(self, column) in ("", None) and (value := getattr(known, column)) not in ("", None)
+        }
+        if self.gpus == 0:
+            more.pop("gpu", None)
+        if more and not self.specs_source:
+            more["specs_source"] = known.specs_source
+        return replace(self, **more)
+
 
 COLUMNS = tuple(field.name for field in fields(Machine) if field.name != "origin")
 _LAYOUT = Layout(
@@ -90,7 +105,9 @@ class MachineTable:
             # It may say another price than the shipped table.
             raise self.problem
         wanted = name.casefold()
-        found = [m for m in self.machines if wanted in (m.name.casefold(), m.key.casefold())]
+        found = [m for m in self.machines if wanted == m.key.casefold()]
+        # A key is one machine's alone, though its name may be that of others which have regions.
+        found = found or [m for m in self.machines if wanted == m.name.casefold()]
         if len(found) == 1:
             return found[0]
         if found:
@@ -112,10 +129,26 @@ def machines_file(workspace: Workspace) -> Path:
 
 
 def machine_table(workspace: Workspace | None = None) -> MachineTable:
-    """The workspace's machines, and the shipped ones that they do not replace. Raises nothing."""
-    own, problem = own_rows(None if workspace is None else machines_file(workspace), _read_own)
+    """The workspace's machines, and the shipped ones that they do not replace. Raises nothing.
+
+    What an own row does not say of a shipped machine type, such as its cores, is as shipped; its prices are its own.
+    """
+    own, problem = _own(workspace)
     keys = {machine.key.casefold() for machine in own}
-    return MachineTable((*own, *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
+    # In another region, or in none, a machine type has the same figures.
+    known = {m.name.casefold(): m for m in _shipped()} | {m.key.casefold(): m for m in _shipped()}
+    found = [(m, known.get(m.key.casefold()) or known.get(m.name.casefold())) for m in own]
+    filled = (m if type_ is None else m.filled(type_) for m, type_ in found)
+    return MachineTable((*filled, *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
+
+
+def own_machines(workspace: Workspace) -> tuple[Machine, ...]:
+    """The workspace's rows as they are written; none where its file cannot be read."""
+    return tuple(_own(workspace)[0])
+
+
+def _own(workspace: Workspace | None) -> tuple[list[Machine], UsageError | None]:
+    return own_rows(None if workspace is None else machines_file(workspace), _read_own)
 
 
 def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import repeat
+from itertools import cycle, islice, repeat
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import UsageError
@@ -38,6 +38,8 @@ _LEAST = 4
 _LOOKED_AT = 4
 _MOST_PLACES = 200_000
 _LISTINGS = 20
+_ROUNDS = 2
+"""Reads of each stream at least, where an object store is asked for many at once."""
 # Shares of the time. The rest is for what is not timed: making the files, opening the table, cleaning up.
 _WRITE_SMALL, _WRITE_LARGE, _SMALL, _SMALL_AT_ONCE = 0.12, 0.14, 0.16, 0.1
 _RANDOM, _RANDOM_AT_ONCE, _SEQUENTIAL, _TABLE, _LIST = 0.08, 0.06, 0.08, 0.12, 0.03
@@ -204,7 +206,10 @@ class _Work:
         return listing, count, self._timed(repeat(short, _LISTINGS), _LIST, least=2)
 
     def read_small(self) -> tuple[Timed, Timed, Literal["cold", "warm", "unknown", "none"]]:
-        """Small files one by one and several at a time, each file once; and whether the system had them."""
+        """Small files one by one and several at a time; and whether the system had them.
+
+        Of a local place each file is read once.
+        """
         half = len(self._small) // 2
         self._target.forget([*self._small, *self._parts])
         cache = self._target.cache(self._small[:: max(1, len(self._small) // _LOOKED_AT)])
@@ -217,8 +222,14 @@ class _Work:
             return one
 
         one_by_one = self._timed(map(read, self._small[:half]), _SMALL)
-        at_once = self._timed(map(read, self._small[half:]), _SMALL_AT_ONCE, self._target.streams)
+        at_once = self._timed(map(read, self._read_at_once(self._small[half:])), _SMALL_AT_ONCE, self._target.streams)
         return one_by_one, at_once, cache
+
+    def _read_at_once(self, names: Sequence[str]) -> Iterator[str]:
+        """The files, and of an object store some again where they are too few to keep all streams busy."""
+        if self._target.storage == "local":
+            return iter(names)  # read again they would come from the system's cache
+        return islice(cycle(names), max(len(names), _ROUNDS * self._target.streams))
 
     def read_large(self) -> tuple[Timed, Timed, Timed]:
         """Small ranges at random, one by one and several at a time; then large pieces in order."""
@@ -294,7 +305,10 @@ class _Work:
         return time.monotonic() + share * self._seconds
 
     def _timed(self, operations: Iterable[Operation], share: float, streams: int = 1, *, least: int = _LEAST) -> Timed:
-        """Do operations, `streams` of them at a time, until there are no more or the share of the time is over."""
+        """Do operations, `streams` of them at a time, until there are no more or the share of the time is over.
+
+        What it gives has no more streams than there were operations: never so many were under way.
+        """
         waiting, lock = iter(operations), threading.Lock()
         until, began = self._until(share), time.perf_counter()
         times, amounts, ended = list[float](), list[int](), list[float]()
@@ -329,7 +343,8 @@ class _Work:
                     future.result()
             finally:
                 stopped = True  # after an error the others must not go on to the end
-        return _timed(times, len(times), sum(amounts), max(ended, default=began) - began, streams)
+        seconds = max(ended, default=began) - began
+        return _timed(times, len(times), sum(amounts), seconds, max(1, min(streams, len(times))))
 
 
 class _Contents:

@@ -31,6 +31,6 @@ def values_error(what: str, bad: Sequence[str]) -> DataError:
     said = f"{', '.join(bad[:NAMED])} {'holds' if len(bad) == 1 else 'hold'} values that are not finite, or beyond 1e18"
     return DataError(
         f"{what}: {said}" if what else said,
-        hint="Clip them with TransformVolumes, convert the volumes again with not_finite set to quarantine, or correct"
+        hint="Convert the volumes again with not_finite set to quarantine, clip them with TransformVolumes, or correct"
         " them.",
     )

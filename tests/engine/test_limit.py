@@ -10,11 +10,18 @@ from engine.errors import UsageError
 from engine.limit import Limit, changed_limit, read_time, require_price, written_time
 
 
-@pytest.mark.parametrize("text", ["soon", "soon 3h", "9" * 400 + "h"])
+@pytest.mark.parametrize("text", ["soon", "soon 3h", "9" * 400 + "h", "30ms", "1h30ms", "2hs"])
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match="no time to stop after") as caught:
         read_time(text)
     assert "3h, 90min" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("45s", 45), ("5 mins", 300), ("2hours 1second", 7201), ("2 days", 172800)]
+)
+def test_a_plural_is_read_as_its_unit(text: str, seconds: float) -> None:
+    assert read_time(text) == seconds
 
 
 @given(st.floats(1e-3, 1e7))

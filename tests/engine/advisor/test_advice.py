@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pretended_benches import SHAPE, bench_result, bench_row, probe
 
-from engine.advisor.advice import Estimate, Knowledge, advise, estimate, frontier, recommend, step_seconds
+from engine.advisor.advice import Advice, Estimate, Knowledge, advise, estimate, frontier, recommend, step_seconds
 from engine.advisor.machines import (
     DATA_SHEET,
     DEVIATIONS,
@@ -396,6 +396,78 @@ def test_workers_that_cost_more_than_they_give_and_a_dear_loader_are_advised_aga
     assert "eighth of the processor time" in found["loader"].why
     best = advise(work(workers=1, loader="arrow"), "table", known())
     assert not {"workers", "loader"} & {s.name for s in best.settings}
+
+
+def priced(name: str, seconds: float, cost: float | None, currency: str = "USD") -> Estimate:
+    price = None if cost is None else cost * 3600 / seconds
+    machine = replace(HERE, name=name, price_per_hour=price, currency=currency, origin="prices")
+    return Estimate(machine, "table", 32, 1, "compute", seconds=seconds, low=seconds, high=seconds)
+
+
+SLOW, FAST, DEAR = priced("slow", 7200, 1.0), priced("fast", 3600, 2.0), priced("dear", 600, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "within_s", "said"),
+    [
+        ((SLOW, FAST, DEAR), None, "slow: It is the cheapest: about 1.00 USD, in 2 h 00 min to 2 h 00 min."),
+        ((SLOW, FAST, DEAR), 8000, "slow: It is the cheapest: about 1.00 USD, in 2 h 00 min to 2 h 00 min."),
+        (
+            (SLOW, FAST, DEAR),
+            4000,
+            "fast: It is the cheapest of those that are done in 1 h 06 min: about 2.00 USD, in 1 h 00 min to"
+            " 1 h 00 min.",
+        ),
+        (
+            (SLOW, FAST, priced("near", 1800, 2.1)),
+            4000,
+            "near: It is nearly as cheap as the cheapest of those that are done in 1 h 06 min, and faster: about"
+            " 2.10 USD, in 30 min 00 s to 30 min 00 s.",
+        ),
+        (
+            (SLOW, priced("near", 3600, 1.05)),
+            None,
+            "near: It is nearly as cheap as the cheapest, and faster: about 1.05 USD, in 1 h 00 min to 1 h 00 min.",
+        ),
+        (
+            (SLOW, FAST, DEAR),
+            60,
+            "dear: No machine is done in 1 min 00 s; this is the fastest. It costs about 40.00 USD, in 10 min 00 s to"
+            " 10 min 00 s.",
+        ),
+        (
+            (SLOW,),
+            60,
+            "slow: No machine is done in 1 min 00 s; this is the fastest. It is the cheapest: about 1.00 USD,",
+        ),
+        (
+            (priced("ours", 30, None), SLOW),
+            60,
+            "slow: No machine with a known price is done in 1 min 00 s; this is the fastest of them. It is the",
+        ),
+        # Nobody knows which of these is cheaper.
+        (
+            (priced("euro", 60, 0.5, "EUR"), SLOW, priced("other", 8000, 1.5)),
+            None,
+            "slow: It is the cheapest: about 1.00 USD, in",
+        ),
+    ],
+    ids=["no limit", "wide", "dearer", "near in time", "near", "too late", "one", "no price", "currencies"],
+)
+def test_the_reasons_say_how_the_limit_of_time_has_decided(
+    estimates: tuple[Estimate, ...], within_s: float | None, said: str
+) -> None:
+    best = recommend(estimates, within_s)
+    assert best is not None
+    why = reasons(Advice(work(), "table", estimates, recommended=best, within_s=within_s))
+    assert f"{best.machine.name}: {' '.join(why)}".startswith(said)
+
+
+def test_the_advice_keeps_the_limit_that_it_was_chosen_under() -> None:
+    late = advise(work(), "table", known(), within_s=1.0)
+    assert late.within_s == 1.0
+    assert reasons(late)[0] == "No machine is done in 1.0 s; this is the fastest."
+    assert advise(work(), "table", Knowledge((HERE,)), within_s=1.0).within_s == 1.0
 
 
 def test_nothing_known_says_what_to_run_first() -> None:

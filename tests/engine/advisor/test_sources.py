@@ -61,6 +61,21 @@ def test_a_hook_that_fails_is_reported_and_ends_nothing(workspace: Workspace, mo
     assert "ZeroDivisionError" in training.unknown
 
 
+def test_a_try_or_a_failed_benchmark_hides_no_real_one(workspace: Workspace) -> None:
+    real = bench_result("desk")
+    keep_result(workspace, real)
+    before = lines(resolved_quickstart(), workspace)
+    keep_result(workspace, bench_result("desk", measured_at=2.0, quick=True, cores=64))
+    failed = real.rows[0].model_copy(update={"outcome": "not possible", "note": "no"})
+    keep_result(workspace, bench_result("desk", measured_at=3.0, rows=(failed,)))
+    assert read_known(workspace).benches == [real]
+    assert read_known(workspace, [bench_result("desk", measured_at=9.0, rows=(failed,))]).benches == [real]
+    assert lines(resolved_quickstart(), workspace) == before
+    # Where nothing else is known, nothing is predicted from a try.
+    keep_result(workspace, bench_result("other", quick=True))
+    assert {r.name for r in read_known(workspace).benches} == {"desk"}
+
+
 def test_given_results_go_before_those_that_are_kept(workspace: Workspace, tmp_path: Path) -> None:
     keep_result(workspace, bench_result("desk"))
     keep_result(workspace, bench_result("other", measured_at=5.0))

@@ -151,6 +151,35 @@ def test_only_the_same_work_is_compared() -> None:
     assert best_by_machine([]) == {}
 
 
+def test_the_input_of_most_machines_is_compared_and_who_lacks_it_is_named() -> None:
+    fast, slow = result("fastbox", row(5000.0)), result("slowbox", *runs(10, 10, 10)[2:])
+    (work,) = works([fast, slow])
+    # As many with each: the coldest. Of one machine alone it is not said that it is the fastest.
+    assert common_input([fast, slow], work) == "cold"
+    found = compare([fast, slow], work, "cold", volumes=36_000)
+    assert found.left_out == ("fastbox",)
+    assert meaning(found) == [
+        "slowbox: an epoch of 36,000 volumes takes 1 h 00 min.",
+        "No price to compare is known of slowbox.",
+        "Not compared, as not measured with cold input: fastbox.",
+    ]
+    both = result("both", *runs(100, 90, 80))
+    assert common_input([fast, slow, both, result("another", row(1.0))], work) == "synthetic"
+    found = compare([fast, slow, both], work, "synthetic")
+    assert found.left_out == ("slowbox",)
+    assert meaning(found)[0].startswith("fastbox is the fastest: ")
+    assert not compare([both], work, "cached").left_out
+    # A machine that did other work lacks no input.
+    assert not compare([both, result("x", row(1.0, depth=50))], work, "cold").left_out
+    assert common_input([], work) == "cold"
+
+
+def test_a_try_of_the_command_is_no_rate_of_a_machine() -> None:
+    quick = result("m", row(9000.0), measured_at=2e9, quick=True)
+    assert best_by_machine([quick]) == {}
+    assert best_by_machine([quick, result("m", row(10.0))])["m"].row.samples_per_s == 10.0
+
+
 def test_what_a_training_is_bound_by() -> None:
     def curves(**values: float) -> Curves:
         return Curves(seconds=(1.0,), values={name: (value,) for name, value in values.items()})

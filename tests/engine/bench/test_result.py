@@ -128,6 +128,17 @@ def test_a_workspace_keeps_every_result_once(workspace: Workspace) -> None:
     assert [r.name for r in newest_by_machine(found)] == ["d", "a/b: c"]
 
 
+def test_the_newest_result_with_figures_is_that_of_its_machine() -> None:
+    failed = row(1.0).model_copy(update={"outcome": "not possible", "steps": 0, "computing_s": 0.0})
+    real, newer = result("m", row(10.0), measured_at=1.0), result("m", row(11.0), measured_at=2.0)
+    quick = result("m", row(500.0), measured_at=3.0, quick=True)
+    nothing = result("m", failed, measured_at=4.0)
+    other = result("other", row(1.0), measured_at=2.5)
+    assert newest_by_machine([real, quick, nothing, other, newer]) == [other, newer]
+    assert newest_by_machine([nothing, quick]) == [quick]
+    assert newest_by_machine([nothing, nothing.model_copy(update={"measured_at": 5.0})])[0].measured_at == 5.0
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"file/r\.json cannot be written"):

@@ -105,6 +105,24 @@ def test_a_limit_of_time_and_a_longer_way_change_it(advise: Command, workspace: 
     assert trained("--latency-ms", "5000")["own"]["seconds"] > whenever["own"]["seconds"]
 
 
+@pytest.mark.parametrize("option", ["--within", "--latency-ms"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_what_is_no_number_is_refused(advise: Command, option: str, value: str) -> None:
+    advise("quickstart", option, value).fails(option, f"'{value}' is no finite number")
+
+
+def test_a_limit_that_no_machine_keeps_is_reported(advise: Command, workspace: Workspace) -> None:
+    keep_result(workspace, bench_result("desk"))
+    said = advise("quickstart", "--within", "0.0001").done().out.splitlines()
+    assert "  No machine is done in 0.4 s; this is the fastest." in said
+    assert not any("cheap" in line for line in said)
+
+
+def test_a_try_of_the_benchmark_is_refused(advise: Command, home: Path) -> None:
+    write_result(home / "try.json", bench_result("fast", quick=True))
+    advise("quickstart", "--bench", "try.json").fails("try.json is of `voxelflow bench --quick`", "without --quick")
+
+
 def test_a_pipeline_that_trains_nothing_is_reported(advise: Command, home: Path) -> None:
     document = {"schema_version": 1, "name": "still", "nodes": [{"id": "make", "type": "SyntheticVolumes"}]}
     (home / "still.json").write_text(json.dumps(document))

@@ -39,6 +39,9 @@ def bench(home: Path, capsys: pytest.CaptureFixture[str], asked: list[BenchOptio
         values: dict[str, Any] = {"machine_type": options.machine_type, "currency": options.currency}
         name = options.name or options.machine_type or "a processor"
         rows = runs(100, 80, 40)
+        if name == "nothing":
+            failed = [r.model_copy(update={"outcome": "not possible", "steps": 0, "note": "no"}) for r in rows]
+            return result(name, *failed, measured_at=1.6e9, **values)
         for number in range(1, len(rows) + 1):
             keep(result(name, *rows[:number], price=options.price_per_hour, measured_at=1.6e9, **values))
             if name == f"ends after {number}":
@@ -85,6 +88,26 @@ def test_quick_leaves_alone_what_is_given(bench: Command, asked: list[BenchOptio
     (options,) = asked
     assert (options.shape, options.batch_sizes, options.steps) == ((12, 12, 8, 2), (8,), 3)
     assert (options.loaders, options.inputs) == (("npy",), ("cold", "synthetic"))
+
+
+def test_a_try_is_marked_as_one(bench: Command, workspace: Workspace, home: Path) -> None:
+    said = bench("--quick", "--out", "mine.json").done()
+    assert said.out.splitlines()[-1] == "--quick is a try of the command: no prediction goes by it"
+    assert [kept.quick for kept in bench_results(workspace)] == [True]
+    assert read_result(home / "mine.json").quick
+    assert bench("--quick", "--json").done().json["quick"]
+    bench("--name", "real").done()
+    assert {kept.name: kept.quick for kept in bench_results(workspace)} == {"a processor": True, "real": False}
+
+
+def test_a_benchmark_in_which_nothing_was_possible_fails(bench: Command, workspace: Workspace) -> None:
+    said = bench("--name", "nothing")
+    assert said.status == 1
+    assert "not a single row could be measured; each says why" in said.err
+    assert "not possible: no" in said.out
+    said = bench("--name", "nothing", "--json")
+    assert (said.status, len(said.json["rows"])) == (1, 3)
+    assert len(bench_results(workspace)) == 1
 
 
 @pytest.mark.parametrize(
@@ -144,7 +167,7 @@ def test_results_of_several_machines_are_compared(
     assert "Not bound by computing" in page
     output = json.loads(bench("compare", "cpu.json", "gpu.json", "--input", "synthetic", "--json").done().out)
     assert next((p["machine"], p["configuration"]["jit"]) for p in output["points"]) == ("gpu", True)
-    assert (output["input"], output["page"]) == ("synthetic", "")
+    assert (output["input"], output["page"], output["left_out"]) == ("synthetic", "", [])
     # Taken into the workspace, they are compared from there.
     assert "gpu: kept as " in bench("add", "cpu.json", "gpu.json").done().out
     assert len(bench_results(workspace)) == 2

@@ -6,12 +6,15 @@ import datetime
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import UsageError
-from engine.prices import COLUMNS, Machine, import_machines, machine_table, machines_file
+from engine.prices import COLUMNS, Machine, add_machines, import_machines, machine_table, machines_file
+from engine.prices.doubts import own_doubts
+from engine.prices.machines import own_machines
 from engine.workspace import Workspace
 
 HEADER = "name,region,price_per_hour,currency\n"
@@ -142,6 +145,38 @@ def test_the_workspaces_rows_go_before_the_shipped_ones(workspace: Workspace) ->
     assert (mine.price_per_hour, mine.currency, mine.origin) == (0.2, "EUR", "machines.csv")
     assert table.find("ours").price_per_hour is None
     assert len(table.machines) == len(machine_table().machines) + 1
+
+
+def test_ones_own_discount_leaves_what_the_machine_is(workspace: Workspace) -> None:
+    """A row of a name, a region and a price: the advice needs the cores, too."""
+    shipped = machine_table().find("g4dn.xlarge")
+    machines_file(workspace).write_text(
+        "name,region,price_per_hour,currency,cores,gpus,specs_source\n"
+        "g4dn.xlarge,us-east-1,0.2,EUR,,,\n"
+        "G4DN.xlarge,elsewhere,,,8,0,ours\n"
+        "g4dn.xlarge,,0.1,USD,,2,\n"
+        "ours,us-east-1,1,USD,,,\n"
+    )
+    table = machine_table(workspace)
+    mine = table.find("g4dn.xlarge@us-east-1")
+    own = {"price_per_hour": 0.2, "spot_per_hour": None, "currency": "EUR", "date": "", "source": ""}
+    assert mine == replace(shipped, **own, origin="machines.csv")
+    # What the row says itself stays: a machine with no GPUs has none of any name.
+    other = table.find("g4dn.xlarge@elsewhere")
+    assert (other.cores, other.gpus, other.gpu, other.memory_gib) == (8, 0, "", shipped.memory_gib)
+    assert (other.price_per_hour, other.specs_source) == (None, "ours")
+    # One without a region is named by its name, though others of that name have a region.
+    everywhere = table.find("g4dn.xlarge")
+    assert (everywhere.region, everywhere.price_per_hour) == ("", 0.1)
+    assert (everywhere.gpus, everywhere.gpu, everywhere.cores) == (2, "NVIDIA T4", 4)
+    assert table.find("ours").cores is None
+    # The file has what was written, and no doubts come of what was filled in.
+    assert [m.provider for m in own_machines(workspace)] == ["", "", "", ""]
+    header, half = "name,region,price_per_hour,currency,date\n", "m5.2xlarge,us-east-1,0.15,USD,2026-12-01\n"
+    machines_file(workspace).write_text(header + half)
+    assert own_doubts(workspace) == []
+    add_machines([Machine("ours")], workspace)
+    assert "m5.2xlarge,,us-east-1,,,,,,,0.15,,USD,2026-12-01,," in machines_file(workspace).read_text()
 
 
 def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tmp_path: Path) -> None:
