@@ -348,7 +348,8 @@ class TrainedModel(Dataset):
     bytes: int = 0
 
     def details(self) -> dict[str, Any]:
-        figures = {k: round(v, 4) for k, v in self.metrics.items()}
+        # Four decimals, but of a loss of 0.00004 not none at all.
+        figures = {k: round(v, 4) if abs(v) >= 1 else float(f"{v:.4g}") for k, v in self.metrics.items()}
         return _headline_first(figures, self.headline()) | {"parameters": self.parameters}
 
     def scores(self) -> Mapping[str, float]:

@@ -6,9 +6,9 @@ changes to different fields never collide.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, PlainSerializer
 
 from engine.document.pipeline import Colour, NodeMode
 
@@ -17,6 +17,27 @@ class Wire(BaseModel):
     """What crosses between the canvas and Python: frozen, and nothing in it that the other side does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+LARGEST_WHOLE = 2**53 - 1
+"""A browser rounds whole numbers beyond it."""
+
+
+def for_browser(value: JsonValue) -> JsonValue:
+    """The value with whole numbers that a browser cannot hold as text, which fields read to the last digit.
+
+    So it also comes back when the browser sends a whole node: after an undo, in a copy.
+    """
+    if isinstance(value, dict):
+        return {key: for_browser(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [for_browser(item) for item in value]
+    # `True` is an `int` as well, and a small one.
+    return str(value) if isinstance(value, int) and abs(value) > LARGEST_WHOLE else value
+
+
+Value = Annotated[JsonValue, PlainSerializer(for_browser, return_type=JsonValue, when_used="json")]
+"""What a document holds and no model describes."""
 
 
 class DocPosition(Wire):
@@ -32,12 +53,12 @@ class DocNode(Wire):
     type: str
     version: int | None
     title: str
-    params: dict[str, JsonValue]
+    params: dict[str, Value]
     position: DocPosition
     retries: int
     timeout_s: float | None
     mode: NodeMode = "run"
-    ui: dict[str, JsonValue]
+    ui: dict[str, Value]
     order: float
 
 
@@ -52,7 +73,7 @@ class DocEdge(Wire):
 class DocParameter(Wire):
     """A parameter of the pipeline."""
 
-    value: JsonValue
+    value: Value
     help: str
 
 
@@ -77,7 +98,7 @@ class Doc(Wire):
     nodes: dict[str, DocNode]
     edges: dict[str, DocEdge]
     annotations: dict[str, DocAnnotation] = {}
-    ui: dict[str, JsonValue]
+    ui: dict[str, Value]
 
 
 class Op(Wire):
@@ -89,5 +110,5 @@ class Op(Wire):
     """
 
     path: list[str]
-    value: JsonValue
+    value: Value
     remove: bool

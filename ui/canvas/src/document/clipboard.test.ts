@@ -67,6 +67,12 @@ describe('copy and paste', () => {
 describe('text from elsewhere', () => {
   const node = { type: 'Pass', position: { x: 0, y: 0 }, params: {} };
   const clip = (nodes: unknown, edges: unknown = []) => JSON.stringify({ format: 'voxelflow-nodes', nodes, edges });
+  /** A node with so many lists in lists. */
+  const nested = (field: 'params' | 'ui', depth: number) =>
+    clip([{ id: 'a', node: { ...node, [field]: { x: 'HERE' } } }]).replace(
+      '"HERE"',
+      '['.repeat(depth) + ']'.repeat(depth),
+    );
 
   test.each([
     ['no JSON', 'hello'],
@@ -85,9 +91,17 @@ describe('text from elsewhere', () => {
         { id: 'a', node },
       ]),
     ],
+    ['a value nested deeper than Python takes', nested('params', 100)],
+    ['a value nested very deeply', nested('params', 100_000)],
+    ['looks nested very deeply', nested('ui', 100_000)],
     ['a wire of numbers', clip([{ id: 'a', node }], [{ source: 1, target: 2 }])],
   ])('is not pasted: %s', (_, text) => {
     expect(pasteText(EMPTY, text, { x: 0, y: 0 })).toBeNull();
+  });
+
+  test('may be nested as deeply as Python takes it', () => {
+    // The node is at depth 0, its parameters at 1, the outermost list at 2, the innermost at 100.
+    expect(pasteText(EMPTY, nested('params', 99), { x: 0, y: 0 })?.ids).toEqual(['a']);
   });
 
   test('never makes a document that breaks a law', () => {

@@ -18,6 +18,9 @@ import { orderedNodes, set } from './ops';
 
 const FORMAT = 'voxelflow-nodes';
 
+/** Lists in lists, as ui/build/documents.py counts them in a node: Python takes none that is nested deeper. */
+const DEEPEST = 100;
+
 interface Clip {
   format: typeof FORMAT;
   nodes: { id: string; node: Omit<DocNode, 'order'> }[];
@@ -144,7 +147,7 @@ function readNode(raw: Record<string, JsonValue>): Omit<DocNode, 'order'> | null
   const { type, position, params, ui } = raw;
   if (typeof type !== 'string' || !isRecord(position) || !isRecord(params)) return null;
   const { x, y } = position;
-  if (typeof x !== 'number' || typeof y !== 'number') return null;
+  if (typeof x !== 'number' || typeof y !== 'number' || isDeeper(raw, DEEPEST)) return null;
   return {
     type,
     version: typeof raw.version === 'number' ? raw.version : null,
@@ -156,6 +159,14 @@ function readNode(raw: Record<string, JsonValue>): Omit<DocNode, 'order'> | null
     timeout_s: typeof raw.timeout_s === 'number' && raw.timeout_s > 0 ? raw.timeout_s : null,
     ui: isRecord(ui) ? ui : {},
   };
+}
+
+/** Whether something in `value` is nested in more than `most` lists and objects. Without recursion: it may be very deep. */
+function isDeeper(value: JsonValue, most: number): boolean {
+  let level: JsonValue[] = [value];
+  for (let depth = 0; depth <= most && level.length > 0; depth += 1)
+    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+  return level.length > 0;
 }
 
 /** Whether a value out of `JSON.parse` is an object. */

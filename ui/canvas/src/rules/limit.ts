@@ -27,7 +27,7 @@ export function readTime(text: string): number | null {
   let at = 0;
   for (const part of given.matchAll(/(\d+(?:\.\d+)?)\s*([a-z]+)/g)) {
     const unit = part[2] ?? '';
-    const length = SECONDS[unit] ?? SECONDS[unit.replace(/s$/, '')];
+    const length = SECONDS[unit] ?? SECONDS[unit.replace(/(..)s$/, '$1')]; // `ms` are no minutes
     if (length === undefined || given.slice(at, part.index).trim() !== '') return null;
     seconds += Number(part[1]) * length;
     at = part.index + part[0].length;

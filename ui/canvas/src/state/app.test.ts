@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, test } from 'vitest';
 
 import { canonical, deed, opsOf, type Deed } from '../document/arbitraries';
 import { removeItems, setParameter, setTitle } from '../document/edits';
-import { apply, EMPTY } from '../document/ops';
+import { apply, EMPTY, set } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import { Clock, Counterpart, Handled } from '../link/counterpart';
 import type { Doc, DocNode, MakeEdit, Outbox } from '../protocol';
+import { shown } from '../rules/fields';
 import { docNode } from '../testing';
 import { App } from './app';
 import { NO_SHELF, type Shelf } from './browser_storage';
@@ -274,6 +275,68 @@ describe('the log that is streamed', () => {
     tab.restart();
     tab.settle();
     expect(watched()).toEqual(['a', 'a']);
+  });
+});
+
+test('undo of a removal brings back a whole number to the last digit: Python sends it as text', () => {
+  const seed = '9007199254740993';
+  tab.post({
+    type: 'opened',
+    document: 'd',
+    rev: 9,
+    doc: { ...EMPTY, nodes: { a: node('Split', { seed }) } },
+    edits: [],
+  });
+  tab.settle();
+  expect(shown(tab.app.state.doc.nodes.a?.params.seed)).toBe(seed);
+  tab.app.edit('Remove', removeItems(tab.app.state.doc, ['a'], []));
+  tab.app.undo();
+  tab.settle();
+  const sent = tab.commands.findLast((command) => command.type === 'edit');
+  expect(sent?.ops).toMatchObject([{ path: ['nodes', 'a'], value: { params: { seed } } }]);
+});
+
+describe('undo after another pipeline was opened', () => {
+  const described = (name: string): Doc => ({
+    ...EMPTY,
+    ...{ name, nodes: { a: node('Source', { folder: '${data}' }) } },
+    parameters: { data: { value: `/${name}`, help: '' } },
+  });
+  const opened = (name: string, doc: Doc): Notice => ({ type: 'opened', document: name, rev: 1, doc, edits: [] });
+  const setData = (value: string) => [set(['parameters', 'data'], { value, help: '' })];
+
+  test('takes back what was done there, though both have the same nodes', () => {
+    tab.post(opened('north', described('north')));
+    tab.settle();
+    tab.app.edit('Set data', setData('/north2'));
+    tab.settle();
+    tab.post(opened('south', described('south')));
+    tab.settle();
+    expect(tab.app.undo()).toBeNull();
+    expect(tab.app.state.doc.parameters.data?.value).toBe('/south');
+    tab.post(opened('north', { ...described('north'), parameters: { data: { value: '/north2', help: '' } } }));
+    tab.settle();
+    expect(tab.app.undo()).toBe('Set data');
+    expect(tab.app.state.doc.parameters.data?.value).toBe('/north');
+  });
+
+  test.each(['open', 'delete'] as const)('takes back nothing in one that is alike: %s', (type) => {
+    tab.post(opened('north', { ...EMPTY, name: 'north' }));
+    tab.settle();
+    tab.app.edit('Describe', [set(['description'], 'North.')]);
+    tab.app.edit('Describe', [set(['description'], '')]);
+    tab.app.say({ type, document: type === 'open' ? 'south' : 'north' });
+    expect(tab.app.state.opening).not.toBeNull();
+    tab.settle();
+    tab.post(opened('south', { ...EMPTY, name: 'south' }));
+    tab.settle();
+    expect(tab.app.state.opening).toBeNull();
+    expect(tab.app.undo()).toBeNull();
+  });
+
+  test('nothing is opened when another pipeline than the one shown is deleted', () => {
+    tab.app.say({ type: 'delete', document: 'elsewhere' });
+    expect(tab.app.state.opening).toBeNull();
   });
 });
 

@@ -115,7 +115,7 @@ export class App {
   say(command: Command): void {
     this.pacing.say(command);
     if (command.type === 'run' || command.type === 'resume') this.store.setState({ starting: true });
-    const opening = openingOf(command);
+    const opening = openingOf(command, this.state.document);
     if (opening !== null) this.store.setState({ opening });
   }
 
@@ -242,7 +242,7 @@ interface Asked {
 }
 
 /** What is said until the document is there. */
-function openingOf(command: Command): string | null {
+function openingOf(command: Command, shown: string | null): string | null {
   switch (command.type) {
     case 'import':
       return `Importing ${command.name}…`;
@@ -251,6 +251,9 @@ function openingOf(command: Command): string | null {
       return 'Opening…';
     case 'duplicate':
       return 'Copying…';
+    case 'delete':
+      // Another one is shown in its place.
+      return command.document === shown ? 'Deleting…' : null;
     default:
       return null;
   }

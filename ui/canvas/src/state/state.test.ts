@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { EMPTY, set } from '../document/ops';
 import type { Notice } from '../link/channel';
-import type { Doc, LogLine, RunInfo } from '../protocol';
+import type { Doc, DocParameter, LogLine, RunInfo } from '../protocol';
 import { docNode, nodeForecast, nodeStatus, runInfo } from '../testing';
 import { INITIAL, reduce, still, type State } from './state';
 
@@ -76,12 +76,66 @@ describe('another document', () => {
     expect(reduce(two, opened('one')).history).toEqual(history);
   });
 
+  test('that was asked for has its own undo, however alike', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const one = { ...after(opened('one')), history, selection: { nodes: ['a'], edges: [] } };
+    for (const doc of [DOC, EMPTY]) {
+      const two = reduce({ ...one, doc, opening: 'Opening…' }, opened('two', doc));
+      expect(two.history.done).toEqual([]);
+      expect(two.selection.nodes).toEqual([]);
+      expect(reduce({ ...two, opening: 'Opening…' }, opened('one', doc)).history).toEqual(history);
+    }
+  });
+
+  test.each([
+    ['parameters', { parameters: { data: { value: '/south', help: '' } } }],
+    ['a description', { description: 'South.' }],
+    ['looks', { ui: { grid: true } }],
+  ])('with %s of its own is other work', (_, own) => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const one = { ...after(opened('one')), history };
+    expect(reduce(one, opened('two', { ...DOC, ...own })).history.done).toEqual([]);
+  });
+
+  test('that looks the same now has still the undo that it had', () => {
+    const step = (label: string) => ({ done: [{ label, ops: [], inverse: [], group: null }], undone: [] });
+    const two = { ...after(opened('two', EMPTY)), history: step('of two') };
+    const one = { ...reduce(two, opened('one')), history: step('of one') };
+    expect(reduce({ ...one, doc: EMPTY }, opened('two', EMPTY)).history).toEqual(step('of two'));
+  });
+
+  test('that gets the name of one that is gone has nothing of its undo', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const two = reduce({ ...after(opened('one')), history }, opened('two', EMPTY));
+    const info = { name: '', description: '', modified: null, unsaved: true, problem: '' };
+    const listed = (...documents: string[]): Notice => ({
+      type: 'library',
+      pipelines: documents.map((document) => ({ ...info, document })),
+      templates: [],
+    });
+    expect(reduce(reduce(two, listed('one', 'two')), opened('one')).history).toEqual(history);
+    expect(reduce(reduce(two, listed('two')), opened('one')).history.done).toEqual([]);
+  });
+
   test('that is the same work under another name goes on with its undo and selection', () => {
     const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
     const state = { ...after(opened('one')), history, selection: { nodes: ['a'], edges: [] } };
     const renamed = reduce(state, opened('two', { ...DOC, name: 'two' }));
     expect(renamed.history).toEqual(history);
     expect(renamed.selection.nodes).toEqual(['a']);
+  });
+
+  test('that is a copy goes on with it too, though a file sorts names and counts places anew', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const [p, q] = [1, 2].map((value) => ({ value, help: '' })) as [DocParameter, DocParameter];
+    const a = docNode({ type: 'Source', params: { y: 1, x: [2, 1] }, order: 0.5 });
+    const shown = { ...EMPTY, name: 'one', nodes: { b: docNode({ order: 7 }), a }, parameters: { q, p } };
+    const written = { ...a, params: { x: [2, 1], y: 1 }, order: 0 };
+    const copied = { ...shown, name: 'two', nodes: { a: written, b: docNode({ order: 1 }) }, parameters: { p, q } };
+    const state = { ...after(opened('one', shown)), history };
+    expect(reduce(state, opened('two', copied)).history).toEqual(history);
+    const other = { ...copied, nodes: { ...copied.nodes, a: { ...written, params: { x: [1, 2], y: 1 } } } };
+    expect(reduce(state, opened('two', other)).history.done).toEqual([]);
   });
 });
 

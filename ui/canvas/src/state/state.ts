@@ -144,7 +144,7 @@ export function reduce(state: State, notice: Notice): State {
     case 'welcome':
       return { ...state, welcome: notice, types: newest(notice.types) };
     case 'library':
-      return { ...state, library: notice };
+      return { ...state, library: notice, histories: ofListed(state.histories, notice) };
     case 'opened':
       return opened(state, notice);
     case 'message':
@@ -228,8 +228,9 @@ function opened(state: State, notice: Opened): State {
     return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection, opening: null };
   }
   const histories = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
-  // Renamed or saved under another name: the same work goes on, and so does its undo.
-  const goesOn = JSON.stringify(content(state.doc)) === JSON.stringify(content(notice.doc));
+  // Renamed or saved under another name: the same work goes on, and so does its undo. Never in a document that was
+  // asked for, however alike: one step of undo there would write the other document's values into it.
+  const goesOn = state.opening === null && content(state.doc) === content(notice.doc);
   return {
     ...state,
     document: notice.document,
@@ -237,15 +238,32 @@ function opened(state: State, notice: Opened): State {
     confirmed: notice.doc,
     pending: [],
     doc: notice.doc,
-    history: goesOn ? state.history : (histories[notice.document] ?? NO_HISTORY),
+    history: own(histories, notice.document) ?? (goesOn ? state.history : NO_HISTORY),
     histories,
     ...UNKNOWN,
     selection: goesOn ? state.selection : NOTHING,
   };
 }
 
-function content(doc: Doc): unknown {
-  return [doc.nodes, doc.edges, doc.annotations];
+/** All but the name, and but for how a file is written: keys are sorted there, and places counted anew. */
+function content({ name: _, ...doc }: Doc): string {
+  const { nodes, edges, annotations } = doc;
+  const items = { nodes: placeless(nodes), edges: placeless(edges), annotations: placeless(annotations) };
+  return JSON.stringify({ ...doc, ...items }, (_key, value: unknown) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : value,
+  );
+}
+
+function placeless(items: Readonly<Record<string, { order: number }>>): object {
+  return Object.fromEntries(Object.entries(items).map(([key, { order: _, ...item }]) => [key, item]));
+}
+
+/** Without those of documents that were renamed or deleted: another one may get such a name. */
+function ofListed(histories: State['histories'], { pipelines }: Library): State['histories'] {
+  const listed = new Set(pipelines.map(({ document }) => document));
+  return Object.fromEntries(Object.entries(histories).filter(([document]) => listed.has(document)));
 }
 
 function edited(state: State, rev: number, edit: string, ops: readonly Op[]): State {

@@ -3,8 +3,10 @@
 import { useState } from 'react';
 
 import type { Chart, Charts, PanelInfo } from '../../protocol';
+import { figureText } from '../../rules/runs';
 import { address, useAsked } from './ask';
 import { ChoiceFields, inQuery, type Chosen } from './Choices';
+import { scale, type Scale } from './scale';
 import { Waiting } from './Waiting';
 
 export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelInfo }) {
@@ -102,24 +104,6 @@ function Plot({ chart }: { chart: Chart }) {
   );
 }
 
-interface Scale {
-  at: (value: number) => number;
-  ticks: readonly number[];
-}
-
-/** From values to places, with ticks at round values. */
-function scale(low: number, high: number, from: number, to: number, whole = false): Scale {
-  const [a, b] = Number.isFinite(low) && high > low ? [low, high] : [(low || 0) - 0.5, (low || 0) + 0.5];
-  const rough = (b - a) / 5;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const round = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
-  const step = whole ? Math.max(1, round) : round;
-  const ticks: number[] = [];
-  for (let tick = Math.ceil(a / step) * step; tick <= b + step * 1e-9; tick += step)
-    ticks.push(Math.abs(tick) < step * 1e-9 ? 0 : tick);
-  return { at: (value) => from + ((value - a) / (b - a)) * (to - from), ticks };
-}
-
 function Bars({ chart, y }: { chart: Chart; y: Scale }) {
   const values = Object.values(chart.series)[0] ?? [];
   const width = (WIDTH - LEFT - RIGHT) / Math.max(1, values.length);
@@ -133,7 +117,7 @@ function Bars({ chart, y }: { chart: Chart; y: Scale }) {
         y={y.at(value ?? 0)}
         height={Math.max(0, HEIGHT - BOTTOM - y.at(value ?? 0))}
       >
-        <title>{`${String(chart.x[at])}: ${(value ?? 0).toLocaleString('en-US')}`}</title>
+        <title>{`${String(chart.x[at])}: ${figureText(value ?? 0)}`}</title>
       </rect>
       {at % named === 0 && (
         <text className="chart-tick" x={LEFT + (at + 0.5) * width} y={HEIGHT - 8} textAnchor="middle">
@@ -160,7 +144,7 @@ function Histogram({ chart, x, y }: { chart: Chart; x: Scale; y: Scale }) {
         y={y.at(value ?? 0)}
         height={Math.max(0, HEIGHT - BOTTOM - y.at(value ?? 0))}
       >
-        <title>{`${brief(from)} to ${brief(to)}: ${(value ?? 0).toLocaleString('en-US')}`}</title>
+        <title>{`${brief(from)} to ${brief(to)}: ${figureText(value ?? 0)}`}</title>
       </rect>
     );
   });
@@ -221,7 +205,7 @@ function Matrix({ chart }: { chart: Chart }) {
                     style={{ '--share': total > 0 ? (value ?? 0) / total : 0 } as React.CSSProperties}
                     title={total > 0 ? `${((100 * (value ?? 0)) / total).toFixed(1)}% of ${name}` : undefined}
                   >
-                    {(value ?? 0).toLocaleString('en-US')}
+                    {figureText(value ?? 0)}
                   </td>
                 ))}
               </tr>

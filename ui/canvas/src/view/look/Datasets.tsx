@@ -4,13 +4,12 @@ import { ArrowLeft } from 'lucide-react';
 import { useState } from 'react';
 
 import type { GalleryItem, PanelInfo, ViewInfo } from '../../protocol';
-import { count } from '../../rules/figures';
 import type { View } from '../../rules/views';
-import { plural, size } from '../../rules/wording';
 import { moveFocus } from '../toolbar/rove';
 import { address, useAsked } from './ask';
 import { ChartPanel } from './ChartPanel';
 import { DocumentPanel } from './DocumentPanel';
+import { factText } from './facts';
 import { Gallery } from './Gallery';
 import { TablePanel } from './TablePanel';
 import { VolumeViewer, type Opened } from './volume/VolumeViewer';
@@ -178,15 +177,7 @@ function Panel({ dataset, panel, onVolume, onRow, onOpen }: PanelProps) {
 
 /** `2,000 volumes · 720 MB · 30x30x10x10 · float32`: what the type's details say, in a line. */
 function Facts({ info }: { info: ViewInfo }) {
-  const texts = Object.entries(info.facts).map(([name, value]) => {
-    if (name === 'bytes' && typeof value === 'number') return size(value);
-    // `400 volumes`, but `version 1`.
-    if (typeof value === 'number') {
-      const word = name.replaceAll('_', ' ');
-      return Number.isInteger(value) && /[^s]s$/.test(word) ? plural(value, word) : `${word} ${count(value)}`;
-    }
-    return value;
-  });
+  const texts = Object.entries(info.facts).map(([name, value]) => factText(name, value));
   return (
     <p className="look-facts quiet" title={info.uri}>
       {[info.title, ...texts].map((text, at) => (
