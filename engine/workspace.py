@@ -6,7 +6,7 @@ my_nodes/           the person's own node types (run only after `trust`)
 my_models/          the person's own models (the same)
 my_transforms/      the person's own transforms (the same)
 data/               results, by node type and lineage
-scratch/            half-done work, by fingerprint
+scratch/            half-done work, by fingerprint (`scratch_name`)
 runs/ID/            the run's document, plan, logs and lock
 runs.db             the run store (SQLite)
 bench/              results of `voxelflow bench`, of this machine and others
@@ -25,7 +25,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from engine.declare.field_rules import control_character
 from engine.errors import WorkspaceError
@@ -184,13 +184,37 @@ def _read_storages(workspace: Workspace) -> dict[str, str]:
         ) from exc
 
 
+def scratch_name(fingerprint: str, shared: str, forced: bool) -> str:
+    """The name below `scratch/` of a task's half-done work. `shared` is the folder of its lineage.
+
+    Forced work has one of its own, as it has a folder of results: it must not go on from what an earlier run left.
+    """
+    # Those folders are named LINEAGE-SUFFIX; only this part of the path stays when the workspace is moved.
+    suffix = PurePosixPath(shared).name.partition("-")[2] if forced else ""
+    return f"{fingerprint}-{suffix}" if suffix else fingerprint
+
+
 def place_of(workspace: Workspace, path: Path) -> Path | None:
-    """The folder of results (node type, lineage) that `path` lies in; None when it is not this workspace's."""
-    for storage in storages(workspace):
-        if path.is_relative_to(storage.data):
-            inside = path.relative_to(storage.data).parts[:2]
-            return storage.data.joinpath(*inside) if len(inside) == 2 else None
+    """The folder of results (node type, lineage) that `path` lies in; None when it is not this workspace's.
+
+    Links are followed: a table that a pipeline names through one is the same table. The place is spelled as
+    `storages` spells it, whichever way `path` leads there.
+    """
+    known = storages(workspace)
+    try:
+        real = Path(os.path.realpath(path))
+        found = [(s.data, _parts_below(real, Path(os.path.realpath(s.data)))) for s in known]
+    except ValueError:  # a text that can name no file, such as one with a lone surrogate
+        found = []
+    # As it is written too: a folder of results may be a link to another disk.
+    for data, inside in [*found, *((s.data, _parts_below(path, s.data)) for s in known)]:
+        if len(inside) >= 2:
+            return data.joinpath(*inside[:2])
     return None
+
+
+def _parts_below(path: Path, folder: Path) -> tuple[str, ...]:
+    return path.relative_to(folder).parts if path.is_relative_to(folder) else ()
 
 
 def place_lock(workspace: Workspace, place: Path) -> Path:

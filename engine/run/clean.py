@@ -37,7 +37,7 @@ from engine.storage.workspace_paths import each_text
 from engine.store.results import Result
 from engine.store.runs import Run, RunStore
 from engine.store.schema import recorded_paths
-from engine.workspace import Workspace, place_lock, place_of, storages
+from engine.workspace import Workspace, place_lock, place_of, scratch_name, storages
 
 _LISTING_KEPT_S = 3600.0
 """A listing that nothing names yet may belong to someone who plans without starting a run."""
@@ -86,7 +86,7 @@ class Needed:
 
     def _places(self, plan: Any, results: Mapping[str, Result]) -> Iterator[Path]:
         """Every text of a plan may be a path, a place below `data/` or a fingerprint; other texts do no harm."""
-        for text in set(_texts(plan)):
+        for text in {*_texts(plan), *_scratch_names(plan)}:
             if place := _place(self._workspace, text):
                 yield place
             for storage in storages(self._workspace):
@@ -128,6 +128,17 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _texts(part)
+
+
+def _scratch_names(plan: Any) -> list[str]:
+    """Those of the half-done work of a plan as JSON."""
+    try:
+        return [
+            scratch_name(task["identity"]["fingerprint"], task["shared"], bool(task.get("forced")))
+            for task in plan["tasks"]
+        ]
+    except (KeyError, TypeError, AttributeError):
+        return []
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,14 @@ from engine.declare.events import (
     TaskStateChanged,
 )
 from engine.document.plan import Plan, PlannedTask
+from engine.errors import DataError
 from engine.failpoints import failpoint
 from engine.observe.results import change_problem, check_result
+from engine.processes.messages import failure_of
 from engine.run.heartbeat import Heartbeat
 from engine.run.job import Job, RunContext, slow_import
 from engine.run.reservations import Reservations
+from engine.run.unchanged import folders_read, refuse_changed_folder
 from engine.run.worker_process import SparkWorker, WorkerProcess
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Cached, Result
@@ -49,11 +52,13 @@ _MOST_AGAIN = 3
 
 
 class Execution:
-    """One attempt at a run's plan. `run()` returns the run's final state."""
+    """One attempt at a run's plan. `run()` returns the run's final state. `resumed`: it is not the first attempt."""
 
-    def __init__(self, workspace: Workspace, store: RunStore, catalog: Catalog, run_id: str, plan: Plan) -> None:
+    def __init__(
+        self, workspace: Workspace, store: RunStore, catalog: Catalog, run_id: str, plan: Plan, *, resumed: bool = False
+    ) -> None:
         self._workspace, self._store, self._catalog = workspace, store, catalog
-        self._run_id, self._plan = run_id, plan
+        self._run_id, self._plan, self._resumed = run_id, plan, resumed
         self._context = RunContext(workspace, store, run_id, plan)
         self._jobs = {t.node: Job(t, self._context) for t in plan.tasks}
         self._inbox: queue.Queue[tuple[WorkerProcess, Event | None]] = queue.Queue()
@@ -98,6 +103,8 @@ class Execution:
         if start is not None:
             start.release()
         self._decide()
+        if self._resumed:
+            self._refuse_changed_folders()
         try:
             while any(not j.has_ended for j in self._jobs.values()):
                 self._beat()
@@ -199,6 +206,36 @@ class Execution:
                 job.state = before.state
             else:
                 self._set(job, "cached", task.reason, outputs=job.outputs)
+
+    def _refuse_changed_folders(self) -> None:
+        """Fail the tasks that would read files which have changed since the run was planned.
+
+        Not in the first attempt, which follows the planning at once: to list a folder takes time. Single files and the
+        node's code a worker looks at before each task.
+        """
+        found: dict[tuple[str, str], DataError | None] = {}
+        for job in self._jobs.values():
+            if job.has_ended:
+                continue
+            sources = [(self._jobs[s.node], s.port) for s in job.task.inputs.values()]
+            inputs = [source.outputs[port] for source, port in sources if port in source.outputs]
+            for task, parameter in folders_read(self._plan, job.task, inputs):
+                if (task.node, parameter) not in found:
+                    found[task.node, parameter] = self._change_of_folder(task, parameter)
+                if (change := found[task.node, parameter]) is not None:
+                    failure = failure_of(change, node=job.task.node)
+                    self._store.add_events(self._run_id, [failure])
+                    self._fail(job, failure)
+                    break
+
+    def _change_of_folder(self, task: PlannedTask, parameter: str) -> DataError | None:
+        try:
+            with self._heartbeat.long_step():
+                node_type = self._catalog.find(task.node_type, task.version)
+                refuse_changed_folder(task, node_type, parameter, self._workspace.observations)
+        except DataError as exc:
+            return exc
+        return None
 
     def _drop_scratch(self, job: Job) -> None:
         """Delete the half-done work of a task whose result stands: a kill between both has left it there."""
@@ -428,12 +465,16 @@ class Execution:
         if failure is None or job.stopped_for == "timeout":
             failure = job.death(worker.exit_status)
             self._store.add_events(self._run_id, [failure])
-        if job.attempt <= job.task.retries and not self._cancelled:
-            job.not_before = time.monotonic() + min(60.0, 2.0 ** (job.attempt - 1))
+        job.failures += 1
+        if job.failures <= job.task.retries and not self._cancelled:
+            job.not_before = time.monotonic() + min(60.0, 2.0 ** (job.failures - 1))
             self._set(job, "queued", f"attempt {job.attempt} failed: {failure.message}", failure=_failure_json(failure))
             return
+        self._fail(job, failure)
+
+    def _fail(self, job: Job, failure: Failure) -> None:
         self._blame(job, failure)
-        self._set(job, "failed", failure.message, failure=_failure_json(failure), ended=now)
+        self._set(job, "failed", failure.message, failure=_failure_json(failure), ended=time.time())
 
     # --- time ----------------------------------------------------------------------------------
 

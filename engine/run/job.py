@@ -13,16 +13,22 @@ from engine.document.plan import Plan, PlannedTask
 from engine.observe.results import protected_versions, still_there
 from engine.processes.messages import death_of
 from engine.run.task import TaskMessage
+from engine.run.unchanged import code_planned, files_planned
 from engine.run.worker_process import WorkerProcess
 from engine.storage.io_errors import full_disk
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
 from engine.store.runs import RunStore
-from engine.workspace import Workspace
+from engine.workspace import Workspace, scratch_name
 
 SLOW_IMPORTS = {"tensorflow": "TensorFlow", "pyspark": "Spark", "mlflow": "MLflow"}
 """Packages that take seconds to import (tensorflow 5-16 s on two cores), the slowest first, with their names."""
 ENDED: frozenset[TaskState] = frozenset(["done", "cached", "failed", "cancelled", "skipped"])
+
+
+def scratch_of(plan: Plan, workspace: Workspace, task: PlannedTask) -> Path:
+    """The folder of half-done work of a task of the plan."""
+    return plan.scratch_root(workspace) / scratch_name(task.identity.fingerprint, task.shared, task.forced)
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class RunContext:
 
     def scratch(self, task: PlannedTask) -> Path:
         """The folder of the task's half-done work."""
-        return self.plan.scratch_root(self.workspace) / task.identity.fingerprint
+        return scratch_of(self.plan, self.workspace, task)
 
     def log(self, task: PlannedTask) -> Path:
         """The file of what the task's worker prints, in a folder that is there."""
@@ -53,6 +59,8 @@ class Job:
     run: RunContext
     state: TaskState = "queued"
     attempt: int = 0
+    failures: int = 0
+    """How often it failed in this attempt of the run: only these count against its `retries`."""
     not_before: float = 0.0
     worker: WorkerProcess | None = None
     started: float = 0.0
@@ -123,6 +131,8 @@ class Job:
             former_workspaces=run.store.former_roots,
             log=str(run.log(task)),
             about_bytes=task.about_bytes,
+            code=code_planned(task),
+            files=files_planned(task),
         )
 
     def result(self) -> Result:

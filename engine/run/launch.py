@@ -34,6 +34,7 @@ from engine.observe.observe import observe
 from engine.processes.detached import start_detached
 from engine.processes.system import kill_tree
 from engine.profiles import Profile, find_profile
+from engine.run.job import scratch_of
 from engine.run.start_lock import HANDED_ON, starting
 from engine.run.worker_process import PROGRAM
 from engine.storage import is_url, place_from
@@ -274,7 +275,7 @@ def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str
     asked = []
     if plan is not None:
         for task in plan.tasks:
-            scratch = plan.scratch_root(workspace) / task.identity.fingerprint
+            scratch = scratch_of(plan, workspace, task)
             if task.saves_on_request and task.node in running and scratch.is_dir():
                 (scratch / SAVE_REQUEST).touch()
                 asked.append(task.node)

@@ -75,7 +75,7 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
         with suppress(OSError):  # a full disk: the tasks report it
             keep_environment(workspace, run_id, plan, catalog)
         _start_tracker(workspace, store, run_id)
-        execution = Execution(workspace, store, catalog, run_id, plan)
+        execution = Execution(workspace, store, catalog, run_id, plan, resumed=before.attempt > 0)
         state = _execute(execution, workspace, store, before, start, plan.profile)
         error = execution.first_error
     except Exception as exc:  # a fault of ours must leave a run that says so, not one that hangs

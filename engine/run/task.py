@@ -29,7 +29,8 @@ class TaskMessage(BaseModel):
     """All that is needed to run a task, as one JSON line. `log`: the task's, where the worker's own is another.
 
     `about_bytes` is the expected size of the outputs. `announced`: it was reported that the process is starting, so the
-    task reports that it begins.
+    task reports that it begins. `code` and `files` are what the task was planned with (see `engine.run.unchanged`); an
+    exported step has none.
     """
 
     run_id: str
@@ -56,6 +57,8 @@ class TaskMessage(BaseModel):
     log: str = ""
     about_bytes: int | None = None
     announced: bool = False
+    code: str = ""
+    files: dict[str, str] = {}
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:

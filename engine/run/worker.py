@@ -32,6 +32,7 @@ from engine.processes.parent import Parent
 from engine.processes.system import peak_memory
 from engine.profiles import Profile
 from engine.run.task import TaskMessage, context_of, run_task
+from engine.run.unchanged import refuse_changed
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -254,6 +255,7 @@ def _run(task: _Task, catalog: Catalog, shared: SharedSession | None) -> dict[st
             f"the node type {message.node_type} version {message.version} is gone since the run was planned",
             hint="Run the pipeline again.",
         )
+    refuse_changed(node_type, message.params, message.code, message.files)
 
     def session(context: TaskContext) -> SparkSession:
         assert shared is not None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from engine.declare.datasets import Report
 from engine.run.clean import Place, free, survey
 from engine.storage.process_lock import ProcessLock
 from engine.store.runs import RunStore
-from engine.workspace import Workspace, place_lock
+from engine.workspace import Workspace, place_lock, place_of
 
 
 @pytest.fixture
@@ -75,6 +76,49 @@ def test_a_file_that_is_linked_elsewhere_counts_once_and_frees_nothing(
     assert sum(p.bytes for p in found.values()) < 10_000 * 9
     assert free(workspace, store, [found["aaaa"]]).freed_bytes < 10_000
     assert (places["table"] / "linked").exists()
+
+
+@pytest.fixture
+def link(workspace: Workspace, tmp_path: Path) -> Path:
+    """Another way to the workspace."""
+    link = tmp_path / "link"
+    link.symlink_to(workspace.root)
+    return link
+
+
+def test_a_place_is_the_same_through_a_link(workspace: Workspace, places: dict[str, Path], link: Path) -> None:
+    inside = Path("data/Make/aaaa/result/file")
+    assert place_of(workspace, link / inside) == places["made"]
+    assert place_of(Workspace(link), workspace.root / inside) == link / "data/Make/aaaa"
+    assert place_of(workspace, workspace.data / "Table/bbbb/../../Make/aaaa/result") == places["made"]
+    assert place_of(workspace, link / "data/Make") is None
+    # A place may lie on another disk.
+    moved = places["made"].rename(link.parent / "moved")
+    places["made"].symlink_to(moved)
+    assert place_of(workspace, workspace.root / inside) == places["made"]
+    assert place_of(workspace, workspace.data / "no\ud800name/file") == workspace.data / "no\ud800name/file"
+    assert place_of(workspace, Path("/no\ud800name/file")) is None
+
+
+def test_a_result_that_names_its_files_through_a_link_owns_them(
+    workspace: Workspace, store: RunStore, places: dict[str, Path], link: Path
+) -> None:
+    uri = str(link / "data/Make/aaaa/result/file")
+    store.results.put(stored_result("loader", outputs={"out": Report(uri=uri)}, out="L/d/result", shared="L/d"))
+    assert _survey(workspace, store)["aaaa"].results == 2
+    free(workspace, store, [_survey(workspace, store)["aaaa"]])
+    assert {r.fingerprint for r in store.results.all()} == {"table", "late"}
+
+
+def test_what_a_run_at_work_names_through_a_link_stays(
+    workspace: Workspace, store: RunStore, places: dict[str, Path], link: Path
+) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+    task = {"shared": "L/d", "identity": {"fingerprint": "loader"}, "params": {"table": str(link / "data/Make/aaaa")}}
+    (workspace.run_folder(run_id) / "plan.json").write_text(json.dumps({"tasks": [task]}))
+    found = _survey(workspace, store)
+    assert [name for name, place in found.items() if place.in_use] == ["aaaa"]
+    assert free(workspace, store, [found["aaaa"]]).skipped == [(places["made"], "a run is using it")]
 
 
 def test_a_clean_up_that_was_killed_is_finished_by_the_next(workspace: Workspace, store: RunStore, places) -> None:
