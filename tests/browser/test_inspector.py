@@ -178,8 +178,10 @@ def test_the_folder_of_a_pipelines_parameter_is_found_in_the_file_browser(page: 
     dialog = page.get_by_role("dialog", name="Pipeline parameters")
     dialog.get_by_role("button", name="Browse for data").click()
     # What was clicked is on its way for a while: until then nothing can be chosen.
+    scans = browser.get_by_role("button", name="scans")
+    expect(scans).to_be_visible()  # else the question for the list would be kept too
     sent.keep()
-    browser.get_by_role("button", name="scans").click()
+    scans.click()
     choose = browser.get_by_role("button", name="Choose this folder")
     expect(choose).to_be_disabled()
     sent.let_go()
