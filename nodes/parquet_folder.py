@@ -42,8 +42,9 @@ def parquet_folder(
     """Take Parquet files of volumes that are there already, from another workspace or another program.
 
     Nothing is copied or changed. A file has the columns id (text), volume (the array's bytes, C order, little-endian),
-    mostly label (a number; float32 for ParquetToDelta), and any others. Files that Voxelflow made say the volumes' shape and dtype; for those of
-    other programs the parameters say them. Such files may be compressed; training then reads them decoded.
+    mostly label (a number; float32 for ParquetToDelta), and any others. Files that Voxelflow made say the volumes'
+    shape and dtype; for those of other programs the parameters say them. Such files may be compressed; training then
+    reads them decoded.
 
     Args:
         folder: folder with the files, at any depth; hidden files and folders are left out.
