@@ -115,6 +115,12 @@ class StaleInput(DataError):
     code = "stale-input"
 
 
+class ChangedSincePlanned(DataError):
+    """A node's code, or a file that it reads, is not what it was when the run was planned: the run cannot go on."""
+
+    code = "changed-since-planned"
+
+
 class UnsupportedTable(DataError):
     """A Delta feature or layout that would be read wrongly."""
 

@@ -26,6 +26,7 @@ _NAME = re.compile(r"[^/:%.'\"`\x00-\x1f][^/:%'\"`\x00-\x1f]*")
 _ALIAS = re.compile(r"(?!v\d+$)(?!latest$)[A-Za-z0-9_-]+", re.IGNORECASE)
 _LOWER = ("loss", "error", "brier", "mae", "mse", "rmse")
 _SIGNED = "mean_error"
+_UNSIGNED = "Choose mae or rmse, or set better."
 _HELD_BACK = "val_"
 
 
@@ -138,13 +139,15 @@ def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest:
 
 
 def _is_higher_better(metric: str, better: str) -> bool:
-    if better == "auto" and metric.endswith(_SIGNED):
-        raise UsageError(
-            f"{metric} has a sign: neither the highest nor the lowest is the best",
-            hint="Choose mae or rmse, or set better.",
-            parameter="metric",
-        )
+    if problem := _metric_problem(metric, better):
+        raise UsageError(problem, hint=_UNSIGNED, parameter="metric")
     return better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER))
+
+
+def _metric_problem(metric: str, better: str) -> str:
+    if better == "auto" and metric.endswith(_SIGNED):
+        return f"{metric} has a sign: neither the highest nor the lowest is the best"
+    return ""
 
 
 def _check_names(name: str, alias: str) -> None:
@@ -176,6 +179,8 @@ def _preview(look: CheckContext) -> Preview:
     if problem := _name_problem(look.params["name"], look.params["alias"]):
         parameter, text, hint = problem
         look.report(NameNotTaken, text, hint=hint, parameter=parameter)
+    if text := _metric_problem(look.params["metric"], look.params["better"]):
+        look.report(NoBestFigure, text, hint=_UNSIGNED, parameter="metric")
     return Preview(kind="Report")
 
 
@@ -204,6 +209,18 @@ class NameNotTaken(Rule):
     code = "VF541"
     severity = "error"
     title = "a name that MLflow does not take"
+
+
+class NoBestFigure(Rule):
+    """The figure that decides which version is the best has a sign: of a mean error neither the highest nor the lowest
+    value is the best.
+
+    What to do: choose mae or rmse as `metric`, or say in `better` what is meant.
+    """
+
+    code = "VF544"
+    severity = "error"
+    title = "a figure that has no best value"
 
 
 def _write_registration(

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from engine.cli.session import Session, pipeline_options, profile_option, workspace_option
-from engine.storage import expanded
+from engine.storage import folder_to_write
 
 _TARGETS = ("python", "airflow", "databricks", "github", "kubernetes")
 
@@ -68,7 +68,7 @@ def command(
     say_diagnostics(found, error=True)
     files = export_files(target, resolved, chosen, values, base=Path.cwd(), workspace=workspace.root)
     if target != "python":
-        folder = expanded(output) if output is not None else Path(f"{file_stem(document.name)}-{target}")
+        folder = folder_to_write(output) if output is not None else Path(f"{file_stem(document.name)}-{target}")
         _write_folder(folder, files, force)
         for name in files:
             say(f"wrote {folder / name}")
@@ -77,7 +77,7 @@ def command(
     if output == "-":
         click.echo(text, nl=False)
         return 0
-    path = expanded(output) if output is not None else Path(f"{_free_stem(file_stem(document.name))}.py")
+    path = folder_to_write(output) if output is not None else Path(f"{_free_stem(file_stem(document.name))}.py")
     _write(path, text, force)
     say(f"wrote {path}")
     on_spark = "open_spark=" in text

@@ -14,7 +14,7 @@ from engine.cli.next_steps import model_lines
 from engine.cli.screen import COLOURS, is_terminal, say, say_json
 from engine.cli.views import JsonLines, Moment, PlainLines, View
 from engine.declare.events import Event
-from engine.errors import ExecutionError, UsageError
+from engine.errors import ChangedSincePlanned, ExecutionError, UsageError
 from engine.extras import is_tracked
 from engine.run.launch import cancel
 from engine.storage.process_lock import is_held
@@ -156,7 +156,7 @@ def follow_to_end(
         if followed.left:
             return _leave(followed, as_json)
         if not as_json:
-            _report_end(store, followed.run)
+            report_end(store, followed.run)
             for line in model_lines(followed.run, store.tasks(run_id)):
                 say(line)
         if is_tracked() and followed.run.state != "lost":
@@ -234,14 +234,17 @@ def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupt
         return wait_for_tracking(workspace, store, run.run_id, interrupts)
 
 
-def _report_end(store: RunStore, run: Run) -> None:
+def report_end(store: RunStore, run: Run) -> None:
+    """Print how the run ended, why, and what to do next."""
     tasks = store.tasks(run.run_id)
     for line in failures(run, tasks):
         say(f"error: {line}", style=COLOURS["error"], error=True)
     say(summary(run, tasks), style=COLOURS.get(run.state, ""))
     if compared := against_estimate(run):
         say(compared)
-    if run.state != "done" and not run.stopped_at_limit:  # its error has said it
+    is_over = any((task.failure or {}).get("code") == ChangedSincePlanned.code for task in tasks)
+    # Of a limit, and of what has changed since the run was planned, its error has said what to do.
+    if run.state != "done" and not run.stopped_at_limit and not is_over:
         say(f"{resume_command(run)} goes on from what is done")
 
 

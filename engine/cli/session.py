@@ -12,7 +12,7 @@ import click
 from engine.catalog import Catalog
 from engine.diagnostics.rule import Diagnostic
 from engine.errors import WorkspaceError
-from engine.storage import expanded
+from engine.storage import folder_to_write
 from engine.workspace import Workspace, default_root, open_workspace
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Listing(click.Group):
 
 
 def _absolute(root: Path | None) -> Path:
-    return expanded(str(root or default_root())).absolute()
+    return folder_to_write(str(root or default_root())).absolute()
 
 
 def _is_one(root: Path) -> bool:

@@ -38,7 +38,6 @@ from engine.profiles.profile import (
     holds_secret,
     text_holds_secret,
 )
-from engine.storage import expanded
 from engine.storage.files import read_document
 from engine.storage.io_errors import remedy
 
@@ -262,7 +261,7 @@ def _storage_root(value: object, path: Path) -> dict[str, Any]:
             f"{value!r} is an address, not a folder", "Name a folder that this machine and all executors have mounted."
         )
     try:
-        return {"storage_root": path.parent / expanded(value)}
+        return {"storage_root": path.parent / Path(value).expanduser()}
     except RuntimeError:
         raise _Wrong(f"{value!r} names a home that is not there", "Write the whole path.") from None
 

@@ -13,12 +13,14 @@ from typing import Any
 from engine.catalog import AnyNodeType
 from engine.declare.datasets import Dataset
 from engine.document.plan import Plan, PlannedTask
-from engine.errors import DataError
+from engine.errors import ChangedSincePlanned, DataError
 from engine.observe.paths import find_path
 from engine.storage import manifest
 from engine.text import plural
 
-_HINT = "`voxelflow run` starts a new run, which takes over what is done."
+_HINT = "`voxelflow run` starts a new run, which takes over what is done of what has not changed."
+_GONE = "Put it back, or mount its disk, and resume the run; or start a new one with `voxelflow run`."
+"""Also of a file that cannot be read now."""
 
 
 def code_planned(task: PlannedTask) -> str:
@@ -35,38 +37,55 @@ def files_planned(task: PlannedTask) -> dict[str, str]:
 
 
 def refuse_changed(node_type: AnyNodeType, params: Mapping[str, Any], code: str, files: Mapping[str, str]) -> None:
-    """Raise `DataError` when the node's code or a file that it reads is not what it was.
+    """Raise `ChangedSincePlanned` when the node's code or a file that it reads is not what it was, `DataError` when it
+    is gone or cannot be read.
 
     `code` is as of `code_planned`, `files` as of `files_planned`.
     """
     if code and node_type.origin != "built-in" and node_type.source_digest != code:
-        raise DataError(f"the code of {node_type.name} has changed since the run was planned", hint=_HINT)
+        raise ChangedSincePlanned(f"the code of {node_type.name} has changed since the run was planned", hint=_HINT)
     for parameter in node_type.parameters:
         wanted = parameter.path_in
         if wanted is None or wanted.kind != "file" or parameter.name not in files:
             continue
         path = str(params.get(parameter.name))
         found = find_path(path, wanted, Path(), scan=False)
+        if found.problem:
+            raise DataError(f"{path} cannot be read: {found.problem}", hint=_GONE, parameter=parameter.name)
         if not found.exists:
-            raise DataError(f"{path} is gone since the run was planned", hint=_HINT, parameter=parameter.name)
+            raise DataError(f"{path} is gone since the run was planned", hint=_GONE, parameter=parameter.name)
         if found.digest != files[parameter.name]:
-            raise DataError(f"{path} has changed since the run was planned", hint=_HINT, parameter=parameter.name)
+            raise ChangedSincePlanned(
+                f"{path} has changed since the run was planned", hint=_HINT, parameter=parameter.name
+            )
 
 
 def folders_read(plan: Plan, task: PlannedTask, inputs: Iterable[Dataset]) -> Iterator[tuple[PlannedTask, str]]:
     """The folders that a task reads file by file, as the task and its parameter that they were listed for.
 
-    Its own, and those that one of its inputs stands for, as the result of VolumeFolder does.
+    Its own, and those that one of its inputs stands for, as the result of VolumeFolder does: listed by a node before
+    it, since another one may list the same folder for other files.
     """
-    places = {dataset.uri for dataset in inputs}
+    places, before = {dataset.uri for dataset in inputs}, _before(plan, task)
     for other in plan.tasks:
         for name in other.listings:
-            if other.node == task.node or other.params.get(name) in places:
+            if other.node == task.node or (other.node in before and other.params.get(name) in places):
                 yield other, name
 
 
+def _before(plan: Plan, task: PlannedTask) -> set[str]:
+    """The nodes that the task's inputs come from, however far."""
+    tasks, found, left = {each.node: each for each in plan.tasks}, set[str](), [task]
+    while left:
+        new = {source.node for source in left.pop().inputs.values()} - found
+        found |= new
+        left += [tasks[node] for node in new if node in tasks]
+    return found
+
+
 def refuse_changed_folder(task: PlannedTask, node_type: AnyNodeType | None, name: str, listings: Path) -> None:
-    """Raise `DataError` when a file that was listed for the parameter is gone or has changed.
+    """Raise `ChangedSincePlanned` when a file that was listed for the parameter is gone or changed, `DataError` when
+    the folder is gone.
 
     Files that have come since are no change: the run works on those of its listing. Lists the folder anew, into the
     folder `listings`.
@@ -77,12 +96,12 @@ def refuse_changed_folder(task: PlannedTask, node_type: AnyNodeType | None, name
     path = str(task.params.get(name))
     found = find_path(path, parameter.path_in, listings, params=task.params)
     if not found.exists:
-        raise DataError(f"{path} is gone since the run was planned", hint=_HINT)
+        raise DataError(f"{path} is gone since the run was planned", hint=_GONE)
     if not found.manifest or found.digest == task.identity.parts["files"].get(name):
         return  # one that cannot be listed is reported by who reads it
     before = Path(task.listings[name])
     if not manifest.is_whole(before):
-        raise DataError(f"{path} has changed since the run was planned", hint=_HINT)
+        raise ChangedSincePlanned(f"{path} has changed since the run was planned", hint=_HINT)
     counts = manifest.compare(manifest.read(before), manifest.read(found.manifest))
     changes = [
         f"{plural(counts[verb], 'files')} {how}"
@@ -90,4 +109,4 @@ def refuse_changed_folder(task: PlannedTask, node_type: AnyNodeType | None, name
         if counts[verb]
     ]
     if changes:
-        raise DataError(f"{path} has changed since the run was planned: {', '.join(changes)}", hint=_HINT)
+        raise ChangedSincePlanned(f"{path} has changed since the run was planned: {', '.join(changes)}", hint=_HINT)

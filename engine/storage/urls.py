@@ -95,6 +95,15 @@ def expanded(text: str) -> Path:
         return Path(text)
 
 
+def folder_to_write(text: str) -> Path:
+    """As `expanded`, for a place where something is written. Raises `UsageError` where there is no such user: a folder
+    of that name would be made in the current one."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{text} names the folder of a user who is not there", hint="Write the whole path.") from None
+
+
 def place_from(base: Path, text: str) -> str:
     """A path parameter's value as it is kept: a path made absolute from `base`, or a URL in its usual spelling.
 

@@ -40,6 +40,7 @@ def _made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[st
     for task in cached:
         made = results.get(task.fingerprint)
         # A run that is resumed finds its own results in the cache.
-        if made is not None and made.run_id != run_id:
+        # Made again since, by a run that was told to, the result of that name is another one.
+        if made is not None and made.run_id != run_id and made.outputs == task.outputs:
             out.setdefault(made.run_id, {}).setdefault(made.node, []).append(task.node)
     return out

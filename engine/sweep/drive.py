@@ -23,7 +23,7 @@ from engine.catalog import Catalog
 from engine.diagnostics.rule import CheckFailed
 from engine.document.pipeline import load
 from engine.document.plan import Choice, Plan, read_plan
-from engine.errors import ExecutionError, PipelineError, UsageError, VoxelflowError
+from engine.errors import ChangedSincePlanned, ExecutionError, PipelineError, UsageError, VoxelflowError
 from engine.extras import is_tracked
 from engine.failpoints import failpoint
 from engine.profiles import find_profile
@@ -336,7 +336,7 @@ class _Driver:
     def _begin(self, trial: Trial) -> None:
         """Give the trial its run: the one it has already, as far as that came, else a new one.
 
-        One that has failed is planned anew, which takes over what is done: what it failed of may be corrected by now.
+        One that cannot go on, since its data or code has changed, is planned anew, which takes over what is done.
         """
         before = self._store.sweeps.runs_of_trials(self._id).get(trial.number)
         run = self._store.run(before) if before is not None else None
@@ -344,8 +344,7 @@ class _Driver:
         if run is not None and run.state == "done":
             self._ended(trial, run)
             return
-        has_failed = run is not None and run.state == "failed" and not run.stopped_at_limit
-        if run is None or plan is None or has_failed:
+        if run is None or plan is None or self._has_changed(run):
             profile = share_of(find_profile(self._profile_name, self._workspace), self._options.jobs)
             run_id, plan = launch.start(
                 self._document,
@@ -366,6 +365,10 @@ class _Driver:
                 launch.wait_started(self._workspace, self._store, run_id, run.attempt + 1)
         self._store.sweeps.set_trial(self._id, trial.number, "running")
         self._active[trial.number] = _Active(trial, run_id, _work(plan))
+
+    def _has_changed(self, run: Run) -> bool:
+        tasks = self._store.tasks(run.run_id) if run.state == "failed" else ()
+        return any((task.failure or {}).get("code") == ChangedSincePlanned.code for task in tasks)
 
 
 def _work(plan: Plan) -> dict[str, str]:

@@ -45,11 +45,12 @@ def start_sweep(inputs: SweepInputs) -> Sweep:
     for earlier in store.sweeps.newest():
         if earlier.options.get("key") != kept["key"] or earlier.state == "done":
             continue
+        # Whatever has changed here since: two sweeps at work would share the machine.
+        if earlier.active and earlier.options.get("base") == kept["base"]:
+            return earlier
         if node := _changed(earlier, work):
             kept.setdefault(_BEFORE, {"sweep": earlier.sweep_id, "node": node})
             continue
-        if earlier.active:
-            return earlier
         limit = options.limit or None
         return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
     trials = list(options.space.combinations()) if options.trials is None else []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -14,8 +11,7 @@ from engine.catalog import Catalog
 from engine.diagnostics.rule import CheckFailed, Diagnostic
 from engine.document.pipeline import Pipeline
 from engine.document.plan import Choice
-from engine.document.resolve import Resolved, resolve
-from engine.errors import VoxelflowError
+from engine.document.resolve import resolve
 from engine.profiles import Profile
 from engine.run.launch import Prepared, prepare
 from engine.store.runs import RunStore
@@ -24,8 +20,6 @@ from engine.workspace import Workspace
 
 _MOST_CHECKED = 1_000
 """Combinations whose values are checked before the first run; of more, each is checked when its turn comes."""
-_MOST_PLACES = 60
-"""Trials with other files or folders to read that are looked at before a sweep starts."""
 
 
 def first_values(options: SweepOptions) -> dict[str, JsonValue]:
@@ -70,31 +64,13 @@ class SweepInputs:
     profile: Profile
 
     def work(self) -> dict[str, str]:
-        """By node, in the order of the plan, a digest of all that goes into its results: parameters, code and what the
-        files are that the trials read. Equal ones, equal trials. Raises `CheckFailed` with the first trial's problems.
-        """
-        first, *others = itertools.islice(self._reading_elsewhere(), _MOST_PLACES)
-        plans = [self.prepare(first).plan]
-        for values in others:
-            with suppress(VoxelflowError):  # said when its turn comes
-                plans.append(self.prepare(values).plan)
-        prints: dict[str, list[str]] = {}
-        for task in (task for plan in plans for task in plan.tasks):
-            prints.setdefault(task.node, []).append(task.identity.fingerprint)
-        return {
-            node: hashlib.blake2b(" ".join(dict.fromkeys(found)).encode(), digest_size=16).hexdigest()
-            for node, found in prints.items()
-        }
+        """By node, in the order of the plan, the fingerprints of all that goes into the first trial's results:
+        parameters, code and what the files are. Raises `CheckFailed` with that trial's problems.
 
-    def _reading_elsewhere(self) -> Iterator[dict[str, JsonValue]]:
-        """The first of the `samples`, and each other one that names a file or a folder which none before it names."""
-        options, known = self.options, set[tuple[str, str, str]]()
-        for number, values in enumerate(itertools.islice(samples(options), _MOST_CHECKED)):
-            given = {**options.space.fixed, **values}
-            places = _places_read(resolve(self.pipeline, self.catalog, given, base=options.base))
-            if number == 0 or not places <= known:
-                yield values
-            known |= places
+        Of the others' own files and folders nothing is known: to look at each would list the rest again and again.
+        """
+        plan = self.prepare(first_values(self.options)).plan
+        return {task.node: task.identity.fingerprint for task in plan.tasks}
 
     def prepare(self, values: Mapping[str, JsonValue]) -> Prepared:
         """Look and plan as the run of a trial with these values does. Raises `CheckFailed`."""
@@ -103,13 +79,3 @@ class SweepInputs:
             self.pipeline, self.catalog, self.workspace, self.store, values={**options.space.fixed, **values},
             profile=self.profile, choice=Choice(end=options.end), base=options.base,
         )  # fmt: skip
-
-
-def _places_read(resolved: Resolved) -> set[tuple[str, str, str]]:
-    """The files and folders that nodes read, each with its node and parameter."""
-    return {
-        (item.node.id, parameter.name, str(item.params.get(parameter.name)))
-        for item in resolved.typed()
-        for parameter in item.type.parameters
-        if parameter.path_in is not None
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.text import plural
+from nodes.conversion.formats import formats
 from nodes.cutting.cut_parameters import CutParameters, name_pattern
 
 _NAMED = 3
@@ -77,7 +78,8 @@ def find_cubes(listing: pa.Table, parameters: CutParameters) -> list[Cube]:
             hint="Give all volumes the same channels, or name in channels those that all have.",
             parameter="channels_from",
         )
-    keys = {name: _label_key(name, label_files, parameters) for name in cubes}
+    known = sorted({".npy"}.union(*(each.endings for each in formats().values())), key=len, reverse=True)
+    keys = {name: _label_key(name, known, parameters) for name in cubes}
     if "/" in parameters.label_volume.partition("{cube}")[0]:
         # Labels in a folder of their own, under the names that the volumes have in theirs: imagesTr/a, labelsTr/a.
         of_name = Counter(key.rpartition("/")[2] for key in keys.values())
@@ -186,11 +188,12 @@ def _label_files(
     return found, others
 
 
-def _label_key(name: str, label_files: Container[str | None], parameters: CutParameters) -> str:
+def _label_key(name: str, endings: Sequence[str], parameters: CutParameters) -> str:
     """What {cube} stands for in the name of a volume's file of labels: its name, of a single file without ending.
 
     The ending is what the name of the label file ends with: brain.nii.gz has the labels brain_labels.nii.gz. Of a file
-    with another one it is what follows the first dot, unless `label_files` has the name with it.
+    with another one it is what follows the first dot; in a folder one of `endings`, those of known formats, since a
+    folder of slices is a volume too, whose name may have dots.
     """
     if parameters.channels_from:
         return name
@@ -198,8 +201,7 @@ def _label_key(name: str, label_files: Container[str | None], parameters: CutPar
     for start in range(len(ending)):
         if ending[start] == "." and name.endswith(ending[start:]):
             return name[: len(name) - (len(ending) - start)]
-    folder, slash, last = name.rpartition("/")
-    # A folder of slices is a volume too, and what follows a dot in its name is no ending.
-    if name in label_files or last in label_files:
-        return name
-    return folder + slash + last.partition(".")[0]
+    if "/" not in name:
+        return name.partition(".")[0]
+    known = next((each for each in endings if name.lower().endswith(each)), "")
+    return name[: len(name) - len(known)]

@@ -18,6 +18,7 @@ from nodes.conversion.table_rows import TableFile, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
 from nodes.loaders.data_files import data_files, open_checked, reading
+from nodes.table.ledger import is_content_named
 from nodes.table.selection import held
 from nodes.table.snapshot import open_table
 from nodes.volume_file.parts import read_parts
@@ -81,4 +82,9 @@ def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[TableFile]:
     """The files of `data_files`, in its order, by their paths below the table's folder."""
     if isinstance(dataset, VolumeDelta):
         return [TableFile(file.path, file.bytes) for file in open_table(dataset.uri, dataset.version).files]
-    return [TableFile(part.path, part.bytes, part.mtime_ns) for part in read_parts(dataset).parts if part.rows]
+    return [
+        # A name that follows from the content is never given to other content, whenever the file was made.
+        TableFile(part.path, part.bytes, 0 if is_content_named(part.path.rpartition("/")[2]) else part.mtime_ns)
+        for part in read_parts(dataset).parts
+        if part.rows
+    ]

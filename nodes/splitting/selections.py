@@ -174,7 +174,8 @@ def gap_and_lengths(
             hint="Set gap to the longest side that a volume was cut with, in the voxels of what it was cut from.",
             parameter="gap",
         )
-    if not 1 <= len(columns) <= 3 or (len(columns) > len(extent or (0, 0, 0)) and not (block and gap)):
+    axes = 3 if extent is None else len(extent)
+    if not 1 <= len(columns) <= 3 or (len(columns) > axes and not (block and gap)):
         raise UsageError(
             f"blocks go by one to three columns of positions, not by {', '.join(columns) or 'none'}",
             hint="Name the columns with the positions along X, Y and Z, as in x,y,z.",

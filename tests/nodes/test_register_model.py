@@ -97,6 +97,10 @@ def test_figures_of_the_evaluation_decide_where_there_is_one(
     signed = evaluation.model_copy(update={"figures": evaluation.figures | {"mean_error": -100.0}})
     with pytest.raises(UsageError, match="mean_error has a sign"):
         run(tmp_path, model, signed, metric="mean_error")
+    look = CheckContext({p.name: p.default for p in register_model.parameters} | {"metric": "mean_error"})
+    assert register_model.preview_hook is not None
+    register_model.preview_hook(look)
+    assert [(d.code, d.parameter) for d in look.problems] == [("VF544", "metric")]
     assert len(mlflow.given) == 3
 
 

@@ -29,7 +29,7 @@ from nodes.conversion.quarantine import Refused
 _ENDINGS = (".mha", ".mhd")
 _MOST_LINES, _LONGEST_LINE = 1_000, 65_536
 _LAST = "elementdatafile"
-_TO_MM = {"": 1.0, "?": 1.0, "um": 1e-3, "mm": 1.0, "cm": 10.0}
+_TO_MM = {"": 1.0, "?": 1.0, "nm": 1e-6, "um": 1e-3, "mm": 1.0, "cm": 10.0, "m": 1000.0}
 """Millimetres of MetaIO's `DistanceUnits`; files of most programs name none, or "?", and have millimetres."""
 _TYPES = {
     "MET_CHAR": "i1", "MET_UCHAR": "u1", "MET_SHORT": "i2", "MET_USHORT": "u2", "MET_INT": "i4", "MET_UINT": "u4",
@@ -153,8 +153,10 @@ def _columns(fields: Mapping[str, str], axes: int) -> dict[str, float | int | st
     )
     origin = next((found for name in ("offset", "position", "origin") if (found := _numbers(fields, name, float))), [])
     factor = _TO_MM.get(fields.get("distanceunits", "").lower())
-    if axes != 3 or len(spacing) != 3 or factor is None:
+    if axes != 3 or len(spacing) != 3:
         return {}
     directions = np.array(matrix).reshape(3, 3) if len(matrix) == 9 else np.eye(3)
     affine = affine_of(directions.tolist(), spacing, origin if len(origin) == 3 else [0.0] * 3)
-    return columns_of(LPS @ np.diag([factor, factor, factor, 1.0]) @ affine)
+    columns = columns_of(LPS @ np.diag([*[factor or 1.0] * 3, 1.0]) @ affine)
+    # Where the axes point to follows without units.
+    return columns if factor is not None else {k: v for k, v in columns.items() if k == "orientation"}

@@ -239,14 +239,13 @@ def _columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | i
     origin = np.asarray(_either(fields, "space origin", [0.0] * 3), np.float64)
     affine[:3, 3] = origin if origin.shape == (3,) else 0.0
     factors = _space_factors(fields, order)
-    if factors is None:
-        return {}
-    affine = np.diag([*factors, 1.0]) @ affine
+    affine = np.diag([*(factors or [1.0] * 3), 1.0]) @ affine
     columns = columns_of(_TO_RAS.get(str(fields.get("space", "")).lower(), np.eye(4)) @ affine)
     if str(fields.get("space", "")).lower() not in _TO_RAS:
         columns.pop("orientation", None)
         columns["affine_space"] = UNNAMED
-    return columns
+    # Where the axes point to follows without units.
+    return columns if factors is not None else {k: v for k, v in columns.items() if k == "orientation"}
 
 
 def _spacing_columns(fields: Mapping[str, Any], order: list[int]) -> dict[str, float | int | str]:

@@ -260,16 +260,20 @@ def _lines_in(file: Any, path: str, endian: str, traces: int, dataset: str) -> _
     """The grid by the first place whose numbers make one, whatever the order of the traces. Raises `Refused`.
 
     A later place is no better where its traces are sorted: there may be a counter within each line, which makes a whole
-    grid of a survey that is skewed, or lacks traces.
+    grid of a survey that is skewed, or lacks traces. But a single line with gaps is more likely a number of something
+    else: it counts where no place has lines both ways.
     """
-    places = _places(dataset)
+    places, single = _places(dataset), None
     for place in places:
         found = _sorted_lines(path, endian, traces, place)
         if found is None and not _shares_cells(file, traces, place):
             lines = _any_lines(file, traces, place)
             found = None if isinstance(lines, str) else lines
-        if found is not None:
+        if found is not None and (min(found[0].shape) > 1 or (found[0] >= 0).all()):
             return found
+        single = single or found
+    if single is not None:
+        return single
     said = ""
     for place in places:
         why = _any_lines(file, traces, place)

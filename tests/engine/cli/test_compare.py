@@ -51,7 +51,7 @@ def test_a_run_from_the_cache_has_the_curves_of_the_run_that_made_it(
     store.results.put(stored_result("f", node="a", run_id=runs[1]))
     cached = store.create_run("p", store.run(runs[1]).document, {}, "local")
     store.set_tasks(cached, [("a", "Make", "a")])
-    store.update_task(cached, "a", state="cached", fingerprint="f")
+    store.update_task(cached, "a", state="cached", fingerprint="f", outputs=stored_result("f").outputs)
     rows = [line.split() for line in command("runs", "compare", runs[0], cached).done().out.splitlines()]
     assert ["Make", "loss", "0.25", "0.125"] in rows
 

@@ -9,6 +9,7 @@ from building import box, pipeline
 from running import Runner
 
 from engine.catalog import build_catalog
+from engine.cli.following import report_end
 from engine.document.pipeline import Pipeline
 from engine.document.plan import Choice
 from engine.run import launch
@@ -123,7 +124,7 @@ def test_failures_and_cancels_of_earlier_attempts_are_none_of_the_retries(runner
     assert len(marker.read_text()) == 4
 
 
-def test_a_run_does_not_go_on_with_other_code(half: Runner, gate: Path) -> None:
+def test_a_run_does_not_go_on_with_other_code(half: Runner, gate: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = pipeline(box("half", "Half", gate=str(gate)))
     run_id = _failed(half, document)
     gate.unlink()
@@ -132,6 +133,10 @@ def test_a_run_does_not_go_on_with_other_code(half: Runner, gate: Path) -> None:
     run, _ = half.resume(run_id)
     assert run.state == "failed"
     assert run.error.startswith("half: the code of Half has changed since the run was planned. `voxelflow run` starts")
+    report_end(half.store, run)
+    said = capsys.readouterr()
+    assert "`voxelflow run` starts" in said.err
+    assert "runs resume" not in said.out + said.err, "it would say the same again"
     assert half.store.results.all() == []
     half.catalog = build_catalog((), half.workspace)
     assert half.text(half.run(document)[1]["half"]) == "0 calls earlier"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stored_results import stored_result
 
+from engine.declare.datasets import Report
 from engine.declare.events import Metrics
 from engine.store.reported import metric_events, metrics_of
 from engine.store.runs import RunStore
@@ -24,11 +25,17 @@ def test_a_cached_task_has_what_the_task_reported_that_made_its_result(store: Ru
     store.set_tasks(run, [("a", "T", "a"), ("b", "T", "b"), ("c", "T", "c")])
     store.add_events(run, [_metrics("a", 1, 7)])
     store.update_task(run, "a", state="done", fingerprint="g")
+    outputs = stored_result("f").outputs
     for node in ("b", "c"):
-        store.update_task(run, node, state="cached", fingerprint="f")
+        store.update_task(run, node, state="cached", fingerprint="f", outputs=outputs)
     made = [("b", 1, 0.5), ("c", 1, 0.5), ("b", 2, 0.25), ("c", 2, 0.25)]
     assert _found(store, run) == [("a", 1, 7), *made]
     assert [number for number, _ in metric_events(store, run)] == [store.last_event(run)]
+    again = store.create_run("p", "{}", {}, "local")
+    store.add_events(again, [_metrics("there", 1, 0.75)])
+    other = {"out": Report(uri="/elsewhere")}
+    store.results.put(stored_result("f", node="there", run_id=again, outputs=other))
+    assert _found(store, run) == [("a", 1, 7)], "made again since: figures of another result"
     store.results.forget(["f"])
     assert _found(store, run) == [("a", 1, 7)]
 

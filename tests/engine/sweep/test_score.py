@@ -75,6 +75,6 @@ def test_a_cached_trial_has_the_figures_that_were_reported_when_it_was_made(stor
         store.add_events(maker, [Metrics(node="a", step=step, values={"val_accuracy": 0.4 * step})])
     store.results.put(stored_result("f", node="a", run_id=maker))
     store.set_tasks(run, [("a", "T", "a")])
-    store.update_task(run, "a", state="cached", fingerprint="f", outputs={"out": Report(uri="r")})
+    store.update_task(run, "a", state="cached", fingerprint="f", outputs=stored_result("f").outputs)
     assert figures_of_run(store, run) == {"a.val_accuracy": 0.8, "val_accuracy": 0.8}
     assert steps_of_run(store, run, "val_accuracy") == (0, []), "nothing to give it up by"

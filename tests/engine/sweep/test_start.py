@@ -11,7 +11,6 @@ from building import box, pipeline
 from swept import LOCAL, Swept
 
 from engine.catalog import build_catalog
-from engine.diagnostics.rule import CheckFailed
 from engine.document.pipeline import Pipeline
 from engine.store.sweeps import Sweep
 from engine.sweep.score import Objective
@@ -89,22 +88,18 @@ def test_a_relative_folder_is_another_one_elsewhere(swept: Swept) -> None:
     assert [started(here), started(there)] == [first, second]
 
 
-def test_folders_that_are_values_of_trials_are_looked_at_too(swept: Swept) -> None:
-    sweep = _cancelled(swept, "n.folder=data,more", "m.steps=1,2")
-    assert swept.start(_document(), "n.folder=data,more", "m.steps=1,2").sweep_id == sweep.sweep_id
-    _grow("more")
-    assert swept.start(_document(), "n.folder=data,more", "m.steps=1,2").sweep_id != sweep.sweep_id
+def test_one_that_is_at_work_is_not_begun_beside_itself(swept: Swept) -> None:
+    sweep = swept.start(_document(), "m.steps=1,2")
+    _grow()
+    assert swept.start(_document(), "m.steps=1,2").sweep_id == sweep.sweep_id
 
 
-def test_a_trial_that_cannot_be_planned_leaves_the_work_of_the_others(swept: Swept) -> None:
-    def work(*settings: str) -> dict[str, str]:
-        options = swept.options(_document(), *settings)
-        return SweepInputs(_document(), swept.catalog, swept.workspace, swept.store, options, LOCAL).work()
-
-    assert work("n.folder=data,missing", "m.steps=1,2") == work("m.steps=1,2")
-    assert work("n.folder=data,more") != work("m.steps=1,2")
-    with pytest.raises(CheckFailed):
-        work("n.folder=missing,data")
+def test_files_of_later_trials_are_nothing_to_the_others(swept: Swept) -> None:
+    """They may be missing when the sweep begins, and be there when it is to go on."""
+    sweep = _cancelled(swept, "n.folder=data,late", "m.steps=1,2")
+    Path("late").mkdir()
+    (Path("late") / "a.txt").write_text("a")
+    assert swept.start(_document(), "n.folder=data,late", "m.steps=1,2").sweep_id == sweep.sweep_id
 
 
 def test_a_search_of_other_data_is_another_one(swept: Swept) -> None:

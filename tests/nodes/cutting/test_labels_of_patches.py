@@ -56,6 +56,19 @@ def test_labels_of_another_ending_are_found_in_any_folder(volume: str, labels: s
     assert (cube.name, cube.labels.path) == (volume, labels)
 
 
+@pytest.mark.parametrize(
+    ("volume", "labels", "pattern"),
+    [
+        ("p/brain.pre.nii.gz", "p/brain_seg.mha", "{cube}_seg.mha"),
+        ("p/run.1", "p/run_seg.nii", "{cube}_seg.nii"),
+    ],
+)
+def test_a_volume_takes_no_labels_of_its_neighbour(volume: str, labels: str, pattern: str) -> None:
+    listing = pa.table({"path": [volume, labels], "size": [1, 1], "mtime_ns": [1, 1]})
+    (cube,) = find_cubes(listing, CutParameters(size=(4, 4, 4), labels="volume", label_volume=pattern))
+    assert cube.labels is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["centre", "majority", "share"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

@@ -138,6 +138,24 @@ def test_a_counter_within_each_line_is_no_crossline(tmp_path: Path, kind: str) -
     assert (other.shape, other.remarks) == ((len(places) // each, each, 4), ()), "where it is asked for"
 
 
+@pytest.mark.parametrize("numbers", ["of the trace", "of the CDP"])
+def test_a_number_that_makes_one_line_with_gaps_is_no_line_number(tmp_path: Path, numbers: str) -> None:
+    """As in files of before revision 1, whose bytes 189 and 193 hold something else."""
+    places = [(10 + i, 200 + j) for i in range(20) for j in range(9)]
+    spec = segyio.spec()
+    spec.samples, spec.format, spec.tracecount = np.arange(4) * 4.0, 5, len(places)
+    with segyio.create(str(tmp_path / "a.sgy"), spec) as file:
+        for number, (inline, crossline) in enumerate(places):
+            other = number + (number > 90) if numbers == "of the trace" else inline * 100 + crossline
+            file.header[number] = {189: 0, 193: other, 9: inline, 21: crossline}
+            file.trace[number] = np.full(4, 100 * crossline + inline, np.float32)
+    header = header_of(str(tmp_path), "a.sgy", SEGY)
+    assert (header.shape, header.columns["inline"], header.columns["crossline"]) == ((20, 9, 4), 10, 200)
+    assert header.remarks == ()
+    if numbers == "of the trace":  # where it is asked for
+        assert header_of(str(tmp_path), "a.sgy", Reading("segy", "189,193")).shape == (1, 181, 4)
+
+
 @pytest.mark.parametrize("refused", ["constant", "no grid", "several traces a cell"])
 def test_a_place_that_makes_no_grid_is_passed_over(tmp_path: Path, refused: str) -> None:
     """Also for numbers elsewhere that are in no order."""

@@ -74,7 +74,8 @@ function readAs(type: FieldInfo['type'], value: JsonValue): Scalar | null {
 export function numberIn(text: string): number | null {
   const plain = text.trim().replace(/(?<=\d)_(?=\d)/g, '');
   const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
-  return Number.isFinite(value) ? value : null;
+  // JSON knows no -0.
+  return Number.isFinite(value) ? value + 0 : null;
 }
 
 export function truth(text: string): boolean | null {

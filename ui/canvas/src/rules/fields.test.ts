@@ -76,6 +76,7 @@ test('whatever is typed, what it means is shown so that it means the same', () =
         fc.constantFrom(
           '1.',
           '1e3',
+          '-0',
           '+5',
           ' 7 ',
           '${p}',
@@ -96,7 +97,9 @@ test('whatever is typed, what it means is shown so that it means the same', () =
       (text, type, many, optional) => {
         const field = declared({ type, many: many && type !== 'any', optional, default: null });
         const once = valueOf(field, text);
-        expect(valueOf(field, written(field, once))).toEqual(once);
+        // JSON knows no -0.
+        const stored = once === undefined ? once : (JSON.parse(JSON.stringify(once)) as JsonValue);
+        expect(valueOf(field, written(field, once))).toEqual(stored);
       },
     ),
     { numRuns: 3000 },

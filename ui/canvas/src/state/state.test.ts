@@ -115,6 +115,9 @@ describe('another document', () => {
     });
     expect(reduce(reduce(two, listed('one', 'two')), opened('one')).history).toEqual(history);
     expect(reduce(reduce(two, listed('two')), opened('one')).history.done).toEqual([]);
+    // The server says that the one shown is gone before it shows another.
+    const deleted = reduce(reduce({ ...two, history }, listed('one')), opened('one'));
+    expect(reduce(deleted, opened('two', EMPTY)).history.done).toEqual([]);
   });
 
   test('that is the same work under another name goes on with its undo and selection', () => {

@@ -227,7 +227,9 @@ function opened(state: State, notice: Opened): State {
     const selection = still(state.selection, doc);
     return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection, opening: null };
   }
-  const histories = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
+  const all = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
+  // The one that was shown may have just been deleted.
+  const histories = state.library === null ? all : ofListed(all, state.library);
   // Renamed or saved under another name: the same work goes on, and so does its undo. Never in a document that was
   // asked for, however alike: one step of undo there would write the other document's values into it.
   const goesOn = state.opening === null && content(state.doc) === content(notice.doc);
