@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
 from engine.storage import is_url, manifest
-from nodes.conversion.formats import GEOMETRY
+from nodes.conversion.formats import AFFINE, GEOMETRY, SURVEY
 from nodes.conversion.labels import LABEL_TABLES, LabelRule, Labels, find_labels
 from nodes.conversion.npy_files import ListedFile
 from nodes.conversion.quarantine import Refused
@@ -33,8 +33,9 @@ from nodes.volume_file.page_index import NotIndexable, PageIndex, index_pages, r
 
 _FILES, _SPEC = b"voxelflow.table_files", b"voxelflow.table_spec"
 _COLUMN = "column "
-_GEOMETRY = tuple(name for name, _ in GEOMETRY)
-"""Columns that transforms change; the reader gives them, and not the listing."""
+_LINES = tuple(column for column in SURVEY if column not in AFFINE)
+"""Where a survey counts: changed by transforms too, where a table has all of them as SEG-Y's reader writes them;
+another program's `time` may be a date."""
 _BATCH_BYTES = 32 << 20
 _FILES_OPEN = 8
 
@@ -53,6 +54,7 @@ def rows_listing(
 ) -> pa.Table:
     """The listing of the rows `keep` of `files`, which have so many `rows` each. `columns` has `id`, `label` if there
     are labels, and others, for all rows in the order of the files."""
+    moving = _changed_by_transforms(columns.schema)
     stamps = np.array([fingerprint(file) for file in files], np.int64)
     counts = np.asarray(rows, np.int64)
     numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -64,13 +66,21 @@ def rows_listing(
             **{
                 name if name == "label" else _COLUMN + name: columns[name]
                 for name in columns.column_names
-                if name not in ("id", "volume", *_GEOMETRY)
+                if name not in ("id", "volume", *moving)
             },
         }
     )
     metadata = {_FILES: json.dumps(list(files)).encode(), _SPEC: spec.model_dump_json().encode(), LABEL_TABLES: b"[]"}
-    metadata |= {b"voxelflow.geometry": json.dumps([n for n in columns.column_names if n in _GEOMETRY]).encode()}
+    metadata |= {b"voxelflow.geometry": json.dumps(moving).encode()}
     return table.filter(pa.array(keep)).replace_schema_metadata(metadata)
+
+
+def _changed_by_transforms(columns: pa.Schema) -> list[str]:
+    """The columns of a volume's place in space, which the reader gives, and not the listing."""
+    names = {name for name, _ in GEOMETRY}
+    if all(name in columns.names and columns.field(name).type == pa.type_for_alias(kind) for name, kind in _LINES):
+        names |= {name for name, _ in _LINES}
+    return [name for name in columns.names if name in names]
 
 
 def is_rows(listing: pa.Table) -> bool:
@@ -136,7 +146,9 @@ class TableRowReader:
         self._root, self._files = root.rstrip("/"), {fingerprint(file): file for file in files}
         self._listing, self._spec = table, spec_in(table)
         names = set(json.loads(metadata[b"voxelflow.geometry"]))
-        self.columns = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in GEOMETRY if name in names])
+        self.columns = pa.schema(
+            [(name, pa.type_for_alias(kind)) for name, kind in (*GEOMETRY, *_LINES) if name in names]
+        )
         self._dtype = np.dtype(self._spec.dtype).newbyteorder("<")
         self._open = lru_cache(_FILES_OPEN)(self._opened)
 

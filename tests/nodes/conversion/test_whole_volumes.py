@@ -12,6 +12,7 @@ import pytest
 import segyio
 from npy_folders import context, parts_of, take
 
+from engine.declare.datasets import Dataset, VolumeParquet
 from nodes.conversion.formats import SURVEY
 from nodes.conversion.formats.geometry import affine_in, text_of
 from nodes.conversion.whole_volumes import moved
@@ -47,9 +48,15 @@ def write(path: Path) -> None:
 
 def converted(base: Path, **parameters: Any) -> tuple[dict[str, Any], pa.Schema]:
     """The one row of the table of `base / "in"` after TransformVolumes, and the table's columns."""
-    taken = take(base / "in", base / "look", format="segy")
-    changed = transform_volumes(taken, ctx=context(base, "change"), **parameters)
-    made = numpy_to_parquet(changed, ctx=context(base, "convert"))
+    return row_of(transformed(take(base / "in", base / "look", format="segy"), base, "first", **parameters))
+
+
+def transformed(volumes: Dataset, base: Path, name: str, **parameters: Any) -> VolumeParquet:
+    changed = transform_volumes(volumes, ctx=context(base / name, "change"), **parameters)
+    return numpy_to_parquet(changed, ctx=context(base / name, "convert"))
+
+
+def row_of(made: VolumeParquet) -> tuple[dict[str, Any], pa.Schema]:
     table = pq.read_table(Path(made.uri) / parts_of(made).parts[0].path)
     return table.to_pylist()[0], table.schema
 
@@ -67,6 +74,24 @@ def test_a_cropped_survey_says_its_own_lines(tmp_path: Path) -> None:
     # Nine digits of a float32 of 100,000: steps of 0.008.
     assert first == pytest.approx(1000 * 106 + 213 + 0.024, abs=0.008)
     assert last == pytest.approx(1000 * (106 + 3 * 2) + 213 + 3 * 3 + (24 + 7 * 4) / 1000, abs=0.008)
+
+
+def test_rows_of_a_table_say_their_own_lines_too(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.sgy")
+    once, schema = converted(tmp_path, size=(4, 4, 8))
+    whole = numpy_to_parquet(take(tmp_path / "in", tmp_path / "look", format="segy"), ctx=context(tmp_path, "whole"))
+    row, found = row_of(transformed(whole, tmp_path, "second", size=(4, 4, 8)))
+    names = (*NUMBERS, "affine")
+    assert {name: row[name] for name in names} == {name: once[name] for name in names}
+    assert [found.field(name).type for name in names] == [schema.field(name).type for name in names]
+    # Another program's time is no count of samples.
+    (path,) = [Path(whole.uri) / part.path for part in parts_of(whole).parts]
+    table = pq.read_table(path)
+    dated = table.set_column(table.column_names.index("time"), "time", pa.array(["2024-01-31"]))
+    pq.write_table(dated, path, compression="none")
+    row, _ = row_of(transformed(whole, tmp_path, "third", size=(4, 4, 8)))
+    assert (row["time"], row["inline"]) == ("2024-01-31", 100)
 
 
 @pytest.mark.parametrize(
