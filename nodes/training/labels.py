@@ -91,8 +91,9 @@ def find_classes(
             hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}.",
             parameter="classes",
         )
-    if len(names) != count:
-        names = tuple(str(number) for number in range(count))
+    # A class without a name, as one that no volume is of yet, has its number, unless another one is called so.
+    unnamed = (f"class {number}" if str(number) in names else str(number) for number in range(len(names), count))
+    names = (*names[:count], *unnamed)
     counts = np.bincount(training.astype(np.int64), minlength=count)
     return Classes(names, tuple(counts.tolist()))
 

@@ -26,6 +26,9 @@ def test_classes_from_the_labels() -> None:
 def test_names_and_a_given_number_count_too() -> None:
     assert find([0, 1], names=("salt", "rock")).names == ("salt", "rock")
     assert find([0, 1], classes=4).counts == (1, 1, 0, 0)
+    assert find([0, 1], classes=4, names=("salt", "rock")).names == ("salt", "rock", "2", "3")
+    assert find([0, 1], classes=3, names=("1", "2")).names == ("1", "2", "class 2")
+    assert find([0, 1], classes=2, names=("salt", "rock", "fault")).names == ("salt", "rock")
 
 
 @pytest.mark.parametrize(
