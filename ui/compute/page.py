@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -419,15 +420,18 @@ def _checks(test: ProfileTest) -> Html:
 
 # --- the machine -----------------------------------------------------------------------------------
 
-_history: list[MachineHistory] = []
-"""One for the process: everybody looks at the same machine."""
+_history: dict[Path, MachineHistory] = {}
+"""One for the process, by the workspace whose disk it looks at: everybody looks at the same machine."""
 
 
 def _machine() -> None:
-    if not _history:
-        _history.append(MachineHistory(studio().workspace.root))
+    root = studio().workspace.root
+    history = _history.get(root)
+    if history is None:
+        _history.clear()
+        history = _history[root] = MachineHistory(root)
     # There is no run whose processes could be counted.
-    series = {name: s for name, s in _history[0].series().items() if not name.startswith("run_")}
+    series = {name: s for name, s in history.series().items() if not name.startswith("run_")}
     cpu = series.get("cpu_utilization_percentage")
     if cpu is None or not len(cpu):
         st.html(tag("p", "Measuring", class_="vf-muted"))
