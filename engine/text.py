@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from ctypes import c_float
 
 
 def safe(text: str) -> str:
@@ -47,6 +48,13 @@ def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def label_text(label: float) -> str:
+    """The shortest text of a label, a 32-bit float, that no other label has: `3`, `0.1`, `1234567`."""
+    exact = c_float(label).value
+    texts = (f"{label:.{digits}g}" for digits in (6, 7, 8))
+    return next((text for text in texts if c_float(float(text)).value == exact), f"{label:.9g}")
 
 
 def size(count: float) -> str:

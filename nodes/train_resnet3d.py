@@ -14,7 +14,7 @@ from engine.declare.node import node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.storage.files import other_size
-from engine.text import plural
+from engine.text import label_text, plural
 from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
@@ -316,14 +316,14 @@ def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
     if odd is not None and not regression and preview.spec is not None and not preview.spec.classes:
         look.report(
             LabelIsNoClass,
-            f"the {port} volumes have the label {odd:g}, which is no class number",
+            f"the {port} volumes have the label {label_text(odd)}, which is no class number",
             hint="Number the classes 0, 1, ... or give them names. To learn numbers, set task to regression.",
             port=port,
         )
     elif port == "data" and preview.labels_complete and len(preview.labels) == 1:
         classes = preview.spec.classes if preview.spec is not None else ()
         number = int(preview.labels[0])
-        name = classes[number] if 0 <= number < len(classes) else f"{preview.labels[0]:g}"
+        name = classes[number] if 0 <= number < len(classes) else label_text(preview.labels[0])
         look.report(
             OneLabelOnly,
             f"all labelled volumes have the label {name}, so there is nothing to"

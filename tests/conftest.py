@@ -61,6 +61,7 @@ importlib.metadata.entry_points = lambda **wanted: _entry_points(tuple(sys.path)
 
 IN_MEMORY = Path("/dev/shm")
 """A file system without a disk, on Linux."""
+_MINUTES_S, _MOST_FILES = 300, 60
 _OWN_FOLDER = pytest.StashKey[Path]()
 _FORKS = pytest.StashKey[dict[str, Forks]]()
 
@@ -235,9 +236,22 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for title, text in seen:
         terminalreporter.write_sep("-", title)
         terminalreporter.write_line(text)
+    _write_longest_files(terminalreporter)
     failed = dict.fromkeys(shlex.quote(r.nodeid) for kind in ("failed", "error") for r in ended.get(kind, ()))
     if 0 < len(failed) < 50:
         terminalreporter.write_line(f"To repeat: .venv/bin/pytest {' '.join(failed)}")
+
+
+def _write_longest_files(terminalreporter: Any) -> None:
+    """Of tests that take minutes, the files that take most of them: `--durations` shows single tests alone."""
+    took: Counter[str] = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if duration := getattr(report, "duration", 0):
+            took[report.nodeid.partition("::")[0]] += duration
+    if took.total() > _MINUTES_S:
+        terminalreporter.write_sep("=", f"longest files, of {took.total():.0f} s in all")
+        for file, seconds in took.most_common(_MOST_FILES):
+            terminalreporter.write_line(f"{seconds:6.1f}s {file}")
 
 
 def _free_bytes(folder: Path) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.finite import Finite
 from engine.cli.session import Session, json_option, pipeline_options, profile_option, workspace_option
 
 if TYPE_CHECKING:
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from engine.advisor.sources import Training
     from engine.bench.result import BenchResult
     from engine.workspace import Workspace
-
-
-class _Finite(click.FloatRange):
-    """A number in a range: `nan`, which no comparison finds outside of it, is none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        out = super().convert(value, param, ctx)
-        if not math.isfinite(out):
-            self.fail(f"{value!r} is no finite number.", param, ctx)
-        return out
 
 
 @click.command("advise", short_help="Predict time and cost of a training on each machine, and recommend one.")
@@ -38,10 +28,10 @@ class _Finite(click.FloatRange):
     metavar="FILE",
     help="A result of `voxelflow bench` from any machine; can be repeated. Those in the workspace are known already.",
 )
-@click.option("--within", "hours", type=_Finite(0, min_open=True), metavar="HOURS", help="Be done by then.")
+@click.option("--within", "hours", type=Finite(0, min_open=True), metavar="HOURS", help="Be done by then.")
 @click.option(
     "--latency-ms",
-    type=_Finite(0),
+    type=Finite(0),
     default=0.0,
     metavar="MS",
     help="As if the storage were farther away: each request to it takes so much longer.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine.cli.finite import Finite
 from engine.cli.session import F, Session, json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _switch(name: str, help_text: str) -> Callable[[F], F]:
 @click.option("--cores", type=click.IntRange(1), metavar="N", help="Cores that a training may use. Default: all.")
 @click.option("--name", default="", help="What to call this machine. Default: its type, GPU or processor.")
 @click.option("--machine", default="", metavar="TYPE", help="Its type in `voxelflow prices`, which has its price.")
-@click.option("--price", type=click.FloatRange(0), metavar="P", help="What an hour of it costs.")
+@click.option("--price", type=Finite(0), metavar="P", help="What an hour of it costs.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.json", help="Another copy of it.")
 @json_option
 @workspace_option

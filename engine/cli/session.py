@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from engine.catalog import Catalog
+from engine.cli.finite import Finite
 from engine.diagnostics.rule import Diagnostic
 from engine.errors import WorkspaceError
 from engine.storage import folder_to_write
@@ -297,7 +298,7 @@ def stop_options(what: str) -> Callable[[F], F]:
         for option in (
             click.option(
                 "--stop-at-cost",
-                type=click.FloatRange(0, min_open=True),
+                type=Finite(0, min_open=True),
                 metavar="AMOUNT",
                 help=f"Stop the {what} when it has cost so much, by the profile's price an hour and in its currency.",
             ),

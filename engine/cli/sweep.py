@@ -144,10 +144,11 @@ def start(
     from engine.limit import Limit
     from engine.profiles import find_profile
     from engine.store.runs import RunStore
+    from engine.sweep.changes import begun_anew
     from engine.sweep.options import SweepOptions
     from engine.sweep.score import Objective
     from engine.sweep.space import read_space
-    from engine.sweep.start import begun_anew, start_sweep
+    from engine.sweep.start import start_sweep
     from engine.sweep.trials import SweepInputs
 
     if maximise is not None and minimise is not None:
@@ -176,12 +177,8 @@ def start(
         return dry_run_of(inputs, as_json=as_json)
     asked = time.time()
     began = start_sweep(inputs)
-    if began.created >= asked and (before := begun_anew(began)):
-        say(
-            f"a new sweep: what {before.node} does or reads has changed since sweep {before.sweep_id}, of the same"
-            " command, began",
-            error=as_json,
-        )
+    if began.created >= asked and (why := begun_anew(began)):
+        say(why, error=as_json)
     return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
 
 
@@ -211,19 +208,15 @@ def resume(
     """
     from engine.cli.screen import COLOURS, say
     from engine.profiles import find_profile
-    from engine.sweep.start import changed_since, resume_sweep
+    from engine.sweep.changes import mixed
+    from engine.sweep.start import resume_sweep
 
     workspace, store = session.workspace_with_runs(root)
     limit = limit_of(store.sweeps.find(sweep).limit, stop_after, stop_at_cost, no_limit=no_limit)
-    went_on = resume_sweep(workspace, store, sweep, jobs=jobs, limit=limit)
+    went_on = resume_sweep(workspace, store, sweep, session.catalog(workspace), jobs=jobs, limit=limit)
     where = find_profile(went_on.profile, workspace)
-    if node := changed_since(workspace, store, session.catalog(workspace), went_on):
-        say(
-            f"warning: what {node} does or reads has changed since sweep {went_on.sweep_id} began: trials that are done"
-            " stay as they were. The command that started it begins a new one.",
-            style=COLOURS["warning"],
-            error=True,
-        )
+    if warning := mixed(went_on):
+        say(f"warning: {warning}", style=COLOURS["warning"], error=True)
     return _follow(workspace, store, went_on, where, detach=detach, as_json=as_json)
 
 

@@ -55,6 +55,7 @@ __all__ = [
 
 from engine.storage.files import size_problem
 from engine.storage.workspace_paths import LocalPath
+from engine.text import label_text
 
 FORMAT_VERSION = 1
 """Version of the volume table layout, kept in schema metadata and table properties."""
@@ -121,6 +122,13 @@ class VolumeSpec(_Frozen):
         for length in self.shape:
             size *= length
         return size
+
+    def label_name(self, label: float) -> str:
+        """The name of the label's class, else the number; "" for NaN."""
+        if math.isnan(label):
+            return ""
+        is_class = label.is_integer() and 0 <= label < len(self.classes)
+        return self.classes[int(label)] if is_class else label_text(label)
 
     def describe(self) -> str:
         """`30x30x10x10 float32`."""

@@ -12,7 +12,6 @@ import queue
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from engine.catalog import Catalog
@@ -30,19 +29,18 @@ from engine.declare.events import (
     TaskStateChanged,
 )
 from engine.document.plan import Plan, PlannedTask
-from engine.errors import DataError
 from engine.failpoints import failpoint
 from engine.observe.results import change_problem, check_result
 from engine.processes.messages import failure_of
 from engine.run.heartbeat import Heartbeat
 from engine.run.job import Job, RunContext, slow_import
 from engine.run.reservations import Reservations
-from engine.run.unchanged import folders_read, refuse_changed_folder
+from engine.run.unchanged import changed_folders
 from engine.run.worker_process import SparkWorker, WorkerProcess
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Cached, Result
 from engine.store.runs import STOPPED, RunStore
-from engine.workspace import Workspace, place_lock, place_of
+from engine.workspace import Workspace, place_lock
 
 CANCEL_GRACE_S = 10.0
 """Between the request to stop and SIGKILL."""
@@ -213,29 +211,14 @@ class Execution:
         Not in the first attempt, which follows the planning at once: to list a folder takes time. Single files and the
         node's code a worker looks at before each task.
         """
-        found: dict[tuple[str, str], DataError | None] = {}
-        for job in self._jobs.values():
-            if job.has_ended:
-                continue
-            sources = [(self._jobs[s.node], s.port) for s in job.task.inputs.values()]
-            inputs = [source.outputs[port] for source, port in sources if port in source.outputs]
-            for task, parameter in folders_read(self._plan, job.task, inputs):
-                if (task.node, parameter) not in found:
-                    found[task.node, parameter] = self._change_of_folder(task, parameter)
-                if (change := found[task.node, parameter]) is not None:
-                    failure = failure_of(change, node=job.task.node)
-                    self._store.add_events(self._run_id, [failure])
-                    self._fail(job, failure)
-                    break
-
-    def _change_of_folder(self, task: PlannedTask, parameter: str) -> DataError | None:
-        try:
-            with self._heartbeat.long_step():
-                node_type = self._catalog.find(task.node_type, task.version)
-                refuse_changed_folder(task, node_type, parameter, self._workspace.observations)
-        except DataError as exc:
-            return exc
-        return None
+        waiting = [job.task for job in self._jobs.values() if not job.has_ended]
+        made = {node: job.outputs for node, job in self._jobs.items()}
+        with self._heartbeat.long_step():
+            changes = list(changed_folders(self._plan, waiting, made, self._catalog, self._workspace.observations))
+        for task, change in changes:
+            job, failure = self._jobs[task.node], failure_of(change, node=task.node)
+            self._store.add_events(self._run_id, [failure])
+            self._fail(job, failure)
 
     def _drop_scratch(self, job: Job) -> None:
         """Delete the half-done work of a task whose result stands: a kill between both has left it there."""
@@ -382,15 +365,7 @@ class Execution:
 
     def _lock_places(self) -> None:
         """Lock everything this run writes or reads against `clean`, until the run ends."""
-        places = {self._plan.data_root(self._workspace) / t.shared for t in self._plan.tasks}
-        places |= {self._context.scratch(t) for t in self._plan.tasks}
-        for task in self._plan.tasks:
-            result = self._store.results.find(task.identity.fingerprint)
-            read = [*(result.outputs.values() if result else ()), *task.previous.values(), *task.extends.values()]
-            for dataset in read:
-                if place := place_of(self._workspace, Path(dataset.uri)):
-                    places.add(place)
-        for place in sorted(places):
+        for place in sorted(self._context.places()):
             lock = ProcessLock(place_lock(self._workspace, place))
             while not lock.acquire(shared=True):
                 # A clean-up is just looking whether it is locked.
@@ -511,14 +486,8 @@ class Execution:
         job.state = state
         if job.has_ended and (worker := self._warm.pop(job.task.node, None)):
             worker.kill()  # it waits for a task which will not come
-        self._store.update_task(
-            self._run_id,
-            job.task.node,
-            state=state,
-            reason=reason,
-            fingerprint=job.task.identity.fingerprint,
-            **columns,
-        )
+        columns |= {"state": state, "reason": reason, "fingerprint": job.task.identity.fingerprint}
+        self._store.update_task(self._run_id, job.task.node, **columns)
         event = TaskStateChanged(node=job.task.node, state=state, attempt=max(1, job.attempt), reason=reason)
         self._store.add_events(self._run_id, [event])
 

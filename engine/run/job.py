@@ -19,7 +19,7 @@ from engine.storage.io_errors import full_disk
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
 from engine.store.runs import RunStore
-from engine.workspace import Workspace, scratch_name
+from engine.workspace import Workspace, place_of, scratch_name
 
 SLOW_IMPORTS = {"tensorflow": "TensorFlow", "pyspark": "Spark", "mlflow": "MLflow"}
 """Packages that take seconds to import (tensorflow 5-16 s on two cores), the slowest first, with their names."""
@@ -43,6 +43,17 @@ class RunContext:
     def scratch(self, task: PlannedTask) -> Path:
         """The folder of the task's half-done work."""
         return scratch_of(self.plan, self.workspace, task)
+
+    def places(self) -> set[Path]:
+        """The folders that the run writes, and those of earlier results in the workspace that it reads."""
+        out = {self.plan.data_root(self.workspace) / task.shared for task in self.plan.tasks}
+        out |= {self.scratch(task) for task in self.plan.tasks}
+        for task in self.plan.tasks:
+            result = self.store.results.find(task.identity.fingerprint)
+            read = [*(result.outputs.values() if result else ()), *task.previous.values(), *task.extends.values()]
+            found = (place_of(self.workspace, Path(dataset.uri)) for dataset in read)
+            out.update(place for place in found if place is not None)
+        return out
 
     def log(self, task: PlannedTask) -> Path:
         """The file of what the task's worker prints, in a folder that is there."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.catalog import AnyNodeType
+from engine.catalog import AnyNodeType, Catalog
 from engine.declare.datasets import Dataset
 from engine.document.plan import Plan, PlannedTask
 from engine.errors import ChangedSincePlanned, DataError
@@ -60,13 +60,46 @@ def refuse_changed(node_type: AnyNodeType, params: Mapping[str, Any], code: str,
             )
 
 
-def folders_read(plan: Plan, task: PlannedTask, inputs: Iterable[Dataset]) -> Iterator[tuple[PlannedTask, str]]:
+def changed_folders(
+    plan: Plan,
+    tasks: Iterable[PlannedTask],
+    made: Mapping[str, Mapping[str, Dataset]],
+    catalog: Catalog,
+    listings: Path,
+) -> Iterator[tuple[PlannedTask, DataError]]:
+    """The tasks that would read folders which have changed since they were listed, each with what has changed.
+
+    `made` are the outputs that nodes have already, by port. Folders are listed anew, each once, into the folder
+    `listings`.
+    """
+    found: dict[tuple[str, str], DataError | None] = {}
+    for task in tasks:
+        for lister, name in _folders_read(plan, task, made):
+            if (lister.node, name) not in found:
+                found[lister.node, name] = _change_of_folder(lister, catalog, name, listings)
+            if (change := found[lister.node, name]) is not None:
+                yield task, change
+                break
+
+
+def _change_of_folder(task: PlannedTask, catalog: Catalog, name: str, listings: Path) -> DataError | None:
+    try:
+        _refuse_changed_folder(task, catalog.find(task.node_type, task.version), name, listings)
+    except DataError as exc:
+        return exc
+    return None
+
+
+def _folders_read(
+    plan: Plan, task: PlannedTask, made: Mapping[str, Mapping[str, Dataset]]
+) -> Iterator[tuple[PlannedTask, str]]:
     """The folders that a task reads file by file, as the task and its parameter that they were listed for.
 
     Its own, and those that one of its inputs stands for, as the result of VolumeFolder does: listed by a node before
     it, since another one may list the same folder for other files.
     """
-    places, before = {dataset.uri for dataset in inputs}, _before(plan, task)
+    sources = [(made.get(source.node, {}), source.port) for source in task.inputs.values()]
+    places, before = {outputs[port].uri for outputs, port in sources if port in outputs}, _before(plan, task)
     for other in plan.tasks:
         for name in other.listings:
             if other.node == task.node or (other.node in before and other.params.get(name) in places):
@@ -83,7 +116,7 @@ def _before(plan: Plan, task: PlannedTask) -> set[str]:
     return found
 
 
-def refuse_changed_folder(task: PlannedTask, node_type: AnyNodeType | None, name: str, listings: Path) -> None:
+def _refuse_changed_folder(task: PlannedTask, node_type: AnyNodeType | None, name: str, listings: Path) -> None:
     """Raise `ChangedSincePlanned` when a file that was listed for the parameter is gone or changed, `DataError` when
     the folder is gone.
 

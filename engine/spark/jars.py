@@ -21,6 +21,7 @@ from xml.sax.saxutils import quoteattr
 
 from engine.errors import ExecutionError, UsageError
 from engine.spark.java import find_java
+from engine.storage import expanded
 from engine.storage.files import write_whole
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -66,7 +67,7 @@ def delta_jars(settings: Mapping[str, str], say: Say | None = None) -> list[Path
     if any(re.search(r"(^|[/:])delta-spark_", name) for name in own):
         return []
     if folder := os.environ.get(FOLDER):
-        return _from_folder(Path(folder).expanduser())
+        return _from_folder(expanded(folder))
     home = ivy_home(settings)
     kept = home / "voxelflow" / f"{delta_artifact()}.txt"
     if jars := _listed(kept):
@@ -86,7 +87,7 @@ def with_jars(own: str, jars: Iterable[object]) -> str:
 
 def ivy_home(settings: Mapping[str, str]) -> Path:
     """Ivy's folder as Spark 4 has it."""
-    return Path(settings.get("spark.jars.ivy") or "~/.ivy2.5.2").expanduser()
+    return expanded(settings.get("spark.jars.ivy") or "~/.ivy2.5.2")
 
 
 def _from_folder(folder: Path) -> list[Path]:
@@ -127,7 +128,7 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
     with tempfile.TemporaryDirectory(prefix="voxelflow-ivy-") as scratch:
         wanted, found, log = Path(scratch, "ivy.xml"), Path(scratch, "found.txt"), deque[str](maxlen=200)
         wanted.write_text(_wanted(ours), encoding="utf-8")
-        ivy_settings = Path(settings.get("spark.jars.ivySettings") or Path(scratch, "settings.xml")).expanduser()
+        ivy_settings = expanded(settings.get("spark.jars.ivySettings") or str(Path(scratch, "settings.xml")))
         if "spark.jars.ivySettings" not in settings:
             ivy_settings.write_text(_settings(home, settings), encoding="utf-8")
         command = [

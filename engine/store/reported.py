@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from engine.declare.events import Metrics
 from engine.store.runs import RunStore
@@ -20,14 +20,19 @@ def metrics_of(store: RunStore, run_id: str) -> Iterator[Metrics]:
         if event.node not in cached:
             yield event
     for made_by, nodes_there in elsewhere.items():
-        for _, event in metric_events(store, made_by):
-            for node in nodes_there.get(event.node or "", ()):
+        for _, event in metric_events(store, made_by, nodes=nodes_there):
+            for node in nodes_there[event.node or ""]:
                 yield event.model_copy(update={"node": node})
 
 
-def metric_events(store: RunStore, run_id: str, after: int = 0) -> Iterator[tuple[int, Metrics]]:
-    """The run's own events of figures that follow the event `after`, each with its number, oldest first."""
-    while page := store.events(run_id, after, ("metrics",)):
+def metric_events(
+    store: RunStore, run_id: str, after: int = 0, *, nodes: Collection[str] = ()
+) -> Iterator[tuple[int, Metrics]]:
+    """The run's own events of figures that follow the event `after`, each with its number, oldest first.
+
+    Those of `nodes`, or of all where none is given.
+    """
+    while page := store.events(run_id, after, ("metrics",), nodes=nodes):
         yield from ((number, event) for number, event in page if isinstance(event, Metrics))
         after = page[-1][0]
 
@@ -39,8 +44,8 @@ def _made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[st
     out: dict[str, dict[str, list[str]]] = {}
     for task in cached:
         made = results.get(task.fingerprint)
-        # A run that is resumed finds its own results in the cache.
-        # Made again since, by a run that was told to, the result of that name is another one.
+        # A resumed run finds its own results in the cache. With `--fresh` a later run has replaced the result, and its
+        # figures are not those of this one.
         if made is not None and made.run_id != run_id and made.outputs == task.outputs:
             out.setdefault(made.run_id, {}).setdefault(made.node, []).append(task.node)
     return out

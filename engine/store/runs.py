@@ -8,7 +8,7 @@ import shutil
 import socket
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -331,13 +331,17 @@ class RunStore(Database):
                 self._add_event(db, run_id, event)
 
     def events(
-        self, run_id: str, after: int = 0, kinds: tuple[str, ...] = (), limit: int = 10_000
+        self, run_id: str, after: int = 0, kinds: Collection[str] = (), limit: int = 10_000, nodes: Collection[str] = ()
     ) -> list[tuple[int, Event]]:
-        """Events with their sequence numbers, those after `after`, oldest first."""
+        """Events with their sequence numbers, those after `after`, oldest first.
+
+        `kinds` and `nodes` are those wanted: all where there are none.
+        """
         among = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        among += f" AND node IN ({', '.join('?' * len(nodes))})" if nodes else ""
         rows = self.read(
             f"SELECT seq, body FROM events WHERE run_id = ? AND seq > ? {among} ORDER BY seq LIMIT ?",
-            run_id, after, *kinds, limit,
+            run_id, after, *kinds, *nodes, limit,
         )  # fmt: skip
         return [(r["seq"], self._event(r["body"])) for r in rows]
 

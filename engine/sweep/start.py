@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from engine.catalog import Catalog
-from engine.document.pipeline import Pipeline, dump, load
-from engine.errors import ExecutionError, UsageError, VoxelflowError
+from engine.document.pipeline import Pipeline, dump
+from engine.errors import ExecutionError, UsageError
 from engine.extras import require
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
@@ -18,6 +16,7 @@ from engine.profiles import Profile, find_profile
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep
+from engine.sweep.changes import as_options, changed, record_changes
 from engine.sweep.forecast import expect
 from engine.sweep.options import SweepOptions
 from engine.sweep.spent import resume_command, spent
@@ -25,15 +24,13 @@ from engine.sweep.trials import SweepInputs, check_values
 from engine.workspace import Workspace
 
 _LOG = "sweep.log"
-_WORK, _BEFORE = "work", "before"
-"""Options of a sweep: its `SweepInputs.work` when it began, and the earlier one that it is begun instead of."""
 
 
 def start_sweep(inputs: SweepInputs) -> Sweep:
     """Record a sweep and start its process, or go on with an unfinished one that was asked for in the same words.
 
     Where what its nodes do or read is other than then, it is a new sweep: scores of other data or code do not compare.
-    What is as it was is found in the cache. `begun_anew` says why.
+    What is as it was is found in the cache.
 
     Raises what `check_sweep` does, and `CheckFailed` with the problems of the pipeline; then nothing was recorded.
     """
@@ -41,19 +38,21 @@ def start_sweep(inputs: SweepInputs) -> Sweep:
     options, profile = inputs.options, inputs.profile
     check_sweep(pipeline, inputs.catalog, options, profile)
     work = inputs.work()
-    kept = options.as_json(pipeline, profile.name) | {_WORK: work}
+    kept = options.as_json(pipeline, profile.name)
+    other: Sweep | None = None
     for earlier in store.sweeps.newest():
         if earlier.options.get("key") != kept["key"] or earlier.state == "done":
             continue
         # Whatever has changed here since: two sweeps at work would share the machine.
         if earlier.active and earlier.options.get("base") == kept["base"]:
             return earlier
-        if node := _changed(earlier, work):
-            kept.setdefault(_BEFORE, {"sweep": earlier.sweep_id, "node": node})
+        if changed(earlier, work):
+            other = other or earlier
             continue
         limit = options.limit or None
         return resume_sweep(workspace, store, earlier.sweep_id, jobs=options.jobs, limit=limit)
     trials = list(options.space.combinations()) if options.trials is None else []
+    kept |= as_options(work, other)
     expected = expect(inputs)
     if expected is not None:
         kept |= expected.as_options()
@@ -61,40 +60,6 @@ def start_sweep(inputs: SweepInputs) -> Sweep:
     failpoint("sweep:recorded")
     _spawn(workspace, sweep_id)
     return store.sweeps.find(sweep_id)
-
-
-def _changed(sweep: Sweep, work: Mapping[str, str]) -> str:
-    """The first node whose results would be others than when the sweep began; "" for none, and of a sweep of an earlier
-    version, which did not keep them."""
-    before = sweep.options.get(_WORK)
-    if not isinstance(before, Mapping):
-        return ""
-    return next((node for node in {**work, **before} if before.get(node) != work.get(node)), "")
-
-
-@dataclass(frozen=True)
-class BegunAnew:
-    """The unfinished sweep of the same words that a new one does not go on with, and the first node that is other."""
-
-    sweep_id: str
-    node: str
-
-
-def begun_anew(sweep: Sweep) -> BegunAnew | None:
-    """Why `start_sweep` began this sweep instead of going on with an earlier one; None where there was none."""
-    before = sweep.options.get(_BEFORE)
-    return BegunAnew(before["sweep"], before["node"]) if isinstance(before, Mapping) else None
-
-
-def changed_since(workspace: Workspace, store: RunStore, catalog: Catalog, sweep: Sweep) -> str:
-    """The first node that does or reads something else than when the sweep began; "" for none or where it cannot be
-    told: what is missing then, its trials say."""
-    try:
-        document = load(sweep.document, f"the document of sweep {sweep.sweep_id}")
-        options, profile = SweepOptions.from_json(sweep.options), find_profile(sweep.profile, workspace)
-        return _changed(sweep, SweepInputs(document, catalog, workspace, store, options, profile).work())
-    except VoxelflowError:
-        return ""
 
 
 def check_sweep(pipeline: Pipeline, catalog: Catalog, options: SweepOptions, profile: Profile) -> None:
@@ -116,12 +81,19 @@ def check_sweep(pipeline: Pipeline, catalog: Catalog, options: SweepOptions, pro
 
 
 def resume_sweep(
-    workspace: Workspace, store: RunStore, sweep_id: str, *, jobs: int | None = None, limit: Limit | None = None
+    workspace: Workspace,
+    store: RunStore,
+    sweep_id: str,
+    catalog: Catalog | None = None,
+    *,
+    jobs: int | None = None,
+    limit: Limit | None = None,
 ) -> Sweep:
     """Go on with a sweep that was lost, failed or was cancelled, or in which a trial failed; done trials stay.
 
-    `limit` is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises
-    `UsageError` when it is at work, has nothing left to do or has used its limit.
+    With a `catalog` it is looked at the data and kept with the sweep whether they have changed since it began. `limit`
+    is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises `UsageError` when
+    it is at work, has nothing left to do or has used its limit.
     """
     sweep = store.sweeps.find(sweep_id)
     if sweep.active:
@@ -140,6 +112,8 @@ def resume_sweep(
         store.sweeps.change(sweep.sweep_id, limit.as_options() or {"limit": None})
     if jobs is not None:
         store.sweeps.change(sweep.sweep_id, {"jobs": jobs})
+    if catalog is not None:
+        record_changes(workspace, store, catalog, sweep)
     _spawn(workspace, sweep.sweep_id)
     wait_started(workspace, store, sweep)
     return store.sweeps.find(sweep.sweep_id)

@@ -18,7 +18,7 @@ from engine.bench.options import BenchOptions
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeSpec
 from engine.errors import DataError, UsageError
-from engine.storage import is_url, manifest
+from engine.storage import expanded, is_url, manifest
 from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
 from engine.storage.page_cache import forget
@@ -86,7 +86,7 @@ def bench_volumes(options: BenchOptions, ctx: TaskContext) -> Iterator[BenchVolu
         with _made_remote(place, options, ctx) as made:
             yield made
         return
-    root = Path(place).expanduser()
+    root = expanded(place)
     if not root.is_dir():
         raise UsageError(f"there is no folder {place}", hint="Name a folder, or az://container/folder.")
     folder = root / OURS / ctx.fingerprint[:16]
@@ -164,7 +164,7 @@ def _given(place: str, ctx: TaskContext) -> BenchVolumes:
     from nodes.table.snapshot import open_table
 
     if not is_url(place):
-        root = Path(place).expanduser().absolute()
+        root = expanded(place).absolute()
         if not root.is_dir():
             raise UsageError(f"there is no folder {place}", hint="Name a folder of .npy files, or a Delta table.")
         if not (root / "_delta_log").is_dir():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.storage.files import write_whole
+from engine.text import label_text
 from nodes.conversion.formats.interface import Box, VolumeHeader
 from nodes.cutting import surfaces
 from nodes.cutting.cubes import CubeFile
@@ -134,7 +135,7 @@ class LabelRule:
         odd = known[(known != np.rint(known)) | (np.abs(known) > _LARGEST)]
         if len(odd):
             raise DataError(
-                f"a volume of labels has the value {odd[0]:g}, and a class is a whole number",
+                f"a volume of labels has the value {label_text(odd[0])}, and a class is a whole number",
                 hint="Which files have labels? See label_volume.",
                 parameter="label_volume",
             )
@@ -165,7 +166,8 @@ class LabelRule:
     def names(self, labels: NDArray[np.float32]) -> Mapping[str, int]:
         """How many patches have each label, by its name; unlabelled ones last."""
         found, counts = np.unique(labels[~np.isnan(labels)], return_counts=True)
-        out = {self.classes[int(v)] if self.classes else f"{v:g}": int(n) for v, n in zip(found, counts, strict=True)}
+        names = [self.classes[int(label)] if self.classes else label_text(label) for label in found]
+        out = dict(zip(names, counts.tolist(), strict=True))
         if without := int(np.count_nonzero(np.isnan(labels))):
             out[UNLABELLED] = without
         return out

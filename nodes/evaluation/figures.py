@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import Predictions, id_digests
 from engine.declare.progress import enter_phase
 from engine.errors import DataError
+from engine.text import label_text
 from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import (
     Calibration,
@@ -99,7 +100,7 @@ def labelled_rows(predictions: Predictions, tally: Tally) -> Iterator[Labelled]:
 
 def _hash_of(rows: Labelled) -> int:
     pairs = zip(rows.ids.to_pylist(), rows.labels.tolist(), strict=True)
-    digests = id_digests((f"{label:g} {volume}".encode() for volume, label in pairs), "evaluated")
+    digests = id_digests((f"{label_text(label)} {volume}".encode() for volume, label in pairs), "evaluated")
     return int(np.frombuffer(digests, ">u8").astype(np.uint64).sum(dtype=np.uint64))
 
 
@@ -331,7 +332,7 @@ def _class_numbers(labels: NDArray[np.float64], classes: int, where: str) -> Cou
     odd = labels[(labels < 0) | (labels >= classes) | (labels != np.rint(labels))]
     if len(odd):
         raise DataError(
-            f"{where} has the label {odd[0]:g}, the model knows the classes 0 to {classes - 1}",
+            f"{where} has the label {label_text(odd[0])}, the model knows the classes 0 to {classes - 1}",
             hint="Evaluate with volumes whose labels are the classes that the model was trained on.",
         )
     return labels.astype(np.int64)

@@ -147,12 +147,7 @@ class Found:
 
     def label_name(self, label: float | None) -> str:
         """The class's name, else the number, for people."""
-        if label is None:
-            return "no label"
-        names = self.spec.classes
-        if label == int(label) and 0 <= label < len(names):
-            return names[int(label)]
-        return f"{label:g}"
+        return "no label" if label is None else self.spec.label_name(label)
 
     def figures(self) -> dict[str, float | int | str]:
         """The key figures, flat."""

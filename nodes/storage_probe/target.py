@@ -14,11 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import DataError, UsageError
-from engine.storage import is_url, manifest
+from engine.storage import expanded, is_url, manifest
 from engine.storage.files import flush
 from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
@@ -137,7 +136,7 @@ class LocalTarget(Target):
     def __init__(self, place: str, name: str, cores: int) -> None:
         super().__init__(place, name)
         self.streams = min(4, max(2, cores))
-        self._root = Path(place).expanduser()
+        self._root = expanded(place)
         if not self._root.is_dir():
             raise UsageError(f"there is no folder {place}", hint="Name a folder, or az://container/folder.")
         self._folder = self._root / OURS / name

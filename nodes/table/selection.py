@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, id_digests
 from engine.errors import DataError
+from engine.text import label_text
 
 _CHUNK = 50_000
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -109,7 +110,7 @@ def stratum(labels: pa.Array) -> NDArray[np.str_]:
     """The labels as the strata of a selection name them: "" for none."""
     values = labels.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
     different, places = np.unique(values, return_inverse=True)
-    names = np.array(["" if np.isnan(value) else f"{value:g}" for value in different] or [""])
+    names = np.array(["" if np.isnan(value) else label_text(value) for value in different] or [""])
     return names[places]
 
 

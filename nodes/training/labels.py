@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine.errors import DataError
+from engine.text import label_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,19 +74,19 @@ def find_classes(
     odd = found[(found < 0) | (found != np.rint(found))]
     if len(odd):
         raise DataError(
-            f"{where} has the label {odd[0]:g}, which is no class number",
+            f"{where} has the label {label_text(odd[0])}, which is no class number",
             hint="Labels for training are 0, 1, ... for the classes, or class names in the label table. To learn"
             " numbers, set task to regression.",
         )
     if len(np.unique(training)) < 2:
-        only = f"only the label {training[0]:g}" if len(training) else "no labels"
+        only = f"only the label {label_text(training[0])}" if len(training) else "no labels"
         raise DataError(
             f"the training volumes of {where} have {only}; a classifier needs two classes",
             hint="Check the labels that NumpyToParquet found, or the split.",
         )
     count = classes or len(names) or len(found)
     if found[-1] >= count:
-        shown = ", ".join(f"{label:g}" for label in found[:10])
+        shown = ", ".join(label_text(label) for label in found[:10])
         raise DataError(
             f"{where} has the labels {shown}{' ...' if len(found) > 10 else ''}, which do not fit {count} classes",
             hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}.",
@@ -118,7 +119,7 @@ def find_target(training: NDArray[np.float32], validation: NDArray[np.float32], 
             hint="Give every volume a number, or leave its label empty: then the volume is left out.",
         )
     if len(training) == 0 or training.min() == training.max():
-        only = f"only the label {training[0]:g}" if len(training) else "no labels"
+        only = f"only the label {label_text(training[0])}" if len(training) else "no labels"
         raise DataError(
             f"the training volumes of {where} have {only}; a regression needs different ones",
             hint="Check the labels that NumpyToParquet found, or the split.",

@@ -296,10 +296,8 @@ class Seen(Gallery):
     def item(self, row: int) -> GalleryItem:
         source, _ = self._open()
         number = row % len(source.rows)
-        label = float(source.rows.labels[number])
-        classes = source.spec.classes
-        named = classes[int(label)] if label.is_integer() and 0 <= label < len(classes) else f"{label:g}"
-        return GalleryItem(row=row, id=source.ids([number])[0], label="" if math.isnan(label) else named)
+        label = source.spec.label_name(float(source.rows.labels[number]))
+        return GalleryItem(row=row, id=source.ids([number])[0], label=label)
 
     def volume(self, row: int) -> NDArray[Any]:
         source, _ = self._open()

@@ -137,13 +137,6 @@ class VolumeRows(ABC):
             raise DataError(f"there is no volume {number:,}", hint=f"Choose one of {self.count:,}, counted from 0.")
         return number
 
-    def label_name(self, label: float) -> str:
-        """The class's name, or the number; "" for none."""
-        if math.isnan(label):
-            return ""
-        classes = self.spec.classes
-        return classes[int(label)] if label.is_integer() and 0 <= label < len(classes) else f"{label:g}"
-
     def close(self) -> None:  # noqa: B027 - not every dataset holds something open
         """Let go of what is open."""
 

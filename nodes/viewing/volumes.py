@@ -34,7 +34,7 @@ from engine.declare.view import (
 )
 from engine.errors import DataError, VoxelflowError
 from engine.storage.place import LocalPlace
-from engine.text import plural
+from engine.text import label_text, plural
 from engine.viewing.pictures import axes_of, four_axes
 from engine.viewing.volume_bytes import reduced
 from nodes.conversion.npy_files import spread
@@ -96,11 +96,11 @@ class VolumesGallery(Gallery):
             return [Option(value=f"{number}", text=name) for number, name in enumerate(rows.spec.classes)]
         labels = rows.labels()
         values, counts = np.unique(labels[~np.isnan(labels)], return_counts=True)
-        names = [rows.label_name(float(value)) for value in values]
+        names = [rows.spec.label_name(float(value)) for value in values]
         # A part of the table has its share of each; how many exactly would take a look at every id.
         exact = not rows.selections and not rows.note
         texts = [f"{name} ({count:,})" if exact else name for name, count in zip(names, counts.tolist(), strict=True)]
-        return [Option(value=f"{value:g}", text=text) for value, text in zip(values.tolist(), texts, strict=True)]
+        return [Option(value=label_text(value), text=text) for value, text in zip(values.tolist(), texts, strict=True)]
 
     def pick(self, offset: int, count: int, seed: int, chosen: Mapping[str, str]) -> Picked:
         key = (seed, chosen.get("order", "random"), chosen.get("label", ""), chosen.get("split") == _OTHERS)
@@ -134,7 +134,7 @@ class VolumesGallery(Gallery):
     def item(self, row: int) -> GalleryItem:
         known = self._rows.row(row)
         waits = isinstance(self._rows, FolderRows) and not self._rows.labels_known
-        return GalleryItem(row=row, id=known.id, label=None if waits else self._rows.label_name(known.label))
+        return GalleryItem(row=row, id=known.id, label=None if waits else self._rows.spec.label_name(known.label))
 
     def volume(self, row: int) -> NDArray[Any]:
         return self._rows.volume(row)
@@ -202,7 +202,7 @@ class Values(ChartPanel):
             return
         values, counts = np.unique(known, return_counts=True)
         if len(values) <= _MOST_LABELS:
-            names = tuple(self._rows.label_name(value) for value in values.tolist())
+            names = tuple(self._rows.spec.label_name(value) for value in values.tolist())
             yield Chart(
                 title="Labels", kind="bars", x=names, series={"volumes": tuple(counts.tolist())}, y_title="volumes",
                 note=note,
@@ -273,7 +273,7 @@ class RowTable(Table):
         for number in numbers:
             row = rows.row(number)
             known = ("" if value is None else str(value) for value in row.columns)
-            cells = (row.id, rows.label_name(row.label), *known, *([] if in_files else [row.file]))
+            cells = (row.id, rows.spec.label_name(row.label), *known, *([] if in_files else [row.file]))
             found.append(TableRow(cells=cells, volume=number))
         return TablePage(columns=tuple(columns), rows=tuple(found), offset=offset, total=total, note=rows.note)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from ctypes import c_float
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text import money, number, plural, safe, safe_log_line, size
+from engine.text import label_text, money, number, plural, safe, safe_log_line, size
 
 
 @given(st.text(st.characters()))
@@ -37,6 +40,19 @@ def test_of_a_bar_that_redraws_itself_a_log_shows_what_it_drew_last() -> None:
 )  # fmt: skip
 def test_sizes(count: float, text: str) -> None:
     assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [(3.0, "3"), (0.1, "0.1"), (1234567.0, "1234567"), (1234568.0, "1234568"), (1e7, "1e+07"), (math.nan, "nan")],
+)
+def test_labels(label: float, text: str) -> None:
+    assert label_text(label) == text
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_no_two_labels_share_a_text(label: float) -> None:
+    assert c_float(float(label_text(label))).value == label
 
 
 def test_counts_and_figures() -> None:

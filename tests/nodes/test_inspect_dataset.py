@@ -123,6 +123,7 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> 
     assert found.values.not_finite == 1 + 12
     assert found.values.most.max() <= 100
     assert [found.label_name(label) for label in found.labels] == ["a", "5", "no label"]
+    assert [found.label_name(label) for label in (1234567.0, 1234568.0)] == ["1234567", "1234568"]
 
 
 def test_the_page_is_safe_and_the_figures_are_json(tmp_path: Path) -> None:

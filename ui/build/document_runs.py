@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.catalog import Catalog
 from engine.declare.events import TaskState
@@ -21,6 +22,7 @@ from engine.limit import Limit, read_time
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import Run
+from engine.sweep.changes import begun_anew
 from engine.sweep.expected import SweepEstimate
 from engine.sweep.start import start_sweep
 from engine.sweep.trials import SweepInputs
@@ -39,6 +41,16 @@ from ui.studio_context import Studio
 ACTIVE_S = 0.2
 QUIET_S = 1.0
 _ENDED: frozenset[TaskState] = frozenset(("done", "cached", "failed", "cancelled", "skipped"))
+
+
+@dataclass(frozen=True)
+class StartedSweep:
+    """A sweep's number of trials, why it is a new one where one of the same settings is unfinished, and the time and
+    cost that are expected; both as sentences, "" where there is none."""
+
+    trials: int
+    begun_anew: str
+    expected: str
 
 
 class DocumentRuns:
@@ -90,9 +102,8 @@ class DocumentRuns:
             self._starting.release()
         return run_id
 
-    def sweep(self, pipeline: Pipeline, command: StartSweep, catalog: Catalog) -> tuple[int, str]:
-        """Start a sweep of `pipeline`, or go on with the same one that is unfinished; gives the number of its trials
-        and the time and cost that are expected, "" where they are not.
+    def sweep(self, pipeline: Pipeline, command: StartSweep, catalog: Catalog) -> StartedSweep:
+        """Start a sweep of `pipeline`, or go on with the same one that is unfinished.
 
         May take seconds. Raises `CheckFailed` with all problems, `UsageError` when nothing varies or its cost cannot be
         limited.
@@ -101,10 +112,12 @@ class DocumentRuns:
         limit = Limit() if command.limit is None else _limit(command.limit)
         options = options_of(command, pipeline, catalog, studio, self._shared.name, limit)
         profile = find_profile(command.profile, studio.workspace)
+        asked = time.time()
         began = start_sweep(SweepInputs(pipeline, catalog, studio.workspace, studio.store, options, profile))
         self.poke()
         expected = SweepEstimate.of(began.options)
-        return options.count, "" if expected is None else expected.line()
+        why = begun_anew(began) if began.created >= asked else ""
+        return StartedSweep(options.count, why, "" if expected is None else expected.line())
 
     def poke(self) -> None:
         """Look now: a run was started, or a tab has joined."""

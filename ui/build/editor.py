@@ -258,14 +258,15 @@ class Editor:
 
     def _sweep(self, opened: LiveDocument, pipeline: Pipeline, command: StartSweep) -> None:
         try:
-            count, expected = opened.runs.sweep(pipeline, command, self._documents.catalogue.catalog)
+            started = opened.runs.sweep(pipeline, command, self._documents.catalogue.catalog)
         except CheckFailed as exc:
             # Of the values, not of the document: they stand in no field that could show them.
             errors = [d.line() for d in exc.diagnostics if d.severity == "error"]
             raise UsageError("; ".join(errors)) from exc
-        text = f"A sweep of {plural(count, 'trials')} is at work"
-        outlook = f"{expected[0].upper()}{expected[1:]}. " if expected else ""
-        self._message("success", text, hint=f"{outlook}The page Runs ranks them; the canvas shows the newest.")
+        text = f"A sweep of {plural(started.trials, 'trials')} is at work"
+        outlook = f"{started.expected[0].upper()}{started.expected[1:]}." if started.expected else ""
+        hints = (started.begun_anew, outlook, "The page Runs ranks them; the canvas shows the newest.")
+        self._message("success", text, hint=" ".join(filter(None, hints)))
 
     def _forecast(self, pipeline: Pipeline, command: ForecastSweep) -> None:
         self.post(forecast_of(command, pipeline, self._documents.catalogue.catalog, self._documents.studio))

@@ -11,6 +11,7 @@ from engine.history.details import short_id
 from engine.limit import Limit
 from engine.store.runs import Run
 from engine.store.sweeps import Sweep, Trial
+from engine.sweep.changes import begun_anew, mixed
 from engine.sweep.expected import SweepEstimate, against_estimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import best_first
@@ -102,6 +103,10 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
         count_line(f"{len(trials) - _MOST_ROWS:,} more: `voxelflow sweep show {short_id(sweep.sweep_id)}` lists all")
     if sweep.error:
         st.html(notice("error", text(sweep.error)))
+    if warning := mixed(sweep):
+        st.html(notice("warning", text(warning)))
+    if why := begun_anew(sweep):
+        count_line(why)
     about = f"started {moment(sweep.created)}, profile {sweep.profile}, {plural(options.jobs, 'trials')} at a time"
     fixed = settings_text(options.space.fixed)
     count_line(f"{about}, {shortened(fixed, _LONGEST_VALUES)}" if fixed else about)
@@ -145,7 +150,8 @@ def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], use
             ):
                 with st.spinner("Starting"):
                     limit = higher_limit(sweep, used)
-                    resume_sweep(studio().workspace, studio().store, sweep.sweep_id, limit=limit)
+                    catalog = studio().make_catalog(studio().workspace)
+                    resume_sweep(studio().workspace, studio().store, sweep.sweep_id, catalog, limit=limit)
                 st.rerun()
         except VoxelflowError as error:
             show_error(error)

@@ -256,3 +256,19 @@ def test_a_list_is_meant_where_no_command_is_named(
     assert command(verb, "--workspace", "other").done()
     assert "Commands:" in command(verb, "--help").done().out
     command(verb, "--nonsense").fails("No such option")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["advise", "quickstart", "--within"],
+        ["advise", "quickstart", "--latency-ms"],
+        ["bench", "--price"],
+        ["probe", "--file-kb"],
+        ["run", "quickstart", "--stop-at-cost"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_finite_number_is_refused(command: Command, asked: list[str], value: str) -> None:
+    command(*asked, value).fails(asked[-1], f"'{value}' is no finite number")

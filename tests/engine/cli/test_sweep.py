@@ -107,18 +107,18 @@ def test_the_same_command_after_the_data_has_changed_says_that_it_begins_anew(
     (home / "data" / "a.txt").write_text("a")
     name = save(pipeline(box("n", "Count", folder="data"), box("a", "Make")))
     asked = ["sweep", name, "--set", "a.steps=1,2", "--detach"]
-    assert "a new sweep" not in command(*asked).done().out
+    assert "A new sweep" not in command(*asked).done().out
     (sweep,) = store.sweeps.newest()
     store.sweeps.end(sweep.sweep_id, "cancelled")
     resumed = command("sweep", "resume", sweep.sweep_id, "--detach").done()
     assert "warning" not in resumed.err
     (home / "data" / "b.txt").write_text("b")
     said = command(*asked).done()
-    assert said.out.startswith(f"a new sweep: what n does or reads has changed since sweep {sweep.sweep_id}, of the")
+    assert said.out.startswith(f"A new sweep: what n does or reads has changed since sweep {sweep.sweep_id}, of the")
     assert f"sweep {sweep.sweep_id} of" not in said.out
-    assert "a new sweep" not in command(*asked).done().out, "it goes on with that one"
+    assert "A new sweep" not in command(*asked).done().out, "it goes on with that one"
     resumed = command("sweep", "resume", sweep.sweep_id, "--detach").done()
-    assert f"warning: what n does or reads has changed since sweep {sweep.sweep_id} began" in resumed.err
+    assert f"warning: What n does or reads has changed since sweep {sweep.sweep_id} began" in resumed.err
 
 
 @pytest.mark.slow

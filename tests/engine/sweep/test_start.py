@@ -13,8 +13,9 @@ from swept import LOCAL, Swept
 from engine.catalog import build_catalog
 from engine.document.pipeline import Pipeline
 from engine.store.sweeps import Sweep
+from engine.sweep.changes import begun_anew, mixed
 from engine.sweep.score import Objective
-from engine.sweep.start import BegunAnew, begun_anew, changed_since, resume_sweep, start_sweep
+from engine.sweep.start import resume_sweep, start_sweep
 from engine.sweep.trials import SweepInputs
 from engine.workspace import Workspace, trust
 
@@ -53,20 +54,22 @@ def _other_code(swept: Swept) -> None:
     swept.catalog = build_catalog((), swept.workspace)
 
 
-@pytest.mark.parametrize(
-    ("change", "node"), [(lambda _: _grow(), "n"), (_other_code, "n"), (lambda _: None, "")], ids=["data", "code", "no"]
-)
+CHANGES = [(lambda _: _grow(), "n"), (_other_code, "n"), (lambda _: None, "")]
+
+
+@pytest.mark.parametrize(("change", "node"), CHANGES, ids=["data", "code", "no"])
 def test_the_same_command_goes_on_only_with_the_same_data_and_code(
     swept: Swept, change: Callable[[Swept], None], node: str
 ) -> None:
     sweep = _cancelled(swept, "m.steps=1,2")
-    assert begun_anew(sweep) is None
+    assert begun_anew(sweep) == ""
     change(swept)
     again = swept.start(_document(), "m.steps=1,2")
     assert (again.sweep_id != sweep.sweep_id) == bool(node)
-    assert begun_anew(again) == (BegunAnew(sweep.sweep_id, node) if node else None)
-    assert changed_since(swept.workspace, swept.store, swept.catalog, sweep) == node
-    assert changed_since(swept.workspace, swept.store, swept.catalog, again) == ""
+    why = (
+        f"A new sweep: what {node} does or reads has changed since sweep {sweep.sweep_id}, of the same settings, began."
+    )
+    assert begun_anew(again) == (why if node else "")
     third = swept.start(_document(), "m.steps=1,2")
     assert third.sweep_id == again.sweep_id, "one that is at work is it, too"
 
@@ -119,7 +122,7 @@ def test_what_was_asked_for_otherwise_is_not_called_begun_anew(swept: Swept) -> 
         swept.start(_document(), "m.steps=1,2", objective=Objective("accuracy", True)),
         swept.start(_document(), "m.steps=1,3"),
     ):
-        assert begun_anew(sweep) is None
+        assert begun_anew(sweep) == ""
 
 
 def test_a_sweep_of_an_earlier_version_goes_on(swept: Swept) -> None:
@@ -127,11 +130,26 @@ def test_a_sweep_of_an_earlier_version_goes_on(swept: Swept) -> None:
     swept.store.sweeps.change(sweep.sweep_id, {"work": None})
     _grow()
     assert swept.start(_document(), "m.steps=1,2").sweep_id == sweep.sweep_id
-    assert changed_since(swept.workspace, swept.store, swept.catalog, swept.store.sweeps.find("last")) == ""
+    swept.store.sweeps.end(sweep.sweep_id, "cancelled")
+    assert mixed(_resumed(swept, sweep)) == ""
+
+
+def _resumed(swept: Swept, sweep: Sweep) -> Sweep:
+    return resume_sweep(swept.workspace, swept.store, sweep.sweep_id, swept.catalog)
+
+
+@pytest.mark.parametrize(("change", "node"), CHANGES, ids=["data", "code", "no"])
+def test_one_that_is_resumed_with_other_data_or_code_says_so_from_then_on(
+    swept: Swept, change: Callable[[Swept], None], node: str
+) -> None:
+    sweep = _cancelled(swept, "m.steps=1,2")
+    change(swept)
+    said = mixed(_resumed(swept, sweep))
+    assert said.startswith(f"What {node} does or reads has changed since sweep {sweep.sweep_id} began") == bool(node)
+    assert mixed(swept.store.sweeps.find(sweep.sweep_id)) == said
 
 
 def test_what_is_missing_is_not_called_changed(swept: Swept) -> None:
     sweep = _cancelled(swept, "m.steps=1,2")
     Path("data").rename("away")
-    went_on = resume_sweep(swept.workspace, swept.store, sweep.sweep_id)
-    assert changed_since(swept.workspace, swept.store, swept.catalog, went_on) == ""
+    assert mixed(_resumed(swept, sweep)) == ""

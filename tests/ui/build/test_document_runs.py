@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -252,7 +253,9 @@ def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.M
     def start(inputs: SweepInputs) -> Sweep:
         asked.append(inputs.options)
         expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
-        return Sweep("s", "searched", "{}", expected.as_options(), "local", "running", "", 1.0, None, 1, False)
+        earlier = {"before": {"sweep": "r", "node": "a"}}
+        options = expected.as_options() | earlier
+        return Sweep("s", "searched", "{}", options, "local", "running", "", time.time(), None, 1, False)
 
     monkeypatch.setattr("ui.build.document_runs.start_sweep", start)
     tab = open_tab(pipeline(box("a", "Make", text="x"), box("b", "Make"), name="searched"))
@@ -265,7 +268,8 @@ def test_a_search_is_passed_on_as_typed(open_tab: OpenTab, monkeypatch: pytest.M
     )
     (said,) = tab.wait(lambda: [m for m in tab.all(Message) if m.text == "A sweep of 7 trials is at work"])
     outlook = "Expected time: 1 min 00 s to 2 min 00 s; cost: 60.00 to 120.00 USD."
-    assert said.hint == f"{outlook} The page Runs ranks them; the canvas shows the newest."
+    why = "A new sweep: what a does or reads has changed since sweep r, of the same settings, began."
+    assert said.hint == f"{why} {outlook} The page Runs ranks them; the canvas shows the newest."
     (options,) = asked
     assert options.limit == Limit(10_800, 20)
     assert options.objective == Objective("val_loss", maximise=False)

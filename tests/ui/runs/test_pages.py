@@ -20,6 +20,8 @@ from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeSpec
 from engine.declare.events import Message
 from engine.document.pipeline import Node, Pipeline, PipelineParameter
 from engine.store.runs import RunStore
+from engine.sweep.options import SweepOptions
+from engine.sweep.space import Space
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
@@ -49,6 +51,16 @@ def test_an_empty_history_shows_what_to_do(app: Open) -> None:
     page = app("runs")
     assert "There are no runs yet." in html(page)
     assert page.button(key="runs_build").label == "Go to Build"
+
+
+@pytest.mark.usefixtures("done")
+def test_a_sweep_says_that_its_data_or_code_has_changed(app: Open, store: RunStore) -> None:
+    options = SweepOptions(Space({}, {"m.steps": (1, 2)}, {}), None).as_json(Pipeline(name="p"), "local")
+    before = {"before": {"sweep": "1-aaaaaa", "node": "m"}, "changed": "n"}
+    store.sweeps.create("p", "{}", options | before, "local", [{"m.steps": 1}, {"m.steps": 2}])
+    page = html(app("runs"))
+    assert "What n does or reads has changed since sweep" in page
+    assert "A new sweep: what m does or reads has changed since sweep 1-aaaaaa" in page
 
 
 def test_the_history_lists_runs_newest_first(app: Open, runs, done: str) -> None:
