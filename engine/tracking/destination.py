@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from engine.errors import TrackingError, UsageError
 from engine.extras import require
@@ -85,12 +86,20 @@ def destination(workspace: Workspace) -> Destination:
     artifacts = workspace.mlflow_artifacts.absolute().as_uri()
     uri = os.environ.get(ENVIRONMENT, "").strip()
     if not uri:
-        uri = f"sqlite:///{workspace.mlflow_database.absolute()}"
-        return Destination(uri, uri, artifacts, workspace.mlflow_database)
+        path = workspace.mlflow_database.absolute()
+        return Destination(_sqlite_uri(path), f"sqlite:///{path}", artifacts, workspace.mlflow_database)
     scheme = _split(uri).scheme.partition("+")[0]
     # A database that we talk to directly has no server that chooses a place for artifacts: MLflow
     # would take a folder below whatever directory this process happens to be in.
     return Destination(uri, shown(uri), artifacts if scheme in _SQL else None)
+
+
+def _sqlite_uri(path: Path) -> str:
+    """The address of a SQLite file for SQLAlchemy, which reads `?` and, from version 2.1 on, `%` as in any URL."""
+    text = str(path)
+    if ("?" in text or "%" in text) and tuple(map(int, version("sqlalchemy").split(".")[:2])) >= (2, 1):
+        text = quote(text, safe=" +/")
+    return f"sqlite:///{text}"
 
 
 def without_userinfo(text: str) -> str:
@@ -156,7 +165,7 @@ def _make_current(target: Destination) -> None:
             left.unlink()
         # When it is there at the end, someone started MLflow's own server on it meanwhile.
         with contextlib.suppress(FileExistsError), new_file(path) as temporary:
-            stores.SqlAlchemyStore(f"sqlite:///{temporary}", target.artifacts).engine.dispose()
+            stores.SqlAlchemyStore(_sqlite_uri(temporary), target.artifacts).engine.dispose()
         return
     engine = utils.create_sqlalchemy_engine(target.uri)
     try:

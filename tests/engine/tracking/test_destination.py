@@ -156,6 +156,22 @@ def note(client: MlflowClient, run_id: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["what? #1", "100%41", "a b"])
+def test_a_workspace_of_any_name_has_its_database(local: Workspace, tmp_path: Path, name: str) -> None:
+    copy = Workspace(tmp_path / "there" / name)
+    shutil.copytree(local.root, copy.root)
+    workspace = open_workspace(copy.root)
+    for _ in range(2):  # made, then opened
+        client = connect(destination(workspace), workspace)
+    run = client.create_run("0").info.run_id
+    client.log_text(run, "what it says", "note.txt")
+    assert note(client, run).read_text() == "what it says"
+    assert location(workspace) == f"sqlite:///{workspace.root}/mlflow.db"
+    # MLflow makes a folder of the name as it is written in the address, too.
+    assert list((tmp_path / "there").rglob("mlflow.db")) == [workspace.mlflow_database]
+
+
+@pytest.mark.slow
 def test_artifacts_of_a_moved_and_of_a_copied_workspace_are_found(local: Workspace, tmp_path: Path) -> None:
     """Also those of models, and where somebody keeps some elsewhere, those stay there."""
     client = connect(destination(local), local)
