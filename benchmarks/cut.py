@@ -58,9 +58,9 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         title = f"cut, {'from the disk' if cold else 'survey in the page cache'}"
         settings = {"rounds": options.rounds, "seed": options.seed, "folder": folder, "cold": cold}
         races.append(race(title, entries, unit="MB/s", limit=LIMIT, **settings))
-    warm = races[0]
+    warm, from_disk = races[0], races[-1]  # the same where nobody asks for both
     aims = [
-        aim_of(warm, "ours", LIMIT, 0.5),
+        aim_of(from_disk, "ours", LIMIT, 0.75),
         aim_of(warm, "ours", NUMPY, 3),
         Aim("cut: peak memory of the task, MB", warm["ours"].peak / 1e6, 1500, at_most=True),
     ]

@@ -1,4 +1,4 @@
-"""SEG-Y: post-stack seismic volumes, one trace for each inline and crossline, read by segyio.
+"""SEG-Y: post-stack seismic volumes, one trace for each inline and crossline; segyio reads the headers.
 
 Axes are inlines, crosslines and samples, lines in growing order whatever the order of the traces. A trace that is
 missing is NaN. Traces are found by the inline and crossline numbers in their headers: at bytes 189 and 193 (SEG-Y
@@ -9,7 +9,6 @@ Files may be big-endian, as the standard wants them, or little-endian (revision 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from engine.text import plural
 from nodes.conversion.formats import source
 from nodes.conversion.formats.geometry import text_of
 from nodes.conversion.formats.interface import Axis, Box, OpenVolume, VolumeHeader
+from nodes.conversion.formats.segy_traces import TRACE_HEADER_BYTES, Traces
 from nodes.conversion.quarantine import Refused
 
 _LINES_AT = ((189, 193), (9, 21), (5, 21), (17, 21), (181, 185))
@@ -42,7 +42,6 @@ _FORMAT_AT = 3_224
 _TRACE_COUNT_AT = 3_512
 """Where revision 2 has the number of traces, eight bytes from the file's beginning on; 0 says nothing."""
 _REVISION_AT = 3_500
-_TRACE_HEADER_BYTES = 240
 _FEWEST_VALUES = 32
 """Different values of each of two sizes that show how floats are stored; fewer may be as they are by chance."""
 _CHECKED = 64
@@ -63,16 +62,12 @@ def open_segy(path: Path, dataset: str) -> Iterator[OpenVolume]:
         raise Refused("empty", "is empty")
     if size < _HEADERS_BYTES:
         raise Refused("truncated", f"has {size} bytes, the headers of a SEG-Y file have {_HEADERS_BYTES}")
-    import segyio
-
     grid = _grid_of(str(path), path.stat().st_mtime_ns, size, dataset)
-    with segyio.open(str(path), "r", ignore_geometry=True, endian=grid.endian) as file:
-        # segyio reads through one position in the file.
-        reading = threading.Lock()
+    with path.open("rb") as file:
+        traces = Traces(file.fileno(), grid.stored, grid.samples, grid.traces)
 
         def read_box(box: Box, out: NDArray[Any]) -> None:
-            with reading:
-                _read(file, grid, box, out)
+            _read(traces, grid, box, out)
 
         yield OpenVolume(
             VolumeHeader(grid.shape, grid.dtype, grid.columns(), grid.axes, grid.remarks(), grid.summary()),
@@ -91,12 +86,11 @@ class _Grid:
     crosslines: tuple[int, int]
     times: tuple[float, float]
     samples: int
+    traces: int
     dtype: str
-    endian: str
-    """The order of bytes, as segyio calls it: big or little."""
     world: tuple[float, ...]
     """The affine from voxels to CDP X, CDP Y and time: twelve numbers, none where the headers do not say it."""
-    stored: str = ""
+    stored: str
     """How the file stores a sample, as `source.stored` says it; IBM's floats have no name in NumPy: `>ibm4`."""
     lengths: str = ""
     """The unit of the coordinates with a blank before, where the file says it."""
@@ -183,7 +177,7 @@ def _grid_of(path: str, mtime_ns: int, size: int, dataset: str) -> _Grid:
         stored = f"{sign}ibm4" if code == 1 else np.dtype(_DTYPES[code]).newbyteorder(sign).str
         lengths = _LENGTHS.get(int(file.bin[segyio.BinField.MeasurementSystem]), "")
         world = _world(file, trace, times)
-        return _Grid(trace, inlines, crosslines, times, samples, dtype, endian, world, stored, lengths)
+        return _Grid(trace, inlines, crosslines, times, samples, traces, dtype, world, stored, lengths)
 
 
 def _endian(path: str) -> str:
@@ -215,13 +209,13 @@ def _refuse_other_floats(path: str, endian: str, code: int, samples: int, traces
     values from 1 to 1.125 times a power of two against those from 1.125 to 1.25 times it. Two sizes (first bytes) with
     enough different values must say so, since values of one size may leave out some by their nature.
     """
-    length = _TRACE_HEADER_BYTES + 4 * samples
+    length = TRACE_HEADER_BYTES + 4 * samples
     start = Path(path).stat().st_size - traces * length
     dtype = np.dtype(np.uint32).newbyteorder(">" if endian == "big" else "<")
     words = []
     with open(path, "rb") as file:
         for number in np.unique(np.linspace(0, traces - 1, _CHECKED).astype(np.int64)):
-            file.seek(start + int(number) * length + _TRACE_HEADER_BYTES)
+            file.seek(start + int(number) * length + TRACE_HEADER_BYTES)
             words.append(np.frombuffer(file.read(4 * min(samples, 1 << 16)), dtype))
     found = np.unique(np.concatenate(words) & 0x7FFF_FFFF)
     sizes, digits = found[found != 0] >> 24, (found[found != 0] >> 20) & 15
@@ -385,7 +379,7 @@ def _world(file: Any, trace: NDArray[np.int32], times: tuple[float, float]) -> t
     return (ax, bx, 0.0, cx, ay, by, 0.0, cy, 0.0, 0.0, times[1], times[0])
 
 
-def _read(file: Any, grid: _Grid, box: Box, out: NDArray[Any]) -> None:
+def _read(traces: Traces, grid: _Grid, box: Box, out: NDArray[Any]) -> None:
     """Put the samples of a box into `out`: neighbours in the file are read together."""
     (x, y, z), (x_end, y_end, z_end) = box
     numbers = grid.trace[x:x_end, y:y_end].reshape(-1)
@@ -402,7 +396,7 @@ def _read(file: Any, grid: _Grid, box: Box, out: NDArray[Any]) -> None:
     for end in ends if missing < len(numbers) else ():
         for first in range(start, end, most):
             last = min(end, first + most)
-            found = file.trace.raw[int(numbers[first]) : int(numbers[last - 1]) + 1]
+            found = traces.read(int(numbers[first]), int(numbers[last - 1]) + 1)
             place = rows[first:last]
             # Mostly a run of the file is one of the box, too: then nothing is gathered.
             in_order = int(place[-1]) - int(place[0]) == len(place) - 1 and bool((np.diff(place) == 1).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodes.conversion.formats import Reading
 from nodes.conversion.formats.reader import header_of, read_volume
+from nodes.conversion.formats.segy_traces import Traces
 from nodes.conversion.quarantine import Refused
 from nodes.testing.format import FormatConformance
 
@@ -293,3 +295,15 @@ def test_what_a_file_has_and_lacks_is_reported(tmp_path: Path, volume: NDArray[n
         f"{lines}; 15 traces",
         "lacks 2 inlines (102, 106) and 1 crossline (898) and 1 of 16 traces elsewhere: their samples are NaN",
     )
+
+
+def test_a_file_that_ends_within_a_trace_is_refused(tmp_path: Path, volume: NDArray[np.float32]) -> None:
+    path = tmp_path / "a.sgy"
+    segyio.tools.from_array3D(str(path), volume.copy(), format=5)
+    samples = volume.shape[2]
+    with path.open("rb") as file:
+        traces = Traces(file.fileno(), ">f4", samples, volume.shape[0] * volume.shape[1])
+        os.truncate(path, path.stat().st_size - 1)
+        assert np.array_equal(traces.read(0, 2), volume.reshape(-1, samples)[:2])
+        with pytest.raises(Refused, match="ends within a trace"):
+            traces.read(0, volume.shape[0] * volume.shape[1])
