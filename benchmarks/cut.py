@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         title = f"cut, {'from the disk' if cold else 'survey in the page cache'}"
         settings = {"rounds": options.rounds, "seed": options.seed, "folder": folder, "cold": cold}
         races.append(race(title, entries, unit="MB/s", limit=LIMIT, **settings))
-    warm, from_disk = races[0], races[-1]  # the same where nobody asks for both
+    warm, from_disk = races[0], races[-1]  # one race with --no-cold
     aims = [
         aim_of(from_disk, "ours", LIMIT, 0.75),
         aim_of(warm, "ours", NUMPY, 3),

@@ -38,7 +38,8 @@ def changed(sweep: Sweep, work: Mapping[str, str]) -> str:
 def record_changes(workspace: Workspace, store: RunStore, catalog: Catalog, sweep: Sweep) -> None:
     """Look whether a node does or reads something else than when the sweep began, and keep that with the sweep.
 
-    Nothing is kept where it cannot be told: what is missing then, its trials say.
+    Keeps nothing when the pipeline cannot be planned, for example because a file is missing: its trials fail with the
+    reason.
     """
     try:
         document = load(sweep.document, f"the document of sweep {sweep.sweep_id}")
@@ -67,6 +68,6 @@ def mixed(sweep: Sweep) -> str:
     if not node:
         return ""
     return (
-        f"What {node} does or reads has changed since sweep {sweep.sweep_id} began, and it was resumed: trials that"
-        " were done stay as they were. Started in the same way, not resumed, a new sweep begins."
+        f"What {node} does or reads has changed since sweep {sweep.sweep_id} began: trials that were done before it"
+        " was resumed are not comparable with later ones. To compare all of them, start the sweep again instead."
     )

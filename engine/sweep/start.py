@@ -91,9 +91,9 @@ def resume_sweep(
 ) -> Sweep:
     """Go on with a sweep that was lost, failed or was cancelled, or in which a trial failed; done trials stay.
 
-    With a `catalog` it is looked at the data and kept with the sweep whether they have changed since it began. `limit`
-    is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises `UsageError` when
-    it is at work, has nothing left to do or has used its limit.
+    With a `catalog` it also records whether data or code have changed since the sweep began (`record_changes`).
+    `limit` is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises
+    `UsageError` when it is at work, has nothing left to do or has used its limit.
     """
     sweep = store.sweeps.find(sweep_id)
     if sweep.active:
