@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +21,7 @@ from engine.declare.parameters import Extendable, Range, Unit
 from engine.declare.progress import track
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
-from engine.storage.files import flush_many, remove_partial, size_problem, whole_file
+from engine.storage.files import flush, flush_many, remove_partial, size_problem, whole_file, write_whole
 from nodes.synthetic import MAX_CLASSES, class_names
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ _HEADER_BYTES = 128
 _BATCH = 32
 _LISTING = "files.arrow"
 """Names and sizes of all files in the folder, the table of labels among them."""
+_FLUSH_S = 5.0
+"""Seconds between flushes; what a killed run makes again."""
 
 
 @node(
@@ -54,7 +60,7 @@ def synthetic_volumes(
 
     Each volume is a `.npy` file; `labels.csv` beside them names its class. The classes are the
     background alone, each feature alone, then their combinations. Volume number n is the same whatever
-    the count, so a larger count only adds files; a killed run goes on where it stopped.
+    the count, so a larger count only adds files; a killed run makes its last seconds again, and goes on.
 
     Args:
         count: how many volumes.
@@ -74,13 +80,14 @@ def synthetic_volumes(
     maker = SeismicMaker(tuple(shape), dtype, classes, noise, seed)
     names = class_names(classes)
     spec = VolumeSpec(shape=tuple(shape), dtype=dtype, classes=tuple(sorted(names)))
-    _make_files(folder, count, spec, maker, ctx)
+    flushed = _Flushed(folder, ctx.out / "flushed.bits", count)
+    _make_files(folder, count, spec, maker, flushed, ctx)
     _write_labels(folder, count, names, seed)
     listing = manifest.list_folder(folder, ("**/*.npy", "labels.csv"))
     manifest.write(listing, ctx.out / _LISTING)
     volumes = volumes_of(listing)
-    # Before the listing names them; all at once, since each flush of one file waits for the disk.
-    flush_many(chain((folder / _name(index) for index in range(count)), [folder / "labels.csv", folder]))
+    # Before the listing names it.
+    flush([folder / "labels.csv", folder])
     path = ctx.out / "volumes.arrow"
     manifest.write(volumes, path)
     return VolumeFiles(
@@ -132,33 +139,119 @@ def _preview(look: CheckContext) -> Preview:
     )
 
 
-def _make_files(folder: Path, count: int, spec: VolumeSpec, maker: SeismicMaker, ctx: TaskContext) -> None:
+class _Flushed:
+    """Which volumes' files are on the disk, in a file of a bit for each.
+
+    The name and the size of a file prove nothing: a power cut may keep both and lose the content.
+    """
+
+    def __init__(self, folder: Path, place: Path, count: int) -> None:
+        self._folder, self._place = folder, place
+        self._bits = self._read(count)
+        self._waiting: deque[int] = deque()
+        self._flushing = threading.Lock()
+        self._last = time.monotonic()
+
+    def _read(self, count: int) -> bytearray:
+        """One byte a volume: 1 when it is flushed."""
+        import numpy as np
+
+        try:
+            packed = np.frombuffer(self._place.read_bytes(), np.uint8)
+        except FileNotFoundError:
+            packed = np.empty(0, np.uint8)
+        bits = np.unpackbits(packed)[:count]
+        return bytearray(np.pad(bits, (0, count - len(bits))).tobytes())
+
+    def keep_whole(self, size: int) -> list[int]:
+        """Remove the files that are not flushed, or not of `size` bytes; the volumes that have no file then."""
+        there = bytearray(len(self._bits))
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                stem, _, suffix = entry.name.partition(".")
+                if suffix == "npy" and stem.isdecimal() and (index := int(stem)) < len(there):
+                    there[index] = self._bits[index] and entry.stat().st_size == size
+                    if not there[index]:
+                        os.unlink(entry.path)
+        if there != self._bits:
+            self._bits = there
+            self._write()
+        return [index for index, is_there in enumerate(there) if not is_there]
+
+    def add(self, index: int) -> None:
+        """Count this volume's file, which is whole, with the next flush. Threads may call it; every few seconds one
+        of them flushes. Raises `OSError`."""
+        self._waiting.append(index)
+        if time.monotonic() > self._last + _FLUSH_S and self._flushing.acquire(blocking=False):
+            try:
+                self._flush()
+            finally:
+                self._flushing.release()
+
+    def flush(self) -> None:
+        """Have all files that were added on the disk. Raises `OSError`."""
+        with self._flushing:
+            self._flush()
+
+    def _flush(self) -> None:
+        added = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if added:
+            # All at once, since each flush of one file waits for the disk.
+            flush_many(chain((self._folder / _name(index) for index in added), [self._folder]))
+            for index in added:
+                self._bits[index] = 1
+            self._write()
+        self._last = time.monotonic()
+
+    def _write(self) -> None:
+        import numpy as np
+
+        write_whole(self._place, np.packbits(np.frombuffer(self._bits, np.uint8)).tobytes(), durable=True)
+
+
+def _make_files(
+    folder: Path, count: int, spec: VolumeSpec, maker: SeismicMaker, flushed: _Flushed, ctx: TaskContext
+) -> None:
     """Make the files that are not there, whole each: by a link to an earlier result's, else afresh."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_partial(folder)
     size = _file_bytes(spec)
-    missing = [i for i, is_there in enumerate(_present(folder, count, size)) if not is_there]
+    missing = flushed.keep_whole(size)
+    linked: set[int] = set()
     bases = [
         d for d in (*ctx.extends.values(), *ctx.previous.values()) if isinstance(d, VolumeFiles) and d.spec == spec
     ]
     for base in bases:
         known = Path(base.uri)
-        missing = [i for i in missing if i >= base.count or not _link(known / _name(i), folder / _name(i), size)]
+        for index in missing:
+            if index < base.count and index not in linked and _link(known / _name(index), folder / _name(index), size):
+                linked.add(index)
+                flushed.add(index)
+    missing = [i for i in missing if i not in linked]
     batches = [missing[i : i + _BATCH] for i in range(0, len(missing), _BATCH)]
 
     def make(batch: Sequence[int]) -> int:
         for index in batch:
             _save(folder / _name(index), maker.volume(index)[0], ctx)
+            flushed.add(index)
         return len(batch)
 
-    with ThreadPoolExecutor(ctx.resources.cores, thread_name_prefix="make") as pool:
-        try:
-            done = pool.map(make, batches)
-            for _ in track(done, total=count, unit="volumes", label="making", amount=int, start=count - len(missing)):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    try:
+        with ThreadPoolExecutor(ctx.resources.cores, thread_name_prefix="make") as pool:
+            try:
+                done = pool.map(make, batches)
+                for _ in track(
+                    done, total=count, unit="volumes", label="making", amount=int, start=count - len(missing)
+                ):
+                    pass
+            finally:
+                pool.shutdown(cancel_futures=True)
+    except BaseException:
+        # What else is made is kept, where the disk still takes it.
+        with suppress(OSError):
+            flushed.flush()
+        raise
+    flushed.flush()
 
 
 def _file_bytes(spec: VolumeSpec) -> int:
@@ -172,20 +265,6 @@ def _file_bytes(spec: VolumeSpec) -> int:
         header, {"descr": np.dtype(spec.dtype).str, "fortran_order": False, "shape": spec.shape}
     )
     return header.tell() + spec.volume_bytes
-
-
-def _present(folder: Path, count: int, size: int) -> bytearray:
-    """One byte a volume: 1 when its file is there, whole."""
-    there = bytearray(count)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            stem, _, suffix = entry.name.partition(".")
-            if suffix == "npy" and stem.isdecimal() and int(stem) < count:
-                there[int(stem)] = entry.stat().st_size == size
-                if not there[int(stem)]:
-                    # A power cut can leave a renamed file empty, and somebody may have cut it short.
-                    os.unlink(entry.path)
-    return there
 
 
 def _name(index: int) -> str:

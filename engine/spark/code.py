@@ -35,7 +35,7 @@ def code_zip(folder: Path, workspace: Workspace | None = None) -> Path:
     out = folder / f"voxelflow-{digest.hexdigest()}.zip"
     if not out.exists():
         with (
-            whole_file(out, durable=False) as temporary,
+            whole_file(out, durable=True) as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
             for name, path in files:

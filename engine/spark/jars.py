@@ -153,7 +153,7 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
         else:
             raise _failed("".join(log))
         jars = [Path(part) for part in found.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
-    write_whole(kept, "".join(f"{jar}\n" for jar in jars), durable=False)
+    write_whole(kept, "".join(f"{jar}\n" for jar in jars), durable=True)
     return jars
 
 

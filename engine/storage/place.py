@@ -44,6 +44,8 @@ UPLOADS = 4
 FETCHES = 16
 _FEW = 32
 _POLL_S = 0.5
+_COMPARED = 1 << 20
+"""Bytes that are compared at a time."""
 _SYNC_FILE_RANGE_WRITE = 2
 
 
@@ -397,11 +399,11 @@ def place_at(where: str | Path | RemotePath | Place) -> Place:
 def link_or_copy(source: Path, target: Path, mode: Literal["link", "copy"]) -> bool:
     """Make `target` a hard link to `source`, or a copy of it; it appears whole or not at all.
 
-    Returns True when bytes were copied. A link that the file system refuses becomes a copy. A
-    file of the same size at `target` is taken for the one wanted; another one is replaced.
+    Returns True when bytes were copied. A link that the file system refuses becomes a copy. A file at `target` with
+    the same content stays, and any file does when `source` is gone; another one is replaced. Its size proves nothing:
+    a power cut may have left a copy that nobody had flushed yet with its size and zeros.
     """
-    there = _size_of(target)
-    if there is not None and _size_of(source) in (there, None):
+    if _stays(target, source):
         return False
     if mode == "link":
         try:
@@ -455,10 +457,24 @@ def _gone(source: Path) -> StaleInput:
     return StaleInput(f"{source} is gone", hint="Run the node that made it again.")
 
 
-def _size_of(path: Path) -> int | None:
-    """The size of the file at `path`; None when there is none."""
+def _stays(target: Path, source: Path) -> bool:
+    """Whether a file is at `target` that is `source`, or has its content, or whose source is gone."""
     try:
-        found = path.stat()
+        there = target.stat()
     except FileNotFoundError:
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return False
+    if not stat.S_ISREG(there.st_mode):
+        return False
+    try:
+        wanted = source.stat()
+    except FileNotFoundError:
+        return True
+    if os.path.samestat(there, wanted):
+        return True
+    if there.st_size != wanted.st_size:
+        return False
+    with source.open("rb") as one, target.open("rb") as other:
+        while data := one.read(_COMPARED):
+            if other.read(_COMPARED) != data:
+                return False
+    return True

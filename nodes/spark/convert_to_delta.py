@@ -160,7 +160,7 @@ def _publish(root: Path, aside: Path, files: Sequence[TableFile], wanted: Wanted
             target = root / file.path
             if size_problem(target, file.bytes):
                 new.append(target)
-                link_or_copy(aside / file.path, target, "link")
+            link_or_copy(aside / file.path, target, "link")
             ctx.commit_point("delta:file-linked")
         flush_many([*(root / f.path for f in files), root])
         flush_many([*(p for p in log.rglob("*") if p.is_file()), log])
