@@ -117,9 +117,13 @@ class StorageProbe(BaseModel):
     def listing_s(self) -> float:
         """Seconds to list the files: a request for each thousand, as stores answer, and the time of each file."""
         request_s = self.short_listing.p50_ms / 1000
-        file_s = max(0.0, self.listing.p50_ms / 1000 - request_s) / max(1, self.listed_files)
-        requests = 1 if self.storage == "local" else math.ceil(self.epoch_files / _LISTED_AT_A_TIME)
-        return requests * request_s + self.epoch_files * file_s
+        # The requests of the listing that was measured are in its time.
+        files_s = max(0.0, self.listing.p50_ms / 1000 - self._listing_requests(self.listed_files) * request_s)
+        file_s = files_s / max(1, self.listed_files)
+        return self._listing_requests(self.epoch_files) * request_s + self.epoch_files * file_s
+
+    def _listing_requests(self, files: int) -> int:
+        return 1 if self.storage == "local" else max(1, math.ceil(files / _LISTED_AT_A_TIME))
 
     def _epoch(self, reads: Timed) -> float:
         # Volumes larger than the files that were measured take as much longer: true where bytes are what takes time.

@@ -74,7 +74,7 @@ def numpy_to_parquet(
     """
     from nodes.conversion.convert import convert_files
 
-    return convert_files(files, parameters, ctx)
+    return _grouped(convert_files(files, parameters, ctx), files)
 
 
 @numpy_to_parquet.on("spark")
@@ -83,7 +83,20 @@ def _on_spark(files: VolumeFiles, *, parameters: ConvertParameters, ctx: TaskCon
     from nodes.conversion.convert import convert_files
     from nodes.spark.make_chunks import on_spark
 
-    return convert_files(files, parameters, ctx, on_spark)
+    return _grouped(convert_files(files, parameters, ctx, on_spark), files)
+
+
+def _grouped(made: VolumeParquet, files: VolumeFiles) -> VolumeParquet:
+    """With the columns of `files` that a split kept together, where they came along."""
+    if not files.grouped_by:
+        return made
+    import pyarrow.parquet as pq
+
+    from nodes.loaders.chained_volumes import kept_groups
+    from nodes.volume_file.parts import read_parts
+
+    columns = pq.read_schema(f"{made.uri}/{read_parts(made).parts[0].path}").names
+    return made.model_copy(update={"grouped_by": kept_groups(files.grouped_by, columns)})
 
 
 @numpy_to_parquet.scan
@@ -188,6 +201,7 @@ def _preview(look: CheckContext) -> Preview:
     elif look.params["labels"] == "none":
         labelled = 0 if count is not None else None
     held = files.held
+    lost = look.params["columns"] == "none" and not {*files.grouped_by} <= {"id", "label"}
     return Preview(
         kind="VolumeParquet",
         count=count,
@@ -197,7 +211,11 @@ def _preview(look: CheckContext) -> Preview:
         labelled=labelled,
         labels=tuple(facts.get("values", ())),
         labels_complete=bool(facts.get("complete")),
-        columns=_columns(facts["columns"], files, look.params["hash_sources"]) if "columns" in facts else None,
+        columns=_columns(facts["columns"], files, look.params["hash_sources"])
+        if "columns" in facts
+        else _columns_of_rows(look.params, files),
+        grouped_by=() if lost else files.grouped_by,
+        groups_lost=files.grouped_by if lost else files.groups_lost,
     )
 
 
@@ -208,6 +226,11 @@ def _columns(of_labels: Sequence[str], files: Preview, hash_sources: bool) -> tu
         (HASH[0],) if found is not None and found.format != ROWS and (found.format != "npy" or hash_sources) else ()
     )
     return tuple(dict.fromkeys([*of_labels, *(files.columns or ()), *hashed]))
+
+
+def _columns_of_rows(params: Mapping[str, Any], files: Preview) -> tuple[str, ...] | None:
+    """Those that a table's rows, of which no file is sampled, bring along; None where they are not known."""
+    return files.columns if not files.sample and params["columns"] == "all" and not params["label_file"] else None
 
 
 def _label_parameter(params: Mapping[str, Any]) -> str:

@@ -109,8 +109,8 @@ def _finish(
         ctx.info(f"vacuum deleted {plural(freed.files, 'files')}, {freed.bytes / 1e6:.1f} MB{older}")
         ctx.facts(vacuumed_files=freed.files, vacuumed_bytes=freed.bytes)
     out = done.reference(table.uri, table.selections, known=(table.version, table.data_version))
-    if out.data_version == table.data_version:
-        out = out.model_copy(update={"selected": table.selected})
+    selected = table.selected if out.data_version == table.data_version else None
+    out = out.model_copy(update={"selected": selected, "grouped_before": table.grouped_before})
     ctx.facts(version=out.version, files_before=table.files, files=out.files, bytes=out.bytes)
     return out
 

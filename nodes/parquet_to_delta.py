@@ -129,7 +129,7 @@ def _table_of(parquet: VolumeParquet, parameters: TableParameters, ctx: TaskCont
                 raise
             form = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
             place = LocalPlace(ctx.shared / f"table-{form}")
-    out = made.reference(str(place))
+    out = made.reference(str(place)).model_copy(update={"grouped_before": parquet.grouped_by})
     ctx.facts(version=out.version, files=out.files, volumes=out.count, bytes=out.bytes)
     return out
 

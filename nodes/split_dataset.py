@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -93,8 +94,9 @@ def split_dataset(table: VolumeDelta, *, parameters: SplitParameters, ctx: TaskC
 
     A volume's part follows from its id, or the value that keeps it together with others, and the seed alone: it stays
     where it is when others are added, when the table is compacted, and on every machine. The shares are met on
-    average. By label they are met exactly, and by time the ends follow from the data: there volumes near an end may
-    change sides when others are added. Volumes without a value in the column are parted one by one, by time trained on.
+    average. By label each label meets them to one volume, and by time the ends follow from the data: there volumes near
+    an end may change sides when others are added. Volumes without a value in the column are parted one by one, by time
+    trained on.
 
     Args:
         table: the volumes to split.
@@ -186,7 +188,19 @@ def _empty(counts: Sequence[int], parameters: SplitParameters) -> Iterator[str]:
 def _too_few(parameters: SplitParameters) -> str:
     if parameters.by == "volume":
         return "there are too few volumes"
-    return f"there are too few different values in {parameters.column or 'the labels'}"
+    if parameters.by == "label":
+        needed = math.ceil(1 / min(share for share in _shares(parameters) if share > 0) - 1e-9)
+        return f"the labels have too few volumes each: to be in every part, a label needs about {needed:,}"
+    return f"there are too few different values in {parameters.column}"
+
+
+def _what_to_do(parameters: SplitParameters) -> tuple[str, str]:
+    """Against a part without volumes, and the parameter that it is said of."""
+    if parameters.by == "label":
+        return "Choose larger shares, split by volume, or add volumes to the labels.", "by"
+    if parameters.by == "time":
+        return "Choose larger shares, or split by something that has more values.", "by"
+    return "Choose another seed or larger shares, or split by something that has more values.", "seed"
 
 
 @split_dataset.scan
@@ -223,13 +237,9 @@ def _preview(look: CheckContext) -> Mapping[str, Preview]:
     if "problem" in look.facts and not missing:
         facts = look.facts
         look.report(NotASplit, facts["problem"], hint=facts["hint"], parameter=facts["parameter"] or None)
+    hint, parameter = _what_to_do(parameters)
     for name in _empty(look.facts.get("counts", ()), parameters) if "counts" in look.facts else ():
-        look.report(
-            PartIsEmpty,
-            f"{name} has no volumes: {_too_few(parameters)}",
-            hint="Choose another seed or larger shares, or split by something that has more values.",
-            parameter="seed",
-        )
+        look.report(PartIsEmpty, f"{name} has no volumes: {_too_few(parameters)}", hint=hint, parameter=parameter)
     sources = look.facts.get("sources") or given.sources or 0
     if parameters.by == "blocks" and not parameters.source_column.strip() and sources > 1:
         look.report(
@@ -380,8 +390,8 @@ class NothingToTrainOn(Rule):
 
 class NotASplit(Rule):
     """The parameters contradict each other: a fold that does not exist, a split by group, time or blocks without its
-    column, folds of time, which has only one order, or blocks of patches that were resampled since they were cut, with
-    no gap between the parts.
+    column, or by one of another kind, such as positions that are no numbers; folds of time, which has only one order;
+    or blocks of patches that were resampled since they were cut, with no gap between the parts.
 
     What to do: what the message says. The columns that a table has are those of the label file.
     """
@@ -429,10 +439,11 @@ class GroupsAreParted(Rule):
 
 class PartIsEmpty(Rule):
     """A part of the table that is there already would have no volumes, though it should have a share of them: the
-    values that the split goes by are too few, and all of them fall on other sides.
+    values that the split goes by are too few, and all of them fall on other sides; by label, the labels have too few
+    volumes each.
 
     What to do: take another seed or larger shares, or split by something that has more different values. A table with
-    one patient cannot be split by patient.
+    one patient cannot be split by patient. By label, and by time, another seed does not help.
     """
 
     code = "VF446"

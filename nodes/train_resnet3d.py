@@ -196,16 +196,8 @@ def _preview(look: CheckContext) -> Preview:
             hint="Set validation_share, for example to 0.2.",
             parameter="validation_share",
         )
-    kept = look.params["validation_group"] or data.grouped_by
-    parted = share and data.kind != "VolumeFiles" and not kept
-    if parted and (name := group_column(data.columns or ())):
-        look.report(
-            GroupsMayBeParted,
-            f"volumes are held back one by one, and the data has a column {name}: those of one {name} may be on both"
-            " sides, which flatters the figures",
-            hint=f"Set validation_group to {name}.",
-            parameter="validation_group",
-        )
+    if share and not (look.params["validation_group"] or data.grouped_by):
+        _check_groups(look, data)
     _check_counts(look, data, share)
     _check_workers(look)
     _check_model(look, data)
@@ -297,6 +289,30 @@ def check_input(look: CheckContext, port: str, preview: Preview) -> None:
         )
 
 
+def _check_groups(look: CheckContext, data: Preview) -> None:
+    """Report that what is held back one by one may part volumes that belong together."""
+    if data.groups_lost:
+        name = ", ".join(data.groups_lost)
+        why = f"the split kept each {name} together, which the data has no column of any more"
+        hint = (
+            "Let SplitDataset make the validation part, too, and wire it to validation; or let NumpyToParquet carry"
+            " the columns."
+        )
+    elif name := group_column(data.columns or ()):
+        why, hint = f"the data has a column {name}", f"Set validation_group to {name}."
+        if data.kind == "VolumeFiles" and data.sample:  # what the headers of files say, and no loader reads
+            hint = f"Make a table of them, with NumpyToParquet and ParquetToDelta, and set validation_group to {name}."
+    else:
+        return
+    look.report(
+        GroupsMayBeParted,
+        f"volumes are held back one by one, and {why}: those of one {name} may be on both sides, which flatters the"
+        " figures",
+        hint=hint,
+        parameter="validation_group",
+    )
+
+
 def _check_repeated(look: CheckContext, data: Preview) -> None:
     """Report transforms that are done to each volume in each epoch."""
     steps = data.spec.transforms if data.spec is not None else ()
@@ -312,7 +328,7 @@ def _check_repeated(look: CheckContext, data: Preview) -> None:
 def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
     """Report labels with which the training is sure to fail."""
     regression = look.params["task"] == "regression"
-    odd = next((label for label in preview.labels if label < 0 or label != int(label)), None)
+    odd = next((label for label in preview.labels if label < 0 or not float(label).is_integer()), None)
     if odd is not None and not regression and preview.spec is not None and not preview.spec.classes:
         look.report(
             LabelIsNoClass,
@@ -322,8 +338,9 @@ def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
         )
     elif port == "data" and preview.labels_complete and len(preview.labels) == 1:
         classes = preview.spec.classes if preview.spec is not None else ()
-        number = int(preview.labels[0])
-        name = classes[number] if 0 <= number < len(classes) else label_text(preview.labels[0])
+        label = float(preview.labels[0])
+        known = label.is_integer() and 0 <= label < len(classes)
+        name = classes[int(label)] if known else label_text(label)
         look.report(
             OneLabelOnly,
             f"all labelled volumes have the label {name}, so there is nothing to"

@@ -20,6 +20,7 @@ from engine.declare.datasets import (
 from engine.declare.node import node
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
+from nodes.conversion.formats import AFFINE, GEOMETRY, SURVEY
 from nodes.transforms.parameters import TransformParameters
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def _preview(look: CheckContext) -> Preview:
             "sample": given.sample,
             "labels_complete": given.labels_complete,
             "columns": given.columns,
+            **_groups(given),
             "refused": facts.get("bad", 0) + facts.get("differing", 0),
             "orientations": facts.get("orientations", {}),
             "does": words_of(chain),
@@ -236,6 +238,15 @@ def _counts(given: Preview) -> dict[str, int | None]:
         return {"count": given.count, "selected": given.selected, "labelled": given.labelled}
     # How many of the part have a label is certain only where all have one, or none.
     return {"count": given.held, "labelled": given.labelled_held if given.labelled in (0, given.count) else None}
+
+
+def _groups(given: Preview) -> dict[str, tuple[str, ...]]:
+    """What a split went by: lost where it is a place in space, which the transforms change, so that rows lack it."""
+    lines = {name for name, _ in SURVEY} - {name for name, _ in AFFINE}
+    moving = {name for name, _ in GEOMETRY} | (lines if lines <= {*(given.columns or ())} else set())
+    if given.kind != "VolumeFiles" and moving & {*given.grouped_by}:
+        return {"grouped_by": (), "groups_lost": given.grouped_by}
+    return {"grouped_by": given.grouped_by, "groups_lost": given.groups_lost}
 
 
 def _spec_of_sample(look: CheckContext) -> VolumeSpec | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.advisor.choice import near_best, smallest_batch
@@ -93,14 +93,15 @@ class Knowledge:
     """What is known beside the training itself.
 
     `cold` and `cached` give by way of storing how volumes come, the first time and again; a way that was never measured
-    is missing in `cold`. `cache_bytes` is the limit of the local cache of remote tables, `files` and `file_bytes` what
-    a conversion would read, and `write_mb_s` how fast it writes.
+    is missing in `cold`, or is in `guessed`, too, where it is there for a latency that was asked for. `cache_bytes` is
+    the limit of the local cache of remote tables, and `write_mb_s` how fast a conversion writes.
     """
 
     candidates: Sequence[Candidate]
     measured: Sequence[Measured] = ()
     cold: Mapping[Way, InputModel] = field(default_factory=dict)
     cached: Mapping[Way, InputModel] = field(default_factory=dict)
+    guessed: Collection[Way] = ()
     cache_bytes: int = 0
     write_mb_s: float | None = None
     fresh: bool = False
@@ -109,6 +110,10 @@ class Knowledge:
     """Those of the workspace; None: the shipped ones."""
     elsewhere: Sequence[tuple[str, Way, InputModel]] = ()
     """Other places that were probed, and how volumes would come from there, stored in one way."""
+
+    def measured_input(self, way: Way) -> InputModel | None:
+        """How volumes that are stored in this way come the first time, where that was measured."""
+        return None if way in self.guessed else self.cold.get(way)
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,8 @@ class Advice:
     settings: tuple[Setting, ...] = ()
     assumed_input: bool = False
     """How fast volumes come was not measured: the times assume that steps never wait for data."""
+    with_latency: bool = False
+    """But for the latency that was asked for."""
     storage: StorageCost | None = None
     """What its storage costs beside the machine; None where the data lies on it."""
     elsewhere: tuple[Elsewhere, ...] = ()
@@ -181,9 +188,9 @@ def estimate(
     model, network = computing.model, work.network
     compute_s = model.step(network, batch, ranks)
     again = known.cached.get(way)
-    measured = known.cold.get(way)
+    measured = known.measured_input(way)
     # Where nothing was measured, steps are said never to wait: then no disk or network holds them up either.
-    first = again if measured is None else _behind(candidate, work, way, measured)
+    first = known.cold.get(way, again) if measured is None else _behind(candidate, work, way, measured)
     cached = again is not None and _stays(work, way, candidate, needed * ranks, known)
     later = again if cached else first
     if known.fresh and cached and way != "remote table":
@@ -259,7 +266,7 @@ def _step(
 
 def _behind(candidate: Candidate, work: TrainingWork, way: Way, reading: InputModel) -> InputModel:
     """The storage as this machine reaches it: not faster than its disk or network carries."""
-    if candidate.origin == "profile":
+    if candidate.origin == "profile" and not candidate.remote:
         return reading
     return reading.limited(candidate.network_mb_s if _is_remote(work, way) else candidate.disk_mb_s)
 
@@ -305,11 +312,12 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
 
     Of machines that cost nearly the same, the faster one. The first candidate is the profile's own.
     """
-    assumed = way not in known.cold
+    assumed = known.measured_input(way) is None
+    with_latency = assumed and way in known.cold
     found = {c.name: computing for c in known.candidates if (computing := _computing(c, work, known)) is not None}
     storage = storage_cost(work, way, known.cache_bytes, known.storage_prices)
     if not found:
-        return Advice(work, way, assumed_input=assumed, storage=storage, within_s=within_s)
+        return Advice(work, way, assumed_input=assumed, with_latency=with_latency, storage=storage, within_s=within_s)
 
     def on_all(stored: Way, known: Knowledge, uri: str = work.uri) -> tuple[Estimate, ...]:
         there = replace(work, uri=uri)
@@ -318,9 +326,9 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     estimates = on_all(way, known)
     table = table_in_place(work)
     # Of a table in a place of which nothing is known, times without any waiting would be set against measured ones.
-    from_table = on_all(table, known) if way == "files" and table in known.cold else ()
+    from_table = on_all(table, known) if way == "files" and known.measured_input(table) is not None else ()
     elsewhere = [
-        Elsewhere(place, there, on_all(there, replace(known, cold={there: model}, fresh=False), place))
+        Elsewhere(place, there, on_all(there, replace(known, cold={there: model}, guessed=(), fresh=False), place))
         for place, there, model in known.elsewhere
     ]
     own = estimates[0] if estimates and estimates[0].machine == known.candidates[0] else None
@@ -337,6 +345,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
         pays_after=epochs,
         settings=tuple(_settings(work, way, own or chosen, found, known)),
         assumed_input=assumed,
+        with_latency=with_latency,
         storage=storage,
         elsewhere=tuple(elsewhere),
         within_s=within_s,
@@ -380,7 +389,7 @@ def _conversion(
     work: TrainingWork, known: Knowledge, own: Estimate | None, table: Estimate | None
 ) -> tuple[float | None, int | None]:
     """Seconds to make a table of the files, and the epochs after which that has paid (None: never)."""
-    files = known.cold.get("files")
+    files = known.measured_input("files")
     if own is None or table is None or files is None or not known.write_mb_s or not own.fits or not table.fits:
         return None, None
     count = work.volumes + work.validation

@@ -8,16 +8,18 @@ nobody did, guessed by the ratio of their data sheets' rates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from engine.advisor.steps import CPU, MeasuredStep, StepModel, Terms, fit
 from engine.prices.dbu import dbu_table
+from engine.text import plural
 
 if TYPE_CHECKING:
     from engine.bench.result import BenchResult, BenchRow, Configuration
     from engine.declare.workload import Network
+    from engine.environment import Machine as Hardware
     from engine.prices import Machine
     from engine.profiles import Profile
 
@@ -70,7 +72,11 @@ _SAME = 0.1
 
 @dataclass(frozen=True)
 class Candidate:
-    """A machine that a training could run on. `origin` is "profile", "bench" or "prices"; None is what is not known."""
+    """A machine that a training could run on. `origin` is "profile", "bench" or "prices"; None is what is not known.
+
+    `machine_type` is its key in the table of prices, `name@region`, and `processor` as the system calls it; "" where
+    that is not known.
+    """
 
     name: str
     cores: int
@@ -82,6 +88,12 @@ class Candidate:
     disk_mb_s: float | None = None
     network_mb_s: float | None = None
     origin: str = "prices"
+    machine_type: str = ""
+    processor: str = ""
+    remote: bool = False
+    """Of a profile: its trainings run on another machine than this, so that nothing measured here is of it."""
+    dbu_per_hour: float = 0.0
+    """Databricks' units that its price has in it."""
 
     @property
     def accelerator(self) -> Accelerator | None:
@@ -151,18 +163,27 @@ def measured_machine(
     Rows without a loader say it best. Where there are none, the computing part of the others is taken.
     """
     found = result.machine
-    known = next((m for m in table if m.key == result.machine_type), None)
+    # One that came with a price of its own is in the table by its name.
+    name = result.machine_type or result.name
+    known = next((m for m in table if m.key.casefold() == name.casefold()), None)
+    # Prices change after a benchmark: the table has today's, beside those of the machines that it is compared with.
+    priced = result if known is None or known.price_per_hour is None else known
+    if result.machine_type and result.cores < found.cores:
+        # The machine type's own name is that of all of it.
+        name = f"{name}, {result.cores:,} of {plural(found.cores, 'cores')}"
     candidate = Candidate(
-        name=result.machine_type or result.name,
+        name=name,
         cores=result.cores or found.cores,
         memory_bytes=found.memory_bytes or None,
         gpu=found.gpus[0] if found.gpus else "",
         gpus=len(found.gpus),
-        price_per_hour=result.price_per_hour,
-        currency=result.currency,
+        price_per_hour=priced.price_per_hour,
+        currency=priced.currency,
         disk_mb_s=known.disk_mb_s if known else None,
         network_mb_s=known.network_mb_s if known else None,
         origin="bench",
+        machine_type=known.key if known else result.machine_type,
+        processor=found.processor,
     )
     best: dict[tuple[bool, bool, Network, int, int], MeasuredStep] = {}
     for row in result.measured:
@@ -272,10 +293,25 @@ def _model(candidate: Candidate) -> str:
 
 
 def _same(candidate: Candidate, measured: Candidate) -> bool:
-    return candidate.name == measured.name or (
-        candidate.origin == "profile"
-        and (candidate.cores, candidate.gpus, candidate.gpu) == (measured.cores, measured.gpus, measured.gpu)
-    )
+    """Whether what was measured is true of the candidate, too."""
+    # A profile may give its tasks a part of the machine, and so may a benchmark.
+    alike = (candidate.cores, candidate.gpus) == (measured.cores, measured.gpus)
+    if candidate.machine_type and measured.machine_type:
+        return alike and _type(candidate) == _type(measured)
+    if candidate.origin != "profile" or candidate.remote:
+        return candidate.name == measured.name and (alike or not candidate.remote)
+    processors = {candidate.processor, measured.processor} - {""}
+    return alike and len(processors) < 2 and (not candidate.gpus or _gpu(candidate) == _gpu(measured))
+
+
+def _type(candidate: Candidate) -> str:
+    """The machine type in any region: its hardware is the same."""
+    return candidate.machine_type.partition("@")[0].casefold()
+
+
+def _gpu(candidate: Candidate) -> str:
+    """The GPU by one name: drivers call a `NVIDIA T4` a `Tesla T4`."""
+    return _key(candidate.gpu) or candidate.gpu.casefold()
 
 
 def _distance(candidate: Candidate, measured: Candidate, mixed_precision: bool) -> tuple[int, float]:
@@ -304,23 +340,26 @@ def from_prices(machine: Machine) -> Candidate:
         currency=machine.currency,
         disk_mb_s=machine.disk_mb_s,
         network_mb_s=machine.network_mb_s,
+        machine_type=machine.key,
     )
 
 
-def _on_databricks(candidate: Candidate, name: str, profile: Profile) -> Candidate:
+def _on_databricks(candidate: Candidate, profile: Profile) -> Candidate:
     """With Databricks' units in its price, where the profile pays for those; without a price where they are unknown, or
     are paid in another currency."""
     if profile.price_per_dbu is None or candidate.price_per_hour is None:
         return candidate
-    units = dbu_table().get(name.casefold())
+    units = dbu_table().get(_type(candidate))
     if units is None or profile.currency not in ("", candidate.currency):
         return replace(candidate, price_per_hour=None)
-    return replace(candidate, price_per_hour=candidate.price_per_hour + units.dbu_per_hour * profile.price_per_dbu)
+    price = candidate.price_per_hour + units.dbu_per_hour * profile.price_per_dbu
+    return replace(candidate, price_per_hour=price, dbu_per_hour=units.dbu_per_hour)
 
 
-def from_profile(profile: Profile) -> Candidate:
-    """The machine of a compute profile, under the profile's name."""
-    return Candidate(
+def from_profile(profile: Profile, named: Machine | None = None, here: Hardware | None = None) -> Candidate:
+    """The machine of a compute profile, under the profile's name: `named` is its row in the table of prices, `here`
+    this machine."""
+    own = Candidate(
         name=profile.name,
         cores=profile.cores,
         memory_bytes=profile.memory_bytes,
@@ -328,23 +367,40 @@ def from_profile(profile: Profile) -> Candidate:
         price_per_hour=profile.hourly_price,
         currency=profile.currency,
         origin="profile",
+        machine_type=profile.machine,
+        remote=profile.on_databricks,
     )
+    if here is not None and not own.remote:
+        own = replace(own, processor=here.processor, gpu=here.gpus[0] if own.gpus and here.gpus else "")
+    if named is None:
+        return own
+    own = replace(own, gpu=named.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
+    if not own.remote:
+        return own
+    # The profile's own figures are those of this machine, from which jobs are sent there.
+    cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
+    return replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
 
 
-def all_candidates(profile: Profile, measured: Sequence[Measured], table: Iterable[Machine]) -> list[Candidate]:
-    """Each machine once: the profile's own first, those that were measured, all of the table that can be paid for."""
-    own = from_profile(profile)
+def all_candidates(
+    profile: Profile, measured: Sequence[Measured], table: Sequence[Machine], here: Hardware | None = None
+) -> list[Candidate]:
+    """Each machine once: the profile's own first, those that were measured, all of the table that can be paid for.
+
+    `here` is this machine, by which a profile's own is known among those that were measured.
+    """
     named = next((m for m in table if profile.machine and m.key == profile.machine), None)
-    if named is not None:
-        own = replace(own, gpu=named.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
-    elif own.gpus:
+    own = from_profile(profile, named, here)
+    if named is None and own.gpus and not own.gpu:
         gpu = next((m.candidate.gpu for m in measured if m.candidate.gpus == own.gpus), "")
         own = replace(own, gpu=gpu)
     out = {own.name: own}
     for one in measured:
-        if not _same(own, one.candidate):
-            out.setdefault(one.candidate.name, one.candidate)
+        # The same machine type in another region has another price.
+        there = one.candidate.machine_type and own.machine_type and one.candidate.machine_type != own.machine_type
+        if there or not _same(own, one.candidate):
+            out.setdefault(one.candidate.name, _on_databricks(one.candidate, profile))
     for machine in table:
         if machine.cores and machine.key != profile.machine and not (machine.gpus and not accelerator(machine.gpu)):
-            out.setdefault(machine.key, _on_databricks(from_prices(machine), machine.name, profile))
+            out.setdefault(machine.key, _on_databricks(from_prices(machine), profile))
     return list(out.values())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, table_in_place
+from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, table_in_place, usual_currency
 from engine.advisor.storage_cost import as_json as storage_as_json
 from engine.text import duration, money_between, number, plural, size
 
@@ -62,14 +62,29 @@ def row(estimate: Estimate) -> tuple[str, ...]:
 
 
 def chosen_few(advice: Advice, most: int = SHOWN) -> list[Estimate]:
-    """The estimates worth a line: the profile's own, what is measured, the cheapest without a GPU, the efficient ones,
-    then the cheapest."""
-    ranked = sorted(advice.estimates, key=lambda e: (e.cost is None, e.cost or 0.0, e.seconds))
+    """The estimates worth a line: the profile's own, what is measured, the cheapest without a GPU, the cheapest in each
+    other currency, the efficient ones, then the cheapest."""
+    comparable = _comparable(advice, advice.estimates)
+    among = {id(e) for e in comparable}
+
+    def place(each: Estimate) -> tuple[bool, bool, str, float, float]:
+        return each.cost is None, id(each) not in among, each.machine.currency, each.cost or 0.0, each.seconds
+
+    ranked = sorted(advice.estimates, key=place)
     plain = next((e for e in ranked if not e.machine.gpus and e.cost is not None), None)
-    first = [advice.own, advice.recommended, plain, *(e for e in advice.estimates if e.machine.origin == "bench")]
-    wanted = [*(e for e in first if e is not None), *reversed(frontier(advice.estimates)), *ranked]
+    others = {e.machine.currency: e for e in reversed(ranked) if e.cost is not None and id(e) not in among}
+    measured = [e for e in advice.estimates if e.machine.origin == "bench"]
+    first = [advice.own, advice.recommended, plain, *measured, *others.values()]
+    wanted = [*(e for e in first if e is not None), *reversed(frontier(comparable)), *ranked]
     few = list(dict.fromkeys(id(e) for e in wanted))[:most]
     return [e for e in ranked if id(e) in few]
+
+
+def _comparable(advice: Advice, estimates: Iterable[Estimate]) -> list[Estimate]:
+    """Those whose cost is known in the currency of the recommended one: between currencies nobody knows the cheaper."""
+    best, priced = advice.recommended, [e for e in estimates if e.cost is not None]
+    currency = usual_currency(priced) if best is None else best.machine.currency
+    return [e for e in priced if e.machine.currency == currency]
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -109,7 +124,7 @@ def reasons(advice: Advice) -> list[str]:
     if best is None:
         return []
     out = []
-    faster = [e for e in frontier(advice.estimates) if e.seconds < 0.9 * best.seconds]
+    faster = [e for e in frontier(_comparable(advice, advice.estimates)) if e.seconds < 0.9 * best.seconds]
     if _is_late(best, advice.within_s):
         known = all(_is_late(e, advice.within_s) for e in advice.estimates)
         # One whose price is not known is never recommended.
@@ -144,7 +159,7 @@ def _is_late(estimate: Estimate, within_s: float | None) -> bool:
 def _by_cost(advice: Advice, best: Estimate) -> str:
     """How its cost compares with that of others in its currency: `is the cheapest:`."""
     within = advice.within_s
-    priced = [e for e in advice.estimates if e.cost is not None and e.machine.currency == best.machine.currency]
+    priced = _comparable(advice, advice.estimates)
     in_time = [e for e in priced if not _is_late(e, within)]
     for those, which in ((priced, ""), (in_time, f" of those that are done in {duration(within or 0.0)}")):
         cheapest = min((e.cost or 0.0 for e in those), default=0.0)
@@ -164,7 +179,7 @@ def changes(advice: Advice) -> list[str]:
     if own is not None and best is not None and best.source and best.machine.name != own.machine.name:
         overlap = best.cost_range is not None and any(
             e.cost_range is not None and e is not best and e.cost_range[0] < (best.cost or 0.0) < e.cost_range[1]
-            for e in advice.estimates
+            for e in _comparable(advice, advice.estimates)
         )
         if overlap:
             out.append(
@@ -206,10 +221,11 @@ def _table_instead(advice: Advice) -> Iterator[str]:
             f"Converting the files takes about {duration(advice.conversion_s)} and has paid after"
             f" {plural(advice.pays_after, 'epochs')}."
         )
-    fast = min((e for e in advice.from_table if e.machine.gpus and e.cost is not None), key=_cost, default=None)
-    slow = min((e for e in advice.from_table if not e.machine.gpus and e.cost is not None), key=_cost, default=None)
-    files_gpu = min((e for e in advice.estimates if e.machine.gpus and e.cost is not None), key=_cost, default=None)
-    files_cpu = min((e for e in advice.estimates if not e.machine.gpus and e.cost is not None), key=_cost, default=None)
+    from_table, files = _comparable(advice, advice.from_table), _comparable(advice, advice.estimates)
+    fast = min((e for e in from_table if e.machine.gpus), key=_cost, default=None)
+    slow = min((e for e in from_table if not e.machine.gpus), key=_cost, default=None)
+    files_gpu = min((e for e in files if e.machine.gpus), key=_cost, default=None)
+    files_cpu = min((e for e in files if not e.machine.gpus), key=_cost, default=None)
     if fast and slow and files_gpu and files_cpu and _cost(fast) < _cost(slow) and _cost(files_gpu) > _cost(files_cpu):
         yield (
             f"A GPU pays off once the data is a table: {fast.machine.name} then takes"
@@ -227,11 +243,14 @@ def missing(advice: Advice, place: str) -> list[str]:
     if not advice.estimates:
         out.append(BENCH_FIRST)
     elif advice.own is None or advice.own.source:
-        out.append("`voxelflow bench` on this machine makes its figures measured ones.")
+        own = None if advice.own is None else advice.own.machine
+        where = "this machine" if own is None or not own.remote else own.machine_type or f"the machine of {own.name}"
+        out.append(f"`voxelflow bench` on {where} makes its figures measured ones.")
     if advice.assumed_input and advice.estimates:
+        beyond = " longer than the latency given" if advice.with_latency else ""
         out.append(
             f"How fast volumes come is not known: `voxelflow probe {place}` measures it. Until then the times"
-            " are as if no step had to wait for them."
+            f" are as if no step had to wait for them{beyond}."
         )
     elif advice.way == "files" and advice.estimates and not advice.from_table and _could_be_a_table(advice):
         out.append(f"What a table in that place would take is not known: `voxelflow probe {place}` measures it.")

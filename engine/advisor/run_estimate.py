@@ -118,11 +118,10 @@ class HourPrice:
 
     @property
     def _paid_by_hour(self) -> str:
-        return "the machine" if self.unit_price is None else f"the machine and {_UNITS}"
+        return "the machine" if self.unit_price is None else f"the machine and {UNITS}"
 
     def _left_out(self, other: str) -> Iterator[str]:
-        listed = not_included(f"{other}requests to the storage and traffic")
-        return (each for each in listed if self.unit_price is None or each != _UNITS)
+        return iter(not_included(f"{other}requests to the storage and traffic", units=self.unit_price is not None))
 
 
 @dataclass(frozen=True)
@@ -382,12 +381,14 @@ def arithmetic(estimate: RunEstimate) -> Iterator[str]:
     yield from dict.fromkeys(n.hint for n in estimate.nodes if n.hint)
 
 
-_UNITS = "Databricks units (DBU)"
+UNITS = "Databricks units (DBU)"
 
 
-def not_included(of_storage: str = "") -> tuple[str, ...]:
-    """What the cost of a machine leaves out; `of_storage` is what is left of that where requests are said."""
-    return ("disks", of_storage or "requests to the storage and traffic", _UNITS, "taxes and discounts")
+def not_included(of_storage: str = "", *, units: bool = False) -> tuple[str, ...]:
+    """What the cost of a machine leaves out; `of_storage` is what is left of that where requests are said, `units` says
+    whether Databricks' are in it."""
+    storage = of_storage or "requests to the storage and traffic"
+    return ("disks", storage, *(() if units else (UNITS,)), "taxes and discounts")
 
 
 def as_json(estimate: RunEstimate) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from engine.advisor.advice import Advice, Knowledge, advise
@@ -19,6 +20,7 @@ from engine.declare.workload import Network, TrainingWork
 from engine.document.checks import Observation
 from engine.document.identity import identify
 from engine.document.resolve import Resolved
+from engine.environment import Machine, this_machine
 from engine.prices import machine_table, storage_table
 from engine.probes import StorageProbe, probes
 from engine.profiles import Profile
@@ -45,10 +47,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Known:
-    """A workspace's measurements, read once for all trainings."""
+    """A workspace's measurements, read once for all trainings; `here` is the machine that this process runs on."""
 
     benches: Sequence[BenchResult]
     probes: Sequence[StorageProbe]
+    here: Machine | None = None
 
 
 def read_known(workspace: Workspace, benches: Sequence[BenchResult] = ()) -> Known:
@@ -56,9 +59,17 @@ def read_known(workspace: Workspace, benches: Sequence[BenchResult] = ()) -> Kno
 
     Of quick ones nothing is predicted.
     """
-    given = {b.name for b in benches if b.measured and not b.quick}
-    kept = [*benches, *(r for r in bench_results(workspace) if r.name not in given)]
-    return Known([r for r in newest_by_machine(kept) if not r.quick], probes(workspace))
+    own = [b for b in benches if b.measured and not b.quick]
+    given = {b.name for b in own}
+    kept = (r for r in bench_results(workspace) if r.measured and not r.quick and r.name not in given)
+    found = newest_by_machine([*own, *kept])
+    return Known(found, probes(workspace), _here() if found else None)
+
+
+@cache
+def _here() -> Machine:
+    """This machine. It stays the same, and a driver may take a second to name its GPUs."""
+    return this_machine()
 
 
 def trainings(
@@ -111,6 +122,7 @@ def advise_training(
     measured = [m for r in known.benches if (m := measured_machine(r, network_of, table)) is not None]
     cold: dict[Way, InputModel] = {}
     cached: dict[Way, InputModel] = {}
+    guessed: set[Way] = set()
     probe, in_store = probe_of(work.uri or str(workspace.root), known.probes), is_url(work.uri)
     for each in _WAYS:
         access, loader = work.access.get(each), "npy" if each == "files" else work.loader
@@ -127,14 +139,17 @@ def advise_training(
         elif found := next(filter(None, rows), None):
             cold[each] = found
         if farther_s:
+            if each not in cold:
+                guessed.add(each)
             cold[each] = cold.get(each, cached[each]).farther(farther_s)
-    cache = RangeCache.from_environment()
+    local_cache = RangeCache.from_environment()
     knowledge = Knowledge(
-        candidates=all_candidates(profile, measured, table),
+        candidates=all_candidates(profile, measured, table, known.here),
         measured=measured,
         cold=cold,
         cached=cached,
-        cache_bytes=cache.limit if cache is not None else 0,
+        guessed=guessed,
+        cache_bytes=local_cache.limit if local_cache is not None else 0,
         write_mb_s=probe.large_writes.mb_s if probe is not None else None,
         fresh=not work.uri,
         storage_prices=storage_table(workspace),

@@ -112,8 +112,12 @@ def _inputs(result: BenchResult, work: Work) -> set[Input]:
 
 
 def compare(results: Sequence[BenchResult], work: Work, kind: Input, volumes: int = EPOCH) -> Comparison:
-    """The points of all rows with this work and input. No result has to have any."""
-    currencies = Counter(result.currency for result in results if result.price_per_hour is not None)
+    """The points of all rows with this work and input. No result has to have any.
+
+    Costs are in the currency of most of those that have.
+    """
+    measured = [result for result in results if kind in _inputs(result, work)]
+    currencies = Counter(result.currency for result in measured if result.price_per_hour is not None)
     currency = min(currencies, key=lambda name: (-currencies[name], name), default="")
     points = [
         _point(result, row, volumes, currency)

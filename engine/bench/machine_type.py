@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UsageError
-from engine.prices import Machine, MachineTable
+from engine.prices import MachineTable
 from engine.profiles import find_profile
 from engine.workspace import Workspace
 
@@ -14,12 +15,31 @@ _PRODUCT = Path("/sys/class/dmi/id/product_name")
 """What the firmware calls the machine: on Amazon's machines their type; others give no more than their maker."""
 
 
-def type_of_this_machine(machines: MachineTable, workspace: Workspace) -> Machine | None:
-    """The machine that the profile `local` names, else the one that the firmware names; None where neither does."""
+@dataclass(frozen=True)
+class ThisMachine:
+    """Its key in the table of prices, and what an hour of it costs; "" and None where that is not known."""
+
+    machine_type: str = ""
+    price_per_hour: float | None = None
+    currency: str = ""
+
+
+def this_machine(machines: MachineTable, workspace: Workspace) -> ThisMachine:
+    """As the profile `local` has it, at the price by which its runs are counted; else the type that the firmware names.
+
+    A profile may have a price and name no type: that is then the firmware's, too.
+    """
     with suppress(UsageError):
-        if named := find_profile("local", workspace).machine:
-            return machines.find(named)
+        profile = find_profile("local", workspace)
+        if profile.machine or profile.hourly_price is not None:
+            named = profile.machine or _by_firmware(machines).machine_type
+            return ThisMachine(named, profile.hourly_price, profile.currency)
+    return _by_firmware(machines)
+
+
+def _by_firmware(machines: MachineTable) -> ThisMachine:
     with suppress(OSError, UnicodeDecodeError, UsageError):
         # A type that is in several regions is not found: its price is not known either.
-        return machines.find(_PRODUCT.read_text(encoding="utf-8").strip())
-    return None
+        found = machines.find(_PRODUCT.read_text(encoding="utf-8").strip())
+        return ThisMachine(found.key, found.price_per_hour, found.currency)
+    return ThisMachine()

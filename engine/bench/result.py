@@ -19,18 +19,21 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from engine.bench import FOLDER
+from engine.declare.field_rules import control_character
 from engine.environment import Machine
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
 from engine.storage.io_errors import remedy
+from engine.text import number as figure
+from engine.text import plural
 from engine.workspace import Workspace
 
 FORMAT = 1
@@ -38,6 +41,35 @@ Input = Literal["synthetic", "cached", "cold"]
 INPUTS: tuple[Input, ...] = ("synthetic", "cached", "cold")
 Outcome = Literal["measured", "out of memory", "not possible", "not tried"]
 CacheState = Literal["cold", "warm", "unknown", "none"]
+_LAST_MOMENT = 253_370_764_800
+"""The end of the year 9998: later ones are no date in some place on earth."""
+_SAME_MEMORY = 1 << 29
+"""One machine says some megabytes more or less of its memory after an update of its system."""
+
+
+def _without_control(text: str) -> str:
+    if bad := control_character(text):
+        raise ValueError(f"holds the control character {bad!r}")
+    return text
+
+
+def _as_code(currency: str) -> str:
+    """In the spelling of the table of prices, as far as it is a code at all: earlier versions took any text."""
+    code = currency.strip()
+    return code.upper() if re.fullmatch(r"[A-Za-z]{3}", code) else currency
+
+
+def _in_bounds(machine: Machine) -> Machine:
+    """What goes into the table of prices."""
+    for name in ("cores", "memory_bytes"):
+        if getattr(machine, name) < 0:
+            raise ValueError(f"has {name} below 0")
+    if bad := control_character(machine.gpus):
+        raise ValueError(f"holds the control character {bad!r} in its gpus")
+    return machine
+
+
+_Line = Annotated[str, AfterValidator(_without_control)]
 
 
 class _Frozen(BaseModel):
@@ -54,7 +86,7 @@ class Configuration(_Frozen):
     depth: int
     shape: tuple[int, ...]
     dtype: str
-    batch_size: int
+    batch_size: Annotated[int, Field(ge=1)]
     workers: int = 1
     loader: str = ""
     input: Input = "synthetic"
@@ -180,20 +212,20 @@ class BenchResult(_Frozen):
     """All that one machine was measured for, in one go."""
 
     format: Literal[1] = 1
-    name: str
+    name: _Line
     """What people call the machine: --name, else its type, else its processor."""
-    measured_at: float
+    measured_at: Annotated[float, Field(ge=0, lt=_LAST_MOMENT)]
     """Seconds since the epoch."""
     seconds: float
     """How long the benchmark took, from the first volume that was made."""
-    machine: Machine
+    machine: Annotated[Machine, AfterValidator(_in_bounds)]
     cores: int
     """Those that the training was given."""
-    machine_type: str = ""
+    machine_type: _Line = ""
     """Its key in the table of prices (`m5.2xlarge@us-east-1`); "" where that is not known."""
-    price_per_hour: float | None = None
+    price_per_hour: Annotated[float, Field(ge=0)] | None = None
     """Of the whole machine, when it was measured; None where none is known."""
-    currency: str = ""
+    currency: Annotated[_Line, AfterValidator(_as_code)] = ""
     versions: dict[str, str] = {}
     """Of voxelflow, python, the framework and the libraries; `platform` is that of the system."""
     data: BenchData
@@ -211,7 +243,7 @@ class BenchResult(_Frozen):
     @property
     def measured(self) -> tuple[BenchRow, ...]:
         """The rows that have figures; a configuration that was measured several times has as many."""
-        return tuple(row for row in self.rows if row.outcome == "measured" and row.total_s > 0)
+        return tuple(row for row in self.rows if row.outcome == "measured" and row.samples_per_s > 0)
 
     @property
     def typical(self) -> tuple[BenchRow, ...]:
@@ -283,8 +315,9 @@ def read_result(path: Path) -> BenchResult:
     except ValidationError as exc:
         problem = exc.errors()[0]
         where = ".".join(map(str, problem["loc"]))
+        what = problem["msg"].removeprefix("Value error, ")
         raise UsageError(
-            f"{path} is no result of `voxelflow bench`: {where + ': ' if where else ''}{problem['msg']}",
+            f"{path} is no result of `voxelflow bench`: {where + ': ' if where else ''}{what}",
             hint="Name files that `voxelflow bench` wrote.",
         ) from None
 
@@ -327,15 +360,103 @@ def _read_all(paths: Iterable[Path]) -> Iterator[BenchResult]:
             yield read_result(path)
 
 
-def newest_by_machine(results: Sequence[BenchResult]) -> list[BenchResult]:
-    """Of each machine (by its name) the newest result that has figures to go by, the newest machine first.
+def by_machine(results: Iterable[BenchResult]) -> list[list[BenchResult]]:
+    """The results of each machine, the one that counts first; the machine whose counting result is newest first.
 
-    Of one that has none: the newest quick one, else the newest in which nothing could be measured.
+    The newest result that has figures to go by counts; of a machine that has none the newest quick one, else the newest
+    in which nothing could be measured. A name alone is no machine: a processor is in machines of many sizes.
     """
-    out: dict[str, BenchResult] = {}
+    found: dict[tuple[Any, ...], list[list[BenchResult]]] = {}
     for result in sorted(results, key=lambda r: (bool(r.measured), not r.quick, r.measured_at), reverse=True):
-        out.setdefault(result.name, result)
-    return sorted(out.values(), key=lambda result: result.measured_at, reverse=True)
+        machine = result.machine
+        type_ = result.machine_type or result.name
+        alike = found.setdefault((result.name, type_, result.cores, machine.cores, machine.gpus), [])
+        same = next((each for each in alike if _same_memory(each[0].machine, machine)), None)
+        if same is None:
+            alike.append([result])
+        else:
+            same.append(result)
+    out = [each for alike in found.values() for each in alike]
+    return sorted(out, key=lambda each: each[0].measured_at, reverse=True)
+
+
+def _same_memory(one: Machine, other: Machine) -> bool:
+    return abs(one.memory_bytes - other.memory_bytes) < _SAME_MEMORY
+
+
+def newest_by_machine(results: Iterable[BenchResult]) -> list[BenchResult]:
+    """Of each machine the result that counts (see `by_machine`), the newest first; no two of them have the same name.
+
+    Where several machines are called the same, what they differ in is added: `AMD EPYC 7763, 16 cores`.
+    """
+    return _told_apart([each[0] for each in by_machine(results)])
+
+
+def _told_apart(results: Sequence[BenchResult]) -> list[BenchResult]:
+    alike: dict[str, list[BenchResult]] = {}
+    for result in results:
+        alike.setdefault(result.name, []).append(result)
+    taken, out = {name for name, group in alike.items() if len(group) == 1}, []
+    for result in results:
+        name = result.name
+        if len(group := alike[name]) > 1:
+            wanted = name = _distinct(result, group)
+            for count in itertools.count(2):
+                # Somebody may have called a machine just so.
+                if name not in taken:
+                    break
+                name = f"{wanted} ({count})"
+            taken.add(name)
+        out.append(result if name == result.name else result.model_copy(update={"name": name}))
+    return out
+
+
+def _distinct(result: BenchResult, group: Sequence[BenchResult]) -> str:
+    """The name with as much of what the machine is as tells it from the others that are called the same."""
+    if result.cores == result.machine.cores and all(_part_of(result, other) for other in group):
+        # The table of prices has the whole machine by this name.
+        return result.name
+    told: tuple[Callable[[BenchResult], str], ...] = ()
+    for part in (_gpus, _cores, _memory, _type):
+        if len({part(each) for each in group}) > 1:
+            told = (*told, part)
+        if len({_title(each, told) for each in group}) == len(group):
+            break
+    return _title(result, told)
+
+
+def _part_of(whole: BenchResult, result: BenchResult) -> bool:
+    """Whether it was measured on the same machine, with no more cores than that has."""
+    mine, theirs = whole.machine, result.machine
+    types = {found.machine_type or found.name for found in (whole, result)}
+    same = len(types) == 1 and (mine.cores, mine.gpus) == (theirs.cores, theirs.gpus)
+    return same and _same_memory(mine, theirs) and result.cores <= mine.cores
+
+
+def _title(result: BenchResult, parts: Sequence[Callable[[BenchResult], str]]) -> str:
+    """`lab, 16 cores`; of a machine that is called after its GPU `8 x NVIDIA H100`."""
+    told = [part(result) for part in parts]
+    if told and told[0].endswith(f" x {result.name}"):
+        return ", ".join(filter(None, told))
+    return ", ".join(filter(None, [result.name, *told]))
+
+
+def _gpus(result: BenchResult) -> str:
+    gpus = result.machine.gpus
+    return " and ".join(f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus)) or "no GPU"
+
+
+def _cores(result: BenchResult) -> str:
+    whole = result.machine.cores
+    return f"{result.cores:,} of {plural(whole, 'cores')}" if result.cores < whole else plural(result.cores, "cores")
+
+
+def _memory(result: BenchResult) -> str:
+    return f"{figure(round(result.machine.memory_bytes / 2**30, 1))} GiB"
+
+
+def _type(result: BenchResult) -> str:
+    return "" if result.machine_type == result.name else result.machine_type
 
 
 def _first_line(exc: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from engine.advisor.advice import Advice
     from engine.advisor.sources import Training
     from engine.bench.result import BenchResult
+    from engine.profiles import Profile
     from engine.workspace import Workspace
 
 
@@ -107,7 +109,7 @@ def command(
         if advice is None:
             say(f"{each.title}: no prediction yet: {each.unknown}.")
         else:
-            _show(each, advice, workspace, show_all)
+            _show(each, advice, workspace, where, show_all)
     return 0
 
 
@@ -130,9 +132,9 @@ def _place(training: Training, root: Path) -> str:
     return (training.work.uri if training.work is not None else "") or str(root)
 
 
-def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bool) -> None:
+def _show(training: Training, advice: Advice, workspace: Workspace, profile: Profile, show_all: bool) -> None:
     from engine.advisor import report
-    from engine.advisor.run_estimate import not_included, price_in_table
+    from engine.advisor.run_estimate import UNITS, not_included, price_in_table
     from engine.cli.screen import say, table
 
     say(f"{training.title}: {report.subject(advice)}")
@@ -146,8 +148,10 @@ def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bo
     best = advice.recommended
     storage = advice.storage
     if shown:
-        beside = not_included("traffic" if storage is not None else "")
-        say(f"cost: the machine's price an hour by the time; not in it: {', '.join(beside)}")
+        units = profile.price_per_dbu is not None
+        beside = not_included("traffic" if storage is not None else "", units=units)
+        price = f"the price of the machine and its {UNITS}" if units else "the machine's price"
+        say(f"cost: {price} an hour by the time; not in it: {', '.join(beside)}")
     if storage is not None:
         say(f"storage: {storage.line()}")
     if best is not None:
@@ -155,7 +159,9 @@ def _show(training: Training, advice: Advice, workspace: Workspace, show_all: bo
         say(f"recommended: {best.machine.name}")
         of, amount = best.machine, best.machine.price_per_hour
         if of.origin == "prices" and amount is not None:
-            say(f"  Its price: {price_in_table(of.name, amount, of.currency, workspace).line()}.")
+            found = price_in_table(of.name, amount, of.currency, workspace)
+            found = replace(found, units=of.dbu_per_hour, unit_price=profile.price_per_dbu)
+            say(f"  Its price: {found.line()}.")
         for line in report.reasons(advice):
             say(f"  {line}")
     for title, lines in (

@@ -85,7 +85,7 @@ def _switch(name: str, help_text: str) -> Callable[[F], F]:
 @click.option("--cores", type=click.IntRange(1), metavar="N", help="Cores that a training may use. Default: all.")
 @click.option("--name", default="", help="What to call this machine. Default: its type, GPU or processor.")
 @click.option("--machine", default="", metavar="TYPE", help="Its type in `voxelflow prices`, which has its price.")
-@click.option("--price", type=Finite(0), metavar="P", help="What an hour of it costs.")
+@click.option("--price", type=Finite(0), metavar="P", help="What an hour of it costs. Default: as the profile local.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.json", help="Another copy of it.")
 @json_option
 @workspace_option
@@ -190,34 +190,54 @@ def _measure(
 
 
 def _priced(machine: str, price: float | None, workspace: Workspace) -> dict[str, Any]:
-    """The machine's type and price: as given, else by what the system calls it, else by the profile local."""
-    from engine.bench.machine_type import type_of_this_machine
+    """The machine's type and price: as given, else as the profile local has them, else by what the system calls it."""
+    from engine.bench.machine_type import ThisMachine, this_machine
     from engine.prices import machine_table
 
     machines = machine_table(workspace)
-    found = machines.find(machine) if machine else type_of_this_machine(machines, workspace)
-    known = {"machine_type": found.key, "currency": found.currency} if found is not None else {}
-    own = price if price is not None or found is None else found.price_per_hour
-    return {**known, "price_per_hour": own}
+    if machine:
+        named = machines.find(machine)
+        found = ThisMachine(named.key, named.price_per_hour, named.currency)
+    else:
+        found = this_machine(machines, workspace)
+    own = found.price_per_hour if price is None else price
+    return {"machine_type": found.machine_type, "currency": found.currency, "price_per_hour": own}
 
 
 def _join_prices(result: BenchResult, workspace: Workspace) -> None:
-    """A machine with a price of its own that no table has joins the workspace's own machines."""
+    """A machine with a price of its own that no table has joins the workspace's own machines.
+
+    A row that is there stays: a person wrote it, and may know more of the machine than its result says.
+    """
+    import re
     from datetime import UTC, datetime
 
-    from engine.prices import Machine, add_machines
+    from engine.cli.screen import say
+    from engine.prices import Machine, add_machines, machine_table
+    from engine.text import hourly
 
-    if result.machine_type or result.price_per_hour is None:
+    name = result.name.strip()
+    if result.machine_type or result.price_per_hour is None or not name:
+        return
+    table = machine_table(workspace)
+    if table.problem is not None:
+        raise table.problem
+    there = next((m for m in table.machines if name.casefold() in (m.key.casefold(), m.name.casefold())), None)
+    if there is not None:
+        if (there.price_per_hour, there.currency) != (result.price_per_hour, result.currency):
+            known = "without a price" if there.price_per_hour is None else hourly(there.price_per_hour, there.currency)
+            say(f"{there.key} stays in the table of prices as it is: {known}", error=True)
         return
     gpus = result.machine.gpus
     row = Machine(
-        name=result.name,
+        name=name,
         cores=result.machine.cores,
         memory_gib=round(result.machine.memory_bytes / 2**30, 1),
         gpus=len(gpus),
         gpu=gpus[0] if gpus else "",
         price_per_hour=result.price_per_hour,
-        currency=result.currency,
+        # A table with a currency that is none could not be read again.
+        currency=result.currency if re.fullmatch("[A-Z]{3}", result.currency) else "",
         date=datetime.fromtimestamp(result.measured_at, UTC).date().isoformat(),
         source="given to voxelflow bench",
     )
@@ -250,12 +270,13 @@ def compare_results(
 ) -> int:
     """Compare results by time and cost, and say what each machine is bound by; without FILEs those in the workspace.
 
-    Of a machine with several results the newest that has figures to go by counts. Compared is the work that most of
-    them did: the same network on volumes of the same shape. The page has the same as pictures: time against cost with
-    the efficient frontier, where the time of a volume goes, and what cores, memory, swap, disk and network did.
+    Of a machine with several results the newest that has figures to go by counts; machines with the same name and other
+    cores, GPUs or memory are several. Compared is the work that most of them did: the same network on volumes of the
+    same shape. The page has the same as pictures: time against cost with the efficient frontier, where the time of a
+    volume goes, and what cores, memory, swap, disk and network did.
     """
     from engine.bench.compare import Work, common_input, compare, stalls, works
-    from engine.bench.result import bench_folder, bench_results, newest_by_machine, read_result
+    from engine.bench.result import bench_folder, bench_results, by_machine, newest_by_machine, read_result
     from engine.bench.tables import (
         COMPARED,
         COMPARED_RIGHT,
@@ -268,9 +289,11 @@ def compare_results(
     from engine.cli.screen import say, say_json, table
     from engine.errors import UsageError
 
-    workspace = session.workspace_to_look_at(root)
+    workspace, files = session.workspace_to_look_at(root), list(dict.fromkeys(files))
     found = [read_result(path) for path in files] if files else bench_results(workspace)
     results = newest_by_machine(found)
+    paths = {id(result): path for result, path in zip(found, files, strict=False)}
+    older = {paths[id(r)]: paths[id(used)] for used, *rest in by_machine(found) for r in rest if files}
     if not results:
         raise UsageError(
             f"there are no results in {bench_folder(workspace)}",
@@ -291,7 +314,7 @@ def compare_results(
     if written is not None:
         session.work.write_bench_page(comparison, results, written)
     if as_json:
-        say_json(_as_json(comparison, written))
+        say_json({**_as_json(comparison, written), "older": {str(path): str(newer) for path, newer in older.items()}})
         return 0
     say(f"{work.describe()}, {comparison.input} input, an epoch of {epoch:,} volumes")
     table(COMPARED, compared_rows(comparison), right=COMPARED_RIGHT)
@@ -303,6 +326,8 @@ def compare_results(
         say(line)
     if len(known) > 1:
         say(f"Not compared: {'; '.join(other.describe() for other in known[1:])}.")
+    for path, newer in older.items():
+        say(f"{path} is left out: {newer} is of the same machine, and newer or with more to go by.")
     say(f"page: {written}")
     return 0
 
@@ -339,7 +364,7 @@ def _as_json(comparison: Any, page: Path | None) -> dict[str, Any]:
 def add(session: Session, files: Sequence[Path], root: Path | None) -> int:
     """Take results of other machines into the workspace, where the page Compute and `compare` find them.
 
-    A machine with a price that is in no table of prices joins the workspace's own.
+    A machine with a price that is in no table of prices joins the workspace's own; a row that is there stays.
     """
     from engine.bench.result import keep_result, read_result
     from engine.cli.screen import say

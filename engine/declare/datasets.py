@@ -155,6 +155,10 @@ class _Volumes(Dataset):
                 out["transforms"] = words_of(self.spec.transforms)
         return out
 
+    def preview(self) -> Mapping[str, Any]:
+        by: tuple[str, ...] = getattr(self, "grouped_by", ())
+        return {**super().preview(), **({"grouped_by": by} if by else {})}
+
     def mlflow_profile(self) -> Mapping[str, Any]:
         classes = list(self.spec.classes) if self.spec is not None else []
         return self.details() | ({"classes": classes} if classes else {})
@@ -162,6 +166,8 @@ class _Volumes(Dataset):
 
 class _ListedVolumes(_Volumes):
     manifest: LocalPath
+    grouped_by: tuple[str, ...] = ()
+    """Columns of theirs that SplitDataset kept together in the table that they are part of: see `VolumeDelta`."""
 
     def places(self) -> tuple[str, ...]:
         return (self.uri, self.manifest)
@@ -197,7 +203,7 @@ class VolumeFiles(_ListedVolumes):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_defaults(self, handler(self), ("transforms", "table_version", "largest_bytes"))
+        return without_defaults(self, handler(self), ("transforms", "table_version", "largest_bytes", "grouped_by"))
 
     def pinned_version(self) -> int | None:
         return self.table_version
@@ -231,8 +237,7 @@ class VolumeParquet(_ListedVolumes):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what is at its default: references that were stored before it existed mean the same."""
-        return {name: value for name, value in handler(self).items() if name != "left_out" or value}
+        return without_defaults(self, handler(self), ("left_out", "grouped_by"))
 
     def details(self) -> dict[str, Any]:
         out = super().details() | {"found": self.found, "quarantined": self.quarantined, "labelled": self.labelled}
@@ -283,10 +288,12 @@ class VolumeDelta(_Volumes):
     selections: tuple[Selection, ...] = ()
     selected: int | None = None
     """Rows that the selections hold, where they were counted; None: their shares say how many these are about."""
+    grouped_before: tuple[str, ...] = ()
+    """Columns that the volumes were split by before they came into this table; see `grouped_by`."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_defaults(self, handler(self), ("selected",))
+        return without_defaults(self, handler(self), ("selected", "grouped_before"))
 
     def select(self, *selections: Selection, selected: int | None = None) -> VolumeDelta:
         """The same version with further selections: the `selected` rows that all of them hold."""
@@ -301,7 +308,9 @@ class VolumeDelta(_Volumes):
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
-        """Columns whose equal values the selections keep in one part, those of the first split that has some."""
+        """Columns whose equal values are in one part, those of the first split that has some."""
+        if self.grouped_before:
+            return self.grouped_before
         split = (each for each in self.selections if each.by and not each.blocks and each.since is each.until is None)
         return next((each.by for each in split), ())
 
@@ -320,7 +329,7 @@ class VolumeDelta(_Volumes):
             return known
         exactly = self.selected is not None
         selected = self.selected if self.selected is not None else round(self.count * self.share)
-        return {**known, "selected": selected, "selected_exactly": exactly, "grouped_by": self.grouped_by}
+        return {**known, "selected": selected, "selected_exactly": exactly}
 
     def pinned_version(self) -> int:
         return self.version
@@ -453,6 +462,7 @@ class Preview(_Frozen):
         columns: what is known of each volume besides its id and label, by name.
         sources: volumes that these are patches of; None: not known, or they are none.
         grouped_by: columns whose equal values are in one part of a table, as SplitDataset keeps them.
+        groups_lost: the same, where the volumes do not have these columns any more.
         orientations: where the axes of the sampled volumes point to (RAS), and how many of them each; {}: none says.
         figures: further figures, by name, for a person to see.
         does: what the node does with its parameters, in a few words for its card: "crop 64x64x48, z-score".
@@ -474,6 +484,7 @@ class Preview(_Frozen):
     columns: tuple[str, ...] | None = None
     sources: int | None = None
     grouped_by: tuple[str, ...] = ()
+    groups_lost: tuple[str, ...] = ()
     orientations: dict[str, int] = {}
     figures: dict[str, float | int | str] = {}
     does: str = ""

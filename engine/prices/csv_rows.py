@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ Read = Callable[[Path], list[Row]]
 class Layout:
     """The columns that a file may have, in any order, and those that each row needs.
 
-    `numbers` are at least 0, `whole` ones whole, too; `date` is in ISO 8601. `rows` is what the rows are, such as
-    `machine`.
+    `numbers` are at least 0, `whole` ones whole, too; `date` is in ISO 8601, `currency` has three letters, which are
+    read as capitals. `rows` is what the rows are, such as `machine`.
     """
 
     columns: tuple[str, ...]
@@ -151,7 +152,18 @@ def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout:
             raise UsageError(
                 f"{where}, date: {values['date']} is no date", hint="Write for example 2026-06-18."
             ) from None
+    if "currency" in values:
+        values["currency"] = _currency(where, str(values["currency"]))
     return values
+
+
+def _currency(where: str, text: str) -> str:
+    # Amounts are compared where their currencies are the same text.
+    if not re.fullmatch(r"[A-Za-z]{3}", text):
+        raise UsageError(
+            f"{where}, currency: must be the three letters of a currency, not {text!r}", hint="Write for example EUR."
+        )
+    return text.upper()
 
 
 def _number(where: str, column: str, text: str, layout: Layout) -> int | float:

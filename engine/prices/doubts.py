@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from engine.prices.dbu import dbu_table
-from engine.prices.machines import Machine, machine_table, own_machines
+from engine.prices.machines import Machine, machine_table, own_machines, with_figures
 from engine.prices.storage import StoragePrice, storage_table
 from engine.text import hourly, number
 from engine.workspace import Workspace
 
 _SIZE = re.compile(r"(?P<before>^Standard_[A-Z]+|\.|-)(?P<size>\d*)(?=xlarge|[a-z]*(_|$))", re.IGNORECASE)
 """The size in a machine's name: `Standard_D16ads_v5`, `m5.2xlarge`, `n1-standard-8`."""
+_COUNTED = re.compile(r"Standard_DS?\d+(_v2)?$", re.IGNORECASE)
+"""Names that count sizes: `Standard_DS5_v2` has four times the cores of `Standard_DS3_v2`."""
 _UNLIKE = 1.75
 """Prices for each core of one family differ by less; several GPUs on one machine, too."""
 _USUAL_DBU = 0.55
@@ -26,7 +29,10 @@ _USUAL_DBU = 0.55
 
 def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
     """What looks wrong in the prices of `new` machines, a sentence for each; `known` are those to compare them with."""
-    machines = list(new)
+    given = list(new)
+    # A row that gives no more than a price is of the machine whose GPUs and cores are known. Only where it names its
+    # provider, it is beside the prices of that: a discount on one size is no mistake.
+    machines = [replace(filled, provider=m.provider) for m, filled in zip(given, with_figures(given), strict=True)]
     added = [m for m in machines if m.price_per_hour is not None]
     others = {m.key.casefold(): m for m in known if m.price_per_hour is not None}
     now = others | {m.key.casefold(): m for m in added}
@@ -58,7 +64,7 @@ def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine])
     if units is not None and abs(price - units.dbu_per_hour * _USUAL_DBU) < 1e-6 * price:
         yield f"{shown} is the price of its {number(units.dbu_per_hour)} Databricks units, not that of the machine"
     before = others.get(machine.key.casefold())
-    if before is not None and before.currency == machine.currency and machine.date < before.date:
+    if before is not None and before.currency == machine.currency and _older(machine.date, before.date):
         was = before.price_per_hour or 0.0
         if was and not 1 / _UNLIKE < price / was < _UNLIKE:
             yield f"{shown} is older than what is known: {hourly(was, before.currency)}, as of {before.date}"
@@ -70,13 +76,23 @@ def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine])
             )
 
 
+def _older(date: str, than: str) -> bool:
+    """Of a row without a date nothing is known of its age."""
+    return bool(date and than) and date < than
+
+
 def _unlike(larger: Machine, smaller: Machine) -> float:
     """How many times as large a machine is as the other of its family, where its price does not fit that; else 0."""
     here, there = _family(larger), _family(smaller)
     same = (larger.provider, larger.region, larger.currency) == (smaller.provider, smaller.region, smaller.currency)
-    if here is None or there is None or here[0] != there[0] or not same or here[1] <= there[1]:
+    if here is None or there is None or here[0] != there[0] or not same:
         return 0.0
-    times = here[1] / there[1]
+    if larger.cores and smaller.cores:
+        times = larger.cores / smaller.cores
+    else:
+        times = 0.0 if _COUNTED.match(larger.name) else here[1] / there[1]
+    if times <= 1:
+        return 0.0
     # Where GPUs do not grow with the size, neither does the price.
     if (larger.gpus or 0) != (smaller.gpus or 0) * times:
         return 0.0
@@ -119,7 +135,7 @@ def _storage_doubts(price: StoragePrice, known: list[StoragePrice]) -> Iterator[
     # Of another class, such as an archive, all may differ by far more.
     alike = [each for each in known if (*each.key[:2], each.currency) == (*price.key[:2], price.currency)]
     same = next((each for each in alike if each.key == price.key), None)
-    before = same.per_10000_reads if same is not None and price.date < same.date else None
+    before = same.per_10000_reads if same is not None and _older(price.date, same.date) else None
     if same is not None and reads and before and not 1 / _UNLIKE < reads / before < _UNLIKE:
         yield f"{price.name} is older than what is known: {_amount(before, same)} for 10,000 reads, as of {same.date}"
     for column, of in (

@@ -135,11 +135,15 @@ def machine_table(workspace: Workspace | None = None) -> MachineTable:
     """
     own, problem = _own(workspace)
     keys = {machine.key.casefold() for machine in own}
+    return MachineTable((*with_figures(own), *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
+
+
+def with_figures(machines: Iterable[Machine]) -> list[Machine]:
+    """The machines with the shipped figures where they have none of their own; their prices stay as they are."""
     # In another region, or in none, a machine type has the same figures.
     known = {m.name.casefold(): m for m in _shipped()} | {m.key.casefold(): m for m in _shipped()}
-    found = [(m, known.get(m.key.casefold()) or known.get(m.name.casefold())) for m in own]
-    filled = (m if type_ is None else m.filled(type_) for m, type_ in found)
-    return MachineTable((*filled, *(m for m in _shipped() if m.key.casefold() not in keys)), problem)
+    found = [(m, known.get(m.key.casefold()) or known.get(m.name.casefold())) for m in machines]
+    return [m if type_ is None else m.filled(type_) for m, type_ in found]
 
 
 def own_machines(workspace: Workspace) -> tuple[Machine, ...]:

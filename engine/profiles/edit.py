@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import tomlkit
@@ -14,10 +17,12 @@ from tomlkit.items import Comment, KeyType, SingleKey, Table, Whitespace
 from engine.errors import UsageError
 from engine.profiles.file import ProfilesFile, check_name, parse_profiles, toml_key
 from engine.profiles.find import READY, check_profile, profiles_file, write_profiles_file
-from engine.profiles.profile import as_text, flatten
+from engine.profiles.profile import as_text, flatten, full_name
 from engine.storage.files import read_document
 from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
+
+_Setting = tuple[tuple[str, ...], str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,13 @@ def save_profile(
     if name != instead_of and name in document:
         raise UsageError(f"there is a profile {name} already", hint="Choose another name.")
     if instead_of is not None and instead_of != name:
-        document = _renamed(text, instead_of, name)
+        document = _renamed(text, instead_of, name, workspace)
     if name not in document:
         document[name] = tomlkit.table()
     table = document[name]
     if not isinstance(table, Table):
         raise UsageError(
-            f"{profiles_file(workspace)}: the profile {name} is not written as a table of its own",
+            f"{profiles_file(workspace)}: the profile {instead_of or name} is not written as a table of its own",
             hint=f"Change it in the file: a line [{name}], its fields below.",
         )
     after = _take_after(table)
@@ -83,7 +88,7 @@ def save_profile(
             table.pop(key, None)
         elif key not in table or table[key] != value:
             table[key] = value
-    _set_spark(table, spark)
+    _set_spark(document, name, spark)
     if after:
         _last(table).value.append(None, Whitespace(after))
     _replace(document, name, workspace)
@@ -122,11 +127,28 @@ def _last(table: Table) -> Table:
     return _last(body[-1]) if body and isinstance(body[-1], Table) else table
 
 
-def _renamed(text: str, old: str, new: str) -> tomlkit.TOMLDocument:
-    """The document with another name in the headers of a profile's tables, where they are."""
+def _renamed(text: str, old: str, new: str, workspace: Workspace) -> tomlkit.TOMLDocument:
+    """The document with another name in the headers of a profile's tables, where they are, and in keys of the file
+    itself (`old.cores = 2`). Raises `UsageError` where more, or less, than the name would change."""
     written = "|".join(re.escape(t) for t in (old, f'"{old}"', f"'{old}'"))
     header = re.compile(rf"^([ \t]*\[[ \t]*)(?:{written})(?=[ \t]*[.\]])", re.MULTILINE)
-    document = tomlkit.parse(header.sub(lambda m: m[1] + toml_key(new), text))
+    key = re.compile(rf"^([ \t]*)(?:{written})(?=[ \t]*[.=])", re.MULTILINE)
+    first = re.search(r"^[ \t]*\[", text, re.MULTILINE)
+    top = len(text) if first is None else first.start()
+    renamed = key.sub(lambda m: m[1] + toml_key(new), text[:top])
+    renamed += header.sub(lambda m: m[1] + toml_key(new), text[top:])
+    before = tomllib.loads(text)
+    wanted = {new if name == old else name: value for name, value in before.items()}
+    try:
+        same = tomllib.loads(renamed) == wanted
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(
+            f"{profiles_file(workspace)}: the profile {old} is written so that it cannot be renamed from here",
+            hint="Rename it in the file, in every line that names it.",
+        )
+    document = tomlkit.parse(renamed)
     if document.get("default") == old:
         document["default"] = new
     return document
@@ -153,17 +175,72 @@ def _gap(document: tomlkit.TOMLDocument) -> str:
     return f"\n{rest}" if rest else ""
 
 
-def _set_spark(table: Table, spark: Mapping[str, str]) -> None:
-    plain = table.unwrap().get("spark", {})
-    before = {name: as_text(value) for name, value in flatten(plain)} if isinstance(plain, Mapping) else None
-    if before == dict(spark):
+def _set_spark(document: tomlkit.TOMLDocument, name: str, spark: Mapping[str, str]) -> None:
+    """Change, add and take out single settings of a profile: comments and numbers stay as they are written."""
+    table = document[name]
+    assert isinstance(table, Table)
+    if _spark_in(document, name) == dict(spark):
         return
+    if isinstance(table.get("spark"), MutableMapping):
+        missing = dict(spark)
+        for path, setting, value in list(_settings(table["spark"], ("spark",))):
+            missing.pop(setting, None)
+            if setting not in spark:
+                _take_out(table, path)
+            elif as_text(value) != spark[setting]:
+                _at(table, path[:-1])[path[-1]] = _written_like(value, spark[setting])
+        for setting, text in missing.items():
+            table["spark"][setting] = text
+        written = table["spark"]
+        commented = isinstance(written, Table) and any(isinstance(item, Comment) for _, item in written.value.body)
+        if (written or commented) and _spark_in(document, name) == dict(spark):
+            return
+    # Written as something that cannot be changed in part, such as {...} in a line.
     table.pop("spark", None)
     if spark:
         settings = tomlkit.table()
-        for name, value in spark.items():
-            settings.add(SingleKey(name, t=KeyType.Basic), value)
+        for setting, value in spark.items():
+            settings.add(SingleKey(setting, t=KeyType.Basic), value)
         table["spark"] = settings
+
+
+def _settings(table: Mapping[str, Any], path: tuple[str, ...], prefix: str = "spark") -> Iterator[_Setting]:
+    """The keys that lead to each setting, its full name and its value."""
+    for key, value in table.items():
+        name = full_name(key, prefix)
+        if isinstance(value, Mapping):
+            yield from _settings(value, (*path, key), name)
+        else:
+            yield (*path, key), name, value
+
+
+def _at(table: MutableMapping[str, Any], path: Sequence[str]) -> MutableMapping[str, Any]:
+    """The table that the keys lead to. It is looked up anew each time: tomlkit's views do not see later changes."""
+    return reduce(getitem, path, table)
+
+
+def _take_out(table: MutableMapping[str, Any], path: Sequence[str]) -> None:
+    """Take a setting out, and the tables below `spark` that are empty without it."""
+    for end in range(len(path), 1, -1):
+        del _at(table, path[: end - 1])[path[end - 1]]
+        if _at(table, path[: end - 1]):
+            return
+
+
+def _written_like(before: object, text: str) -> object:
+    """A number in place of a number, true or false in place of either, else text."""
+    if isinstance(before, bool):
+        return {"true": True, "false": False}.get(text, text)
+    return int(text) if isinstance(before, int) and re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) else text
+
+
+def _spark_in(document: tomlkit.TOMLDocument, name: str) -> dict[str, str | None] | None:
+    """The settings of a profile as the file will have them; None where it would be no valid file, or they no table."""
+    try:
+        settings = tomllib.loads(tomlkit.dumps(document))[name].get("spark", {})
+    except ValueError:
+        return None
+    return {key: as_text(value) for key, value in flatten(settings)} if isinstance(settings, Mapping) else None
 
 
 def _read(workspace: Workspace) -> tuple[str, tomlkit.TOMLDocument]:

@@ -115,10 +115,11 @@ class Check:
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """`${NAME}`. Spark's own references (`${spark.a}`, `${env:NAME}`) have a point or a colon and are left to Spark."""
-# Spark's own pattern for what it blacks out in its UI, with a few that it misses (Azure's account keys, SAS tokens).
+# Spark's own pattern for what it blacks out in its UI, with a few that it misses (Azure's account keys, SAS tokens,
+# connection strings; the variables of other programs, such as PGPASS and MYSQL_PWD).
 _SECRET = re.compile(
     r"secret|passw(or)?d|passphrase|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|private[._-]?key"
-    r"|[._](key|sas|sig)(\.|$)",
+    r"|connection[._-]?string|[._](key|sas|sig)(\.|$)|([._-]|pg|ssh)pass$|[_-]pwd$",
     re.IGNORECASE,
 )
 _NO_SECRET = re.compile(
@@ -127,6 +128,11 @@ _NO_SECRET = re.compile(
 """Settings that speak of secrets without holding one: `...oauthTokenFile`, `...credentials.provider`."""
 _SECRET_IN_TEXT = re.compile(
     r"://[^/@\s]*:[^/@\s]+@"  # https://user:password@host
+    # https://TOKEN@host; only there: abfss://container@account is an address
+    r"|https?://(?!\$\{)[^/@\s:,;?#]{16,}@"
+    r"|(AccountKey|SharedAccessSignature|SharedAccessKey)=(?!\$\{)[^;\s]"  # connection strings of Azure
+    r"|[?&](sig|Signature|X-Amz-Signature|X-Goog-Signature)=(?!\$\{)[^&\s]"  # signed addresses
+    r"|[?&;]\s*(passw(or)?d|pwd)=(?!\$\{)[^&;\s]"  # jdbc:...?user=me&password=...
     r"|-D\S*(secret|passw(or)?d|token|credential|[._](access|account|api|private)?key)\S*=(?!\$\{)\S+",
     re.IGNORECASE,
 )
@@ -142,11 +148,16 @@ def flatten(table: Mapping[str, Any], prefix: str = "spark") -> Iterator[tuple[s
     TOML reads `executor.memory = "4g"` as a table in a table; the leading `spark.` may be left out.
     """
     for key, value in table.items():
-        name = key if key == "spark" or key.startswith("spark.") else f"{prefix}.{key}"
+        name = full_name(key, prefix)
         if isinstance(value, Mapping):
             yield from flatten(value, name)
         else:
             yield name, value
+
+
+def full_name(key: str, prefix: str) -> str:
+    """The full name of a key in a table of Spark settings whose own is `prefix`."""
+    return key if key == "spark" or key.startswith("spark.") else f"{prefix}.{key}"
 
 
 def as_text(value: object) -> str | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.bench.options import BenchOptions
 from engine.bench.result import BenchData, BenchResult, BenchRow, Configuration, Curves, Input
 from engine.declare.context import Resources, TaskContext
+from engine.declare.field_rules import control_character
 from engine.environment import Machine, installed_packages, this_machine
 from engine.errors import UsageError
 from engine.extras import modules, require
@@ -127,6 +128,9 @@ def _check_options(options: BenchOptions) -> None:
         for value in given:
             if value not in known:
                 raise UsageError(f"there is no {what} {value}", hint=f"Choose one of {', '.join(map(str, known))}.")
+    if bad := control_character(options.name):
+        # The result would be refused where it is read.
+        raise UsageError(f"the name of the machine holds the control character {bad!r}", hint="Choose another --name.")
 
 
 def _context(folder: Path, cores: int) -> TaskContext:

@@ -26,6 +26,7 @@ from engine.storage.place import Place, place_at
 from engine.text import plural
 from nodes.inspection.column_figures import ColumnFigures, column_figures, shown_columns
 from nodes.inspection.damage import Damage, StoredFile, check_files, damage_of
+from nodes.loaders.value_statistics import Statistics
 from nodes.table.selection import columns_for, held, nan_as_null
 from nodes.table.snapshot import local_folder, open_table
 from nodes.volume_file.damage import FileCheck
@@ -74,57 +75,54 @@ class Task:
 
 @dataclass
 class Values:
-    """Running figures of each channel, over finite values. Arrays have shape (channels,), dtype float64."""
+    """Running figures of each channel, over finite values. Arrays have shape (channels,)."""
 
-    least: NDArray[np.float64]
-    most: NDArray[np.float64]
-    total: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    count: NDArray[np.float64]
+    channels: Statistics
     not_finite: int = 0
     volumes: int = 0
 
     @classmethod
     def empty(cls, channels: int) -> Values:
         """The figures of no volume."""
-        total, squares, count = (np.zeros(channels) for _ in range(3))
-        return cls(np.full(channels, np.inf), np.full(channels, -np.inf), total, squares, count)
+        return cls(Statistics(channels, counting=False))
 
     @classmethod
     def of(cls, volume: NDArray[Any]) -> Values:
         """The figures of one volume of shape (voxels, channels)."""
-        values = volume.astype(np.float64)
-        finite = np.isfinite(values)
-        kept = np.where(finite, values, 0)
-        return cls(
-            least=np.where(finite, values, np.inf).min(axis=0),
-            most=np.where(finite, values, -np.inf).max(axis=0),
-            total=kept.sum(axis=0),
-            squares=(kept**2).sum(axis=0),
-            count=finite.sum(axis=0).astype(np.float64),
-            not_finite=int(values.size - finite.sum()),
-            volumes=1,
-        )
+        out = cls.empty(volume.shape[1])
+        out.channels.add(volume)
+        out.not_finite, out.volumes = volume.size - int(out.count.sum()), 1
+        return out
 
     def add(self, other: Values) -> None:
-        """Take in others. Sums depend on the order to the last digit, so it is the same one each time."""
-        self.least = np.minimum(self.least, other.least)
-        self.most = np.maximum(self.most, other.most)
-        self.total += other.total
-        self.squares += other.squares
-        self.count += other.count
+        """Take in others. Figures depend on the order to the last digit, so it is the same one each time."""
+        self.channels.join(other.channels)
         self.not_finite += other.not_finite
         self.volumes += other.volumes
 
     @property
+    def least(self) -> NDArray[np.float64]:
+        """Infinite without a finite value, as `most` is."""
+        return self.channels.least
+
+    @property
+    def most(self) -> NDArray[np.float64]:
+        return self.channels.most
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """Finite values."""
+        return self.channels.values
+
+    @property
     def mean(self) -> NDArray[np.float64]:
         """Mean of each channel; 0 without a finite value."""
-        return self.total / np.maximum(self.count, 1)
+        return self.channels.mean
 
     @property
     def std(self) -> NDArray[np.float64]:
         """Population standard deviation."""
-        return np.sqrt(np.maximum(self.squares / np.maximum(self.count, 1) - self.mean**2, 0))
+        return self.channels.deviation()
 
 
 @dataclass
@@ -172,7 +170,7 @@ class Found:
             out |= {
                 "minimum": float(self.values.least.min()),
                 "maximum": float(self.values.most.max()),
-                "mean": float(self.values.total.sum() / self.values.count.sum()),
+                "mean": float(np.average(self.values.mean, weights=self.values.count)),
             }
         counted = [(label, n) for label, n in self.labels.items() if label is not None]
         out |= {f"label {self.label_name(label)}": n for label, n in counted[:LABEL_FIGURES]}
@@ -277,14 +275,13 @@ def measure(
         unchecked=unchecked,
         columns=column_figures(fields, _rows_of(task, fields)) if fields else [],
     )
-    places = plan_looks(files, selections, sample)
+    places = plan_looks(task, found.volumes, sample)
     shown = itertools.chain.from_iterable(see(source, spec, selections) for source in places)
     found.pictures += [
-        (f"{seen.id} ({found.label_name(seen.label)})", seen.volume)
-        for seen in itertools.islice(shown, min(PICTURES, sample))
+        (f"{seen.id} ({found.label_name(seen.label)})", seen.volume) for seen in itertools.islice(shown, PICTURES)
     ]
     with contextlib.closing(measure_sample(task, places)) as looks:
-        for values in itertools.islice(itertools.chain.from_iterable(looks), sample):
+        for values in itertools.chain.from_iterable(looks):
             ctx.check_cancelled()
             found.values.add(values)
     return found
@@ -339,14 +336,38 @@ def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], Volume
     return files, spec, None
 
 
-def plan_looks(files: Sequence[DataFile], selections: tuple[Selection, ...], sample: int) -> list[RowSource]:
-    """The rows to look at for about `sample` volumes: short blocks spread evenly over all files."""
-    # A selection holds a share of the rows: more of them are looked at to find as many.
-    share = math.prod(s.share for s in selections)
-    wanted = math.ceil(sample / BLOCK_ROWS / max(share, 1e-3))
-    blocks = [-(-f.rows // BLOCK_ROWS) for f in files]
+def plan_looks(task: Task, volumes: int, sample: int) -> list[RowSource]:
+    """The rows of `sample` of the dataset's `volumes`, or of all where there are fewer: short blocks of neighbours,
+    spread evenly over the files.
+
+    Which rows of the blocks belong to the dataset is read here: their ids, and the columns that selections go by.
+    """
+    blocks = [-(-f.rows // BLOCK_ROWS) for f in task.files]
     total = sum(blocks)
-    looks = total if sample >= sum(f.rows for f in files) else min(wanted, total)
+    # On average these have `sample` volumes. Where the dataset's lie close together they may have fewer, or far more.
+    wanted = min(sample, volumes)
+    looks = min(total, -(-wanted * total // max(volumes, 1)))
+    while True:
+        sources = _spread(task.files, blocks, looks)
+        rows = [_rows_held(source, task) for source in sources]
+        found = sum(map(len, rows))
+        if found >= wanted or looks == total:
+            break
+        looks = min(total, 2 * looks)
+    # Of more than enough every so-and-so-many one is taken, not the first.
+    taken = np.zeros(found, bool)
+    taken[np.arange(min(wanted, found)) * found // max(1, wanted)] = True
+    out = []
+    for source, each in zip(sources, rows, strict=True):
+        own, taken = taken[: len(each)], taken[len(each) :]
+        if own.any():
+            out.append(replace(source, keep=_ranges(each[own])))
+    return out
+
+
+def _spread(files: Sequence[DataFile], blocks: Sequence[int], looks: int) -> list[RowSource]:
+    """The rows of so many blocks, spread evenly; `blocks` says how many each file has."""
+    total = sum(blocks)
     out = []
     first = look = 0
     for file, count in zip(files, blocks, strict=True):
@@ -359,6 +380,23 @@ def plan_looks(files: Sequence[DataFile], selections: tuple[Selection, ...], sam
         if keep:
             out.append(RowSource(file.path, file.bytes, tuple(keep)))
     return out
+
+
+def _rows_held(source: RowSource, task: Task) -> NDArray[np.int64]:
+    """Which of the source's rows belong to the dataset; without a selection no row is read for it."""
+    rows = np.concatenate([np.arange(start, end) for start, end in source.keep])
+    if not task.selections:
+        return rows
+    task.ctx.check_cancelled()
+    batches = read_rows(source, _schema(task.spec, columns_for(task.selections), source.path), 65_536)
+    kept: NDArray[np.int64] = rows[np.concatenate([_holds(batch, task.selections) for batch in batches])]
+    return kept
+
+
+def _ranges(rows: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """Rows in ascending order as half-open ranges."""
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    return tuple((int(run[0]), int(run[-1]) + 1) for run in runs)
 
 
 def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) -> Iterator[Seen]:
@@ -379,7 +417,11 @@ def see(source: RowSource, spec: VolumeSpec, selections: tuple[Selection, ...]) 
 def _selected(batch: pa.RecordBatch, selections: tuple[Selection, ...]) -> pa.RecordBatch:
     if not selections:
         return batch
-    return batch.filter(pa.array(held(selections, {name: batch.column(name) for name in batch.schema.names})))
+    return batch.filter(pa.array(_holds(batch, selections)))
+
+
+def _holds(batch: pa.RecordBatch, selections: tuple[Selection, ...]) -> NDArray[np.bool_]:
+    return held(selections, {name: batch.column(name) for name in batch.schema.names})
 
 
 def _schema(spec: VolumeSpec, names: Collection[str], path: Path) -> pa.Schema:

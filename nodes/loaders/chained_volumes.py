@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from engine.errors import DataError
 from engine.storage import manifest
 from nodes.conversion.formats import ROWS
 from nodes.conversion.npy_files import spread
-from nodes.conversion.table_rows import TableFile, rows_listing
+from nodes.conversion.table_rows import TableFile, columns_in, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
 from nodes.loaders.data_files import data_files, open_checked, reading
@@ -46,7 +46,7 @@ def with_transforms(files: VolumeFiles, transforms: Sequence[Transform]) -> Volu
 
 
 def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> VolumeFiles:
-    """The rows that the dataset holds; their listing is written to `listing`.
+    """The rows that the dataset holds; their listing is written to `listing`. They remember the groups of a split.
 
     Raises what `data_files` raises, and `DataError` when a selection goes by a column that the table lacks.
     """
@@ -75,7 +75,13 @@ def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> Volume
         spec=found.spec,
         format=ROWS,
         table_version=dataset.version if isinstance(dataset, VolumeDelta) else None,
+        grouped_by=kept_groups(dataset.grouped_by, columns_in(table).column_names),
     )
+
+
+def kept_groups(by: Sequence[str], columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns `by` that parts of a split were kept together by, as long as rows still have all of them."""
+    return tuple(by) if {*by} <= {"id", "label", *columns} else ()
 
 
 def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[TableFile]:

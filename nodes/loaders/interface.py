@@ -10,11 +10,14 @@ The laws (`nodes.testing.loader.LoaderConformance` tests them; `order_survives_r
 
 * Rows are numbered by id. Global batch k of an epoch is `order[k*B : (k+1)*B]` of one order for each
   (seed, epoch); rank r of `ranks` gets slice r of every global batch, so all ranks do equal steps.
-* Training leaves out the rows that do not fill a last batch; evaluation gives all rows, in id order.
+* Training leaves out the rows that do not fill a last batch; evaluation gives all rows, in an order that is always the
+  same for the same version of the data: that of the ids, or, where `read_path` is "streamed", that in which they are
+  stored. `Batch.rows` says which row each is.
 * The state is (seed, epoch, step). A restored loader gives exactly the next batch, also when the number of ranks is
   another one now.
 * Only rows with a label are given out; the others are counted (`Source.unlabelled`).
 * A batch holds the bytes of the source, as float32.
+* `Source.rows.columns` raises `DataError` for a column that the dataset lacks.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ class Reading:
     """How rows are handed out.
 
     `batch_size` counts the rows of a *global* batch, over all ranks. `steps` limits an epoch to that
-    many batches (0: all). `training` shuffles and keeps whole batches only; otherwise rows come once,
-    in id order, to the last.
+    many batches (0: all). `training` shuffles and keeps whole batches only; otherwise rows come once, to the last, in
+    an order that is always the same.
     """
 
     batch_size: int
@@ -74,8 +77,8 @@ class Reading:
 class Batch:
     """One rank's part of a global batch of n rows.
 
-    `volumes` is float32 (n, *shape), `labels` float32 (n,), `rows` int64 (n,): the rows' numbers in
-    the id order. The arrays belong to the receiver of the batch; no loader writes to them again.
+    `volumes` is float32 (n, *shape), `labels` float32 (n,), `rows` int64 (n,): the rows' numbers by id, in whatever
+    order they come. The arrays belong to the receiver of the batch; no loader writes to them again.
     """
 
     volumes: NDArray[np.float32]

@@ -105,8 +105,10 @@ def load(
 
     `data` is a dataset (an output of a run), or the path or URL of a Delta table, whose newest version is taken.
     `batch_size` counts the rows of a global batch, of which this process gets part `rank` of `ranks`. Training shuffles
-    all rows anew for each epoch and leaves out an incomplete last batch; otherwise all rows come once, in id
-    order. Volumes without a label are left out. Until it is closed, OptimizeDelta's vacuum spares the version's files,
+    all rows anew for each epoch and leaves out an incomplete last batch; otherwise all rows come once, in an order that
+    is always the same for the same version of the table: in id order where it lies on a local disk in Voxelflow's
+    layout, or is a folder of files, else as its rows are stored. `ids(batch.rows)` says which volume each is. Volumes
+    without a label are left out. Until it is closed, OptimizeDelta's vacuum spares the version's files,
     unless this process may not write in the table's folder. With `verify` each volume is compared with its checksum
     whenever it is read, where its file has checksums (the loader arrow only). A table whose files must be decoded, as
     those that other programs write, is read several times slower: the logger `voxelflow.load` says so, and why.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ from nodes.conversion.volume_sources import label_file_at, reading_of, refuse_ur
 from nodes.conversion.whole_volumes import TransformedVolumes
 from nodes.loaders.interface import Source
 from nodes.loaders.random_access import RandomAccessSource
-from nodes.loaders.rows import RowNumbers, Rows
+from nodes.loaders.rows import ReadColumns, RowNumbers, Rows
+from nodes.table.selection import no_column
 from nodes.table.snapshot import local_folder
 from nodes.transforms.function_file import refuse_untrusted
 
@@ -60,9 +62,20 @@ def open_npy(dataset: VolumeFiles, *, cores: int) -> Source:
     if spec is None:
         raise DataError(f"none of the files in {folder} can be read as a volume", hint="Choose a folder of .npy files.")
     spec = spec.model_copy(update={"classes": labels.classes})
-    read_columns = columns_in(listing).select if is_rows(listing) else None
-    rows = Rows.by_id(ids, labels.values, dataset.uri, read_columns)
+    rows = Rows.by_id(ids, labels.values, dataset.uri, _columns_of(listing) if is_rows(listing) else None)
     return NpySource(dataset.uri, spec, rows, folder, listing, reading, cores=cores)
+
+
+def _columns_of(listing: pa.Table) -> ReadColumns:
+    """Reads columns of a table's rows. Raises `DataError` for one that they lack."""
+    columns = columns_in(listing)
+
+    def read(names: Sequence[str]) -> pa.Table:
+        if missing := next((name for name in names if name not in columns.column_names), ""):
+            raise no_column(missing)
+        return columns.select(names)
+
+    return read
 
 
 def _folder(uri: str) -> Path | RemotePath:

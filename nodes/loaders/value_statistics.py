@@ -92,6 +92,16 @@ class Statistics:
         self.least[channel] = min(self.least[channel], found.least)
         self.most[channel] = max(self.most[channel], found.most)
 
+    def join(self, other: Statistics) -> None:
+        """Add those of other volumes, of as many channels and counted alike."""
+        self.whole &= other.whole
+        for channel in range(self.channels):
+            if other.values[channel]:
+                arrays = (other.values, other.mean, other.squares, other.least, other.most)
+                values, *rest = (array[channel].item() for array in arrays)
+                self.fold(channel, Moments(values, *rest))
+        self.ranges += other.ranges
+
     def deviation(self) -> NDArray[np.float64]:
         """The standard deviation of each channel."""
         out: NDArray[np.float64] = np.sqrt(self.squares / np.maximum(self.values, 1))

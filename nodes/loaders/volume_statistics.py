@@ -39,6 +39,9 @@ _SAVE_VALUES = 1 << 28
 _ROWS = 20_000
 """Of a listing that are in memory at a time."""
 _EXAMPLES = 3
+_PERCENTILES = 2
+"""Version of how percentiles are measured: raise it when the same volumes give others, so that no kept ones are used.
+The first took all volumes for whole numbers where those of the first file are."""
 M = TypeVar("M", bound=Measured)
 
 
@@ -135,11 +138,15 @@ class Pass:
             self.statistics.ranges += counts
 
     def _begun(self, channels: int, whole: bool, scale: Measured) -> Statistics:
-        """The statistics of the source at work, which are those of its first volume's channels. Raises `Refused`."""
+        """The statistics of the source at work, which are those of its first volume's channels. Raises `Refused`.
+
+        Values are whole numbers only while those of every volume are.
+        """
         if self.statistics is None:
             self.statistics = Statistics(channels, scale.kind == "percentiles", whole)
         if self.statistics.channels != channels:
             raise Refused("shape", f"has {plural(channels, 'channels')}, those before it {self.statistics.channels}")
+        self.statistics.whole &= whole
         return self.statistics
 
     def leave_out(self, path: str, why: Refused) -> None:
@@ -157,20 +164,29 @@ class Pass:
         return self.unsaved >= _SAVE_VALUES
 
     def finish(self, source: str, scale: Measured) -> None:
-        """Keep the numbers of a source. Raises `DataError` when there was no value in one of its channels."""
+        """Keep the numbers of a source: none when there was no value in one of its channels.
+
+        Raises `DataError` for that where all volumes are measured together.
+        """
         found = self.statistics
-        if found is None or not found.values.all():
-            raise DataError(
-                f"{source or 'the dataset'} has no finite value to measure"
-                + (f" in {plural(int((found.values == 0).sum()), 'channels')}" if found is not None else ""),
-                hint="Repair or remove its volumes, or normalise each volume by itself.",
-                parameter="statistics",
+        if found is not None and found.values.all():
+            self.numbers[source] = _numbers(scale, found)
+        elif scale.by_source:
+            self.numbers[source] = ([], [])
+        else:
+            raise _nothing_measured(
+                "the dataset has no finite value to measure"
+                + (f" in {plural(int((found.values == 0).sum()), 'channels')}" if found is not None else "")
             )
-        self.numbers[source] = _numbers(scale, found)
         self.statistics, self.within = None, 0
 
 
 _ARRAYS = ("values", "mean", "squares", "least", "most", "ranges")
+
+
+def _nothing_measured(message: str) -> DataError:
+    hint = "Repair or remove its volumes, or normalise each volume by itself."
+    return DataError(message, hint=hint, parameter="statistics")
 
 
 def _cell(array: NDArray[Any]) -> pa.Array:
@@ -210,7 +226,7 @@ class Measuring:
 class AddVolumes(Protocol):
     """Adds the volumes that are missing in `state`, in their order, finishes each source and saves now and then.
 
-    Raises `DataError` when a source has no value to measure.
+    Raises `DataError` when all volumes are measured together and have no value to measure.
     """
 
     def __call__(self, work: Measuring, state: Pass, ctx: TaskContext) -> None: ...
@@ -248,9 +264,9 @@ def measure(
     """The step with its numbers, measured over all volumes of `listing` (path, size, mtime_ns) as `volumes` gives them;
     and how many could not be read.
 
-    These are left out with a warning: who reads the volumes later puts them into quarantine. A pass that was killed
-    goes on where it last saved, and one that had ended reads no volume. Raises `DataError` when a source has no value
-    to measure.
+    These are left out with a warning: who reads the volumes later puts them into quarantine. So are sources without a
+    value to measure, of which the step has no numbers. A pass that was killed goes on where it last saved, and one that
+    had ended reads no volume. Raises `DataError` when nothing has a value to measure.
     """
     order = Order.of(listing, by_source=scale.by_source)
     key = statistics_key(scale, volumes, listing)
@@ -261,7 +277,11 @@ def measure(
         ctx.commit_point("statistics measured")
     if state.refused:
         ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
-    found = [(source, *state.numbers[source]) for source in order.sources]
+    found = [(source, *state.numbers[source]) for source in order.sources if state.numbers[source][0]]
+    if len(found) < len(order.sources):
+        _warn_of_left_out([source for source in order.sources if not state.numbers[source][0]], scale, ctx)
+        if not found:
+            raise _nothing_measured("no source has a finite value to measure")
     step = replace(
         scale,
         sources=tuple(source for source, _, _ in found) if scale.by_source else (),
@@ -271,9 +291,18 @@ def measure(
     return step, state.refused
 
 
+def _warn_of_left_out(sources: list[str], scale: Measured, ctx: TaskContext) -> None:
+    where = " in one of the channels" if scale.by_channel else ""
+    names = ", ".join(sources[:_EXAMPLES]) + (" ..." if len(sources) > _EXAMPLES else "")
+    ctx.warn(f"{plural(len(sources), 'sources')} left out, without a finite value to measure{where}: {names}")
+
+
 def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Table) -> str:
     """Of all that the numbers follow from: the steps before and the volumes that there are."""
-    out = hashlib.blake2b(json.dumps([step.as_json() for step in (*volumes.steps, scale)]).encode(), digest_size=16)
+    what: list[Any] = [step.as_json() for step in (*volumes.steps, scale)]
+    if scale.kind == "percentiles":
+        what.append(_PERCENTILES)
+    out = hashlib.blake2b(json.dumps(what).encode(), digest_size=16)
     for name in ("path", "size", "mtime_ns"):
         for (column,) in listing.select([name]).to_batches(max_chunksize=_ROWS):
             out.update("".join([f"{text}\0" for text in column.to_pylist()]).encode("utf-8", "surrogateescape"))

@@ -31,7 +31,7 @@ def columns_for(selections: Sequence[Selection]) -> tuple[str, ...]:
 
 
 def held(selections: Sequence[Selection], columns: Columns) -> NDArray[np.bool_]:
-    """Which rows every selection holds. Raises `DataError` when a column is not there."""
+    """Which rows every selection holds. Raises `DataError` when a column is not there, or is of the wrong kind."""
     keep = np.ones(len(columns["id"]), bool)
     for each in selections:
         keep &= _held(each, columns)
@@ -48,7 +48,8 @@ def _held(selection: Selection, columns: Columns) -> NDArray[np.bool_]:
         sources = _whole(columns[selection.source]) if selection.source else None
         keys, near = _Blocks(selection, [_whole(columns[name]) for name in selection.by], ids, sources).rows()
     else:
-        keys, near = group_fractions(selection.salt, [_whole(columns[name]) for name in selection.by], ids), None
+        groups = [_as_text(name, _whole(columns[name])) for name in selection.by]
+        keys, near = group_fractions(selection.salt, groups, ids), None
     low: NDArray[np.float64] | float = selection.low
     high: NDArray[np.float64] | float = selection.high
     if selection.strata:
@@ -65,6 +66,31 @@ def no_column(name: str) -> DataError:
         hint="NumpyToParquet carries the columns of the label file; choose one of them.",
         parameter="column",
     )
+
+
+def _as_text(name: str, values: pa.Array, parameter: str = "column") -> pa.Array:
+    """The values as text, null for NaN. Raises `DataError` for those that are none, such as lists."""
+    try:
+        return nan_as_null(values).cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise DataError(
+            f"the column {name} is {values.type}, not texts or numbers, so nothing says what belongs together",
+            hint="Choose a column with one text or number for each volume.",
+            parameter=parameter,
+        ) from exc
+
+
+def _positions(name: str, values: pa.Array) -> NDArray[np.float64]:
+    """NaN for null. Raises `DataError` for values that are no numbers."""
+    try:
+        out: NDArray[np.float64] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise DataError(
+            f"the column {name} is {values.type}, not numbers, so nothing says where a volume lies",
+            hint="Name the columns with the positions along X, Y and Z, as in x,y,z.",
+            parameter="column",
+        ) from exc
+    return out
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -151,15 +177,15 @@ class _Blocks:
         self, selection: Selection, positions: Sequence[pa.Array], ids: pa.Array, sources: pa.Array | None
     ) -> None:
         self._selection, self._ids = selection, ids
-        axes = [p.cast(pa.float64()).to_numpy(zero_copy_only=False) for p in positions]
+        axes = [_positions(name, values) for name, values in zip(selection.by, positions, strict=True)]
         self._at = np.stack(axes, axis=1) if len(ids) else np.empty((0, len(positions)))
         self._known = np.isfinite(self._at).all(axis=1)
         self._names: list[str] = []
         self._sources = np.zeros(len(ids), np.int64)
         if sources is not None:
-            sources = nan_as_null(sources)
+            sources = _as_text(selection.source, sources, "source_column")
             self._known &= pc.is_valid(sources).to_numpy(zero_copy_only=False)
-            coded = pc.fill_null(sources.cast(pa.string()), "").dictionary_encode()
+            coded = pc.fill_null(sources, "").dictionary_encode()
             self._names, self._sources = coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
         self._lengths = np.array(selection.blocks, np.float64)
 

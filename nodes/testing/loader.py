@@ -189,6 +189,11 @@ class LoaderConformance:
             parts.append(ids)
         assert sorted(parts[0] + parts[1]) == sorted(i for i, label in labels.items() if label is not None)
 
+    def test_a_column_that_the_dataset_lacks_is_named(self, source: Source) -> None:
+        """Not a `KeyError`: a training looks for the columns of patches in any volumes."""
+        with pytest.raises(DataError, match="no column no such column"):
+            source.rows.columns(("id", "no such column"))
+
     def test_leaving_an_epoch_early_and_beginning_again(self, source: Source) -> None:
         loader = training(source, 8)
         for _ in range(3):
@@ -248,7 +253,7 @@ def training(source: Source, batch_size: int, *, seed: int = 7, rank: int = 0, r
 
 
 def evaluation(source: Source, batch_size: int) -> list[Batch]:
-    """All batches of the labelled rows, in id order."""
+    """All batches of the labelled rows, not shuffled."""
     return list(source.loader(source.rows_in(), Reading(batch_size, training=False)).batches())
 
 

@@ -71,7 +71,7 @@ def find_classes(
 
     every = np.concatenate([training, validation])
     found = np.unique(every)
-    odd = found[(found < 0) | (found != np.rint(found))]
+    odd = found[(found < 0) | (found != np.rint(found)) | ~np.isfinite(found)]
     if len(odd):
         raise DataError(
             f"{where} has the label {label_text(odd[0])}, which is no class number",

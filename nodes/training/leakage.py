@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.declare.context import TaskContext
 from engine.errors import DataError
+from engine.storage.urls import is_url
 from engine.text import plural
 from nodes.loaders.arrow_loader import PageIndexedSource
 from nodes.loaders.interface import Source
@@ -45,6 +47,22 @@ class Part:
         return self.source.rows.labels[self.rows]
 
 
+def rows_of_both(one: Part, other: Part) -> RowNumbers:
+    """The rows of `other` that are in `one` too: by their numbers in one source, by their ids where two sources read
+    one place, as two nodes for one folder, parts of a table that were transformed apart, or two of its versions."""
+    if one.source is other.source:
+        return np.intersect1d(one.rows, other.rows)
+    if _place(one.source) != _place(other.source):
+        return np.empty(0, np.int64)
+    ours, theirs = (part.source.rows.ids.take(pa.array(part.rows)) for part in (one, other))
+    both: RowNumbers = other.rows[pc.is_in(theirs, value_set=ours).to_numpy(zero_copy_only=False)]
+    return both
+
+
+def _place(source: Source) -> str:
+    return source.where if is_url(source.where) else os.path.realpath(source.where)
+
+
 def report_leaks(training: Part, other: Part, verb: str, columns: tuple[str, ...], ctx: TaskContext) -> None:
     """Warn of groups (equal values of `columns`) that are on both sides, and of volumes that have a twin there or
     overlap with one, as patches of one volume do.
@@ -55,8 +73,9 @@ def report_leaks(training: Part, other: Part, verb: str, columns: tuple[str, ...
         return
     if columns:
         _report_groups(training, other, verb, columns, ctx)
-    _report_twins(training, other, verb, ctx)
-    _report_overlaps(training, other, verb, ctx)
+    both = rows_of_both(training, other)
+    _report_twins(training, other, both, verb, ctx)
+    _report_overlaps(training, other, both, verb, ctx)
 
 
 def _report_groups(training: Part, other: Part, verb: str, columns: tuple[str, ...], ctx: TaskContext) -> None:
@@ -81,7 +100,7 @@ def _groups(part: Part, columns: tuple[str, ...]) -> pa.Array:
     return known_groups([found[name].take(pa.array(part.rows)) for name in columns])
 
 
-def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
+def _report_overlaps(training: Part, other: Part, both: RowNumbers, verb: str, ctx: TaskContext) -> None:
     """Of patches, whose `source`, `x`, `y`, `z` say where in which volume their first voxel lay (see CutVolumes)."""
     spec = training.source.spec
     if len(spec.shape) < len(_AXES) or other.source.spec.shape != spec.shape:
@@ -92,7 +111,6 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
         return  # no patches
     if ours is None or theirs is None:
         return
-    same = other.source is training.source
     found = pairs = unknown = 0
     extent = extent_before(spec)
     common = np.intersect1d(ours.names, theirs.names).tolist()
@@ -105,8 +123,8 @@ def _report_overlaps(training: Part, other: Part, verb: str, ctx: TaskContext) -
         return
     for name in common:
         before, after = ours.of(name), theirs.of(name)
-        if same:  # a row on both sides is no neighbour of itself
-            after = after[~np.isin(other.rows[theirs.names == name], training.rows)]
+        # A row on both sides is no neighbour of itself.
+        after = after[~np.isin(other.rows[theirs.names == name], both)]
         overlapping = count_overlaps(before, after, extent)
         if overlapping is None:
             unknown += 1
@@ -174,9 +192,8 @@ def count_overlaps(
     return int(np.count_nonzero(inside)), int(inside.sum())
 
 
-def _report_twins(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
-    ours = training.rows
-    theirs = np.setdiff1d(other.rows, ours) if other.source is training.source else other.rows
+def _report_twins(training: Part, other: Part, both: RowNumbers, verb: str, ctx: TaskContext) -> None:
+    ours, theirs = training.rows, np.setdiff1d(other.rows, both)
     if len(ours) + len(theirs) > MOST_COMPARED:
         ctx.info(
             f"volumes on both sides under different ids are not looked for: there are {len(ours) + len(theirs):,}"

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, Selection, VolumeDelta, words_of
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles, VolumeParquet, words_of
 from engine.errors import DataError
 from engine.storage.urls import is_url
 from engine.text import plural
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import FASTER, RowGroupSource
-from nodes.training.leakage import Part, report_leaks
+from nodes.training.leakage import Part, report_leaks, rows_of_both
 from nodes.transforms.remaining import same_way
 
 SPLIT_SALT = "voxelflow.validation"
@@ -117,7 +115,7 @@ def open_parts(
                 f"no volume of {tested.source.where} has a label, so there is nothing to test with",
                 hint="Check the labels that NumpyToParquet found, or the split; or wire nothing to test.",
             )
-        both = _rows_of_both(held_out, tested) if tested is not None else 0
+        both = len(rows_of_both(held_out, tested)) if tested is not None else 0
         if both:
             ctx.warn(
                 f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} validated and tested with: what is chosen by"
@@ -135,7 +133,7 @@ def grouping(data: Dataset, group: str = "") -> tuple[str, ...]:
     """The columns whose values should be on one side: those asked for, else those that the data was split by."""
     if group:
         return (group,)
-    return data.grouped_by if isinstance(data, VolumeDelta) else ()
+    return data.grouped_by if isinstance(data, VolumeDelta | VolumeFiles | VolumeParquet) else ()
 
 
 def _selections(data: Dataset) -> tuple[Selection, ...]:
@@ -147,10 +145,6 @@ def _same_rows(data: Dataset, other: Dataset) -> bool:
     if isinstance(data, VolumeDelta) and isinstance(other, VolumeDelta):
         return (data.uri, data.version) == (other.uri, other.version)
     return data == other
-
-
-def _rows_of_both(one: Part, other: Part) -> int:
-    return len(np.intersect1d(one.rows, other.rows)) if one.source is other.source else 0
 
 
 def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> None:
@@ -172,7 +166,7 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
         ctx.warn(
             f"the volumes trained on went through {ways[0]}, those {verb} through {ways[1]}: the figures may say little"
         )
-    if both := _rows_of_both(training, other):
+    if both := len(rows_of_both(training, other)):
         ctx.warn(
             f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} trained on and {verb}: the figures will flatter"
             " the model"

@@ -93,9 +93,11 @@ class NothingHeldBack(Rule):
 
 class GroupsMayBeParted(Rule):
     """Volumes are held back one by one, and the data says which patient, subject or survey each is of. Volumes of one
-    patient are alike: a model that has seen some of them does better on the others than on new patients.
+    patient are alike: a model that has seen some of them does better on the others than on new patients. Or a split
+    kept them together by a column that a node after it left out.
 
-    What to do: set `validation_group` to the column's name. Ignore it where each has one volume.
+    What to do: set `validation_group` to the column's name. Ignore it where each has one volume. Where the column is
+    gone, wire the split's own validation part to `validation`, or let NumpyToParquet carry the columns.
     """
 
     code = "VF517"

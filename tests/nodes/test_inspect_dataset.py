@@ -15,9 +15,10 @@ import pytest
 from delta_tables import SPEC, context, dataset_of, ids, label_of, shards, volume_of, write_shard
 from numpy.typing import NDArray
 
-from engine.declare.datasets import Selection, VolumeSpec
+from engine.declare.datasets import Selection, VolumeParquet, VolumeSpec
 from engine.errors import DataError
 from nodes.inspect_dataset import inspect_dataset
+from nodes.inspection import dataset_statistics
 from nodes.inspection.dataset_report import middle_plane, png
 from nodes.inspection.dataset_statistics import measure
 from nodes.parquet_to_delta import parquet_to_delta
@@ -75,7 +76,7 @@ def test_the_sample_is_bounded_spread_and_the_same_each_time(tmp_path: Path, sam
     found = measure(dataset, sample, context(tmp_path))
     assert found.values.volumes == min(sample, 75)
     again = measure(dataset, sample, context(tmp_path))
-    np.testing.assert_array_equal(found.values.total, again.values.total)
+    np.testing.assert_array_equal(found.values.mean, again.values.mean)
 
 
 def test_a_sample_reaches_all_files(tmp_path: Path) -> None:
@@ -103,9 +104,57 @@ def test_a_selection_is_what_is_measured(tmp_path: Path) -> None:
     found = measure(table.select(selection), 1000, context(tmp_path))
     assert found.labels == Counter(map(label_of, members))
     assert found.values.volumes == len(members)
-    assert found.values.total.sum() == _volumes(members).sum()
+    assert found.values.mean.mean() == pytest.approx(_volumes(members).mean(dtype=float))
     small = measure(table.select(selection), 8, context(tmp_path))
-    assert 0 < small.values.volumes <= 8
+    assert small.values.volumes == 8
+
+
+def _with_volumes(folder: Path, volumes: NDArray[Any], spec: VolumeSpec) -> VolumeParquet:
+    """One file with these volumes, in their order."""
+    rows = {"id": ids(0, len(volumes)), "label": pa.nulls(len(volumes), pa.float32()), "volume": [*map(bytes, volumes)]}
+    part = write_shard(folder, rows["id"], spec=spec)
+    with pq.ParquetWriter(folder / part.path, schema(spec), **writer_options()) as writer:
+        writer.write_table(pa.table(rows, schema=schema(spec)))
+    return dataset_of(folder, [_sized(part, folder)]).model_copy(update={"spec": spec})
+
+
+@pytest.mark.parametrize("sample", [50, 100])
+def test_the_sample_of_a_part_that_lies_close_together_is_spread(tmp_path: Path, sample: int) -> None:
+    """All of the first half belongs to it and a fifth of the second, though nominally a fifth of all does."""
+    spec = VolumeSpec(shape=(1,), dtype="float32")
+    table = parquet_to_delta(
+        _with_volumes(tmp_path / "p", np.repeat([[0], [1000]], 500, axis=0).astype(np.float32), spec),
+        ctx=context(tmp_path),
+    )
+    late = [i for i in ids(500, 500) if Selection(salt="s", low=0, high=0.2).holds(i)]
+    members = {*ids(0, 500), *late}
+
+    def holds(_: Any, columns: Any) -> NDArray[np.bool_]:
+        return np.array([i in members for i in columns["id"].to_pylist()], bool)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataset_statistics, "held", holds)
+        found = measure(table.select(Selection(salt="s", low=0, high=0.2)), sample, context(tmp_path))
+    assert (found.volumes, found.values.volumes) == (len(members), sample)
+    assert found.values.mean[0] == pytest.approx(1000 * len(late) / len(members), abs=60)
+
+
+def test_a_few_volumes_in_one_place_are_all_found(tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 300), ctx=context(tmp_path))
+    last = Selection(salt="s", low=0, high=1, by=("id",), since=ids(290, 1)[0])
+    for sample, wanted in ((4, 4), (10, 10), (100, 10)):
+        assert measure(table.select(last), sample, context(tmp_path)).values.volumes == wanted
+    none = Selection(salt="s", low=0, high=1, by=("id",), since=ids(300, 1)[0])
+    assert measure(table.select(none), 10, context(tmp_path)).values.volumes == 0
+
+
+@pytest.mark.parametrize(("dtype", "mean", "apart"), [("float64", 1e8, 1.0), ("uint32", 4e9, 10.0)])
+def test_the_deviation_of_values_far_from_0(tmp_path: Path, dtype: str, mean: float, apart: float) -> None:
+    spec = VolumeSpec(shape=(3, 2, 2, 1), dtype=dtype)
+    values = (mean + apart * np.random.default_rng(0).normal(size=(30, *spec.shape))).astype(dtype)
+    found = measure(_with_volumes(tmp_path / "p", values, spec), 30, context(tmp_path))
+    assert found.values.std[0] == pytest.approx(values.astype(float).std(), rel=1e-7)
+    assert found.figures()["mean"] == pytest.approx(values.astype(float).mean())
 
 
 def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
+from nodes.splitting import selections
 from nodes.splitting.expected import clear_share
 from nodes.table.selection import held
 from nodes.volume_file.layout import schema, writer_options
@@ -280,6 +281,114 @@ def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path, patients: Volum
         split_dataset(patients, folds=3, fold=4, ctx=context(tmp_path))
     with pytest.raises(UsageError, match="shorter than the gap"):
         split_dataset(patients, by="blocks", column="site", block=1, gap=2, ctx=context(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("params", "parameter", "said"),
+    [
+        ({"by": "blocks", "column": "place", "block": 4.0, "gap": 1.0}, "column", "place is string, not numbers"),
+        ({"by": "blocks", "column": "seen", "block": 4.0, "gap": 1.0}, "column", "seen is date32[day], not numbers"),
+        (
+            {"by": "blocks", "column": "x", "source_column": "path", "block": 4.0, "gap": 1.0},
+            "source_column",
+            "path is list<",
+        ),
+        ({"by": "group", "column": "path"}, "column", "path is list<"),
+        ({"by": "group", "column": "x,path"}, "column", "path is list<"),
+    ],
+)
+def test_a_column_of_another_kind_is_reported_before_the_run_and_by_it(
+    tmp_path: Path, params: dict[str, Any], parameter: str, said: str
+) -> None:
+    day = dt.date(2024, 1, 1)
+    columns = {"place": [f"s{i % 5}" for i in range(ROWS)], "seen": [day] * ROWS, "x": list(range(ROWS))}
+    table = table_of(tmp_path, columns | {"path": [[i, i + 1] for i in range(ROWS)]})
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    assert split_dataset.scan_hook is not None
+    assert split_dataset.preview_hook is not None
+    look = CheckContext(params, {"table": given}, facts=split_dataset.scan_hook(CheckContext(params, {"table": given})))
+    split_dataset.preview_hook(look)
+    assert [(d.code, d.parameter) for d in look.problems] == [("VF442", parameter)]
+    assert said in look.problems[0].message
+    with pytest.raises(DataError, match="nothing says") as caught:
+        split_dataset(table, **params, ctx=context(tmp_path))
+    assert caught.value.parameter == parameter
+
+
+def test_positions_that_are_text_are_read_as_numbers(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {"x": list(range(ROWS)), "text": [f"{i}.0" for i in range(ROWS)]})
+    one, other = (
+        split_dataset(table, by="blocks", column=name, block=20, gap=2, ctx=context(tmp_path)) for name in ("x", "text")
+    )
+    assert parts_of(one) == parts_of(other)
+
+
+LABELS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
+
+
+@given(LABELS, st.floats(0, 0.6), st.floats(0, 0.39), st.integers(0, 3))
+def test_labels_of_any_size_are_met_to_one_volume_and_nothing_is_lost(
+    labels: list[int], validation: float, test: float, seed: int
+) -> None:
+    names = np.array([str(label) for label in labels])
+    hashes = np.random.default_rng(seed).random(len(labels))
+    shares = [0, 1 - validation - test, 1 - test, 1]
+    cuts = selections._cuts(hashes, names, str(seed), shares)
+    assert cuts == selections._cuts(hashes, names, str(seed), shares)
+    for name, ends in cuts.items():
+        own = hashes[names == name]
+        assert ends == sorted(ends)
+        assert (ends[0], ends[-1]) == (0, 1)
+        counts = [np.count_nonzero((low <= own) & (own < high)) for low, high in itertools.pairwise(ends)]
+        assert sum(counts) == len(own)
+        wanted = np.diff(shares) * len(own)
+        assert (np.abs(counts - wanted) < 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("each", "validation", "test", "folds"),
+    [(2, 0.2, 0.0, 0), (4, 0.2, 0.0, 0), (4, 0.3, 0.0, 0), (4, 0.1, 0.1, 0), (1, 0.2, 0.1, 0), (2, 0, 0.1, 5)],
+)
+def test_small_labels_have_their_shares_together(
+    tmp_path: Path, each: int, validation: float, test: float, folds: int
+) -> None:
+    table = table_of(tmp_path, {"x": list(range(ROWS))}, [0.5 * (i // each) for i in range(ROWS)])
+    params = {"by": "label", "validation": validation, "test": test, "folds": folds}
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    assert split_dataset.scan_hook is not None
+    counts = split_dataset.scan_hook(CheckContext(params, {"table": given}))["counts"]
+    held_out = (1 - test) / folds if folds else validation
+    wanted = [ROWS * (1 - test - held_out), ROWS * held_out, ROWS * test]
+    # Of folds only the labels that are left after the test part are divided again.
+    assert counts == pytest.approx(wanted, abs=10 if folds else 1)
+
+
+def test_a_split_by_label_that_was_stored_keeps_its_ends() -> None:
+    """Ends are part of the selection, so what decided them does not matter any more."""
+    stored = '{"salt":"s","low":0.0,"high":0.8,"strata":[["0",0.0,0.25],["1",0.0,1.0]]}'
+    selection = Selection.model_validate_json(stored)
+    assert selection.model_dump_json() == stored
+    columns = {
+        "id": pa.array([f"v{i}" for i in range(40)]),
+        "label": pa.array([i % 2 for i in range(40)], pa.float32()),
+    }
+    wanted = [i % 2 == 1 or id_fraction(f"v{i}", "s") < 0.25 for i in range(40)]
+    assert held([selection], columns).tolist() == wanted
+
+
+def test_labels_with_too_few_volumes_are_named_as_such(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {"x": list(range(ROWS))}, [1.0] * ROWS)
+    part = table.select(Selection(salt="few", low=0, high=0.02))
+    given = Preview.of(part).model_copy(update={"dataset": part})
+    params = {"by": "label", "validation": 0.2, "test": 0.01}
+    assert split_dataset.scan_hook is not None
+    assert split_dataset.preview_hook is not None
+    look = CheckContext(params, {"table": given}, facts=split_dataset.scan_hook(CheckContext(params, {"table": given})))
+    split_dataset.preview_hook(look)
+    assert [(d.code, d.parameter) for d in look.problems] == [("VF446", "by")]
+    said = "test has no volumes: the labels have too few volumes each: to be in every part, a label needs about 100"
+    assert look.problems[0].message == said
+    assert "seed" not in (look.problems[0].hint or "")
 
 
 @pytest.mark.parametrize(

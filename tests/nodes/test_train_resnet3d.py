@@ -62,6 +62,12 @@ def test_patients_that_are_kept_together_are_no_matter() -> None:
     assert look({"data": patients, "validation": TABLE})[1] == []
     assert look({"data": but(columns=("patient",), grouped_by=("patient",))})[1] == []
     assert look({"data": but(columns=("age", "patients_seen"))})[1] == []
+    rows = FILES.model_copy(update={"columns": ("patient",)})
+    assert look({"data": rows.model_copy(update={"grouped_by": ("patient",)})}, loader="npy", epochs=1)[1] == []
+    warned = [("VF517", "warning", "validation_group")]
+    assert look({"data": rows}, loader="npy", epochs=1)[1] == warned
+    # What only the headers of files say takes a table.
+    assert look({"data": rows.model_copy(update={"sample": ("a.dcm",)})}, loader="npy", epochs=1)[1] == warned
 
 
 def test_what_is_transformed_once_is_no_matter() -> None:
@@ -92,10 +98,12 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": but(labelled=0)}, {}, ("VF504", "error", "data")),
         ({"data": but(labels=(0.5, 1.0))}, {}, ("VF512", "error", "data")),
         ({"validation": but(labels=(-1.0,))}, {}, ("VF512", "error", "validation")),
+        ({"data": but(labels=(0.0, float("inf")))}, {}, ("VF512", "error", "data")),
         ({"data": but(labels=(1.0,), labels_complete=True)}, {}, ("VF513", "error", "data")),
         ({"data": TABLE}, {"steps_per_epoch": 51}, ("VF505", "warning", "steps_per_epoch")),
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
         ({"data": but(columns=("age", "patient_id"))}, {}, ("VF517", "warning", "validation_group")),
+        ({"data": but(groups_lost=("inline",))}, {}, ("VF517", "warning", "validation_group")),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
         ({"data": but(spec=spec(8, 9, 9))}, {"quarter_turns": True}, ("VF520", "error", "quarter_turns")),
         (

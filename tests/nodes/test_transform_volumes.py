@@ -337,3 +337,14 @@ def test_references_of_the_time_before_read_and_write_as_they_were() -> None:
         "spec": {"shape": [2, 2, 2], "dtype": "float32", "classes": []},
     }  # fmt: skip
     assert VolumeFiles.model_validate(old).model_dump(mode="json") == old
+
+
+def test_a_source_without_a_value_costs_its_own_volumes_only(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    written = make_volumes(root, numbered(6))
+    (root / "v0003.npy").write_bytes((root / "v0003.npy").read_bytes()[:200])
+    np.save(root / "v0004.npy", np.full((4, 3, 2, 2), np.nan, np.float32))
+    files = transform(take(root, tmp_path / "look"), tmp_path, normalise="min-max", statistics="source")
+    made = converted(files, tmp_path, max_bad_files=5)
+    assert arrays(made).keys() == written.keys() - {"v0003.npy", "v0004.npy"}
+    assert reasons(made) == {"v0003.npy": "truncated", "v0004.npy": "transform"}

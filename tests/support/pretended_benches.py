@@ -38,7 +38,7 @@ def bench_result(name: str = "desk", *, batch_sizes: Iterable[int] = (8, 32), **
     rows = tuple(
         bench_row(Configuration(depth=18, shape=SHAPE, dtype="float32", batch_size=size)) for size in batch_sizes
     )
-    machine = Machine(processor="a processor", cores=2, memory_bytes=16 * 10**9)
+    machine = Machine(cores=2, memory_bytes=16 * 10**9)
     fields = {"name": name, "measured_at": 1.0, "seconds": 60.0, "machine": machine, "cores": 2, "rows": rows}
     return BenchResult(**fields | {"data": BenchData(volumes=256, bytes=256 * 360_000)} | more)
 

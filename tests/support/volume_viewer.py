@@ -90,6 +90,8 @@ def open_first(canvas: StudioPage, node: str = "folder") -> Locator:
     canvas.select(node)
     canvas.frame_keys("d")
     canvas.dialog.get_by_label("Order").select_option("stored")
+    # Until they are there those of the random order stay, and can be opened.
+    expect(canvas.dialog.locator(".thumbs:not([data-waiting])")).to_be_visible()
     thumbs = canvas.dialog.locator(".thumb")
     loaded(thumbs.locator("img"))
     thumbs.nth(1 if node == "folder" else 0).click()

@@ -271,7 +271,7 @@ def sources_document(root: Path) -> Pipeline:
         box("chosen", "TransformVolumes", channels="3,0"),
         box("chosen_parts", "NumpyToParquet", row_group_rows=8, target_file_mb=1),
         box("foreign", "ConvertTable", table=str(root / "foreign"), shape=list(SHAPE), target_file_mb=1),
-        box("foreign_table", "ParquetToDelta"),
+        box("foreign_table", "ParquetToDelta", mode="copy"),
         wires="made.out>made_parts.files cubes.out>cut.files cut.out>patches.parquet cubes.out>chosen.volumes"
         " chosen.out>chosen_parts.files foreign.out>foreign_table.parquet",
     )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pretended_benches import bench_result
 
 import voxelflow
-from engine.advisor.report import BENCH_FIRST
-from engine.advisor.sources import Training, advice_by_node, read_known, trainings
+from engine.advisor.report import BENCH_FIRST, missing
+from engine.advisor.sources import Training, advice_by_node, advise_training, read_known, trainings
 from engine.bench.result import keep_result
 from engine.document.checks import preview_outputs
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline, read_pipeline
 from engine.document.resolve import Resolved, resolve
+from engine.environment import Machine
 from engine.observe.observe import observe
 from engine.profiles import Profile
 from engine.workspace import Workspace
@@ -82,3 +84,33 @@ def test_given_results_go_before_those_that_are_kept(workspace: Workspace, tmp_p
     (workspace.root / "bench" / "broken.json").write_text("{")
     known = read_known(workspace, [bench_result("desk", cores=8)])
     assert {(r.name, r.cores) for r in known.benches} == {("other", 2), ("desk", 8)}
+
+
+def test_a_latency_that_is_asked_for_tells_nothing_of_a_place_that_was_never_probed(workspace: Workspace) -> None:
+    keep_result(workspace, bench_result("desk"))
+    (training,) = found_in(resolved_quickstart(), workspace)
+    said = []
+    for farther_s in (0.0, 1e-6):
+        advice = advise_training(training, read_known(workspace), workspace, DESK, farther_s=farther_s)
+        assert advice is not None
+        assert advice.assumed_input
+        said += missing(advice, "/here")
+    assert said == [
+        "How fast volumes come is not known: `voxelflow probe /here` measures it. Until then the times are as if no"
+        f" step had to wait for them{beyond}."
+        for beyond in ("", " longer than the latency given")
+    ]
+    # Nothing is known of files there either: a table in their place is not set against them.
+    assert training.work is not None
+    files = replace(training, work=replace(training.work, kind="VolumeFiles", loader="npy"))
+    advice = advise_training(files, read_known(workspace), workspace, DESK, farther_s=1.0)
+    assert advice is not None
+    assert (advice.from_table, advice.conversion_s) == ((), None)
+
+
+def test_this_machine_is_known_by_its_processor(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.advisor.sources._here", lambda: Machine(processor="mine", cores=2))
+    for processor, said in (("mine", True), ("another", False)):
+        machine = Machine(processor=processor, cores=2, memory_bytes=16 * 10**9)
+        keep_result(workspace, bench_result("box", machine=machine, measured_at=9.0 if said else 99.0))
+        assert ("scaled from box" in lines(resolved_quickstart(), workspace)["train"].split(". ")[0]) is not said

@@ -136,6 +136,13 @@ def test_three_machines_are_compared_by_time_and_cost() -> None:
     assert "fast" in draw_frontier(found)
 
 
+def test_costs_are_in_the_currency_of_those_that_did_the_work() -> None:
+    ours = [result(name, row(rate), price=1.0) for name, rate in (("a", 10), ("b", 20))]
+    others = [result(name, row(10, depth=50), price=1.0, currency="EUR") for name in "cde"]
+    found = compare([*ours, *others], works(ours)[0], "synthetic")
+    assert (found.currency, [point.cost is None for point in found.points]) == ("USD", [False, False])
+
+
 def test_only_the_same_work_is_compared() -> None:
     small = {"shape": (12, 12, 8, 2)}
     one = result("one", *runs(10, 9, 8), *runs(100, 90, 80, **small))

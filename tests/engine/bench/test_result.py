@@ -24,6 +24,7 @@ from engine.bench.result import (
     to_json,
     write_result,
 )
+from engine.environment import Machine
 from engine.errors import UsageError
 from engine.workspace import Workspace
 
@@ -112,6 +113,42 @@ def test_a_figure_that_is_no_number_is_refused(tmp_path: Path) -> None:
         read_result(path)
 
 
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("price_per_hour", -1),
+        ("price_per_hour", "1e999"),
+        ("name", '"a\\nb"'),
+        ("machine_type", '"a\\nb"'),
+        ("measured_at", 1e20),
+        ("measured_at", -1e20),
+        ("rows.0.configuration.batch_size", 0),
+        ("machine", '{"gpus": ["a\\nb"]}'),
+        ("machine", '{"memory_bytes": -1}'),
+    ],
+)
+def test_what_no_table_and_no_comparison_could_take_is_refused(tmp_path: Path, field: str, wrong: object) -> None:
+    path, key = tmp_path / "r.json", field.rpartition(".")[2]
+    value = json.loads(to_json(result("m", row(10.0), price=1.0)))
+    (value["rows"][0]["configuration"] if "." in field else value)[key] = "?"
+    path.write_text(json.dumps(value).replace('"?"', str(wrong)))
+    with pytest.raises(UsageError, match=rf"r\.json is no result of `voxelflow bench`: {re.escape(field)}: (?!Value)"):
+        read_result(path)
+
+
+def test_a_currency_has_one_spelling_and_earlier_ones_are_read() -> None:
+    assert [result("m", price=1.0, currency=text).currency for text in (" usd", "EUR", "", "$")] == [
+        "USD",
+        "EUR",
+        "",
+        "$",
+    ]
+
+
+def test_a_row_that_took_no_steps_is_not_compared() -> None:
+    assert not result("m", row(10.0).model_copy(update={"steps": 0})).measured
+
+
 def test_a_workspace_keeps_every_result_once(workspace: Workspace) -> None:
     one, two = result("a/b: c", row(10.0)), result("a/b: c", row(20.0))
     first = keep_result(workspace, one)
@@ -137,6 +174,36 @@ def test_the_newest_result_with_figures_is_that_of_its_machine() -> None:
     assert newest_by_machine([real, quick, nothing, other, newer]) == [other, newer]
     assert newest_by_machine([nothing, quick]) == [quick]
     assert newest_by_machine([nothing, nothing.model_copy(update={"measured_at": 5.0})])[0].measured_at == 5.0
+
+
+def _on(
+    name: str, cores: int = 8, gib: float = 64, gpus: int = 0, given: int | None = None, **more: Any
+) -> BenchResult:
+    machine = Machine(cores=cores, memory_bytes=int(gib * 2**30), gpus=("NVIDIA H100",) * gpus)
+    return result(name, row(1.0), machine=machine, cores=given or cores, **more)
+
+
+@pytest.mark.parametrize(
+    ("results", "names"),
+    [
+        ([_on("AMD", 4), _on("AMD", 16)], ["AMD, 4 cores", "AMD, 16 cores"]),
+        ([_on("NVIDIA H100", gpus=1), _on("NVIDIA H100", gpus=8)], ["1 x NVIDIA H100", "8 x NVIDIA H100"]),
+        ([_on("lab", gpus=1), _on("lab")], ["lab, 1 x NVIDIA H100", "lab, no GPU"]),
+        ([_on("AMD", gib=32), _on("AMD", gib=64)], ["AMD, 32 GiB", "AMD, 64 GiB"]),
+        ([_on("AMD", machine_type="a"), _on("AMD", machine_type="b")], ["AMD, a", "AMD, b"]),
+        (
+            [_on("AMD", 4, 32), _on("AMD", 8, 32), _on("AMD", 8, 64), _on("AMD, 8 cores, 64 GiB")],
+            ["AMD, 4 cores, 32 GiB", "AMD, 8 cores, 32 GiB", "AMD, 8 cores, 64 GiB (2)", "AMD, 8 cores, 64 GiB"],
+        ),
+        # The whole machine is in the table of prices by its name.
+        ([_on("AMD", given=2), _on("AMD")], ["AMD, 2 of 8 cores", "AMD"]),
+        # One machine, updated; first without its type, which is called the same.
+        ([_on("m5", measured_at=2e9), _on("m5", gib=63.99, machine_type="m5")], ["m5"]),
+        ([_on("one", machine_type="m5"), _on("two", machine_type="m5")], ["one", "two"]),
+    ],
+)
+def test_machines_of_one_name_are_told_apart(results: list[BenchResult], names: list[str]) -> None:
+    assert [found.name for found in newest_by_machine(results)] == names
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

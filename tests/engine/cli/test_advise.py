@@ -112,6 +112,27 @@ def test_a_limit_that_no_machine_keeps_is_reported(advise: Command, workspace: W
     assert not any("cheap" in line for line in said)
 
 
+def test_databricks_units_are_named_in_the_price_and_not_among_what_is_missing(
+    advise: Command, workspace: Workspace
+) -> None:
+    keep_result(workspace, bench_result("desk"))
+    (workspace.root / "profiles.toml").write_text(
+        "[desk]\nbackend = 'spark'\nmaster = 'databricks'\nmachine = 'Standard_D16s_v5@eastus'\nprice_per_dbu = 0.3\n"
+    )
+    said = advise("quickstart", "--set", "volumes=50000").done().out.splitlines()
+    (own,) = (line for line in said if line.startswith("desk "))
+    assert re.split(r"  +", own)[1] == "16"
+    assert own.endswith("scaled from desk")
+    (cost,) = (line for line in said if line.startswith("cost: "))
+    assert cost == (
+        "cost: the price of the machine and its Databricks units (DBU) an hour by the time; not in it: disks,"
+        " requests to the storage and traffic, taxes and discounts"
+    )
+    best = next(n for n, line in enumerate(said) if line.startswith("recommended: "))
+    name = said[best].removeprefix("recommended: ")
+    assert re.match(rf"  Its price: [\d.]+ USD an hour: [\d.]+ DBU x 0.3 \+ [\d.]+ for {name}, as of", said[best + 1])
+
+
 def test_a_try_of_the_benchmark_is_refused(advise: Command, home: Path) -> None:
     write_result(home / "try.json", bench_result("fast", quick=True))
     advise("quickstart", "--bench", "try.json").fails("try.json is of `voxelflow bench --quick`", "without --quick")

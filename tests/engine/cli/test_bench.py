@@ -147,6 +147,46 @@ def test_a_machine_joins_the_table_of_prices(bench: Command, command: Command, w
     assert bench_results(workspace)[0].machine_type == "cellar"
 
 
+def test_a_row_of_ones_own_stays_as_it_is(bench: Command, home: Path, workspace: Workspace) -> None:
+    table = workspace.root / "machines.csv"
+    table.write_text("name,cores,price_per_hour,spot_per_hour,currency,source\nLab-box,64,2.50,1.10,EUR,our contract\n")
+    before = table.read_text()
+    write_result(home / "lab.json", result("lab-box", *runs(20, 20, 19), price=1.0, currency=""))
+    said = bench("add", "lab.json").done()
+    assert said.err == "Lab-box stays in the table of prices as it is: 2.5 EUR an hour\n"
+    bench("--name", "lab-box", "--price", "0.5").done()
+    assert bench("--name", "m5.2xlarge", "--price", "0.5").done().err.endswith("as it is: 0.384 USD an hour\n")
+    assert table.read_text() == before
+
+
+def test_the_profile_local_says_what_an_hour_costs(bench: Command, workspace: Workspace) -> None:
+    for number, (fields, *wanted) in enumerate(
+        (
+            ('machine = "m5.2xlarge"\nprice_per_hour = 0.21\ncurrency = "EUR"', "m5.2xlarge@us-east-1", 0.21, "EUR"),
+            ("price_per_hour = 3.0", "", 3.0, ""),
+            ('machine = "m5.2xlarge"', "m5.2xlarge@us-east-1", 0.384, "USD"),
+        )
+    ):
+        (workspace.root / "profiles.toml").write_text(f"[local]\n{fields}\n")
+        bench("--name", f"n{number}").done()
+        (kept,) = (found for found in bench_results(workspace) if found.name == f"n{number}")
+        assert [kept.machine_type, kept.price_per_hour, kept.currency] == wanted
+    bench("--name", "given", "--machine", "m5.4xlarge").done()
+    assert {found.name: found.price_per_hour for found in bench_results(workspace)}["given"] == 0.768
+
+
+def test_a_file_that_is_left_out_of_a_comparison_is_named(bench: Command, home: Path) -> None:
+    for name, at, cores in (("old", 1e9, 4), ("new", 2e9, 4), ("vm16", 1e9, 16)):
+        write_result(home / f"{name}.json", result("AMD", row(cores * 10), measured_at=at, cores=cores))
+    files = ("old.json", "new.json", "new.json", "vm16.json")
+    lines = bench("compare", *files).done().out.splitlines()
+    assert "old.json is left out: new.json is of the same machine, and newer or with more to go by." in lines
+    assert sum("left out" in line for line in lines) == 1
+    found = bench("compare", *files, "--json").done().json
+    assert [point["machine"] for point in found["points"]] == ["AMD, 16 cores", "AMD, 4 cores"]
+    assert found["older"] == {"old.json": "new.json"}
+
+
 def test_results_of_several_machines_are_compared(
     bench: Command, home: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,31 @@ def test_what_may_well_be_is_taken(machine: Machine) -> None:
     assert doubts([machine], beside) == []
 
 
+def _row(name: str, price: float, **more: object) -> Machine:
+    """As a person writes it, without what is known of the machine."""
+    return replace(Machine(name, region="us-east-1", price_per_hour=price, currency="USD"), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "machines",
+    [
+        [_row("g5.xlarge", 0.855), _row("g5.8xlarge", 2.081)],
+        [_row("Standard_DS3_v2", 0.229, cores=4), _row("Standard_DS5_v2", 0.916, cores=16)],
+        [_row("Standard_DS3_v2", 0.229), _row("Standard_DS5_v2", 0.916)],
+        [_row("p5.48xlarge", 98.32)],
+    ],
+)
+def test_a_row_without_figures_is_of_a_machine_that_has_them(machines: list[Machine]) -> None:
+    assert doubts(machines, SHIPPED) == []
+
+
+def test_sizes_are_told_by_their_cores() -> None:
+    (said,) = doubts(
+        [_row("x1.small", 1.0, cores=4), _row("x1.xlarge", 1.0, cores=4), _row("x1.2xlarge", 1.0, cores=16)], []
+    )
+    assert "and is 4 times as large" in said
+
+
 def test_every_figure_of_databricks_units_has_its_source_and_date() -> None:
     assert dbu_table()["standard_d16s_v3"].dbu_per_hour == 3
     for row in dbu_table().values():

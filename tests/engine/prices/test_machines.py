@@ -181,14 +181,14 @@ def test_ones_own_discount_leaves_what_the_machine_is(workspace: Workspace) -> N
 
 def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tmp_path: Path) -> None:
     given = tmp_path / "given.csv"
-    given.write_text("\ufeff" + HEADER + "one,here,1,USD\ntwo,,2.50,USD\n")
+    given.write_text("\ufeff" + HEADER + "one,here,1,USD\ntwo,,2.50, usd\n")
     assert import_machines(given, workspace) == (2, 0)
     # Another program's order of columns and line ends.
     given.write_bytes(b"price_per_hour,name,gpus,region\r\n3,ONE,1,here\r\n4,three,,\r\n")
     assert import_machines(given, workspace) == (1, 1)
     table = machine_table(workspace)
     assert [table.find(name).price_per_hour for name in ("one", "two", "three")] == [3, 2.5, 4]
-    assert table.find("one").gpus == 1
+    assert (table.find("one").gpus, table.find("two").currency) == (1, "USD")
     assert machines_file(workspace).read_text().splitlines()[0] == ",".join(COLUMNS)
 
 
@@ -209,6 +209,7 @@ def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tm
         (HEADER + "x,,1,USD,more\n", "more cells"),
         (HEADER + "x,a,1,USD\nX,A,2,USD\n", "line 3: X@A is listed twice"),
         ("name,date\nx,yesterday\n", "no date"),
+        (HEADER + "x,,1,dollar\n", "line 2, currency: must be the three letters of a currency, not 'dollar'"),
         ("name\nx\x1b[2J\n", "control character"),
         ('name\n"x\n', "unexpected end of data"),
     ],

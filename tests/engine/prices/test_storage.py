@@ -59,7 +59,7 @@ HEADER = "provider,class,region,per_10000_reads,currency\n"
 
 
 def test_the_workspaces_rows_go_before_the_shipped_ones(workspace: Workspace) -> None:
-    storage_file(workspace).write_text(HEADER + "s3,Standard,US-EAST-1,0.003,EUR\naz,archive,here,5,EUR\n")
+    storage_file(workspace).write_text(HEADER + "s3,Standard,US-EAST-1,0.003,eur\naz,archive,here,5,EUR\n")
     table = storage_table(workspace)
     mine = table.usual("s3")
     assert mine is not None
@@ -92,6 +92,7 @@ def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tm
         (HEADER, "has no rows"),
         (HEADER + "s3,standard,here,free,USD\n", "line 2, per_10000_reads: must be a number of at least 0, not 'free'"),
         (HEADER + "s3,,here,1,USD\n", "line 2 has no class"),
+        (HEADER + "s3,x,here,1,$\n", "line 2, currency: must be the three letters of a currency, not '$'"),
         (HEADER + "ftp,x,here,1,USD\n", "line 2, provider: 'ftp' is no store"),
         ("provider,class,region,unit\ns3,x,here,TB\n", "line 2, unit: 'TB' is no unit of data"),
         (HEADER + "s3,x,here,1,USD\ns3,X,HERE,2,USD\n", "line 3: s3://, X in HERE is listed twice"),
@@ -150,6 +151,7 @@ def test_a_price_that_looks_wrong_is_named(price: StoragePrice, said: str) -> No
         _price(per_10000_reads=0.003),
         _price(per_10000_reads=1.0, per_10000_writes=12.0, currency="EUR"),
         _price(per_month=None),
+        _price(per_10000_reads=0.008, date=""),
     ],
 )
 def test_what_may_well_be_is_taken(price: StoragePrice) -> None:

@@ -66,6 +66,57 @@ def test_a_field_that_is_changed_is_all_that_changes(workspace: Workspace, file:
     assert file.read_text() == FILE.replace("cores = 8", "cores = 4")
 
 
+@pytest.mark.parametrize(
+    ("change", "old", "new"),
+    [
+        ({"spark.executor.memory": "4g"}, '"8g"         # each', '"4g"         # each'),
+        ({"spark.executor.cores": "3"}, "cores = 2     # few", "cores = 3     # few"),
+        ({"spark.speculation": None}, '"spark.speculation" = true\n', ""),
+        ({"spark.a": "b"}, '"spark.speculation" = true\n', '"spark.speculation" = true\n"spark.a" = "b"\n'),
+    ],
+)
+def test_a_setting_that_is_changed_is_all_that_changes(
+    workspace: Workspace, file: Path, change: dict[str, str | None], old: str, new: str
+) -> None:
+    more = '# "spark.executor.memoryOverhead" = "1g"\nexecutor.cores = 2     # few\n'
+    file.write_text(before := FILE.replace('"spark.speculation"', f'{more}"spark.speculation"'))
+    wanted = {**read_written("cluster", workspace).spark, **change}
+    save(workspace, "cluster", {}, {name: value for name, value in wanted.items() if value is not None})
+    assert file.read_text() == before.replace(old, new)
+    # With all of them goes the table, but for what a person wrote beside.
+    save(workspace, "cluster", {}, {})
+    assert (read_written("cluster", workspace).spark, more.splitlines()[0] in file.read_text()) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[c]\nspark = {executor.memory = "8g", "spark.a" = 1}\n',
+        '[c]\nspark."spark.a" = 1\nspark.executor.memory = "8g"\n',
+        '[c]\n[c.spark]\nspark.executor.memory = "8g"\nspark.executor.cores = 2\n"spark.a" = 1\n',
+        '[c.spark.executor]\nmemory = "8g"\n',
+        "[c]\ncores = 1",
+    ],
+)
+@pytest.mark.parametrize("spark", [{"spark.executor.memory": "9g"}, {"spark.a": "1", "spark.b.c": "d"}, {}])
+def test_settings_are_saved_however_they_are_written(workspace: Workspace, table: str, spark: dict[str, str]) -> None:
+    (workspace.root / "profiles.toml").write_text(table)
+    save(workspace, "c", {"backend": "spark"}, spark, instead_of="c")
+    assert find_profile("c", workspace).spark == spark
+
+
+def test_a_profile_in_keys_of_the_file_is_renamed_whole_or_not_at_all(workspace: Workspace, file: Path) -> None:
+    file.write_text('default = "big"\nbig.cores = 1    # few\n\n' + FILE.partition("\n\n")[2])
+    save(workspace, "huge", {"cores": 2}, {}, instead_of="big", revision=read_written("big", workspace).revision)
+    assert 'default = "huge"\nhuge.cores = 2    # few\n' in file.read_text()
+    assert profile_names(workspace) == ["huge", "local", "spark-local", "cluster", "mine"]
+    for text in ("big.cores = 1\nbig.gpus = 0\n", '[big]\ncores = 1\n[other]\nmachine = """\n[big]\n"""\n'):
+        file.write_text(text)
+        with pytest.raises(UsageError, match="the profile big is "):
+            save(workspace, "huge", {}, {}, instead_of="big", revision=read_written("big", workspace).revision)
+        assert file.read_text() == text
+
+
 def test_fields_come_and_go(workspace: Workspace, file: Path) -> None:
     found = read_written("cluster", workspace)
     save(workspace, "cluster", {"memory": None, "gpus": 2, "price_per_hour": 1.5}, {"spark.executor.cores": "4"})

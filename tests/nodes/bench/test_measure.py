@@ -141,6 +141,7 @@ def test_what_cannot_be_measured_is_named(tmp_path: Path, ctx: TaskContext) -> N
     for options, message in (
         (replace(SMALL, depths=(19,)), "there is no depth 19. Choose one of 18, 34, 50, 101, 152"),
         (replace(SMALL, loaders=("tape",)), "there is no loader tape"),
+        (replace(SMALL, name="a\nb"), "the name of the machine holds the control character '\\n'. Choose another"),
         (replace(SMALL, data="/nowhere"), "there is no folder /nowhere"),
         (replace(SMALL, storage="/nowhere"), "there is no folder /nowhere"),
     ):

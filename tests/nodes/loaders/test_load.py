@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import types
@@ -28,6 +29,10 @@ def table(tmp_path: Path) -> VolumeDelta:
     return make_delta(tmp_path, VOLUMES, LABELS)
 
 
+def hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
 def ids_of(volumes: Any) -> list[str]:
     return [volume_id for batch in volumes for volume_id in volumes.ids(batch.rows)]
 
@@ -50,6 +55,29 @@ def test_a_path_a_reference_and_every_kind_of_dataset(tmp_path: Path, table: Vol
             for batch in volumes:
                 for volume, volume_id in zip(batch.volumes, volumes.ids(batch.rows), strict=True):
                     assert volume.tobytes() == VOLUMES[volume_id].tobytes()
+
+
+@pytest.mark.slow
+def test_without_training_the_order_is_always_the_same(tmp_path: Path) -> None:
+    """By id where volumes are read from their place, else as they are stored; `rows` says which each is."""
+    mixed = dict(sorted(VOLUMES.items(), key=lambda item: hash_of(item[0])))
+    labels = labels_for(mixed)
+    assert list(mixed) != sorted(mixed)
+    stored = make_delta(tmp_path / "decoded", mixed, labels, rows=40, compression="ZSTD")
+    kinds: list[tuple[Any, Any, list[str]]] = [
+        (make_delta(tmp_path, mixed, labels, own=True), "arrow", sorted(mixed)),
+        (make_files(tmp_path, mixed, labels), "npy", sorted(mixed)),
+        (stored, "arrow", list(mixed)),
+        (stored, "petastorm", list(mixed)),
+    ]
+    for data, loader, expected in kinds:
+        for seed in range(2):
+            with voxelflow.load(data, 8, training=False, loader=loader, seed=seed) as volumes:
+                batches = list(volumes)
+                assert [i for batch in batches for i in volumes.ids(batch.rows)] == expected
+                for batch in batches:
+                    for volume, i in zip(batch.volumes, volumes.ids(batch.rows), strict=True):
+                        assert volume.tobytes() == mixed[i].tobytes()
 
 
 @pytest.mark.slow

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from volume_sets import Labels, Volumes, labels_for, make_files, some_volumes
+from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_files, some_volumes
 
-from engine.declare.datasets import Dataset
+from engine.declare.datasets import Dataset, VolumeDelta
 from engine.errors import DataError
 from nodes.loaders import open_source
+from nodes.loaders.chained_volumes import rows_as_files
 from nodes.testing.loader import UNLABELLED, LoaderConformance, training
 
 
@@ -24,9 +25,20 @@ class TestNpy(LoaderConformance):
         return make_files(Path(dataset.uri).parent / "again", again, labels_for(volumes, unlabelled=UNLABELLED))
 
 
-def test_the_order_is_that_of_the_table_made_from_the_files(tmp_path: Path) -> None:
-    from volume_sets import make_delta
+class TestRowsOfATable(LoaderConformance):
+    """As TransformVolumes gives them."""
 
+    loader = "npy"
+
+    def make(self, folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
+        return rows_as_files(make_delta(folder, volumes, labels), folder / "rows.arrow")
+
+    def rewrite(self, dataset: Dataset, volumes: Volumes) -> Dataset:
+        table = VolumeDelta(uri=dataset.uri, count=len(volumes), bytes=0, version=0, data_version=0)
+        return rows_as_files(compact(table, volumes), Path(dataset.uri).parent / "again.arrow")
+
+
+def test_the_order_is_that_of_the_table_made_from_the_files(tmp_path: Path) -> None:
     volumes = some_volumes(40)
     labels = labels_for(volumes)
     with (

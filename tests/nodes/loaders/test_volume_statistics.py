@@ -21,8 +21,9 @@ from engine.errors import Cancelled, DataError
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
 from nodes.loaders import volume_statistics
+from nodes.loaders.measured_volumes import MeasuredVolumes
 from nodes.loaders.value_statistics import Statistics
-from nodes.loaders.volume_statistics import measured
+from nodes.loaders.volume_statistics import Pass, measured, statistics_key
 from nodes.transforms.steps import Normalise, Scale, Unfit, load_steps, source_of
 
 Volumes = dict[str, np.ndarray[Any, Any]]
@@ -151,6 +152,41 @@ def test_a_percentile_is_near_wherever_most_values_are() -> None:
         assert found.percentile(percent)[0] == pytest.approx(np.percentile(values, percent), rel=5e-4)
 
 
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_values_are_whole_numbers_only_where_those_of_every_volume_are(tmp_path: Path, name: str) -> None:
+    """Whichever volume comes first, and also when other processes measured them."""
+    random = np.random.default_rng(0)
+    volumes = {f"m{number}": random.random((6, 5, 4)).astype(np.float32) for number in range(10)}
+    volumes = dict(sorted((volumes | {name: random.integers(1, 6, (6, 5, 4)).astype(np.int16)}).items()))
+    step = of(volumes, context(tmp_path, "measure"), kind="percentiles")
+    low, high = np.percentile(np.stack([each.astype(np.float64) for each in volumes.values()]), (1, 99))
+    assert step.offsets == ((pytest.approx(low, rel=1e-3),),)
+    assert step.spreads == ((pytest.approx(high - low, rel=1e-3),),)
+    scale, elsewhere, state = Scale(kind="percentiles"), MeasuredVolumes(), Pass(tmp_path / "pass", "")
+    for each in volumes.values():
+        elsewhere.add(each, scale)
+    state.add_measured(elsewhere, iter(volumes), scale)
+    state.finish("", scale)
+    assert state.numbers[""] == (list(step.offsets[0]), list(step.spreads[0]))
+
+
+def test_a_volume_that_is_left_out_does_not_say_that_values_are_not_whole(tmp_path: Path) -> None:
+    volumes = {"a": np.arange(24, dtype=np.int16).reshape(4, 3, 2), "b": np.ones((2, 2, 2, 3), np.float32)}
+    scale = {"kind": "percentiles", "by_channel": True}
+    alone = of({"a": volumes["a"]}, context(tmp_path / "1", "measure"), **scale)
+    assert of(volumes, context(tmp_path / "2", "measure"), **scale) == alone
+
+
+def test_percentiles_that_an_earlier_version_kept_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    volumes = patches()
+    source, files = TransformedVolumes(InMemory(volumes), ()), listing(volumes)
+    keys = []
+    for version in (1, 2):
+        monkeypatch.setattr(volume_statistics, "_PERCENTILES", version)
+        keys.append([statistics_key(Scale(kind=kind), source, files) for kind in ("percentiles", "z-score")])
+    assert [one == other for one, other in zip(*keys, strict=True)] == [False, True]
+
+
 def test_values_that_are_not_finite_are_not_counted(tmp_path: Path) -> None:
     volume = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     spoilt = volume.copy()
@@ -273,6 +309,25 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert "1 volume could not be measured: broken is cut short" in said
     with pytest.raises(DataError, match="the dataset has no finite value to measure"):
         of({"broken": volumes["broken"]}, context(tmp_path / "2", "measure"), kind="min-max")
+
+
+def test_a_source_without_a_value_is_left_out_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volume_statistics, "_SAVE_VALUES", 1)
+    said: list[str] = []
+    ctx = replace(context(tmp_path, "measure"), emit=lambda event: said.append(str(getattr(event, "text", ""))))
+    empty, fine = np.full((2, 2, 2), np.nan), np.arange(8.0).reshape(2, 2, 2)
+    given = [("broken", fine), ("empty", empty), ("north", fine), ("south", empty), ("south", fine)]
+    volumes = {f"{source}/x0000{i}-y00000-z00000": volume for i, (source, volume) in enumerate(given)}
+    # The second time nothing is read.
+    for _ in range(2):
+        step = of(volumes, ctx, kind="min-max", by_source=True)
+        assert (step.sources, step.spreads) == (("north", "south"), ((7.0,), (7.0,)))
+        assert "2 sources left out, without a finite value to measure: broken, empty" in said
+        said.clear()
+    with pytest.raises(Unfit, match="of the source empty, of which nothing was measured"):
+        step.apply(empty, {"id": next(name for name in volumes if name.startswith("empty"))})
+    with pytest.raises(DataError, match="no source has a finite value to measure"):
+        of({"empty/1": empty}, context(tmp_path / "2", "measure"), kind="min-max", by_source=True)
 
 
 def test_it_can_be_cancelled(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from object_stores import ObjectStore
+from pretended_benches import probe as pretended_probe
+from pretended_benches import timed as pretended_times
 from slow_network import delayed
 from store_fixtures import container_in
 
@@ -177,6 +179,13 @@ def test_what_is_larger_than_a_probes_files_is_reckoned_by_bytes(tmp_path: Path)
     found = probe_place(str(tmp_path), parameters, name="test", epoch=Epoch(10, 320 << 20, "given"))
     assert found.file_bytes == pytest.approx(16 << 20, rel=0.01)
     assert found.epoch_one_by_one_s == pytest.approx(10 * 20 / found.small_reads.per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("place", ["az://box/data", "/data"])
+def test_a_measured_listing_has_the_time_of_its_requests_in_it(place: str) -> None:
+    listed = {"listing": pretended_times(1, 0, ms=400), "short_listing": pretended_times(1, 0, ms=50)}
+    found = pretended_probe(place).model_copy(update={**listed, "listed_files": 8000, "epoch_files": 8000})
+    assert found.listing_s == pytest.approx(0.4)
 
 
 @pytest.mark.slow

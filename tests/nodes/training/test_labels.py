@@ -36,6 +36,7 @@ def test_names_and_a_given_number_count_too() -> None:
     [
         ([0, 0.5], {}, "label 0.5"),
         ([0, -1], {}, "label -1"),
+        ([0, 1, np.inf], {}, "label inf, which is no class number"),
         ([1, 1, 1], {}, "only the label 1"),
         ([], {}, "no labels"),
         ([1, 2], {}, "labels 1, 2, which do not fit 2 classes"),

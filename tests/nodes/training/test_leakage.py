@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from npy_folders import context, convert
+from volume_sets import compact, labels_for, make_delta, make_files, some_volumes
 
-from engine.declare.datasets import Dataset, Preview, VolumeParquet
+from engine.declare.datasets import Dataset, Preview, Selection, VolumeParquet
 from engine.declare.events import Event, Message
 from engine.errors import DataError
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import split_dataset
 from nodes.training import leakage
 from nodes.training.rows import open_parts
+from nodes.transform_volumes import transform_volumes
 
 
 def dataset(folder: Path, values: dict[str, float], patients: dict[str, str]) -> Dataset:
@@ -34,7 +37,8 @@ def dataset(folder: Path, values: dict[str, float], patients: dict[str, str]) ->
 
 def warnings_of(train: Dataset, other: Dataset | None, folder: Path, **given: Any) -> list[str]:
     events: list[Event] = []
-    with open_parts(train, other, loader="arrow", share=0.3, ctx=context(folder, "t", emit=events.append), **given):
+    given = {"loader": "arrow"} | given
+    with open_parts(train, other, share=0.3, ctx=context(folder, "t", emit=events.append), **given):
         pass
     return [event.text for event in events if isinstance(event, Message) and "flatter" in event.text]
 
@@ -89,6 +93,37 @@ def test_where_twins_are_not_looked_for_a_line_says_so(
     ]
 
 
+@pytest.mark.slow
+def test_volumes_on_both_sides_are_counted_however_they_are_read(tmp_path: Path) -> None:
+    """Two nodes on one folder, parts of a table that were transformed apart, versions of one table."""
+    volumes = some_volumes(20)
+    table = make_delta(tmp_path, volumes, labels_for(volumes), own=True)
+    part = table.select(Selection(salt="x", low=0, high=0.5))
+    count = sum(part.selections[0].holds(name) for name in volumes)
+    (tmp_path / "link").symlink_to(tmp_path / "files")
+    files = make_files(tmp_path, volumes, labels_for(volumes))
+    again = files.model_copy(update={"manifest": str(tmp_path / "again.arrow"), "uri": str(tmp_path / "link")})
+    shutil.copy(files.manifest, again.manifest)
+
+    def transformed(data: Dataset, name: str) -> Dataset:
+        made: Dataset = transform_volumes(data, normalise="z-score", ctx=context(tmp_path, name))
+        return made
+
+    apart = transformed(part, "part"), transformed(table, "whole")
+    newer = compact(table, volumes)
+    for train, other, loader, both in (
+        (files, again, "npy", 20),
+        (*apart, "npy", count),
+        (part, table, "arrow", count),
+        (part, newer, "arrow", count),
+    ):
+        said = warnings_of(train, other, tmp_path, loader=loader)
+        assert said == [f"{both} volumes are trained on and validated on: the figures will flatter the model"]
+    # Equal ids in another place are other volumes.
+    others = make_files(tmp_path / "b", {name: volume + 1 for name, volume in volumes.items()}, labels_for(volumes))
+    assert warnings_of(files, others, tmp_path, loader="npy") == []
+
+
 positions = st.lists(st.tuples(*[st.integers(-3, 12)] * 3), max_size=25)
 
 
@@ -123,6 +158,11 @@ def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monk
     # p begins within v1 and reaches into v2, r begins within v8.
     assert found.startswith("2 patches validated on overlap with patches that were trained on (3 pairs): the figures")
     assert warnings_of(train, None, tmp_path) == []  # parts of one table, whose patches lie side by side
+    # A patch that is on both sides, read by two sources, does not overlap with itself.
+    again = train.model_copy(update={"found": 99})
+    assert warnings_of(train, again, tmp_path) == [
+        "9 volumes are trained on and validated on: the figures will flatter the model"
+    ]
     close = patches(tmp_path / "ghij", {f"v{n}": ("one", n) for n in range(20)})
     (found,) = warnings_of(close, None, tmp_path)
     assert "overlap with patches that were trained on" in found
