@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from ctypes import c_float
 
 
@@ -39,15 +40,27 @@ def plural(count: float, noun: str) -> str:
     return f"{figure} {noun}"
 
 
-def number(value: float) -> str:
-    """At most four digits after the point, thousands apart: `33,368,897`, `0.9312`."""
+_DIGITS, _MOST_DIGITS = 4, 6
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """A whole number with its thousands apart, else so many digits: `33,368,897`, `0.9312`, `122.6`.
+
+    Without a fraction from 1,000 on, as the browser writes it (`figureText`).
+    """
     if not math.isfinite(value):
         return str(value)
     if value == int(value):
         return f"{int(value):,}"
-    if abs(value) >= 100:
+    if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:,.{digits}g}"
+
+
+def numbers(values: Sequence[float]) -> list[str]:
+    """`number` of values side by side: with more digits, six at most, where two that differ would read alike."""
+    found = [[number(value, digits) for value in values] for digits in range(_DIGITS, _MOST_DIGITS + 1)]
+    return next(texts for texts in found if len(set(texts)) == len(set(found[-1])) or texts is found[-1])
 
 
 def label_text(label: float) -> str:

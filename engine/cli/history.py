@@ -35,10 +35,10 @@ def show(workspace: Workspace, store: RunStore, run: Run, *, everything: bool = 
 
     With `everything` each figure of each result, too.
     """
-    tasks = store.tasks(run.run_id)
+    tasks = store.shown_tasks(run)
     say(f"run {run.run_id} of {run.pipeline}", style="bold")
     say(f"{moment(run.started or run.created)}, profile {run.profile}, attempt {run.attempt}")
-    say(summary(run, tasks), style=COLOURS.get(run.state, ""))
+    say(summary(run, store.tasks(run.run_id)), style=COLOURS.get(run.state, ""))
     if cost := cost_text(run):
         say(f"cost {cost}")
     if compared := against_estimate(run):
@@ -141,7 +141,7 @@ def describe(workspace: Workspace, store: RunStore, run: Run) -> dict[str, Any]:
             "failure": dict(t.failure) if t.failure else None,
             "log": str(workspace.log_file(run.run_id, t.node)),
         }
-        for t in store.tasks(run.run_id)
+        for t in store.shown_tasks(run)
     ]
     return {**run_as_json(run), "tasks": tasks, "mlflow": run_link(workspace, run.run_id)}
 

@@ -108,7 +108,7 @@ def show_run(session: Session, run: str, everything: bool, as_json: bool, root: 
 def compare_runs(session: Session, runs: tuple[str, ...], everything: bool, as_json: bool, root: Path | None) -> int:
     """Put two or more runs side by side: the parameters that differ, the figures they came to, and their durations.
 
-    Figures are those of the models that were made, and the last value of each curve.
+    Figures are those of the models and evaluations that were made, and the last value of each curve.
     """
     from engine.cli.compare import compare, compare_as_json
     from engine.cli.screen import say_json

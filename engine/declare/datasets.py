@@ -349,6 +349,10 @@ HEADLINES = tuple(
     f"{of}{name}" for of in ("test_", "val_", "") for name in ("auc", "accuracy", "f1", "mae", "rmse", "loss")
 )
 """What says most of a model: on volumes that it never saw before those that it was judged by, these before its own."""
+_JUDGING = frozenset(HEADLINES) | {
+    f"{of}{name}" for of in ("test_", "val_", "") for name in ("precision", "recall", "r2", "mse", "log_loss", "brier")
+}
+"""Figures of a report that say how good a model is; its others are counts, deviations and names."""
 
 
 class TrainedModel(Dataset):
@@ -421,6 +425,17 @@ class Report(Dataset):
 
     def details(self) -> dict[str, Any]:
         return _headline_first(dict(self.figures), self.headline())
+
+    def scores(self) -> Mapping[str, float]:
+        # Of the counts among its figures the highest is not the best.
+        return {
+            name: float(value)
+            for name, value in self.figures.items()
+            if name in _JUDGING
+            and isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+        }
 
     def headline(self) -> tuple[str, float] | None:
         found = ((name, self.figures.get(name)) for name in HEADLINES)

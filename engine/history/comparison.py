@@ -10,7 +10,7 @@ from engine.declare.datasets import TrainedModel
 from engine.history.details import Details, parameters, short_id, value_text
 from engine.store.reported import metrics_of
 from engine.store.runs import RunStore
-from engine.text import duration, number, safe
+from engine.text import duration, numbers, safe
 
 ABSENT = "-"
 Curves = Mapping[tuple[str, str], float]
@@ -25,6 +25,8 @@ class Row:
     where: str
     name: str
     values: tuple[str, ...]
+    figures: tuple[float | None, ...] = ()
+    """Of figures what they are, not rounded; None where a run has none."""
 
     @property
     def differs(self) -> bool:
@@ -80,22 +82,30 @@ def node_title(runs: Sequence[Details], node: str) -> str:
 
 
 def final_rows(runs: Sequence[Details], curves: Sequence[Curves]) -> list[Row]:
-    """The last value of each curve, and the figures of the models that were made."""
+    """The last value of each curve, and the figures of the models and evaluations that were made."""
     found = [_finals(d, c) for d, c in zip(runs, curves, strict=True)]
     keys = list(dict.fromkeys(k for values in found for k in sorted(values)))
-    return [Row(node_title(runs, node), name, tuple(v.get((node, name), ABSENT) for v in found)) for node, name in keys]
+    return [
+        _figures_row(node_title(runs, node), name, [values.get((node, name)) for values in found])
+        for node, name in keys
+    ]
 
 
-def _finals(details: Details, curves: Curves) -> dict[tuple[str, str], str]:
-    out: dict[tuple[str, str], str] = {}
+def _figures_row(where: str, name: str, figures: Sequence[float | None]) -> Row:
+    texts = iter(numbers([figure for figure in figures if figure is not None]))
+    return Row(where, name, tuple(ABSENT if figure is None else next(texts) for figure in figures), tuple(figures))
+
+
+def _finals(details: Details, curves: Curves) -> dict[tuple[str, str], float]:
+    out: dict[tuple[str, str], float] = {}
     for task in details.tasks:
         for output in task.outputs.values():
             for name, value in scores_of(output).items():
-                out[task.node, name] = number(value)
+                out[task.node, name] = value
             if isinstance(output, TrainedModel):
-                out[task.node, "parameters of the model"] = number(output.parameters)
+                out[task.node, "parameters of the model"] = output.parameters
     for (node, name), last in curves.items():
-        out.setdefault((node, name), number(last))
+        out.setdefault((node, name), last)
     return out
 
 

@@ -69,7 +69,7 @@ def read_details(workspace: Workspace, store: RunStore, run_id: str) -> Details:
     """All about a run. Raises `UsageError` when there is none with this id."""
     run = store.run(run_id)
     pipeline = document_of(run)
-    return Details(run, named(store.tasks(run.run_id), pipeline), pipeline, read_plan(workspace, run.run_id))
+    return Details(run, named(store.shown_tasks(run), pipeline), pipeline, read_plan(workspace, run.run_id))
 
 
 def document_of(run: Run) -> Pipeline | None:

@@ -21,8 +21,6 @@ from engine.text import safe
 from engine.wording import SPLITS, details_text, figure_name
 
 MOST_TILES = 6
-_LOOKED_AT = 50
-"""Runs among which the one before is looked for."""
 _LOWER = re.compile(r"(^|_)(loss|error|brier|mae|mse|rmse)(_|$)")
 _AFTER_HEADLINE = ("accuracy", "f1", "mae", "rmse", "loss")
 ABSENT = "-"
@@ -59,8 +57,7 @@ def lower_is_better(name: str) -> bool:
 
 def run_before(store: RunStore, run: Run) -> Run | None:
     """The newest run of the same pipeline that was started before this one and is done; None without one."""
-    runs = store.runs(_LOOKED_AT, run.pipeline)
-    return next((r for r in runs if r.created < run.created and r.state == "done"), None)
+    return store.done_before(run.pipeline, run.created)
 
 
 def tiles(tasks: Sequence[Task], before: Sequence[Task] = ()) -> list[Tile]:

@@ -34,8 +34,8 @@ from engine.observe.observe import observe
 from engine.processes.detached import start_detached
 from engine.processes.system import kill_tree
 from engine.profiles import Profile, find_profile
+from engine.run import run_lock, start_lock
 from engine.run.job import scratch_of
-from engine.run.start_lock import HANDED_ON, starting
 from engine.run.worker_process import PROGRAM
 from engine.storage import is_url, place_from
 from engine.storage.io_errors import explain, explained, full_disk
@@ -50,6 +50,8 @@ _KILLED_S = 10.0
 """How long a killed process may take to be gone; one that waits in the kernel takes longer."""
 _STUCK_S = 300.0
 """How long a run that does nothing is waited for: the machine may have slept, or a disk may answer again."""
+_LONGEST_START_S = 900.0
+"""How long a process that lives may take to begin: on a busy machine, or from a slow disk, its imports take minutes."""
 _LOG = "supervisor.log"
 
 
@@ -124,7 +126,7 @@ def start(
     options: dict[str, JsonValue] = {"start": choice.start, "end": choice.end, "fresh": choice.fresh, **(also or {})}
     if values:
         options["given"] = [*sorted(values)]
-    with starting(workspace):
+    with start_lock.starting(workspace):
         ready = prepare(
             pipeline, catalog, workspace, store,
             values=values, profile=profile, choice=choice, base=base, fresh_suffix=suffix,
@@ -154,9 +156,9 @@ def begin(
 ) -> str:
     """Record a new run of the plan that was made for `document`, and start its process. Gives the run's id.
 
-    To be called within the same `starting` as the planning: what the plan found in the cache is there still. Raises
-    `DiskFull` or `FileError` when there is no space for it or no file handle left, `UsageError` when its cost is
-    limited (`limit`; None: that of the profile) and no price is known.
+    To be called within the same `start_lock.starting` as the planning: what the plan found in the cache is there
+    still. Raises `DiskFull` or `FileError` when there is no space for it or no file handle left, `UsageError` when its
+    cost is limited (`limit`; None: that of the profile) and no price is known.
     """
     text, used = dump(document), made.profile
     limit = used.limit if limit is None else limit
@@ -288,9 +290,12 @@ def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str
 
 
 def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = 60) -> None:
-    """Wait until the run's process has begun its attempt. Raises `ExecutionError` when it does not."""
-    until = time.monotonic() + timeout_s
-    while time.monotonic() < until:
+    """Wait until the run's process has begun its attempt: as long as it lives, else `timeout_s` seconds.
+
+    Raises `ExecutionError` when it does not begin.
+    """
+    began = time.monotonic()
+    while True:
         # In this order: a process that has ended said before whether it began.
         child = _children.get(run_id)
         died = child is not None and child.poll() is not None
@@ -298,6 +303,8 @@ def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: in
             return
         if died:
             _record_unbegun(store, run_id)
+            break
+        if time.monotonic() - began > (timeout_s if child is None else _LONGEST_START_S):
             break
         time.sleep(0.05)
     if (full := full_disk(workspace.root)) is not None:
@@ -337,12 +344,15 @@ def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.
 
 
 def _spawn(workspace: Workspace, run_id: str) -> None:
-    with starting(workspace) as lock:
+    with start_lock.starting(workspace) as start, run_lock.to_hand_on(workspace, run_id) as lock:
+        handed = {start_lock.HANDED_ON: start.fileno()}
+        if lock is not None:  # else the process says that another one is at the run
+            handed[run_lock.HANDED_ON] = lock.fileno()
         _children[run_id] = start_detached(
             [*PROGRAM, "_supervise", str(workspace.root), run_id],
             workspace.run_folder(run_id) / _LOG,
-            environment={**os.environ, HANDED_ON: str(lock.fileno())},
-            pass_fds=(lock.fileno(),),
+            environment={**os.environ, **{name: str(number) for name, number in handed.items()}},
+            pass_fds=tuple(handed.values()),
         )
 
 

@@ -24,13 +24,13 @@ from engine.catalog import Catalog
 from engine.declare.events import Message, RunState, RunStateChanged, SystemSample
 from engine.document.plan import require_plan
 from engine.environment import keep_environment
-from engine.errors import ExecutionError, VoxelflowError
+from engine.errors import VoxelflowError
 from engine.extras import missing, missing_text, tracking_is_off
 from engine.processes.detached import start_detached
 from engine.profiles import Profile
+from engine.run import run_lock, start_lock
 from engine.run.execute import Execution
 from engine.run.monitor import INTERVAL_S, Monitor
-from engine.run.start_lock import handed_on
 from engine.run.system_metrics import SystemSampler, idle_share, mean_of
 from engine.run.worker_process import PROGRAM
 from engine.storage.io_errors import explain
@@ -54,11 +54,8 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     Raises `ExecutionError` when another process is already at it.
     """
     folder = workspace.run_folder(run_id)
-    start = handed_on(workspace)
-    lock = ProcessLock(folder / "lock")
-    # A reader that asks whether the lock is held takes it for a moment; that is no second supervisor.
-    if not lock.acquire_within(1.0):
-        raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
+    start = start_lock.handed_on(workspace)
+    lock = run_lock.handed_on(workspace, run_id)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     store = RunStore(workspace)

@@ -27,9 +27,12 @@ class CostSum:
     expected: tuple[float, float] | None = (0.0, 0.0)
 
 
-def costs_by_month(runs: Iterable[Run]) -> list[CostSum]:
-    """The sums, the newest month first and in a month the dearest pipeline. Runs without a known price are left out."""
-    sums: dict[tuple[str, str, str], CostSum] = {}
+def costs_by_month(runs: Iterable[Run], others: Iterable[CostSum] = ()) -> list[CostSum]:
+    """The sums, the newest month first and in a month the dearest pipeline. Runs without a known price are left out.
+
+    `others` are the sums of further runs, which are added.
+    """
+    sums = {(each.month, each.pipeline, each.currency): each for each in others}
     for run in runs:
         if run.cost is None or run.started is None:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.declare.datasets import Dataset
@@ -59,6 +59,10 @@ class Run:
             return None
         until = self.ended or (time.time() if self.active else self.heartbeat or self.started)
         return max(0.0, until - self.started - self.paused_s)
+
+    def at_work_until(self, now: float) -> float:
+        """When it ended; of one that was lost its last sign of life, of one at work `now`."""
+        return now if self.active else self.ended or self.heartbeat or self.started or self.created
 
     @property
     def worked_s(self) -> float:
@@ -133,10 +137,24 @@ class Task:
     progress: Progress | None
     outputs: Mapping[str, Dataset]
     failure: Mapping[str, Any] | None
+    worked_s: float | None = None
+    """How long it was at work in all attempts together, where there were several and `RunStore.shown_tasks` read it."""
 
     @property
     def seconds(self) -> float | None:
-        """How long it has taken, or takes by now; None before its start."""
+        """How long it, or where `worked_s` is not known its last attempt, has taken by now; None before its start."""
+        if self.worked_s is not None:
+            return self.worked_s
         if self.started is None:
             return None
         return (self.ended or time.time()) - self.started
+
+
+def as_it_is(task: Task, run: Run) -> Task:
+    """A task of a run whose process is gone: whatever its row says, it does not run. Others as they are."""
+    if run.state != "lost" or task.state not in ("running", "waiting", "queued"):
+        return task
+    ended = task.ended
+    if task.started is not None and ended is None:
+        ended = max(task.started, run.heartbeat or run.started or task.started)
+    return replace(task, state="cancelled", reason="the run's process died without reporting a result", ended=ended)

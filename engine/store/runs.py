@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,8 +33,9 @@ from engine.storage.process_lock import is_held
 from engine.store import ending as run_ending
 from engine.store.database import Database, datasets_json, new_id
 from engine.store.results import ResultCache
-from engine.store.run_records import ACTIVE, Run, Task
+from engine.store.run_records import ACTIVE, Run, Task, as_it_is
 from engine.store.schema import BUSY_S
+from engine.store.stretches import moves_of, worked
 from engine.store.sweeps import SweepStore
 from engine.workspace import Workspace
 
@@ -47,6 +49,8 @@ _DISK_MAY_EXPLAIN_S = 3600.0
 """A disk that is full now says nothing about a run that was lost longer ago."""
 _BEGAN = "(tasks.attempt > 0 OR tasks.state IN ('done', 'cached'))"
 """Of a task that was worked on, or found to be done, at least once."""
+_WITHOUT_DOCUMENT = ", ".join("'' AS document" if f.name == "document" else f.name for f in fields(Run))
+_READ_AT_ONCE = 500
 STUCK_AFTER_S = BUSY_S + 5.0
 """A supervisor beats every second, also during a long step. Only the database's lock may keep one that works from it,
 and after that wait it beats or fails."""
@@ -159,6 +163,48 @@ class RunStore(Database):
         return [
             self._run(r) for r in self.read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
         ]
+
+    def older_runs(self, than: float, limit: int, known: Mapping[str, Run]) -> list[Run]:
+        """At most `limit` runs that were created at that moment or before, the newest first, without their documents.
+
+        Those of `known` by id that had ended, and have ended in the same way still, are not read again.
+        """
+        rows = self.read(
+            "SELECT run_id, state, attempt, ended FROM runs WHERE created <= ? ORDER BY created DESC LIMIT ?",
+            than, limit,
+        )  # fmt: skip
+        found: dict[str, Run] = {}
+        unread: list[str] = []
+        for row in rows:
+            run = known.get(row["run_id"])
+            same = run is not None and (run.state, run.attempt, run.ended) == (
+                row["state"],
+                row["attempt"],
+                row["ended"],
+            )
+            if run is not None and same and not run.active:
+                found[run.run_id] = run
+            else:
+                unread.append(row["run_id"])
+        for at in range(0, len(unread), _READ_AT_ONCE):
+            ids = unread[at : at + _READ_AT_ONCE]
+            for row in self.read(
+                f"SELECT {_WITHOUT_DOCUMENT} FROM runs WHERE run_id IN ({', '.join('?' * len(ids))})", *ids
+            ):
+                found[row["run_id"]] = self._run(row)
+        return [found[row["run_id"]] for row in rows if row["run_id"] in found]
+
+    def count(self) -> int:
+        """How many runs there are."""
+        return int(self.read("SELECT count(*) AS runs FROM runs")[0]["runs"])
+
+    def done_before(self, pipeline: str, created: float) -> Run | None:
+        """The pipeline's newest run that is done, of those created before that moment; None without one."""
+        rows = self.read(
+            "SELECT * FROM runs WHERE pipeline = ? AND state = 'done' AND created < ? ORDER BY created DESC LIMIT 1",
+            pipeline, created,
+        )  # fmt: skip
+        return self._run(rows[0]) if rows else None
 
     def runs_of_sweep(self, sweep_id: str) -> list[Run]:
         """All runs that were begun for the sweep's trials, oldest first."""
@@ -291,6 +337,15 @@ class RunStore(Database):
     def tasks(self, run_id: str) -> list[Task]:
         """The run's tasks in the order of the plan."""
         return [self._task(r) for r in self.read("SELECT * FROM tasks WHERE run_id = ? ORDER BY position", run_id)]
+
+    def shown_tasks(self, run: Run) -> list[Task]:
+        """`tasks` for a person to see: of a run that was lost none is at work, and after several attempts each took
+        what all of them took. What goes on with a run needs the rows."""
+        found = [as_it_is(task, run) for task in self.tasks(run.run_id)]
+        if run.attempt < 2 and all(task.attempt < 2 for task in found):
+            return found
+        spent = worked(moves_of(self, run.run_id), run.at_work_until(time.time()), active=run.active)
+        return [replace(task, worked_s=spent.get(task.node)) for task in found]
 
     def last_state(self, pipeline: str, node: str) -> tuple[TaskState, str] | None:
         """The node's state in the run of `pipeline` that last began to work on it, and that run's id; None without one.

@@ -16,7 +16,7 @@ _USUAL = (
     "accuracy", "r2", "loss",
 )  # fmt: skip
 """Default objectives, the most telling first: the first one that a run reports is used."""
-_SMALLER_IS_BETTER = ("loss", "mae", "mse", "rmse", "error", "seconds")
+_SMALLER_IS_BETTER = ("loss", "mae", "mse", "rmse", "error", "brier", "seconds")
 
 
 @dataclass(frozen=True)

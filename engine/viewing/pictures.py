@@ -30,6 +30,11 @@ _WINDOW = (1.0, 99.0)
 """Percentiles that get the ends of the colour map: a few extreme voxels must not make the others one grey."""
 _SAMPLED = 100_000
 """Values that percentiles are taken of."""
+_LARGEST = float(np.finfo(np.float64).max)
+_NARROWEST = 1e-300
+"""A range that is narrower cannot be divided into levels."""
+_HALF_WIDTH, _HALF_SHARE = 0.5, 1e-6
+"""What is shown on either side of a value that is the only one: so much, or this share of it where that is more."""
 
 
 def axes_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
@@ -51,10 +56,18 @@ def window_of(values: NDArray[Any]) -> tuple[float, float]:
     flat = flat[np.isfinite(flat)]
     if not flat.size:
         return 0.0, 1.0
-    low, high = (float(value) for value in np.percentile(flat, _WINDOW))
-    if high <= low:
+    with np.errstate(all="ignore"):
+        low, high = (float(value) for value in np.percentile(flat, _WINDOW))
+    # Between two values at the ends of float64 there is no percentile.
+    if not -math.inf < low < high < math.inf:
         low, high = float(flat.min()), float(flat.max())
-    return (low, high) if high > low else (low - 0.5, low + 0.5)
+    return (low, high) if high - low > _NARROWEST else around(low)
+
+
+def around(value: float) -> tuple[float, float]:
+    """A window around a value that is the only one, wide enough to be divided: beside 1e17 there is no 1e17 + 0.5."""
+    half = max(_HALF_WIDTH, abs(value) * _HALF_SHARE)
+    return max(value - half, -_LARGEST), min(value + half, _LARGEST)
 
 
 def about_zero(low: float, high: float) -> tuple[float, float]:
@@ -66,7 +79,10 @@ def about_zero(low: float, high: float) -> tuple[float, float]:
 def levels_of(values: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
     """The levels of `palette` for values, `low` being the first and `high` the last one; NaN is `NOTHING`."""
     with np.errstate(all="ignore"):
-        levels = 1 + np.clip((values.astype(np.float64) - low) * (254 / (high - low)), 0, 254)
+        # In halves where the whole is more than float64 has.
+        part = 1.0 if math.isfinite(high - low) else 0.5
+        first, last = low * part, high * part
+        levels = 1 + np.clip((values.astype(np.float64) * part - first) * (254 / (last - first)), 0, 254)
     return np.where(np.isnan(levels), NOTHING, levels).astype(np.uint8)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import DataError
 from engine.viewing.pictures import window_of
 
 Triple = tuple[float, float, float]
@@ -25,6 +26,7 @@ _NIFTI_TYPES = {
 _AS_OTHER = {"float16": "float32", "int64": "float64", "uint64": "float64", "bool": "uint8"}
 _LONGEST_AXIS = 32767
 """Voxels along an axis that NIfTI-1 can say."""
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _MILLIMETRES = 2
 
 
@@ -120,9 +122,23 @@ class NiftiFile:
 
 
 def nifti_limit(volume: NDArray[Any]) -> tuple[NDArray[Any], Steps]:
-    """The volume with as many voxels along each axis as NIfTI-1 can say, and the steps; see `reduced`."""
+    """The volume with as many voxels along each axis as NIfTI-1 can say, and the steps; see `reduced`.
+
+    Raises `DataError` for more channels than it can say: one that is left out would be missed.
+    """
+    if volume.shape[3] > _LONGEST_AXIS:
+        raise DataError(
+            f"a NIfTI file has at most {_LONGEST_AXIS:,} channels, and this volume has {volume.shape[3]:,}",
+            hint="Read it from the dataset's own files.",
+        )
     x, y, z = (-(-length // _LONGEST_AXIS) for length in volume.shape[:3])
     return volume[::x, ::y, ::z], (x, y, z)
+
+
+def _shown(values: NDArray[Any]) -> tuple[float, float]:
+    """The greatest and the least value to show at first; zeros, which say nothing, where float32 does not have them."""
+    low, high = window_of(values)
+    return (high, low) if max(abs(low), abs(high)) <= _LARGEST_FLOAT32 else (0.0, 0.0)
 
 
 def _header(volume: NDArray[Any], dtype: np.dtype[Any], steps: Steps, spacing: Triple | None) -> bytes:
@@ -135,7 +151,7 @@ def _header(volume: NDArray[Any], dtype: np.dtype[Any], steps: Steps, spacing: T
     struct.pack_into("<f", out, 108, _OFFSET)
     struct.pack_into("<ff", out, 112, 1, 0)
     out[123] = _MILLIMETRES if spacing else 0
-    struct.pack_into("<ff", out, 124, *reversed(window_of(volume[..., 0])))
+    struct.pack_into("<ff", out, 124, *_shown(volume[..., 0]))
     struct.pack_into("<hh", out, 252, 0, 1)  # where a voxel is: by the matrix alone
     for axis, size in enumerate(sizes):
         row = [0.0, 0.0, 0.0, 0.0]

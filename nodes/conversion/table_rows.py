@@ -88,6 +88,13 @@ def is_rows(listing: pa.Table) -> bool:
     return _FILES in (listing.schema.metadata or {})
 
 
+def files_in(listing: pa.Table) -> list[TableFile]:
+    """The table's files that hold rows of the listing."""
+    files = [TableFile(*each) for each in json.loads((listing.schema.metadata or {})[_FILES])]
+    held = set(pc.unique(listing["mtime_ns"]).to_pylist())
+    return [file for file in files if fingerprint(file) in held]
+
+
 def spec_in(listing: pa.Table) -> VolumeSpec:
     """What the stored volumes are like, before any transforms that a reader applies."""
     return VolumeSpec.model_validate_json((listing.schema.metadata or {})[_SPEC])

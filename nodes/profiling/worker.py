@@ -26,6 +26,7 @@ from engine.errors import with_causes
 from engine.processes.system import peak_memory
 from engine.storage import is_url, manifest
 from engine.storage.page_cache import forget
+from nodes.conversion.table_rows import files_in, is_rows
 from nodes.loaders.data_files import data_files
 from nodes.loaders.interface import Batch, Loader
 from nodes.loaders.random_access import AHEAD_BATCHES
@@ -203,8 +204,12 @@ class FromStorage(Loader):
 def local_paths(data: Dataset) -> list[str]:
     """The files that hold a dataset's volumes; none where they lie in object storage."""
     if isinstance(data, VolumeFiles):
-        names = manifest.read(data.manifest).column("path").to_pylist()
-        return [] if is_url(data.uri) else [f"{data.uri}/{name}" for name in names]
+        if is_url(data.uri):
+            return []
+        listing = manifest.read(data.manifest)
+        # Rows of a table that are transformed as they are read: what is listed are their ids.
+        names = [file.path for file in files_in(listing)] if is_rows(listing) else listing["path"].to_pylist()
+        return [f"{data.uri}/{name}" for name in names]
     assert isinstance(data, VolumeDelta | VolumeParquet)
     return [path for path in data_files(data).paths if not is_url(path)]
 

@@ -32,6 +32,7 @@ from engine.errors import DataError
 from nodes.evaluation.figures import ClassEvaluation
 from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import roc_curve
+from nodes.viewing.histograms import histogram
 from nodes.viewing.models import matrix_chart
 from nodes.viewing.volume_rows import VolumeRows
 from nodes.viewing.volumes import volume_rows
@@ -39,7 +40,6 @@ from nodes.viewing.volumes import volume_rows
 _ROC_POINTS = 101
 _MOST_CURVES = 6
 _MOST_CLASSES = 40
-_BINS = 40
 _CALIBRATION_BINS = 10
 _SCORES = ("0.5", "0.7", "0.9", "0.99")
 
@@ -212,7 +212,7 @@ class Scores(ChartPanel):
             yield matrix_chart("Confusion", rows.classes, measured.confusion)
             yield _roc(measured)
         if len(finite):
-            counts, edges = np.histogram(finite, _BINS, (0, 1) if rows.classes else None)
+            counts, edges = histogram(finite, (0, 1) if rows.classes else None)
             title = "Score of the predicted class" if rows.classes else "Predicted values"
             yield Chart(
                 title=title, kind="histogram", x=tuple(edges.tolist()), series={"volumes": tuple(counts.tolist())},

@@ -42,6 +42,7 @@ from nodes.inspection.column_figures import shown_columns
 from nodes.loaders.data_files import LOCAL, RemoteFiles
 from nodes.table.log_sample import sample_table
 from nodes.table.snapshot import TableVersion, local_folder, open_table
+from nodes.viewing.histograms import histogram
 from nodes.viewing.table_versions import Versions
 from nodes.viewing.volume_rows import FolderRows, TableFile, TableRows, VolumeRows
 from nodes.volume_file.layout import spec_of
@@ -56,7 +57,6 @@ _MOST_LABELS = 40
 _COUNTED_FILES = 300
 """Files in which the labels are counted for a choice: more take longer than a tenth of a second, and the names of the
 classes are in the table's description."""
-_BINS = 40
 _OTHERS = "others"
 _SAMPLE_VOLUMES, _SAMPLE_BYTES = 64, 64 << 20
 _MOST_CHANNELS = 32
@@ -239,7 +239,7 @@ class Values(ChartPanel):
 
 
 def _histogram(title: str, values: NDArray[np.float64], counted: str, note: str) -> Chart:
-    counts, edges = np.histogram(values, _BINS)
+    counts, edges = histogram(values)
     return Chart(
         title=title, kind="histogram", x=tuple(edges.tolist()), series={counted: tuple(counts.tolist())},
         x_title="value", y_title=counted, note=note,

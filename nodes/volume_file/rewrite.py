@@ -171,21 +171,30 @@ def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterato
 
     Row groups without a wanted row are not touched. Raises `DataError` when the file cannot be read or is too short.
     """
-    end_of_all = max((end for _, end in source.keep), default=0)
+    keep, at_range = source.keep, 0
+    end_of_all = max((end for _, end in keep), default=0)
     first = 0
     try:
         with pq.ParquetFile(source.path, memory_map=True, page_checksum_verification=True) as file:
             names = [n for n in columns.names if n in file.schema_arrow.names]
             for number in range(file.num_row_groups):
                 length = file.metadata.row_group(number).num_rows
-                if any(start < first + length and end > first for start, end in source.keep):
+                # From range to range, as from row to row: a thinned sample has tens of thousands of both.
+                while at_range < len(keep) and keep[at_range][1] <= first:
+                    at_range += 1
+                if at_range < len(keep) and keep[at_range][0] < first + length:
                     at = first
                     for batch in file.iter_batches(batch_rows, [number], names, use_threads=False):
-                        for start, end in source.keep:
-                            low, high = max(start - at, 0), min(end - at, batch.num_rows)
+                        after = at + batch.num_rows
+                        while at_range < len(keep) and keep[at_range][0] < after:
+                            start, end = keep[at_range]
+                            low, high = max(start, at), min(end, after)
                             if low < high:
-                                yield _conform(batch.slice(low, high - low), columns)
-                        at += batch.num_rows
+                                yield _conform(batch.slice(low - at, high - low), columns)
+                            if end > after:
+                                break
+                            at_range += 1
+                        at = after
                         if at >= end_of_all:
                             return
                 first += length

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text import label_text, money, number, plural, safe, safe_log_line, size
+from engine.text import label_text, money, number, numbers, plural, safe, safe_log_line, size
 
 
 @given(st.text(st.characters()))
@@ -53,6 +53,21 @@ def test_labels(label: float, text: str) -> None:
 @given(st.floats(width=32, allow_nan=False))
 def test_no_two_labels_share_a_text(label: float) -> None:
     assert c_float(float(label_text(label))).value == label
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([122.6, 123.4, 1234.5], ["122.6", "123.4", "1,234"]),
+        ([0.93124, 0.93121, 0.5], ["0.93124", "0.93121", "0.5"]),
+        ([1234.5, 1233.9, 0.25], ["1,234.5", "1,233.9", "0.25"]),
+        ([0.5, 0.50000001, math.nan], ["0.5", "0.5", "nan"]),
+        ([1_000_001, 1_000_002, 1e6 + 0.5], ["1,000,001", "1,000,002", "1,000,000"]),
+        ([], []),
+    ],
+)
+def test_figures_that_differ_read_differently(values: list[float], texts: list[str]) -> None:
+    assert numbers(values) == texts
 
 
 def test_counts_and_figures() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from engine.declare.dataset_type import Dataset
-from engine.store.runs import Run, RunStore, Task
+from engine.store.run_records import as_it_is
+from engine.store.runs import Run, RunStore
 from ui.build.loss_curves import LossCurves
 from ui.build.run_document import RunDocument
 from ui.build.status import ViewOf, node_status
@@ -30,7 +30,7 @@ class RunStatuses:
         tasks = store.tasks(run.run_id)
         outputs = {task.node: task.outputs for task in tasks}
         return {
-            task.node: node_status(_as_it_is(task, run), self._view_of(task.node, outputs), self._curves.of(task.node))
+            task.node: node_status(as_it_is(task, run), self._view_of(task.node, outputs), self._curves.of(task.node))
             for task in tasks
         }
 
@@ -42,10 +42,3 @@ class RunStatuses:
             if (dataset := outputs.get(source, {}).get(source_port))
         }
         return partial(self._shown.key, made_from=made_from)
-
-
-def _as_it_is(task: Task, run: Run) -> Task:
-    """A task of a run whose process is gone: whatever its row says, it does not run."""
-    if run.state != "lost" or task.state not in ("running", "waiting", "queued"):
-        return task
-    return replace(task, state="cancelled", reason="the run's process died without reporting a result")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -34,7 +35,6 @@ from ui.runs.comparison_charts import (
     confusion_cells,
     confusion_chart,
     confusions,
-    figure_in,
     parallel_axes,
     parallel_chart,
     parallel_points,
@@ -54,7 +54,7 @@ _MANY = 8
 _CHOICES = 500
 _TICK_S = 2.0
 _HELD_OUT = ("val_", "validation_", "test_")
-_SCORES = (*_HELD_OUT, "loss", "accuracy", "auc", "f1", "mae", "rmse")
+_SCORES = (*_HELD_OUT, "loss", "accuracy", "auc", "f1", "mae", "rmse", "r2", "precision", "recall", "log_loss")
 """How the names of figures begin that say how good a model is, and not how it was trained."""
 _KEY, _ADDRESS, _CACHED = "compare_runs", "compare_address", "compare_cached"
 
@@ -317,12 +317,15 @@ def figure_order(name: str) -> tuple[bool, bool, int, bool, str]:
 
 
 def best_of(row: Row) -> set[int]:
-    """Places of the runs whose figure is the best; none where it says nothing of a model, or all are alike."""
-    values = {i: value for i, text in enumerate(row.values) if (value := figure_in(text)) is not None}
-    if not row.name.startswith(_SCORES) or len(set(values.values())) < 2:
+    """Places of the runs whose figure is the best; none where it says nothing of a model, or all are alike.
+
+    Alike are figures that read alike: of two of them one in bold would say nothing.
+    """
+    values = {i: figure for i, figure in enumerate(row.figures) if figure is not None and math.isfinite(figure)}
+    if not row.name.startswith(_SCORES) or len({row.values[i] for i in values}) < 2:
         return set()
-    best = (min if lower_is_better(row.name) else max)(values.values())
-    return {i for i, value in values.items() if value == best}
+    best = (min if lower_is_better(row.name) else max)(values, key=values.__getitem__)
+    return {i for i in values if row.values[i] == row.values[best]}
 
 
 def _durations(runs: Sequence[Details]) -> None:

@@ -142,28 +142,37 @@ class Axis:
 
 
 def axis_of_values(name: str, texts: Sequence[str], absent: str) -> Axis | None:
-    """The axis of values that differ: by their size where all are figures, else by their order. None: they do not."""
+    """The axis of values that differ: by their size where all are figures, else by their order. None: they do not.
+
+    What is infinite stands at an end of the others, what is not a number (`nan`) nowhere.
+    """
     known = [text for text in texts if text != absent]
     if len(set(known)) < 2:
         return None
-    figures = {text: figure_in(text) for text in known}
-    if all(value is not None for value in figures.values()):
-        values = {text: value for text, value in figures.items() if value is not None}
-    else:
-        values = {text: float(at) for at, text in enumerate(dict.fromkeys(known))}
-    low, high = min(values.values()), max(values.values())
-    span = high - low or 1.0
-    places = tuple((values[text] - low) / span if text != absent else None for text in texts)
+    figures = {text: value for text in known if (value := _figure_in(text)) is not None}
+    if len(figures) < len(set(known)):
+        figures = {text: float(at) for at, text in enumerate(dict.fromkeys(known))}
+    finite = [value for value in figures.values() if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    places = tuple(_place(figures[text], low, high) if text != absent else None for text in texts)
     return Axis(name, tuple(texts), places)
 
 
-def figure_in(text: str) -> float | None:
-    """The finite figure that a cell shows; None where it shows something else."""
+def _figure_in(text: str) -> float | None:
+    """The figure that a cell shows, `nan` and `inf` too; None where it shows something else."""
     try:
-        value = float(text.replace(",", ""))
+        return float(text.replace(",", ""))
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+
+
+def _place(value: float, low: float, high: float) -> float | None:
+    """Where a value stands between the ends of its axis."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return 1.0 if value > 0 else 0.0
+    return (value - low) / (high - low or 1.0)
 
 
 def parallel_axes(parameters: Sequence[Axis | None], figures: Sequence[Axis | None]) -> list[Axis]:
@@ -182,7 +191,9 @@ def parallel_points(axes: Sequence[Axis], runs: Sequence[str]) -> list[dict[str,
         for axis in axes
     ]
     for axis in axes:
-        by_place = {place: text for place, text in zip(axis.places, axis.texts, strict=True) if place is not None}
+        # An end is named after the figure that it stands for, not after what lies beyond it.
+        placed = sorted(zip(axis.places, axis.texts, strict=True), key=lambda at: "inf" not in at[1].casefold())
+        by_place = {place: text for place, text in placed if place is not None}
         ends = (("low", 0.0), ("high", 1.0))
         out += [{"run": "", "axis": axis.name, "place": at, "value": by_place.get(at, ""), "end": e} for e, at in ends]
     return out

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from engine.declare.events import Artifact, Event, Facts, Metrics, SystemSample, TaskStateChanged
+from engine.declare.events import Artifact, Event, Facts, Metrics, RunStateChanged, SystemSample, TaskStateChanged
 from engine.store.runs import RunStore
+from engine.store.stretches import Move
 from ui.studio_context import studio
 
-_KINDS = ("metrics", "system", "task-state", "facts", "artifact")
+_KINDS = ("metrics", "system", "task-state", "run-state", "facts", "artifact")
 _PAGE = 10_000
 _MOST_AT_ONCE = 200_000
 """Events of one reading: about a second. The rest comes with the next one."""
@@ -51,18 +52,6 @@ class Series:
         return self.values[-1] if self.values else None
 
 
-@dataclass(frozen=True)
-class Move:
-    """A task changed to `state`. `before` is the time of the run's event before this one; both in epoch seconds."""
-
-    time: float
-    node: str
-    state: str
-    attempt: int
-    reason: str = ""
-    before: float = 0.0
-
-
 @dataclass
 class Feed:
     """One run's metrics, system samples, state changes, facts and artifacts."""
@@ -79,6 +68,8 @@ class Feed:
     artifacts: dict[str, list[Artifact]] = field(default_factory=dict)
     """By node."""
     _last_event: float = 0.0
+    _before_attempt: float = 0.0
+    """When the attempt before this one was last heard of; 0 in the first."""
 
     def read(self, store: RunStore) -> bool:
         """Take in the events since the last reading; False when there were none."""
@@ -104,7 +95,10 @@ class Feed:
                 for name, value in event.values.items():
                     self.system.setdefault(name, Series()).add(event.time, value)
             case TaskStateChanged():
-                self.moves.append(Move(event.time, node, event.state, event.attempt, event.reason, self._last_event))
+                before = self._before_attempt or self._last_event
+                self.moves.append(Move(event.time, node, event.state, event.attempt, event.reason, before))
+            case RunStateChanged(state="running"):
+                self._before_attempt = self._last_event
             case Facts():
                 self.facts.setdefault(node, {}).update(event.values)
             case Artifact():

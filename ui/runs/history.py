@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -13,7 +14,7 @@ from engine.declare.datasets import Dataset
 from engine.history.details import document_of, named, short_id
 from engine.history.summary import leading_figures
 from engine.store.costs import costs_by_month
-from engine.store.runs import Run, Task
+from engine.store.runs import Run, RunStore, Task
 from engine.text import duration, moment, money, number, plural, safe
 from engine.wording import COST_COLUMNS, cost_rows, failure_line, figure_name, made
 from ui.runs import sweeps
@@ -28,10 +29,15 @@ _MOST_FIGURES = 2
 _LONGEST_RESULT = 200
 PAGE = 200
 """Rows that are shown at first, and that "Show more" adds."""
-_MOST_READ = 5_000
+_MOST_SHOWN = 20_000
+"""Pandas writes no larger table in words."""
+_MOST_READ = 50_000
+"""Of more the page would take seconds each time it looks."""
+_READ_ANEW = 500
+"""The newest runs, which are read each time; of older ones only what has changed."""
 _LIVE_S, _IDLE_S = 2.0, 10.0
 _TABLE, _OPEN, _SELECTED, _SHOWN = "runs_table", "runs_open", "runs_selected", "runs_shown"
-_MOST, _OPENED = "runs_most", "runs_opened"
+_MOST, _OPENED, _SUMS = "runs_most", "runs_opened", "runs_sums"
 _ROW_HEIGHT, _TALLEST = 34, 18
 
 
@@ -151,6 +157,26 @@ def reselected(shown: Sequence[str], rows: Iterable[int], before: Iterable[str])
     return hidden + [shown[i] for i in rows if 0 <= i < len(shown)]
 
 
+class AllRuns:
+    """The runs of a store. Older ones are kept, without their documents, and read again where they changed."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[RunStore | None, Mapping[str, Run]] = None, {}
+
+    def of(self, store: RunStore) -> list[Run]:
+        """At most the `_MOST_READ` newest. May be called by several threads."""
+        newest = store.runs(_READ_ANEW)
+        if len(newest) < _READ_ANEW:
+            return newest
+        of, kept = self._kept
+        # Several may have been created at one moment: those that come twice are left out here.
+        older = store.older_runs(newest[-1].created, _MOST_READ, kept if of is store else {})
+        self._kept = store, {run.run_id: run for run in older}
+        known = {run.run_id for run in newest}
+        return [*newest, *(run for run in older if run.run_id not in known)][:_MOST_READ]
+
+
+_all_runs = AllRuns()
 _results = Results()
 """Shared by all who look: what a run came to is the same for everyone."""
 
@@ -158,12 +184,12 @@ _results = Results()
 def show() -> None:
     """Draw the page."""
     st.session_state.setdefault(_SELECTED, [])
-    active = _is_active(studio().store.runs(_MOST_READ))
+    active = _is_active(_all_runs.of(studio().store))
     st.fragment(_list, run_every=_LIVE_S if active else _IDLE_S)(active)
 
 
 def _list(was_active: bool) -> None:
-    runs = studio().store.runs(_MOST_READ)
+    runs = _all_runs.of(studio().store)
     if _is_active(runs) != was_active:
         st.rerun()  # the pace changes
     if opened := st.session_state.pop(_OPENED, None):
@@ -176,17 +202,28 @@ def _list(was_active: bool) -> None:
     found = chosen(runs, filters)
     most = st.session_state.setdefault(_MOST, PAGE)
     sweeps.show()
-    _selection_bar(runs, found, filters)
+    # One may have been created since.
+    there_are = max(len(runs), studio().store.count()) if len(runs) >= _MOST_READ else len(runs)
+    _selection_bar(runs, found, filters, there_are)
     if not found:
         st.html(notice("info", "No run matches.", "Search for less, or clear the filters."))
         return
     _table(found[:most])
-    _costs(found)
-    if len(found) > most:
+    _costs(found, of_all=there_are == len(runs))
+    if most < min(len(found), _MOST_SHOWN):
         left = len(found) - most
         st.button(
             f"Show {min(PAGE, left):,} more", key="runs_more", on_click=_more, help=f"older: {plural(left, 'runs')}"
         )
+
+
+def counted(found: int | None, read: int, there_are: int) -> str:
+    """How many runs the page has: `3 of 20 runs`, and `the newest 50,000 of 61,000 runs` where those are all it has
+    read. `found`: how many of them match, None where nothing is asked for."""
+    total = f"the newest {read:,} of {there_are:,} runs" if read < there_are else f"{read:,} runs"
+    if found is not None:
+        return f"{found:,} of {total}"
+    return "1 run" if total == "1 runs" else total
 
 
 def _is_active(runs: Sequence[Run]) -> bool:
@@ -231,12 +268,11 @@ def _filters(runs: Sequence[Run]) -> Filters:
     return Filters(text, states, pipelines)
 
 
-def _selection_bar(runs: Sequence[Run], found: Sequence[Run], filters: Filters) -> None:
+def _selection_bar(runs: Sequence[Run], found: Sequence[Run], filters: Filters, there_are: int) -> None:
     known = {run.run_id for run in runs}
     selected = [run_id for run_id in st.session_state[_SELECTED] if run_id in known]
     with st.container(key="runs_actions", horizontal=True, vertical_alignment="center"):
-        total = f"{len(found):,} of {len(runs):,} runs" if filters.any else f"{len(runs):,} runs"
-        total = "1 run" if total == "1 runs" else total
+        total = counted(len(found) if filters.any else None, len(runs), there_are)
         running = sum(run.active for run in found)
         if running:
             total += f", {running} active"
@@ -264,7 +300,7 @@ def _table(runs: Sequence[Run]) -> None:
         # New runs stand above those that were ticked: the ticks move down with them.
         st.session_state[_TABLE] = {"selection": {"rows": rows}}
     st.dataframe(
-        _frame(runs),
+        frame_of(runs),
         key=_TABLE,
         hide_index=True,
         on_select=_select,
@@ -278,9 +314,15 @@ def _table(runs: Sequence[Run]) -> None:
     )
 
 
-def _costs(runs: Sequence[Run]) -> None:
+def _costs(runs: Sequence[Run], of_all: bool) -> None:
     """Below the table: what the runs that match have cost, by month and pipeline; nothing without a price."""
-    sums = costs_by_month(runs)
+    ended = [run for run in runs if not run.active]
+    # Of many runs it takes a second: only where others have ended since, or others match.
+    kept, sums = st.session_state.get(_SUMS, ([], []))
+    if kept != ended:
+        sums = costs_by_month(ended)
+        st.session_state[_SUMS] = ended, sums
+    sums = costs_by_month((run for run in runs if run.active), sums)
     if not sums:
         return
     with st.expander("Cost by month and pipeline", key="runs_costs", icon=":material/payments:"):
@@ -289,6 +331,7 @@ def _costs(runs: Sequence[Run]) -> None:
         count_line(
             "Idle is the time in which the machine's GPUs, or without any its cores, had nothing to do."
             " Runs without a price are left out."
+            + ("" if of_all else f" These are of the newest {_MOST_READ:,} runs; “voxelflow runs costs” sums all.")
         )
 
 
@@ -326,7 +369,7 @@ def _frame(runs: Sequence[Run]) -> Any:
             "pipeline": [safe(run.pipeline) for run in runs],
             "result": [_result(run) for run in runs],
             "started": [moment(run.started or run.created) for run in runs],
-            "duration": [duration(run.seconds) if run.seconds is not None else "" for run in runs],
+            "duration": pd.Series([run.seconds for run in runs], dtype="float64").round(3),
             "profile": [safe(run.profile) for run in runs],
             "attempt": [run.attempt for run in runs],
         }
@@ -334,15 +377,36 @@ def _frame(runs: Sequence[Run]) -> Any:
     if any(trial_of(run) for run in runs):
         frame.insert(3, "sweep", [trial_of(run) for run in runs])
     if any(run.cost is not None for run in runs):
-        frame["cost"] = ["" if run.cost is None else money(run.cost, run.currency) for run in runs]
+        frame["cost"] = pd.Series([_rounded(run.cost) for run in runs], dtype="float64")
     return frame
+
+
+def frame_of(runs: Sequence[Run]) -> Any:
+    """The table as Pandas styles it: times and amounts are shown in words, and a click on a header sorts by them.
+
+    A screen reader and a copy get the numbers, which are rounded for that.
+    """
+    frame = _frame(runs)
+    styled = frame.style.format(duration, subset=["duration"], na_rep="")
+    for currency in {run.currency for run in runs} if "cost" in frame else ():
+        rows = [at for at, run in enumerate(runs) if run.currency == currency]
+        styled = styled.format(partial(money, currency=currency), subset=(rows, ["cost"]), na_rep="")
+    return styled
+
+
+def _rounded(cost: float | None) -> float | None:
+    """An amount with as many digits as are shown."""
+    return cost if cost is None else round(cost, 2) if cost >= 1 else float(f"{cost:.2g}")
 
 
 def _result(run: Run) -> str:
     known = _results.known(run)
     if known is None:
         tasks = studio().store.tasks(run.run_id)
-        known = result_of(run, named(tasks, document_of(run)) if run.state == "failed" else tasks)
+        if run.state == "failed":
+            # Older ones were read without the document, which has the names of nodes.
+            tasks = named(tasks, document_of(run if run.document else studio().store.run(run.run_id)))
+        known = result_of(run, tasks)
         _results.keep(run, known)
     return known
 
@@ -357,8 +421,8 @@ def _columns() -> dict[str, Any]:
         "sweep": config.TextColumn("Sweep", width=120),
         "result": config.TextColumn("Result", width="large"),
         "started": config.TextColumn("Started", width=150),
-        "duration": config.TextColumn("Duration", width=90, alignment="right"),
+        "duration": config.NumberColumn("Duration", width=90, alignment="right"),
         "profile": config.TextColumn("Profile", width=80),
         "attempt": config.NumberColumn("Attempt", width=70),
-        "cost": config.TextColumn("Cost", width=90, alignment="right"),
+        "cost": config.NumberColumn("Cost", width=90, alignment="right"),
     }

@@ -112,7 +112,8 @@ def _facts(details: Details, node: str, task: Task | None) -> list[tuple[str, st
     elif planned is not None and planned.reason:
         out.append(("Why", planned.reason))
     if task.started is not None and task.state not in ("cached", "queued", "skipped"):
-        out.append(("Started", moment(task.started)))
+        # The duration is that of all attempts together.
+        out.append(("Started" if task.worked_s is None or task.attempt < 2 else "Last started", moment(task.started)))
         out.append(("Duration", duration(task.seconds or 0.0)))
     if task.attempt > 1:
         out.append(("Attempt", str(task.attempt)))

@@ -9,7 +9,7 @@ import streamlit as st
 from engine.history.details import Details, read_details, short_id
 from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
-from engine.text import duration, moment, number
+from engine.text import duration, moment, numbers
 from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture, titles_of
 from ui.runs.feed import feed_of
 from ui.runs.metrics import Family, draw_family, families
@@ -67,17 +67,18 @@ def _tiles(found: Sequence[Tile], before: Details | None) -> None:
 def tile_block(tile: Tile, *, several: bool) -> Html:
     """A figure, large, with what it was before: in words and with an arrow, not by colour alone."""
     change = None
+    value, *before = numbers([tile.value] if tile.before is None else [tile.value, tile.before])
     if tile.before is not None:
-        if tile.better is None:
+        if tile.better is None or before == [value]:
             change = tag("span", "as before", class_="vf-tile-change vf-muted")
         else:
             arrow = "↑" if tile.value > tile.before else "↓"
-            words = f"{arrow} {'better' if tile.better else 'worse'}, was {number(tile.before)}"
+            words = f"{arrow} {'better' if tile.better else 'worse'}, was {before[0]}"
             change = tag("span", words, class_=f"vf-tile-change vf-{'better' if tile.better else 'worse'}")
     return tag(
         "div",
         tag("span", text(tile.text), class_="vf-tile-name"),
-        tag("span", number(tile.value), class_="vf-tile-value"),
+        tag("span", value, class_="vf-tile-value"),
         change,
         tag("span", text(tile.title), class_="vf-tile-node vf-muted") if several else None,
         class_="vf-tile",

@@ -10,14 +10,12 @@ import streamlit as st
 
 from engine.history.details import Details
 from engine.store.runs import Run, Task
+from engine.store.stretches import Move, stretches
 from engine.text import duration
 from ui.runs.charts import timeline
-from ui.runs.feed import Move, feed_of
+from ui.runs.feed import feed_of
 from ui.shell.blocks import notice, shortened
 from ui.shell.theme import current_mode
-
-_OPEN = ("waiting", "running")
-_ENDS = ("done", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -42,47 +40,22 @@ def bars(run: Run, tasks: Sequence[Task], moves: Iterable[Move], now: float) -> 
     """The bars in the order of the plan; attempts of one task stand in one row."""
     begin = run.started or run.created
     # A run that is over has no open bars, however it ended.
-    until = now if run.active else (run.ended or run.heartbeat or begin)
+    until = run.at_work_until(now)
     by_node: dict[str, list[Move]] = {}
     for move in moves:
         by_node.setdefault(move.node, []).append(move)
     out = []
     for row, task in enumerate(tasks):
         title = row_title(row, task)
-        for state, start, end, attempt in _stretches(by_node.get(task.node, []), until, active=run.active):
-            out.append(Bar(task.node, title, state, max(0.0, start - begin), max(0.0, end - begin), attempt))
+        for each in stretches(by_node.get(task.node, []), until, active=run.active):
+            start, end = (max(0.0, at - begin) for at in (each.start, each.end))
+            out.append(Bar(task.node, title, each.state, start, end, each.attempt))
     return out
 
 
 def row_title(row: int, task: Task) -> str:
     """The name of a row: short, and different from all others."""
     return f"{row + 1}. {shortened(task.title or task.node, 32)}"
-
-
-def _stretches(moves: Sequence[Move], until: float, *, active: bool) -> list[tuple[str, float, float, int]]:
-    out: list[tuple[str, float, float, int]] = []
-    since: Move | None = None
-    for move in moves:
-        if since is not None:
-            state, end = _outcome(since, move)
-            out.append((state, since.time, max(end, since.time), since.attempt))
-        elif move.state == "cached":
-            out.append(("cached", move.time, move.time, move.attempt))
-        since = move if move.state in _OPEN else None
-    if since is not None:
-        state = "lost" if since.state == "running" and not active else since.state
-        out.append((state, since.time, max(until, since.time), since.attempt))
-    return out
-
-
-def _outcome(since: Move, move: Move) -> tuple[str, float]:
-    """What a stretch came to, and when it ended."""
-    if since.state != "running" or move.state in _ENDS:
-        return (move.state if since.state == "running" else since.state), move.time
-    if move.reason.startswith("attempt "):  # failed, and will be tried again
-        return "failed", move.time
-    # The run's process was gone and another one goes on: nobody worked up to now.
-    return "lost", move.before or move.time
 
 
 def time_unit(seconds: float) -> tuple[str, float]:

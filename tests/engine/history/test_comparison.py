@@ -8,7 +8,8 @@ from compared_runs import FIRST, SECOND, compared
 from running import Runner
 
 from engine.catalog import Catalog
-from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.declare.datasets import Report, TrainedModel, VolumeSpec
+from engine.declare.events import Metrics, RunStateChanged, TaskStateChanged
 from engine.document.pipeline import Node
 from engine.history.comparison import (
     duration_rows,
@@ -18,6 +19,7 @@ from engine.history.comparison import (
 )
 from engine.history.details import read_details
 from engine.store.runs import RunStore
+from engine.wording import time_taken
 from engine.workspace import Workspace
 
 
@@ -54,6 +56,19 @@ def test_final_figures_come_from_the_model_and_else_from_the_curve() -> None:
     ]
 
 
+def test_final_figures_of_an_evaluation_are_those_that_say_how_good_the_model_is() -> None:
+    counts = {"volumes": 40, "evaluated": 40, "val_auc_std": 0.1, "data": "ff", "mean_error": 0.1, "r2": float("nan")}
+    reports = [Report(uri="r", figures={"accuracy": accuracy, "auc": 0.9, **counts}) for accuracy in (0.8, 1)]
+    runs = [
+        compared(FIRST, some_task("a", outputs={"out": report}), run_id=f"{at}-aaa")
+        for at, report in enumerate(reports)
+    ]
+    assert [(r.where, r.name, r.values) for r in final_rows(runs, [{}, {}])] == [
+        ("Maker", "accuracy", ("0.8", "1")),
+        ("Maker", "auc", ("0.9", "0.9")),
+    ]
+
+
 def test_durations_stand_side_by_side() -> None:
     runs = [
         compared(FIRST, some_task("a"), some_task("j", state="cached", started=None, ended=None)),
@@ -64,6 +79,36 @@ def test_durations_stand_side_by_side() -> None:
         ("Maker", ("5.0 s", "failed, 5.0 s")),
         ("Join", ("cached", "-")),
     ]
+
+
+def test_a_resumed_task_took_what_all_its_attempts_took(workspace: Workspace, store: RunStore) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [("a", "T", "A"), ("b", "T", "B")])
+    # Five hours, a kill, ten hours later one hour more.
+    begin, killed, again, end = (3600.0 * hour for hour in (1, 6, 16, 17))
+    store.add_events(
+        run_id,
+        [
+            RunStateChanged(time=begin, state="running"),
+            *(TaskStateChanged(time=begin, node=node, state="running") for node in "ab"),
+            Metrics(time=killed, node="a", step=1, values={"loss": 0.5}),
+            RunStateChanged(time=again, state="running"),
+            *(TaskStateChanged(time=again, node=node, state="queued") for node in "ab"),
+            TaskStateChanged(time=again, node="a", state="running", attempt=2),
+            TaskStateChanged(time=end, node="a", state="done", attempt=2),
+            TaskStateChanged(time=end, node="b", state="failed", attempt=2),
+        ],
+    )
+    store.update_task(run_id, "a", state="done", attempt=2, started=again, ended=end)
+    store.update_task(run_id, "b", state="failed", attempt=1, started=begin, ended=end)
+    store.finish_run(run_id, "failed")
+    details = read_details(workspace, store, run_id)
+    assert [(row.name, *row.values) for row in duration_rows([details])[1:]] == [
+        ("A", "6 h 00 min"),
+        ("B", "failed, 5 h 00 min"),
+    ]
+    assert [time_taken(task) for task in details.tasks] == ["6 h 00 min", "5 h 00 min"]
+    assert [task.seconds for task in store.tasks(run_id)] == [3600.0, 16 * 3600.0]
 
 
 @pytest.mark.slow

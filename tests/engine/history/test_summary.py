@@ -96,6 +96,14 @@ def test_the_run_before_is_the_newest_that_ended_well(store: RunStore) -> None:
     assert run_before(store, store.run(first)) is None
 
 
+def test_the_run_before_is_found_also_when_many_came_after(store: RunStore) -> None:
+    for at in range(60):  # as a sweep leaves them
+        store.put_run(f"r{at:02d}", "p", "{}", {}, "local", "done", "", created=at, ended=at + 1)
+    found = run_before(store, store.run("r01"))
+    assert found is not None
+    assert found.run_id == "r00"
+
+
 @pytest.fixture
 def runner(probes: Catalog, workspace: Workspace, store: RunStore, forked_runs: None) -> Runner:
     return Runner(probes, workspace, store)

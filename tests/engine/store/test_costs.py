@@ -40,6 +40,7 @@ def test_runs_are_summed_by_month_and_pipeline_in_each_currency() -> None:
         CostSum("2026-05", "train", "USD", 1, 2 * HOUR, 4.0, None, None),
     ]
     assert costs_by_month([]) == []
+    assert costs_by_month(runs[2:], costs_by_month(runs[:2])) == costs_by_month(runs)
 
 
 def test_what_was_expected_is_summed_where_it_was_known_of_all() -> None:

@@ -29,6 +29,24 @@ def test_a_run_without_its_process_is_lost(store: RunStore, workspace: Workspace
     assert (store.run(run_id).state, store.run(run_id).error) == ("failed", "why")
 
 
+def test_a_task_of_a_lost_run_is_shown_to_have_ended_with_it(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("engine.store.runs.time.time", lambda: clock[0])
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [("a", "T", "A"), ("b", "T", "B"), ("c", "T", "C")])
+    store.begin_attempt(run_id)
+    store.update_task(run_id, "a", state="done", attempt=1, started=1000.0, ended=1001.0)
+    store.update_task(run_id, "b", state="running", attempt=1, started=1001.0)
+    clock[0] = 1600.0
+    store.heartbeat(run_id)
+    clock[0] += 3 * 86400
+    run = store.run(run_id)
+    assert run.state == "lost"
+    shown = [(t.state, t.seconds) for t in store.shown_tasks(run)]
+    assert shown == [("done", 1.0), ("cancelled", 599.0), ("cancelled", None)]
+    assert [t.state for t in store.tasks(run_id)] == ["done", "running", "queued"], "what resume goes by"
+
+
 def test_two_runs_never_share_an_id(store: RunStore, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["a", "a", "a", "b"])
     monkeypatch.setattr("engine.store.runs.new_id", lambda: next(drawn))

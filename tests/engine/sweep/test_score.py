@@ -26,6 +26,9 @@ TRIAL = Trial("s", 0, {}, "done", None, "")
         ({"train.val_loss": 1, "loss": 1}, Objective("train.val_loss", False)),
         ({"epoch_seconds": 1}, None),
         ({"val_mae": 1}, Objective("val_mae", False)),
+        # What was never trained on is judged by, but chosen by only where nothing else is known.
+        ({"train.val_loss": 1, "val_loss": 1, "judge.auc": 1, "auc": 1}, Objective("val_loss", False)),
+        ({"loss": 1, "judge.auc": 1, "auc": 1}, Objective("auc", True)),
     ],
 )
 def test_the_usual_objective(figures: dict[str, float], found: Objective | None) -> None:
@@ -67,6 +70,20 @@ def test_figures_of_a_run_are_those_of_what_it_made_else_the_last_of_its_curves(
     assert steps == [(1, 1.0), (2, 0.5)]
     assert steps_of_run(store, run, "a.loss", seen) == (seen, [])
     assert len(steps_of_run(store, run, "loss")[1]) == 4
+
+
+def test_trials_can_be_judged_by_an_evaluation(store: RunStore) -> None:
+    run = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run, [("train", "T", "train"), ("judge", "T", "judge")])
+    store.add_events(run, [Metrics(node="train", step=1, values={"val_auc": 0.8})])
+    report = Report(uri="r", figures={"auc": 0.9, "rmse": 2, "volumes": 40, "auc_std": 0.1, "data": "ff"})
+    store.update_task(run, "judge", state="done", outputs={"out": report})
+    found = figures_of_run(store, run)
+    assert found == {
+        "train.val_auc": 0.8, "val_auc": 0.8, "judge.auc": 0.9, "auc": 0.9, "judge.rmse": 2.0, "rmse": 2.0
+    }  # fmt: skip
+    assert usual_objective(found) == Objective("val_auc", True)
+    assert not objective_of("judge.rmse").maximise
 
 
 def test_a_cached_trial_has_the_figures_that_were_reported_when_it_was_made(store: RunStore) -> None:

@@ -29,3 +29,24 @@ def test_the_window_leaves_out_extremes_and_what_is_no_number() -> None:
     values = np.concatenate([np.linspace(0, 1, 1000), [1e9, math.nan, -math.inf]])
     low, high = window_of(values)
     assert (low, high) == (pytest.approx(0, abs=0.02), pytest.approx(1, abs=0.02))
+
+
+_ENDS = np.finfo(np.float64)
+
+
+@pytest.mark.parametrize(
+    "value", [0.0, 0.3, 9.96921e36, 1e17, 1e20, -3.4e38, 2.0**60, 2.0**64, _ENDS.max, _ENDS.min, 5e-324]
+)
+def test_one_value_is_in_the_middle_of_what_is_shown(value: float) -> None:
+    low, high = window_of(np.full(5, value))
+    assert low <= value <= high
+    assert math.isfinite(254 / (high - low))
+    if abs(value) < _ENDS.max:
+        assert levels_of(np.array([value]), low, high).tolist() in ([127], [128])
+
+
+def test_values_at_both_ends_of_their_type_have_a_window() -> None:
+    low, high = window_of(values := np.array([_ENDS.min, 0, _ENDS.max]))
+    assert levels_of(values, low, high).tolist() in ([1, 127, 255], [1, 128, 255])
+    low, high = window_of(values := np.array([0, 5e-324]))
+    assert levels_of(values, low, high).tolist() == [128, 128]

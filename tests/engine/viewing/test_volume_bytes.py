@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.declare.datasets import DTYPES
+from engine.errors import DataError
 from engine.viewing.kept_volumes import OpenVolume
 from engine.viewing.pictures import axes_of, four_axes
 from engine.viewing.volume_bytes import NiftiFile, Streamed, Voxels, reduced
@@ -92,3 +93,17 @@ def test_what_nifti_cannot_say_is_thinned_and_voxels_are_not() -> None:
     assert np.asarray(_read_nifti(file).dataobj).reshape(-1).tolist() == list(range(0, 40_000, 2))
     voxels, headers = volume.form("voxels", 1 << 30)
     assert (voxels.size, headers["X-Voxelflow-Steps"]) == (160_000, "1,1,1")
+
+
+@pytest.mark.parametrize("value", [1e300, -float(np.finfo(np.float32).max)])
+def test_what_float32_does_not_have_is_no_window_of_a_file(value: float) -> None:
+    image = _read_nifti(NiftiFile(np.full((2, 2, 2, 1), value)))
+    assert (np.asarray(image.dataobj) == value).all()
+    assert (float(image.header["cal_min"]), float(image.header["cal_max"])) == (0, 0)
+
+
+def test_more_channels_than_nifti_can_say_are_refused() -> None:
+    volume = OpenVolume(np.zeros((1, 1, 1, 40_000), np.uint8), None)
+    with pytest.raises(DataError, match="at most 32,767 channels, and this volume has 40,000"):
+        volume.form("volume", 1 << 30)
+    assert volume.form("voxels", 1 << 30)[0].size == 40_000

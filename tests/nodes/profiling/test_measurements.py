@@ -11,16 +11,19 @@ import pytest
 from volume_sets import labels_for, make_delta, make_files, some_volumes
 
 from engine.declare.context import Resources, TaskContext
-from engine.declare.datasets import VolumeDelta
+from engine.declare.datasets import Selection, VolumeDelta
 from engine.declare.events import Failure, Progress
 from engine.declare.progress import current_reporter
 from engine.environment import this_machine
 from engine.errors import Cancelled, DataError, ExecutionError
 from engine.processes.messages import Result
+from engine.storage.page_cache import forget
+from nodes.loaders.chained_volumes import rows_as_files
+from nodes.loaders.data_files import data_files
 from nodes.profiling.measurements import measure_all, program
 from nodes.profiling.profile import Spent, Table
 from nodes.profiling.settings import ProfileParameters
-from nodes.profiling.worker import Measured, Plan
+from nodes.profiling.worker import Measured, Plan, local_paths
 from nodes.training.workers import group
 from nodes.training.workers.folder import End, GroupFolder
 from nodes.training.workers.group import Starter
@@ -48,6 +51,15 @@ def ctx(tmp_path: Path) -> TaskContext:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "GRACE_S", 0.0)
     monkeypatch.setattr(group, "POLL_S", 0.01)
+
+
+def test_of_rows_that_are_transformed_the_tables_files_leave_the_cache(tmp_path: Path, table: VolumeDelta) -> None:
+    paths = local_paths(rows_as_files(table, tmp_path / "rows.arrow"))
+    assert sorted(paths) == sorted(data_files(table).paths)
+    forget(paths)
+    # Files without a row that is kept have no part in it.
+    some = table.select(Selection(salt="s", low=0.0, high=0.03))
+    assert 0 < len(local_paths(rows_as_files(some, tmp_path / "some.arrow"))) < len(paths)
 
 
 def wanted(*batch_sizes: int, workers: tuple[int, ...] = (1,)) -> ProfileParameters:

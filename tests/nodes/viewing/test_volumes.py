@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from npy_folders import convert, hostile_folder
 from volume_sets import (
     Labels,
@@ -28,8 +30,10 @@ from engine.declare.view import DatasetView, Gallery, Panel, Table, TablePage
 from engine.errors import DataError
 from engine.viewing.info import info_of
 from engine.viewing.scales import GalleryScales
+from engine.viewing.thumbnails import thumbnail
 from nodes.table.snapshot import TableVersion
 from nodes.viewing import open_view, volume_rows
+from nodes.viewing.histograms import histogram
 
 Make = Callable[[Path, Volumes, Labels], Dataset]
 
@@ -133,6 +137,30 @@ def test_charts_count_every_label_and_every_voxel(dataset: Dataset, volumes: Vol
     assert sum(charts[0].series["volumes"]) == sum(counts.values())
     voxels = sum(volume.size for volume in volumes.values())
     assert sum(sum(chart.series["voxels"]) for chart in charts[1:]) == voxels
+
+
+def test_a_channel_of_a_fill_value_has_a_picture_and_a_chart(tmp_path: Path) -> None:
+    filled = some_volumes(4, shape=(4, 4, 4, 2))
+    for volume in filled.values():
+        volume[..., 1] = 9.96921e36  # what NetCDF writes where nothing is
+    view = _view(make_files(tmp_path, filled, labels_for(filled)))
+    labels, ordinary, filling = view.panels["values"].charts({})  # type: ignore[attr-defined]
+    assert [chart.title for chart in (labels, ordinary, filling)] == ["Labels", "Channel 0", "Channel 1"]
+    assert max(filling.series["voxels"]) == 4 * 64
+    scale = GalleryScales(_gallery(view)).of(1)
+    assert thumbnail(_gallery(view).volume(0), 1, 16, scale).startswith(b"\x89PNG")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
+@example([0.3, 0.1 + 0.2])
+@example([-1.7e308, 1.7e308])
+@example([1e17, 1e17 + 16 * 45])
+@example([0.0, 5e-324])
+def test_every_finite_value_is_counted_in_a_histogram(values: list[float]) -> None:
+    counts, edges = histogram(np.array(values))
+    assert (int(counts.sum()), len(counts)) == (len(values), len(edges) - 1)
+    assert np.isfinite(edges).all()
+    assert (np.diff(edges / 4) > 0).all()
 
 
 @pytest.mark.parametrize("share", [0.5, 0.01])

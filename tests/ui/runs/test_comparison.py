@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from building import some_task
 from compared_runs import FIRST, SECOND, compared
 
 from engine.declare.datasets import TrainedModel, VolumeSpec
-from engine.history.comparison import Row
+from engine.history.comparison import final_rows
 from ui.runs.charts import line_colours
 from ui.runs.comparison import best_of, confusions_by_name, figure_order, metric_lines
 from ui.runs.feed import Feed, Series
@@ -62,13 +63,18 @@ def test_how_good_a_model_is_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "best"),
+    ("name", "figures", "best"),
     [
-        ("val_auc", ("0.8", "0.9", "-"), {1}),
-        ("val_loss", ("0.8", "0.9", "0.8"), {0, 2}),
-        ("val_loss", ("0.8", "0.8"), set()),
-        ("samples_per_second", ("10", "20"), set()),
+        ("val_auc", (0.8, 0.9, None), {1}),
+        ("val_loss", (0.8, 0.9, 0.8), {0, 2}),
+        ("val_loss", (0.8, 0.8), set()),
+        ("rmse", (123.4, 122.6, 122.9), {1}),
+        ("val_auc", (0.93124, 0.93121, math.nan), {0}),
+        ("val_auc", (0.5, 0.50000001, 0.4), {0, 1}),
+        ("samples_per_second", (10.0, 20.0), set()),
     ],
 )
-def test_the_best_of_a_figure_that_judges_a_model(name: str, values: tuple[str, ...], best: set[int]) -> None:
-    assert best_of(Row("", name, values)) == best
+def test_the_best_of_a_figure_that_judges_a_model(name: str, figures: tuple[float | None, ...], best: set[int]) -> None:
+    runs = [compared(FIRST, run_id=f"{at}-aaa") for at in range(len(figures))]
+    (row,) = final_rows(runs, [{} if figure is None else {("a", name): figure} for figure in figures])
+    assert best_of(row) == best

@@ -58,6 +58,17 @@ def test_figures_stand_by_their_size_and_words_in_their_order() -> None:
     assert axis_of_values("same", ["3", "-", "3"], "-") is None
 
 
+def test_a_figure_that_is_not_finite_leaves_the_others_where_they_stand() -> None:
+    axis = axis_of_values("val_auc", ["0.9", "nan", "0.2", "0.55", "inf", "-inf"], "-")
+    assert axis is not None
+    assert axis.places == pytest.approx((1.0, None, 0.0, 0.5, 1.0, 0.0))
+    ends = [point["value"] for point in parallel_points([axis], []) if point["end"]]
+    assert ends == ["0.2", "0.9"]
+    unknown = axis_of_values("loss", ["nan", "0.5"], "-")
+    assert unknown is not None
+    assert unknown.places == (None, 0.0)
+
+
 def test_what_was_chosen_stands_before_what_came_of_it_and_both_have_space() -> None:
     def axes(letter: str, count: int) -> list[Axis | None]:
         return [Axis(f"{letter}{i}", ("1", "2"), (0.0, 1.0)) for i in range(count)]

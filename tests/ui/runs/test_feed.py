@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.declare.events import Artifact, Facts, Message, Metrics, SystemSample, TaskStateChanged
+from engine.declare.events import Artifact, Facts, Message, Metrics, RunStateChanged, SystemSample, TaskStateChanged
 from engine.store.runs import RunStore
+from engine.store.stretches import moves_of, worked
 from ui.runs import feed as feed_module
 from ui.runs.feed import Feed, Series
 
@@ -62,6 +63,23 @@ def test_it_keeps_samples_moves_facts_and_files(store: RunStore, run_id: str, tm
     assert feed.system["cpu_utilization_percentage"].steps == [12.0]
     assert feed.facts == {"t": {"parts": 4, "bytes": 5}}
     assert [a.name for a in feed.artifacts["t"]] == ["curves"]
+
+
+def test_of_several_tasks_that_were_killed_each_is_known_to_have_ended_then(store: RunStore, run_id: str) -> None:
+    store.add_events(
+        run_id,
+        [
+            RunStateChanged(time=10.0, state="running"),
+            *(TaskStateChanged(time=11.0, node=node, state="running") for node in "ab"),
+            SystemSample(time=12.0, values={"cpu_utilization_percentage": 50.0}),
+            RunStateChanged(time=90.0, state="running"),
+            *(TaskStateChanged(time=91.0, node=node, state="queued") for node in "ab"),
+        ],
+    )
+    feed = Feed(run_id)
+    feed.read(store)
+    assert worked(feed.moves, 99.0, active=True) == {"a": 1.0, "b": 1.0}
+    assert worked(moves_of(store, run_id), 99.0, active=True) == {"a": 1.0, "b": 1.0}
 
 
 def test_a_long_run_is_read_in_parts(store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:

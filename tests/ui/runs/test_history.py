@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 from engine.declare.datasets import Dataset, Report, TrainedModel, VolumeDelta, VolumeSpec
 from engine.history.details import short_id
 from engine.history.summary import tiles
-from engine.store.runs import Task
+from engine.store.runs import RunStore, Task
 from engine.text import number
-from ui.runs.history import Filters, Results, chosen, pipelines_of, positions, reselected, result_of
+from ui.runs.history import (
+    AllRuns,
+    Filters,
+    Results,
+    chosen,
+    counted,
+    frame_of,
+    pipelines_of,
+    positions,
+    reselected,
+    result_of,
+)
 
 RUN = some_run("20260102-030405-abcdef", pipeline="quickstart")
 SPEC = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
@@ -101,6 +112,68 @@ RUNS = [
 def test_runs_are_found_by_words_state_and_pipeline(filters: Filters, found: str) -> None:
     assert "".join(run.run_id[0] for run in chosen(RUNS, filters)) == found
     assert filters.any == (filters != Filters())
+
+
+def _put(store: RunStore, *numbers: int) -> None:
+    with store.write() as db:
+        db.executemany(
+            "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created, attempt)"
+            " VALUES (?, 'p', '{}', '{}', 'local', 'done', ?, 1)",
+            [(f"r{number}", float(number)) for number in numbers],
+        )
+
+
+def test_all_runs_are_read_and_those_that_changed_again(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.runs.history._READ_ANEW", 2)
+    every = AllRuns()
+    _put(store, *range(6), 5 + 1)
+    first = every.of(store)
+    assert [run.run_id for run in first] == ["r6", "r5", "r4", "r3", "r2", "r1", "r0"]
+    store.finish_run("r1", "failed", "no space")
+    _put(store, 7)
+    again = every.of(store)
+    assert [run.run_id for run in again] == ["r7", *(run.run_id for run in first)]
+    assert (again[6].state, again[6].error) == ("failed", "no space")
+    assert again[4] is first[3], "what has not changed is not read again"
+
+
+def test_where_not_all_runs_are_read_their_number_is_said(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.runs.history._READ_ANEW", 2)
+    monkeypatch.setattr("ui.runs.history._MOST_READ", 4)
+    _put(store, *range(6))
+    assert [run.run_id for run in AllRuns().of(store)] == ["r5", "r4", "r3", "r2"]
+    assert counted(None, 4, store.count()) == "the newest 4 of 6 runs"
+    assert counted(1, 4, store.count()) == "1 of the newest 4 of 6 runs"
+    assert [counted(None, 1, 1), counted(None, 6_001, 6_001), counted(0, 6, 6)] == [
+        "1 run",
+        "6,001 runs",
+        "0 of 6 runs",
+    ]
+
+
+def test_runs_of_one_moment_are_all_there_once(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.runs.history._READ_ANEW", 2)
+    _put(store, *range(5))
+    with store.write() as db:
+        db.execute("UPDATE runs SET created = 1")
+    assert sorted(run.run_id for run in AllRuns().of(store)) == ["r0", "r1", "r2", "r3", "r4"]
+
+
+def test_times_and_amounts_are_numbers_that_are_read_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a click on a column's header sorts by them."""
+    monkeypatch.setattr("ui.runs.history._result", lambda run: "")
+    seconds = (0.4, 65.0, 12.0, 198_000.0)
+    runs = [some_run(str(s), started=0.0, ended=s, options={"price_per_hour": 10, "currency": "USD"}) for s in seconds]
+    euros = {"price_per_hour": 10, "currency": "EUR"}
+    runs += [some_run("e", started=0.0, ended=360.0, options=euros), some_run("n", started=None, ended=None)]
+    table = frame_of(runs)
+    assert table.data["duration"].tolist()[:5] == [*seconds, 360.0]
+    assert table.data["cost"].tolist()[:5] == [0.0011, 0.18, 0.033, 550.0, 1.0]
+    # Streamlit shows what the style says in columns that have no format of their own.
+    body = table._translate(False, False)["body"]
+    words = {c: tuple(row[at]["display_value"] for row in body) for at, c in enumerate(table.data.columns, 1)}
+    assert words["duration"] == ("0.4 s", "1 min 05 s", "12 s", "2 days 7 h", "6 min 00 s", "")
+    assert words["cost"] == ("0.0011 USD", "0.18 USD", "0.033 USD", "550.00 USD", "1.00 EUR", "")
 
 
 def test_pipelines_are_listed_once() -> None:

@@ -103,6 +103,31 @@ def test_a_long_history_is_shown_in_parts(app: Open, store: RunStore) -> None:
     assert not any(b.key == "runs_more" for b in page.button)
 
 
+def test_where_runs_are_too_many_the_page_says_which_it_has(
+    app: Open, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.runs.history._READ_ANEW", 10)
+    monkeypatch.setattr("ui.runs.history._MOST_READ", 30)
+    with store.write() as db:
+        db.executemany(
+            "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created, started, ended)"
+            " VALUES (?, ?, '{}', ?, 'local', 'done', ?, ?, ?)",
+            [(f"r-{i}", "new" if i > 10 else "old", '{"price_per_hour": 3600}', i, i, i + 2.0) for i in range(40)],
+        )
+    page = app("runs")
+    assert "the newest 30 of 40 runs" in html(page)
+    assert "of the newest 30 runs; “voxelflow runs costs” sums all" in html(page)
+    assert set(page.dataframe[0].value["cost"]) == {2.0}
+    page.text_input(key="q").set_value("old").run()
+    assert "1 of the newest 30 of 40 runs" in html(page)
+    assert "2.00" in html(page)
+    monkeypatch.setattr("ui.runs.history._MOST_READ", 50)
+    page.run()
+    assert "11 of 40 runs" in html(page)
+    assert "22.00" in html(page)
+    assert "newest" not in html(page)
+
+
 def test_a_run_shows_its_graph_and_a_node(app: Open, done: str, pictures: dict[str, dict[str, Any]]) -> None:
     page = app("run", run=done, view="Graph")
     shown = html(page)

@@ -8,7 +8,8 @@ import pytest
 from building import box, pipeline, some_run, some_task
 
 from engine.store.runs import Task
-from ui.runs.feed import Feed, Move
+from engine.store.stretches import Move
+from ui.runs.feed import Feed
 from ui.runs.timeline import Bar, bars, records, row_title, time_unit
 
 RUN = some_run("r", state="running", created=100.0, started=100.0, ended=None, heartbeat=130.0)

@@ -1,0 +1,69 @@
+"""Runs whose process takes long to begin, or never does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from building import box, pipeline
+from running import Runner
+from waiting import wait_until
+
+from engine.errors import ExecutionError
+from engine.run import launch
+from engine.store import runs
+
+pytestmark = pytest.mark.slow
+SLOW = """
+import os, pathlib, sys, time
+while not pathlib.Path({gate!r}).exists():
+    time.sleep(0.02)
+os.execv(sys.executable, [sys.executable, *{program!r}, *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The process of a run begins once this file is there, and nothing is trusted for the time that has passed."""
+    path = tmp_path / "begin"
+    code = SLOW.format(gate=str(path), program=launch.PROGRAM[1:])
+    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", code))
+    monkeypatch.setattr(runs, "_START_GRACE_S", 0.0)
+    return path
+
+
+def test_a_run_whose_process_takes_long_to_begin_is_not_lost(runner: Runner, gate: Path) -> None:
+    run_id = runner.start(pipeline(box("a", "Make")))
+    assert runner.store.run(run_id).state == "starting"
+    gate.touch()
+    # The command's patience is over, and the process lives.
+    launch.wait_started(runner.workspace, runner.store, run_id, 1, timeout_s=0)
+    assert runner.finish_done(run_id).attempt == 1
+
+
+def test_nor_is_one_that_is_resumed(runner: Runner, gate: Path) -> None:
+    gate.touch()
+    run_id = runner.start(pipeline(box("a", "Make", steps=10_000, step_s=1.0)))
+    wait_until(lambda: runner.store.run(run_id).attempt, "the first attempt")
+    assert launch.kill_run(runner.workspace, runner.store.run(run_id))
+    assert runner.store.run(run_id).state == "lost"
+    gate.unlink()
+    launch.resume(runner.workspace, runner.store, run_id)
+    assert runner.store.run(run_id).active
+    gate.touch()
+    launch.wait_started(runner.workspace, runner.store, run_id, 2, timeout_s=0)
+    launch.cancel(runner.store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
+
+
+def test_one_whose_process_is_killed_before_it_begins_has_failed(runner: Runner, gate: Path) -> None:
+    run_id = runner.start(pipeline(box("a", "Make")))
+    launch._children[run_id].kill()
+    with pytest.raises(ExecutionError, match="did not start"):
+        launch.wait_started(runner.workspace, runner.store, run_id, 1)
+    assert runner.store.run(run_id).state == "failed"
+    gate.touch()
+    launch.resume(runner.workspace, runner.store, run_id)
+    launch.wait_started(runner.workspace, runner.store, run_id, 1)
+    runner.finish_done(run_id)
