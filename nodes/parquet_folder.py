@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,11 +17,15 @@ from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
 from engine.storage.files import check_regular
 from engine.storage.io_errors import remedy
+from engine.text import plural
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
     from nodes.volume_file.parts import Part
 
 _FILES = ("**/*.parquet", "**/*.PARQUET")
+_READ_BYTES = 1 << 20
 
 
 @node(
@@ -48,27 +53,23 @@ def parquet_folder(
 
     Args:
         folder: folder with the files, at any depth; hidden files and folders are left out.
-        shape: axes X, Y, Z, then channels, e.g. 30, 30, 10, 2. Empty takes what the files say.
-        dtype: of the voxels. Empty takes what the files say.
+        shape: axes X, Y, Z, then channels, e.g. 30, 30, 10, 2, in files that do not say it. Empty takes what they say.
+        dtype: of the voxels, in files that do not say it. Empty takes what they say.
     """
     from engine.declare.progress import track
     from engine.storage import manifest
     from nodes.volume_file.parts import Parts, write_parts
 
     listing = manifest.read(ctx.inputs_found["folder"])
-    spec = _given(shape, dtype)
+    given = _given(shape, dtype)
+    said: VolumeSpec | None = None
     parts = []
     for entry in track(manifest.entries(listing), unit="files", total=len(listing), label="reading ids"):
-        part, found = _part(Path(folder), entry.path, spec)
-        spec = spec or found
-        if found != spec:
-            raise DataError(
-                f"{entry.path} has volumes of {found.describe()}, the files before it {spec.describe()}",
-                hint="Put files of one shape and dtype into a folder of their own.",
-                parameter="folder",
-            )
+        part, own = _part(Path(folder), entry.path, given)
+        said = _agreed(said, own, entry.path)
         if part is not None:
             parts.append(part)
+    spec = said or given
     if spec is None or not parts:
         raise DataError(f"the Parquet files in {folder} have no rows", hint="Choose another folder.")
     write_parts(Parts(parts=tuple(parts)), ctx.out / "parts.json")
@@ -97,17 +98,48 @@ def _given(shape: tuple[int, ...], dtype: str) -> VolumeSpec | None:
     return VolumeSpec(shape=shape, dtype=dtype)
 
 
-def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | None, VolumeSpec]:
-    """What one file holds: only its ids and labels are read, of which NaN is none. None: it has no rows.
+def _own_spec(metadata: Mapping[Any, Any] | None, name: str, given: VolumeSpec | None) -> VolumeSpec | None:
+    """What a file itself says of its volumes. None: it says nothing, and `given` is for it.
 
-    Raises `UnsupportedTable` for a file that is none of volumes.
+    Raises `UnsupportedTable` when it says something else than `given`, or neither says anything.
+    """
+    from nodes.volume_file.layout import has_spec, spec_of
+
+    if given is not None and not has_spec(metadata):
+        return None
+    own = spec_of(metadata, name)
+    # Its bytes are as it says, and its class names and transforms are nowhere else.
+    if given is not None and (own.shape, own.dtype) != (given.shape, given.dtype):
+        raise UnsupportedTable(
+            f"{name} says that its volumes are {own.describe()}, the parameters say {given.describe()}",
+            hint="Leave shape and dtype empty: they are for files that do not say them.",
+            parameter="shape",
+        )
+    return own
+
+
+def _agreed(said: VolumeSpec | None, own: VolumeSpec | None, name: str) -> VolumeSpec | None:
+    """What the files say so far, this one with them. Raises `DataError` when it says something else."""
+    if said is not None and own is not None and own != said:
+        raise DataError(
+            f"{name} has volumes of {own.describe()}, the files before it {said.describe()}",
+            hint="Put files of one shape and dtype into a folder of their own.",
+            parameter="folder",
+        )
+    return said or own
+
+
+def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | None, VolumeSpec | None]:
+    """What one file holds, and what it says of its volumes itself. No part: it has no rows.
+
+    Only its ids and labels are read, of which NaN is none, and the first volume where `given` is for it. Raises
+    `UnsupportedTable` for a file that is none of volumes.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     from nodes.table.selection import nan_as_null
-    from nodes.volume_file.layout import spec_of
     from nodes.volume_file.parts import Part
 
     path = folder / name
@@ -118,17 +150,19 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
             f"{name} cannot be read: {exc.strerror}", hint=f"{remedy(exc)} Or remove the file."
         ) from exc
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
             columns, rows = file.schema_arrow, file.metadata.num_rows
             _check_columns(columns, name)
-            spec = given or spec_of(columns.metadata, name)
+            own = _own_spec(columns.metadata, name, given)
+            if own is None and given is not None:
+                _check_first_volume(file, name, given)
             wanted = ["id", "label"] if "label" in columns.names else ["id"]
             table = file.read(columns=wanted)
         found = path.stat()
     except pa.ArrowException as exc:
         raise UnsupportedTable(f"{name} cannot be read as Parquet: {exc}", hint="Make it again, or remove it.") from exc
     if not rows:
-        return None, spec
+        return None, own
     ids = pc.min_max(table.column("id").cast(pa.string()))
     labels = nan_as_null(table.column("label").cast(pa.float32())) if "label" in wanted else None
     ends = pc.min_max(labels) if labels is not None else None
@@ -146,8 +180,24 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
             label_min=ends["min"].as_py() if ends is not None else None,
             label_max=ends["max"].as_py() if ends is not None else None,
         ),
-        spec,
+        own,
     )
+
+
+def _check_first_volume(file: pq.ParquetFile, name: str, given: VolumeSpec) -> None:
+    """Raise `UnsupportedTable` when the first volume is not as long as the parameters say.
+
+    Others of another length are found when they are read: looking for them here would read the whole file.
+    """
+    first = next(file.iter_batches(1, columns=["volume"], use_threads=False), None)
+    value = first.column(0)[0].as_py() if first is not None and len(first) else None
+    if value is not None and len(value) != given.volume_bytes:
+        raise UnsupportedTable(
+            f"the first volume of {name} has {plural(len(value), 'bytes')}, {given.describe()} has"
+            f" {given.volume_bytes:,}",
+            hint="Give the shape and dtype that its arrays have.",
+            parameter="shape",
+        )
 
 
 def _check_columns(columns: Any, name: str) -> None:
@@ -176,15 +226,31 @@ def _check_columns(columns: Any, name: str) -> None:
 
 @parquet_folder.scan
 def _scan(look: CheckContext) -> Mapping[str, Any]:
-    """Look into the first file, and into the footers of those sampled."""
+    """Look into the first file, and into the footers of those sampled: what they say of the volumes has to agree."""
     found = look.paths["folder"]
     if not found.sample:
         return {}
     try:
-        spec = _part(Path(found.path), found.sample[0], _given(look.params["shape"], look.params["dtype"]))[1]
+        given = _given(look.params["shape"], look.params["dtype"])
+        said = _part(Path(found.path), found.sample[0], given)[1]
+        for name, metadata in _metadata_of(Path(found.path), found.sample[1:]):
+            said = _agreed(said, _own_spec(metadata, name, given), name)
+        spec = said or given
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter}
+    assert spec is not None, "a file that says nothing is refused where nothing is given"
     return {"spec": spec.model_dump(mode="json"), **_said_by_footers(Path(found.path), found.sample, found.count)}
+
+
+def _metadata_of(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Mapping[Any, Any] | None]]:
+    """The schema metadata of these files. Of those that cannot be read, the run names the first."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in names:
+        with suppress(pa.ArrowException, OSError):
+            check_regular(folder / name, sys.maxsize)
+            yield name, pq.read_schema(folder / name).metadata
 
 
 def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str, Any]:
@@ -261,8 +327,8 @@ def _preview(look: CheckContext) -> Preview:
 
 
 class NoVolumeFile(Rule):
-    """The first file of the folder that ParquetFolder is given is no file of volumes that can be read. The message has
-    the reason: a column is missing or of another type, or the file does not say the volumes' shape and dtype.
+    """A file of the folder that ParquetFolder is given is no file of volumes that can be read, or says another shape or
+    dtype than the parameters or the files before it. The message has the reason.
 
     What to do: give the parameters `shape` and `dtype` for files of other programs, whose column `volume` has the bytes
     of arrays. ConvertTable converts files with other columns, nested lists or petastorm's arrays.

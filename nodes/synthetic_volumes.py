@@ -33,6 +33,7 @@ _HEADER_BYTES = 128
 _BATCH = 32
 _LISTING = "files.arrow"
 """Names and sizes of all files in the folder, the table of labels among them."""
+_VOLUMES = "volumes.arrow"
 _FLUSH_S = 5.0
 """Seconds between flushes; what a killed run makes again."""
 
@@ -88,7 +89,7 @@ def synthetic_volumes(
     volumes = volumes_of(listing)
     # Before the listing names it.
     flush([folder / "labels.csv", folder])
-    path = ctx.out / "volumes.arrow"
+    path = ctx.out / _VOLUMES
     manifest.write(volumes, path)
     return VolumeFiles(
         uri=str(folder), manifest=str(path), count=len(volumes), bytes=manifest.total_bytes(volumes), spec=spec
@@ -159,7 +160,9 @@ class _Flushed:
         try:
             packed = np.frombuffer(self._place.read_bytes(), np.uint8)
         except FileNotFoundError:
-            packed = np.empty(0, np.uint8)
+            # Versions without this file flushed all volumes before they wrote the listing.
+            whole = self._place.with_name(_VOLUMES).exists()
+            return bytearray(b"\1" * count if whole else count)
         bits = np.unpackbits(packed)[:count]
         return bytearray(np.pad(bits, (0, count - len(bits))).tobytes())
 

@@ -38,9 +38,10 @@ class Layout:
     whole: tuple[str, ...] = ()
 
 
-def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]]]:
+def read_rows(path: Path, layout: Layout, *, codes: bool = False) -> Iterator[tuple[str, dict[str, Cell]]]:
     """Each row's place (`FILE, line 3`) and its cells that are not empty.
 
+    `codes`: a currency has to be a code of three letters. Earlier versions took any text into a workspace's own table.
     Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong.
     """
     reader = csv.DictReader(io.StringIO(_text(path)), strict=True)
@@ -50,7 +51,7 @@ def read_rows(path: Path, layout: Layout) -> Iterator[tuple[str, dict[str, Cell]
         _check_header(path, header, layout)
         for row in reader:
             where = f"{path}, line {reader.line_num}"
-            yield where, _cells(where, row, layout)
+            yield where, _cells(where, row, layout, codes)
     except csv.Error as exc:
         raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Save it as a CSV file with commas.") from exc
 
@@ -130,7 +131,9 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
         raise UsageError(f"{path} has a column twice", hint="Name each column once.")
 
 
-def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout) -> dict[str, Cell]:
+def _cells(
+    where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout, codes: bool
+) -> dict[str, Cell]:
     if None in row:
         raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
     values: dict[str, Cell] = {}
@@ -153,17 +156,19 @@ def _cells(where: str, row: Mapping[str | None, str | list[str] | None], layout:
                 f"{where}, date: {values['date']} is no date", hint="Write for example 2026-06-18."
             ) from None
     if "currency" in values:
-        values["currency"] = _currency(where, str(values["currency"]))
+        values["currency"] = _currency(where, str(values["currency"]), codes)
     return values
 
 
-def _currency(where: str, text: str) -> str:
+def _currency(where: str, text: str, codes: bool) -> str:
     # Amounts are compared where their currencies are the same text.
-    if not re.fullmatch(r"[A-Za-z]{3}", text):
+    if re.fullmatch(r"[A-Za-z]{3}", text):
+        return text.upper()
+    if codes:
         raise UsageError(
             f"{where}, currency: must be the three letters of a currency, not {text!r}", hint="Write for example EUR."
         )
-    return text.upper()
+    return text
 
 
 def _number(where: str, column: str, text: str, layout: Layout) -> int | float:

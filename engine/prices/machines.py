@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from engine.errors import UsageError
@@ -166,7 +166,7 @@ def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:
 
 def read_machines(file: Path) -> list[Machine]:
     """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
-    return brought_rows(file, _read_own, "machine")
+    return brought_rows(file, partial(_read_own, codes=True), "machine")
 
 
 def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int]:
@@ -182,14 +182,14 @@ def _shipped() -> tuple[Machine, ...]:
     return tuple(_read(_SHIPPED, origin="shipped"))
 
 
-def _read_own(path: Path) -> list[Machine]:
-    return _read(path, origin=FILE)
+def _read_own(path: Path, *, codes: bool = False) -> list[Machine]:
+    return _read(path, origin=FILE, codes=codes)
 
 
-def _read(path: Path, *, origin: str) -> list[Machine]:
+def _read(path: Path, *, origin: str, codes: bool = True) -> list[Machine]:
     """The rows of a file. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
     out: dict[str, Machine] = {}
-    for where, cells in read_rows(path, _LAYOUT):
+    for where, cells in read_rows(path, _LAYOUT, codes=codes):
         machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
         if machine.key.casefold() in out:
             raise UsageError(f"{where}: {machine.key} is listed twice", hint="Remove one of the rows.")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from engine.errors import UsageError
@@ -97,7 +97,7 @@ def storage_table(workspace: Workspace | None = None) -> StorageTable:
 
 def read_storage(file: Path) -> list[StoragePrice]:
     """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
-    return brought_rows(file, _read_own, "class")
+    return brought_rows(file, partial(_read_own, codes=True), "class")
 
 
 def add_storage(new: Sequence[StoragePrice], workspace: Workspace) -> tuple[int, int]:
@@ -116,14 +116,14 @@ def _shipped() -> tuple[StoragePrice, ...]:
     return tuple(_read(_SHIPPED, origin="shipped"))
 
 
-def _read_own(path: Path) -> list[StoragePrice]:
-    return _read(path, origin=FILE)
+def _read_own(path: Path, *, codes: bool = False) -> list[StoragePrice]:
+    return _read(path, origin=FILE, codes=codes)
 
 
-def _read(path: Path, *, origin: str) -> list[StoragePrice]:
+def _read(path: Path, *, origin: str, codes: bool = True) -> list[StoragePrice]:
     """The rows of a file. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
     out: dict[tuple[str, str, str], StoragePrice] = {}
-    for where, cells in read_rows(path, _LAYOUT):
+    for where, cells in read_rows(path, _LAYOUT, codes=codes):
         storage_class = cells.pop("class")
         price = StoragePrice(storage_class=storage_class, **cells, origin=origin)  # type: ignore[arg-type]
         if price.provider not in SCHEMES:

@@ -50,6 +50,7 @@ _KILLED_S = 10.0
 """How long a killed process may take to be gone; one that waits in the kernel takes longer."""
 _STUCK_S = 300.0
 """How long a run that does nothing is waited for: the machine may have slept, or a disk may answer again."""
+_USUAL_START_S = 60.0
 _LONGEST_START_S = 900.0
 """How long a process that lives may take to begin: on a busy machine, or from a slow disk, its imports take minutes."""
 _LOG = "supervisor.log"
@@ -230,7 +231,30 @@ def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
     store.request_cancel(run.run_id, why)
     if run.state == "stuck":
         _end_stuck(store, run)
+    elif run.state == "starting" and time.time() - run.created > _USUAL_START_S:
+        _end_unbegun(store, run)
     return store.run(run.run_id)
+
+
+def _end_unbegun(store: RunStore, run: Run) -> None:
+    """Kill the process of a run that has not begun for long, and record the run as cancelled.
+
+    One that was about to begin reads the request, or finds its run cancelled, as after any other kill.
+    """
+    import psutil
+
+    noted = ProcessLock(store.workspace.run_folder(run.run_id) / "lock").noted()
+    try:
+        process = psutil.Process(int(noted))
+        if run.run_id not in process.cmdline():
+            return
+        process.kill()
+        psutil.wait_procs([process], _KILLED_S)
+    except (ValueError, psutil.Error):
+        return
+    if store.run(run.run_id).attempt == 0:
+        # It counts as an attempt: else the request would be meant for the next one.
+        store.record_end(run.run_id, "cancelled", "the run's process had not begun", attempt=1)
 
 
 def _end_stuck(store: RunStore, run: Run) -> None:
@@ -289,7 +313,9 @@ def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str
     return asked
 
 
-def wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = 60) -> None:
+def wait_started(
+    workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = _USUAL_START_S
+) -> None:
     """Wait until the run's process has begun its attempt: as long as it lives, else `timeout_s` seconds.
 
     Raises `ExecutionError` when it does not begin.
@@ -348,12 +374,14 @@ def _spawn(workspace: Workspace, run_id: str) -> None:
         handed = {start_lock.HANDED_ON: start.fileno()}
         if lock is not None:  # else the process says that another one is at the run
             handed[run_lock.HANDED_ON] = lock.fileno()
-        _children[run_id] = start_detached(
+        child = _children[run_id] = start_detached(
             [*PROGRAM, "_supervise", str(workspace.root), run_id],
             workspace.run_folder(run_id) / _LOG,
             environment={**os.environ, **{name: str(number) for name, number in handed.items()}},
             pass_fds=tuple(handed.values()),
         )
+        if lock is not None:
+            lock.note(str(child.pid))
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

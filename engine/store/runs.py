@@ -35,7 +35,7 @@ from engine.store.database import Database, datasets_json, new_id
 from engine.store.results import ResultCache
 from engine.store.run_records import ACTIVE, Run, Task, as_it_is
 from engine.store.schema import BUSY_S
-from engine.store.stretches import moves_of, worked
+from engine.store.stretches import NO_MOVES, Moves, moves_of, worked
 from engine.store.sweeps import SweepStore
 from engine.workspace import Workspace
 
@@ -51,6 +51,7 @@ _BEGAN = "(tasks.attempt > 0 OR tasks.state IN ('done', 'cached'))"
 """Of a task that was worked on, or found to be done, at least once."""
 _WITHOUT_DOCUMENT = ", ".join("'' AS document" if f.name == "document" else f.name for f in fields(Run))
 _READ_AT_ONCE = 500
+_MOVES_KEPT = 32
 STUCK_AFTER_S = BUSY_S + 5.0
 """A supervisor beats every second, also during a long step. Only the database's lock may keep one that works from it,
 and after that wait it beats or fails."""
@@ -66,6 +67,8 @@ class RunStore(Database):
         super().__init__(workspace)
         self.results = ResultCache(self)
         self.sweeps = SweepStore(self)
+        self._moves: dict[str, Moves] = {}
+        """Of resumed runs that were shown, the last ones: their pages look each second."""
 
     # --- runs -------------------------------------------------------------------------------
 
@@ -344,7 +347,12 @@ class RunStore(Database):
         found = [as_it_is(task, run) for task in self.tasks(run.run_id)]
         if run.attempt < 2 and all(task.attempt < 2 for task in found):
             return found
-        spent = worked(moves_of(self, run.run_id), run.at_work_until(time.time()), active=run.active)
+        moves = moves_of(self, run.run_id, self._moves.pop(run.run_id, NO_MOVES))
+        while len(self._moves) >= _MOVES_KEPT:
+            with suppress(KeyError, StopIteration):  # another thread was faster
+                del self._moves[next(iter(self._moves))]
+        self._moves[run.run_id] = moves
+        spent = worked(moves.found, run.at_work_until(time.time()), active=run.active)
         return [replace(task, worked_s=spent.get(task.node)) for task in found]
 
     def last_state(self, pipeline: str, node: str) -> tuple[TaskState, str] | None:

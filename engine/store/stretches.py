@@ -80,22 +80,35 @@ def _work(found: Sequence[Stretch]) -> list[Stretch]:
     return [each for each in found if each.state not in _NOT_WORK]
 
 
-def moves_of(database: Database, run_id: str) -> list[Move]:
-    """Every change of state of the run's tasks, oldest first."""
+@dataclass(frozen=True)
+class Moves:
+    """What a run's events up to `seq` say of its tasks, oldest first; `before` as that of the next `Move`."""
+
+    seq: int = 0
+    found: tuple[Move, ...] = ()
+    before: float = 0.0
+
+
+NO_MOVES = Moves()
+
+
+def moves_of(database: Database, run_id: str, known: Moves = NO_MOVES) -> Moves:
+    """Every change of state of the run's tasks, of which the `known` ones are not read again."""
+    last = database.read("SELECT max(seq) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"] or 0
     rows = database.read(
-        "SELECT seq, node, kind, time, body FROM events WHERE run_id = ? AND kind IN ('task-state', 'run-state')"
-        " ORDER BY seq",
-        run_id,
-    )
-    out, before = [], 0.0
+        "SELECT seq, node, kind, time, body FROM events"
+        " WHERE run_id = ? AND seq > ? AND seq <= ? AND kind IN ('task-state', 'run-state') ORDER BY seq",
+        run_id, known.seq, last,
+    )  # fmt: skip
+    out, before = list(known.found), known.before
     for row in rows:
         body = json.loads(row["body"])
         if row["kind"] == "task-state":
             attempt, reason = body.get("attempt", 1), body.get("reason", "")
             out.append(Move(row["time"], row["node"] or "", body["state"], attempt, reason, before))
         elif body["state"] == "running":  # a new attempt
-            last = database.read(
+            ended = database.read(
                 "SELECT time FROM events WHERE run_id = ? AND seq < ? ORDER BY seq DESC LIMIT 1", run_id, row["seq"]
             )
-            before = last[0]["time"] if last else 0.0
-    return out
+            before = ended[0]["time"] if ended else 0.0
+    return Moves(last, tuple(out), before)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.declare.dataset_type import scores_of
+from engine.declare.datasets import Report
 from engine.store.reported import metric_events, metrics_of
 from engine.store.runs import RunStore
 from engine.store.sweeps import Trial
@@ -55,20 +56,24 @@ def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
     """A run's figures by name, and by `node.name`: those of what it made, else the last value of each curve.
 
     What it took from the cache counts as what it made. Of several nodes with the same figure the last in the plan gives
-    the plain name.
+    the plain name; a report, such as an evaluation's, gives one that no model and no curve has.
     """
     tasks = store.tasks(run_id)
     curves: dict[str, dict[str, float]] = {}
     for event in metrics_of(store, run_id):
         curves.setdefault(event.node or "", {}).update(event.values)
     out: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for task in tasks:
         own = dict(curves.get(task.node, {}))
+        judged: dict[str, float] = {}
         for output in task.outputs.values():
-            own |= scores_of(output)
+            (judged if isinstance(output, Report) else own).update(scores_of(output))
         for name, value in own.items():
             out[f"{task.node}.{name}"] = out[name] = float(value)
-    return out
+        for name, value in judged.items():
+            out[f"{task.node}.{name}"] = reported[name] = float(value)
+    return reported | out
 
 
 def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> tuple[int, list[tuple[int, float]]]:

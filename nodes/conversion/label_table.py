@@ -26,7 +26,8 @@ from nodes.conversion.label_values import label_values, nfc
 
 KEY_COLUMNS = ("file", "path", "id", "name")
 LABEL_COLUMNS = ("label", "class", "target", "y")
-_NO_LABEL = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+_MISSING = pa.array(["NA", "N/A", "NaN", "nan", "null", "NULL"])
+"""What programs write into a CSV file for a value that is missing. `None` is that among numbers and dates alone."""
 _LARGEST_TABLE = 2_000_000_000
 """Bytes of a table of labels, which is read whole: some 20 million rows."""
 _LONGEST_HEADER = 1_000_000
@@ -141,13 +142,23 @@ def _read_csv(path: Path, find: _Find, carry: bool) -> _Columns:
             include_columns=[numbered[place] for place in wanted],
             column_types={name: pa.string() for name in numbered},
             strings_can_be_null=True,
-            null_values=_NO_LABEL,
+            null_values=[""],
         ),
     )
     others = [place for place in sorted(wanted) if place not in found]
-    texts = [table.column(numbered[place]).combine_chunks() for place in others]
+    texts = [_without_missing(table.column(numbered[place])) for place in others]
     carried = pa.Table.from_arrays([typed(column) for column in texts], [names[place] for place in others])
-    return table.column(numbered[key]), None if label is None else table.column(numbered[label]), carried
+    labels = None if label is None else pa.chunked_array([_without_missing(table.column(numbered[label]))])
+    return table.column(numbered[key]), labels, carried
+
+
+def _without_missing(column: pa.ChunkedArray) -> pa.Array:
+    """The texts, null for those that stand for a missing value."""
+    texts, nothing = column.combine_chunks(), pa.scalar(None, pa.string())
+    texts = pc.if_else(pc.is_in(texts, value_set=_MISSING), nothing, texts)
+    without = pc.if_else(pc.equal(texts, "None"), nothing, texts)
+    # Among texts it is one of them, as in None, Mild, Severe.
+    return texts if pa.types.is_string(typed(without).type) and without.null_count < len(without) else without
 
 
 def _read_parquet(path: Path, find: _Find, carry: bool) -> _Columns:
@@ -208,19 +219,17 @@ def _label_in(names: list[str], label_column: str, path: Path) -> int:
 def match_files(ids: pa.StringArray, keys: pa.StringArray, endings: Sequence[str]) -> NDArray[np.int64]:
     """The place in `ids` of the file that each of `keys` names, -1 for none."""
     wanted = _clean(keys)
-    # As a whole first: files may differ in their endings alone, as a.nii and a.nii.gz do.
+    # With their endings first: files may differ in these alone, as a.nii and sub/a.nii.gz do.
     forms = ((wanted, ids), (_stem(wanted, endings), _stem(ids, endings)))
     places = np.full(len(keys), -1, np.int64)
+    has_folders = pc.any(pc.match_substring(ids, "/")).as_py()
+    has_folder = pc.fill_null(pc.match_substring(wanted, "/"), True).to_numpy(zero_copy_only=False)
     for texts, paths in forms:
         open_rows = np.flatnonzero(places < 0)
         places[open_rows] = _places(texts.take(pa.array(open_rows)), paths)
-    if not pc.any(pc.match_substring(ids, "/")).as_py():
-        return places
-    has_folder = pc.fill_null(pc.match_substring(wanted, "/"), True).to_numpy(zero_copy_only=False)
-    for texts, paths in forms:
         open_rows = np.flatnonzero((places < 0) & ~has_folder)
-        if not len(open_rows):
-            break
+        if not has_folders or not len(open_rows):
+            continue
         names = pc.replace_substring_regex(paths, pattern="(?s)^.*/", replacement="")
         is_unique = np.bincount(_places(names, names), minlength=len(names)) == 1
         by_name = _places(texts.take(pa.array(open_rows)), names)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -91,14 +92,15 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
             parameter="volume_column",
         )
     single = [f.name for f in schema if f.name != volume and _is_single(f.type)]
-    label = parameters.label_column or next((name for name in _LABELS if name in single), "")
+    label = parameters.label_column or _named(table, single, _LABELS, "label")
     if label and not _is_label(schema.field(label).type):
         raise UnsupportedTable(
             f"the column {label} of {table.where} is {schema.field(label).type}, which is no label",
             hint="A label is a number or a text. Name another column.",
             parameter="label_column",
         )
-    ids = parameters.id_column or next((name for name in _IDS if name in single and name != label), "")
+    others_than_label = [name for name in single if name != label]
+    ids = parameters.id_column or _named(table, others_than_label, _IDS, "id")
     if ids and not _is_single(schema.field(ids).type):
         raise UnsupportedTable(
             f"the column {ids} of {table.where} is {schema.field(ids).type}, which is no id",
@@ -147,6 +149,7 @@ class _Sample:
 def _volume_column(table: ForeignTable, schema: pa.Schema, given: Mapping[str, str]) -> str:
     arrays = [f.name for f in schema if can_hold_arrays(f.type) and f.name not in given.values()]
     named = [name for name in _VOLUMES if name in arrays]
+    named = named or [name for wanted in _VOLUMES for name in _alike(arrays, wanted)]
     if len(named) == 1 or len(arrays) == 1:
         return (named or arrays)[0]
     which = f"several columns that can be volumes: {', '.join(named or arrays)}"
@@ -155,6 +158,28 @@ def _volume_column(table: ForeignTable, schema: pa.Schema, given: Mapping[str, s
         hint="Name the one with the volumes." if arrays else "Choose another table.",
         parameter="volume_column" if arrays else "table",
     )
+
+
+def _named(table: ForeignTable, names: Sequence[str], wanted: Sequence[str], what: Literal["label", "id"]) -> str:
+    """The first of the names `wanted` that is there, else the first that is there in another case; "" for none.
+
+    Raises `UnsupportedTable` when several columns have that name in other cases: none of them is the one.
+    """
+    if exact := next((name for name in wanted if name in names), ""):
+        return exact
+    found: list[str] = next(filter(None, (_alike(names, name) for name in wanted)), [])
+    if len(found) > 1:
+        raise UnsupportedTable(
+            f"{table.where} has several columns that can be {what}s: {', '.join(found)}",
+            hint=f"Name the one with the {what}s.",
+            parameter=f"{what}_column",
+        )
+    return found[0] if found else ""
+
+
+def _alike(names: Sequence[str], wanted: str) -> list[str]:
+    """The names that are this one, whatever their case."""
+    return [name for name in names if name.strip().lower() == wanted]
 
 
 def _described(schema: pa.Schema) -> str:

@@ -151,11 +151,11 @@ def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[st
 def renumbered(labels: NDArray[np.float32], own: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:
     """Labels that number the classes `own`, in the numbers of the model's `classes`; NaN for one it does not know.
 
-    Where either names no classes, or the model's are mere numbers and these are not among them, the numbers mean the
-    same.
+    Where either names no classes, or the model's are mere numbers and none of these is among them, the numbers mean
+    the same.
     """
     numbered = list(classes) == [str(number) for number in range(len(classes))]
-    if not own or not classes or tuple(own) == tuple(classes) or (numbered and not set(own) <= set(classes)):
+    if not own or not classes or tuple(own) == tuple(classes) or (numbered and set(own).isdisjoint(classes)):
         return labels
     places = {name: float(place) for place, name in enumerate(classes)}
     table = np.array([*(places.get(name, np.nan) for name in own), np.nan], np.float32)

@@ -229,6 +229,48 @@ def test_the_sources_of_tables_name_convert_table(tmp_path: Path) -> None:
     assert "ConvertTable" in caught.value.hint
 
 
+def test_columns_are_found_by_their_names_in_any_case(tmp_path: Path) -> None:
+    """Each is carried no second time; where there is one of the very name, others are columns like any."""
+    (tmp_path / "t").mkdir()
+    volumes = some(3)
+    written = table_of(volumes).rename_columns(["Name", "Label", "well", "IMAGE"])
+    written = written.append_column("spare", written["IMAGE"])
+    pq.write_table(written, tmp_path / "t" / "a.parquet")
+    seen = look(tmp_path, tmp_path / "t")
+    assert [(p.code, "spare is left out" in p.message) for p in seen.problems] == [("VF563", True)]
+    assert (seen.inputs["made"].columns, seen.inputs["made"].labels) == (("well",), (0.0, 1.0))
+    out, _ = run(tmp_path, tmp_path / "t")
+    assert bytes_in(out) == as_bytes(volumes)
+    assert {name: row["label"] for name, row in stored_columns(out).items()} == {"p000": 0, "p001": 1, "p002": None}
+    assert stored_columns(out)["p000"].keys() == {"label", "well"}
+    exact = written.append_column("class", pa.array([5, 6, 7])).append_column("id", pa.array(["x", "y", "z"]))
+    pq.write_table(exact, tmp_path / "t" / "a.parquet")
+    out, _ = run(tmp_path, tmp_path / "t", 2)
+    assert [label for _, (label, _) in sorted(rows(out).items())] == [5, 6, 7]
+    assert rows(out).keys() == {"x", "y", "z"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "said"),
+    [
+        ("LABEL", "label_column", "several columns that can be labels: Label, LABEL"),
+        ("NAME", "id_column", "several columns that can be ids: Name, NAME"),
+    ],
+)
+def test_columns_whose_names_differ_by_case_alone_are_reported(
+    tmp_path: Path, name: str, parameter: str, said: str
+) -> None:
+    (tmp_path / "t").mkdir()
+    written = table_of(some(3)).rename_columns(["Name", "Label", "well", "image"])
+    pq.write_table(written.append_column(name, pa.array(["u", "v", "w"])), tmp_path / "t" / "a.parquet")
+    (problem,) = look(tmp_path, tmp_path / "t").problems
+    assert (problem.code, problem.parameter) == ("VF562", parameter)
+    assert said in problem.message
+    with pytest.raises(DataError, match=said):
+        run(tmp_path, tmp_path / "t")
+    assert "VF562" not in {each.code for each in look(tmp_path, tmp_path / "t", **{parameter: name}).problems}
+
+
 @pytest.mark.parametrize("delta", [False, True])
 def test_folders_that_stand_for_a_column_give_its_values(tmp_path: Path, delta: bool) -> None:
     """As Spark, delta-rs and PyArrow partition tables."""

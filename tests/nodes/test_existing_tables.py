@@ -32,7 +32,7 @@ from nodes.parquet_folder import parquet_folder
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.train_resnet3d import train_resnet3d
 from nodes.transform_volumes import transform_volumes
-from nodes.volume_file.layout import properties
+from nodes.volume_file.layout import properties, schema
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +230,75 @@ def test_files_of_another_program_need_shape_and_dtype(tmp_path: Path, volumes: 
     for params in ({"shape": (4, 3, 2)}, {"dtype": dtype}, {"shape": (0, 1), "dtype": dtype}):
         with pytest.raises(DataError, match="belong together"):
             take_parquet(root, tmp_path / "work", **params)
+
+
+CATS = VolumeSpec(shape=(2, 3, 4), dtype="float32", classes=("cat", "dog"))
+
+
+def volumes_in(folder: Path, name: str, metadata: Any = None) -> Path:
+    """A Parquet file of two volumes of 96 bytes; by `metadata` it says what they are."""
+    folder.mkdir(exist_ok=True)
+    cells = {"id": [f"{name}{n}" for n in range(2)], "label": [0, 1], "volume": [bytes(96)] * 2}
+    table = pa.table(cells, schema=schema(CATS).with_metadata(metadata))
+    pq.write_table(table, folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "silent"),
+    [
+        ((4, 3, 2), "float32", False),
+        ((2, 3, 4), "int32", False),
+        ((2, 3, 5), "float32", False),
+        ((4, 3, 2), "float32", True),  # the file before it says nothing
+    ],
+    ids=str,
+)
+def test_parameters_that_say_something_else_than_a_file_are_refused(
+    tmp_path: Path, shape: tuple[int, ...], dtype: str, silent: bool
+) -> None:
+    folder = volumes_in(tmp_path / "in", "b", properties(CATS))
+    if silent:
+        volumes_in(folder, "a")
+    given = VolumeSpec(shape=shape, dtype=dtype)
+    (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), shape=shape, dtype=dtype).problems
+    said = f"b.parquet says that its volumes are 2x3x4 float32, the parameters say {given.describe()}"
+    assert (problem.code, problem.parameter, problem.message) == ("VF561", "shape", said)
+    assert "Leave shape and dtype empty" in problem.hint
+    with pytest.raises(UnsupportedTable, match=said) as caught:
+        take_parquet(folder, tmp_path / "work", shape=shape, dtype=dtype)
+    assert caught.value.parameter == "shape"
+
+
+@pytest.mark.parametrize("silent", ["", "a", "c"])
+def test_what_a_file_says_of_its_classes_is_kept_where_parameters_say_its_shape(tmp_path: Path, silent: str) -> None:
+    """And so it is beside a file that says nothing, before it or after it."""
+    folder = volumes_in(tmp_path / "in", "b", properties(CATS))
+    if silent:
+        volumes_in(folder, silent)
+    params: dict[str, Any] = {"shape": CATS.shape, "dtype": CATS.dtype}
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), **params)
+    assert (look.problems, look.inputs["made"].spec) == ([], CATS)
+    assert take_parquet(folder, tmp_path / "work", **params).spec == CATS
+    volumes_in(folder, "d", properties(CATS.model_copy(update={"classes": ("bird", "cat")})))
+    (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), **params).problems
+    with pytest.raises(DataError, match=r"d\.parquet has volumes of") as caught:
+        take_parquet(folder, tmp_path / "work", **params)
+    assert problem.message == caught.value.message
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(96)], ids=str)
+def test_volumes_of_other_lengths_than_the_parameters_say_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    """In files of other programs, which say nothing themselves."""
+    params: dict[str, Any] = {"shape": (2, 3, 5), "dtype": "float32"}
+    table = pa.table({"id": ["a", "b"], "volume": pa.array([bytes(96)] * 2, kind)})
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "a.parquet", compression="zstd")
+    (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(tmp_path / "in"), **params).problems
+    assert (problem.code, problem.parameter) == ("VF561", "shape")
+    assert problem.message == "the first volume of a.parquet has 96 bytes, 2x3x5 float32 has 120"
+    with pytest.raises(UnsupportedTable, match=problem.message):
+        take_parquet(tmp_path / "in", tmp_path / "work", **params)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,17 @@ def test_a_file_whose_content_a_power_cut_took_is_made_again(tmp_path: Path, mon
     assert contents(make(tmp_path, 40)) == whole
 
 
+def test_a_result_of_an_earlier_version_keeps_its_files(tmp_path: Path) -> None:
+    """They were all flushed before the listing was written."""
+    files = make(tmp_path, 40)
+    whole = contents(files)
+    times = {p: (Path(files.uri) / p).stat().st_mtime_ns for p in whole}
+    Path(files.manifest).with_name("flushed.bits").unlink()
+    (Path(files.uri) / "0000003.npy").unlink()
+    assert contents(make(tmp_path, 40)) == whole
+    assert {p for p, t in times.items() if (Path(files.uri) / p).stat().st_mtime_ns != t} == {"0000003.npy"}
+
+
 def test_a_file_that_is_made_anew_is_no_longer_one_that_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

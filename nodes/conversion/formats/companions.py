@@ -8,8 +8,10 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
+from engine.errors import MissingPackage
 from engine.storage import manifest
 from engine.storage.files import check_regular
+from engine.storage.io_errors import OUT_OF_RESOURCES
 from engine.storage.manifest import FileEntry
 from nodes.conversion.quarantine import Refused
 
@@ -20,7 +22,7 @@ DataFile = Callable[[Path], str | None]
 def checked_name(name: str) -> str:
     """The name of a data file as a header gives it. Raises `Refused` when it leads out of the header's folder."""
     path = PurePosixPath(name.replace("\\", "/"))
-    if not name or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+    if not name or not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
         raise Refused("format", f"has its data in {name!r}, which is not a file beside it")
     return str(path)
 
@@ -48,6 +50,11 @@ def _both(path: Path, header: tuple[int, int], data_file: DataFile) -> tuple[int
         if name is None:
             return header
         data = (path.parent / name).stat()
-    except (OSError, Refused, ValueError):
+    except MissingPackage:
+        raise
+    except Exception as exc:  # a hostile header can make a library raise nearly anything
+        # A process without handles says nothing about the file.
+        if isinstance(exc, OSError) and exc.errno in OUT_OF_RESOURCES:
+            raise
         return header  # reading it says what is wrong
     return manifest.stamp_of([FileEntry(path.name, *header), FileEntry(name, data.st_size, data.st_mtime_ns)])

@@ -1,10 +1,10 @@
-"""TIFF stacks, OME-TIFF and ImageJ's: the first series of a file, read by tifffile."""
+"""TIFF stacks, OME-TIFF and ImageJ's: the one stack that a file holds, read by tifffile."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
@@ -20,8 +20,14 @@ from nodes.conversion.formats.stored_array import stored_array
 from nodes.conversion.formats.streams import filler
 from nodes.conversion.quarantine import Refused
 
-_DEPTH = "ZIQ"
-"""Axes that are Z: depth, and the sequences of pages that nothing is said about."""
+_UNSAID = "IQ"
+"""Sequences of pages that nothing is said about."""
+_DEPTH = f"Z{_UNSAID}"
+"""Axes that can be Z."""
+_OF_PLANE = "YXSC"
+"""Axes of images that are slices when a file has several."""
+_PICTURES = ("thumbnail", "label", "macro", "map", "probability")
+"""What tifffile calls the pictures of a slide that lie beside its image."""
 _TO_MM = {
     "mm": 1.0, "cm": 10.0, "m": 1000.0, "nm": 1e-6, "µm": 1e-3, "um": 1e-3, "micron": 1e-3, "microns": 1e-3,
     "\\u00b5m": 1e-3, "inch": 25.4,
@@ -37,54 +43,144 @@ _SLACK = 4096
 
 @contextmanager
 def open_tiff(path: Path, dataset: str) -> Iterator[OpenVolume]:
-    """Open the first series of a TIFF file. Raises `Refused`."""
+    """Open the stack of a TIFF file, which may be written slice by slice. Raises `Refused`."""
     import tifffile
 
     if path.stat().st_size == 0:
         raise Refused("empty", "is empty")
     # Other files that an OME-TIFF names are not opened: they can be anything.
     with tifffile.TiffFile(path, _multifile=False) as file:
-        series = file.series[0]
+        images = [file.series[0]] if file.is_ome else _images(file.series)
+        series, stacked = images[0], len(images) > 1
         axes, stored = series.axes, tuple(int(n) for n in series.shape)
-        if len(axes) != len(stored) or "X" not in axes or "Y" not in axes:
-            raise Refused("shape", f"has the axes {axes}, without X and Y")
+        if len(axes) != len(stored) or axes.count("X") != 1 or axes.count("Y") != 1 or axes.count("Z") > 1:
+            raise Refused("shape", f"has the axes {axes}, of which X, Y and Z cannot be told")
         if file.is_ome:
             _refuse_missing(file, series)
-        depth = next((axis for axis in _DEPTH if axis in axes), "")
-        rest = [axis for axis in axes if axis not in ("X", "Y", depth)]
-        order = [axes.index(axis) for axis in ("X", "Y", *depth, *rest)]
+        if stacked:
+            axes, stored = _stacked(images)
+        order = _order(axes, stored)
+        depth = len(order) > 2 and axes[order[2]] in _DEPTH
+        rest = order[3 if depth else 2 :]
         shape: tuple[int, ...] = (stored[order[0]], stored[order[1]], stored[order[2]] if depth else 1)
         if rest:
-            shape = (*shape, math.prod(stored[axes.index(axis)] for axis in rest))
+            shape = (*shape, math.prod(stored[place] for place in rest))
         if any(n <= 0 for n in stored):
             raise Refused("shape", f"has no voxels: its shape is {shape}")
 
         def read() -> NDArray[Any]:
-            if any(page is None for page in series.pages):
+            if any(page is None for each in images for page in each.pages):
                 raise Refused("format", "has pages in other files, which are not read")
-            _refuse_bombs(series)
-            found: NDArray[Any] = series.asarray(maxworkers=1).reshape(stored)
+            for each in images:
+                _refuse_bombs(each)
+            if not stacked:
+                found: NDArray[Any] = series.asarray(maxworkers=1).reshape(stored)
+            else:
+                found = np.empty(stored, series.dtype)  # not a list of slices first, which would take as much again
+                for each, plane in zip(images, found, strict=True):
+                    plane[...] = each.asarray(maxworkers=1).reshape(plane.shape)
             return found.transpose(order).reshape(shape)
 
-        _check_codec(path, series.keyframe)
-        offset = series.dataoffset
+        for each in images:
+            _check_codec(path, each.keyframe)
+        offsets = [int(each.dataoffset) for each in images if each.dataoffset is not None]
+        dtype = np.dtype(series.dtype).newbyteorder(file.byteorder)
+
+        def read_part(offset: int, lengths: Sequence[int], inside: Sequence[slice]) -> NDArray[Any]:
+            with stored_array(path, dtype, offset, lengths) as array:
+                return array.read(inside)
 
         def read_box(box: Box, out: NDArray[Any]) -> None:
-            dtype = np.dtype(series.dtype).newbyteorder(file.byteorder)
             inside = [slice(None)] * len(stored)
             for axis, wanted in zip(order[: 3 if depth else 2], box.slices, strict=False):
                 inside[axis] = wanted
-            with stored_array(path, dtype, int(offset or 0), stored) as array:
-                out[...] = array.read(inside).transpose(order).reshape(out.shape)
+            if stacked:  # its first axis is Z
+                found = np.stack([read_part(offset, stored[1:], inside[1:]) for offset in offsets[inside[0]]])
+            else:
+                found = read_part(offsets[0], stored, inside)
+            out[...] = found.transpose(order).reshape(out.shape)
 
-        mapped = read_box if offset is not None else None
+        mapped = read_box if len(offsets) == len(images) else None
         keyframe = series.keyframe
-        packages = ("tifffile",) if keyframe.compression == 1 else ("tifffile", "imagecodecs")
-        columns = _columns(file) | source.stored(np.dtype(series.dtype).newbyteorder(file.byteorder), *packages)
+        plain = all(each.keyframe.compression == 1 for each in images)
+        packages = ("tifffile",) if plain else ("tifffile", "imagecodecs")
+        columns = _columns(file) | source.stored(dtype, *packages)
         if rest:
             columns |= source.channels(_channel_names(file, keyframe), shape[3])
         header = VolumeHeader(shape, np.dtype(series.dtype).name, columns)
         yield OpenVolume(header, filler(read), mapped, last_is_slow=True)
+
+
+def _order(axes: str, stored: Sequence[int]) -> list[int]:
+    """The places of X, Y, what is Z if there is one, and of all others: letters come several times, as in QQYX."""
+    unsaid = [place for place, axis in enumerate(axes) if axis in _UNSAID]
+    long = [place for place in unsaid if stored[place] > 1]
+    # Of axes that nothing is said about, the last one is along the pages that follow each other.
+    depth = [axes.index("Z")] if "Z" in axes else (long or unsaid)[-1:]
+    first = [axes.index("X"), axes.index("Y"), *depth]
+    return [*first, *(place for place in range(len(axes)) if place not in first)]
+
+
+def _images(found: Sequence[Any]) -> list[Any]:
+    """The series that are the volume: one, or slices that were written one by one.
+
+    Raises `Refused` when there are others, of which only the first would be read.
+    """
+    main = next((each for each in found if not _is_picture(each)), found[0])
+    images = [each for each in found if each is main or not _is_beside(each, main)]
+    if len(images) == 1:
+        return images
+    if len({_form(each) for each in images}) > 1:
+        raise Refused(
+            "format",
+            f"holds {len(images)} images of different shapes or types, of which only the first would be read; write"
+            " them as one stack",
+        )
+    if any(each.keyframe.is_subifd for each in images) or any(
+        n > 1 and axis not in _OF_PLANE for axis, n in zip(main.axes, main.shape, strict=False)
+    ):
+        raise Refused(
+            "format",
+            f"holds {len(images)} stacks of the shape {tuple(main.shape)}, of which only the first would be read; write"
+            " them as one, and name its axes",
+        )
+    return images
+
+
+def _is_picture(series: Any) -> bool:
+    """Whether the file says that it is a smaller picture of another image, or one of the glass it lies on."""
+    named = series.kind != "shaped" and str(series.name).lower() in _PICTURES
+    return bool(named or series.keyframe.is_reduced or series.keyframe.is_mask)
+
+
+def _is_beside(series: Any, main: Any) -> bool:
+    """Whether it is no part of the volume: a mask, or a picture that is smaller than the slices are.
+
+    A file need not say so of one page that is at most half as wide and high as those of a whole stack.
+    """
+    if series.keyframe.is_mask:
+        return True
+    if _is_picture(series):
+        return all(part < whole for part, whole in zip(_plane(series), _plane(main), strict=True))
+    half = all(2 * part <= whole for part, whole in zip(_plane(series), _plane(main), strict=True))
+    return half and len(series.pages) == 1 and len(main.pages) > 1
+
+
+def _plane(series: Any) -> tuple[int, int]:
+    shape = series.keyframe.shaped  # pages, depth, height, width, samples
+    return int(shape[2]), int(shape[3])
+
+
+def _form(series: Any) -> tuple[Any, ...]:
+    """What slices of one volume have in common."""
+    return tuple(series.shape), series.axes, np.dtype(series.dtype), series.keyframe.photometric
+
+
+def _stacked(images: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
+    """Axes and lengths of slices that are stacked along Z, in the order of the file."""
+    one = images[0]
+    kept = [(axis, int(n)) for axis, n in zip(one.axes, one.shape, strict=True) if axis in _OF_PLANE]
+    return "Z" + "".join(axis for axis, _ in kept), (len(images), *(n for _, n in kept))
 
 
 def _check_codec(path: Path, page: Any) -> None:

@@ -226,6 +226,13 @@ def test_a_wrong_file_is_refused_with_the_line_and_changes_nothing(
     assert machines_file(workspace).read_text() == before
 
 
+def test_a_currency_that_an_earlier_version_took_stops_nothing(workspace: Workspace) -> None:
+    machines_file(workspace).write_text(HEADER + "lab,,0.5,€\nour,,0.5,eur\n")
+    table = machine_table(workspace)
+    assert table.problem is None
+    assert (table.find("lab").currency, table.find("our").currency) == ("€", "EUR")
+
+
 def test_a_damaged_own_table_is_reported_where_a_price_is_wanted(workspace: Workspace, tmp_path: Path) -> None:
     machines_file(workspace).write_bytes(b"name\n\xff\n")
     table = machine_table(workspace)

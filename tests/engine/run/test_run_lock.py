@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from building import box, pipeline
 from running import Runner
@@ -55,6 +56,21 @@ def test_nor_is_one_that_is_resumed(runner: Runner, gate: Path) -> None:
     launch.wait_started(runner.workspace, runner.store, run_id, 2, timeout_s=0)
     launch.cancel(runner.store, run_id)
     assert runner.finish(run_id).state == "cancelled"
+
+
+def test_one_that_hangs_before_it_begins_can_be_cancelled(
+    runner: Runner, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = runner.start(pipeline(box("a", "Make")))
+    started = psutil.Process(launch._children[run_id].pid)
+    wait_until(lambda: run_id in started.cmdline(), "the process")
+    monkeypatch.setattr(launch, "_USUAL_START_S", 0.0)
+    assert launch.cancel(runner.store, run_id).state == "cancelled"
+    wait_until(lambda: launch._children[run_id].poll() is not None, "the end of its process")
+    gate.touch()
+    launch.resume(runner.workspace, runner.store, run_id)
+    launch.wait_started(runner.workspace, runner.store, run_id, 2)
+    runner.finish_done(run_id)
 
 
 def test_one_whose_process_is_killed_before_it_begins_has_failed(runner: Runner, gate: Path) -> None:

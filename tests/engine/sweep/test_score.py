@@ -72,6 +72,15 @@ def test_figures_of_a_run_are_those_of_what_it_made_else_the_last_of_its_curves(
     assert len(steps_of_run(store, run, "loss")[1]) == 4
 
 
+def test_an_evaluation_takes_no_plain_name_from_the_training(store: RunStore) -> None:
+    """A sweep that was begun by `accuracy` goes on by the same figure."""
+    run = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run, [("train", "T", "train"), ("judge", "T", "judge")])
+    store.add_events(run, [Metrics(node="train", step=1, values={"accuracy": 0.8})])
+    store.update_task(run, "judge", state="done", outputs={"out": Report(uri="r", figures={"accuracy": 0.6})})
+    assert figures_of_run(store, run) == {"train.accuracy": 0.8, "accuracy": 0.8, "judge.accuracy": 0.6}
+
+
 def test_trials_can_be_judged_by_an_evaluation(store: RunStore) -> None:
     run = store.create_run("p", "{}", {}, "local")
     store.set_tasks(run, [("train", "T", "train"), ("judge", "T", "judge")])

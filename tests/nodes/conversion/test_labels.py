@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from nodes.conversion.label_table import match_files
+from nodes.conversion.label_table import match_files, read_label_table
 from nodes.conversion.label_values import encode, nfc, to_float32
 from nodes.conversion.labels import LabelRule, Labels, find_labels, label_file_in
 
@@ -102,6 +103,25 @@ def test_texts_become_classes_in_sorted_order(tmp_path: Path) -> None:
     labels = from_table(["a.npy", "b.npy", "c.npy", "d.npy"], tmp_path / "t.csv", text)
     assert labels.classes == ("channel", "fault", "salt")
     assert found(labels) == [2, 1, None, 2]
+
+
+def test_none_is_a_class_among_texts_and_missing_among_numbers(tmp_path: Path) -> None:
+    ids = ["a.npy", "b.npy", "NA.npy"]
+    texts = from_table(ids, tmp_path / "t.csv", "file,label\na,None\nb,Mild\nNA,NA\n")
+    assert (found(texts), texts.classes) == ([1, 0, None], ("Mild", "None"))
+    numbers = from_table(ids, tmp_path / "t.csv", "file,label\na,None\nb,2\nNA,1\n")
+    assert (found(numbers), numbers.classes) == ([None, 2, 1], ())
+    nothing = from_table(ids, tmp_path / "t.csv", "file,label\na,None\nb,None\n")
+    assert (found(nothing), nothing.classes) == ([None, None, None], ())
+    (tmp_path / "t.csv").write_text("file,label,grade,score,seen\na,1,None,None,None\nb,1,x,2,2024-01-31\n")
+    others = read_label_table(tmp_path / "t.csv", carry=True).others.to_pydict()
+    assert others == {"grade": ["None", "x"], "score": [None, 2], "seen": [None, dt.date(2024, 1, 31)]}
+
+
+def test_a_name_with_its_ending_is_first_that_file_s_in_any_folder() -> None:
+    ids = pa.array(["a.nii", "sub/a.nii.gz"])
+    keys = pa.array(["a.nii.gz", "a.nii", "a"])
+    assert match_files(ids, keys, (".nii", ".nii.gz")).tolist() == [1, 0, 0]
 
 
 def test_numbers_stay_numbers_and_a_single_text_makes_classes(tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ def test_labels_in_the_models_numbers() -> None:
     # Folders that are called 1 and 2, of which the model was trained on one more.
     assert moved(("1", "2"), ("0", "1", "2")) == [1, 2, None, None, None]
     assert moved(("1",), ("0", "1")) == [1, None, None, None, None]
+    # One that the model does not know has no label, and the others keep theirs.
+    assert moved(("1", "2", "5"), ("0", "1", "2")) == [1, 2, None, None, None]
+    assert moved(("1", "2"), ("0", "1")) == [1, None, None, None, None]
 
 
 @pytest.mark.slow

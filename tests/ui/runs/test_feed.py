@@ -79,7 +79,18 @@ def test_of_several_tasks_that_were_killed_each_is_known_to_have_ended_then(stor
     feed = Feed(run_id)
     feed.read(store)
     assert worked(feed.moves, 99.0, active=True) == {"a": 1.0, "b": 1.0}
-    assert worked(moves_of(store, run_id), 99.0, active=True) == {"a": 1.0, "b": 1.0}
+    assert worked(moves_of(store, run_id).found, 99.0, active=True) == {"a": 1.0, "b": 1.0}
+
+
+def test_what_is_known_of_a_run_s_tasks_is_not_read_again(store: RunStore, run_id: str) -> None:
+    known = moves_of(store, run_id)
+    for time in (10.0, 20.0, 30.0):
+        store.add_events(run_id, [RunStateChanged(time=time, state="running")])
+        store.add_events(run_id, [TaskStateChanged(time=time + 1, node="a", state="running")])
+        store.add_events(run_id, [Metrics(time=time + 2, node="a", step=1, values={"loss": 1.0})])
+        known = moves_of(store, run_id, known)
+        assert known == moves_of(store, run_id)
+    assert [(move.time, move.before) for move in known.found] == [(11.0, 0.0), (21.0, 12.0), (31.0, 22.0)]
 
 
 def test_a_long_run_is_read_in_parts(store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:

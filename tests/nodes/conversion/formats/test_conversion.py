@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -32,7 +33,7 @@ from engine.document.path_checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing
 from engine.storage import manifest
-from nodes.conversion.formats import VolumeFormat, formats
+from nodes.conversion.formats import VolumeFormat, companions, formats
 from nodes.conversion.formats.geometry import columns_of, oblique
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.loaders import open_source
@@ -341,6 +342,39 @@ def test_a_package_adds_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert pq.read_table(Path(made.uri) / part.path).column("total").to_pylist() == [15.0, 16.0, 17.0]
     finally:
         formats.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("nhdr", "<html>not found</html>"),
+        ("nhdr", "NRRD0004\ntype: short\ndimension: 3\nsizes: 4 3 2\nencoding: raw\ndata file: .\n\n"),
+        ("mhd", "ObjectType = Image\nNDims = 3\nDimSize = 4 3 2\nElementType = MET_SHORT\nElementDataFile = .\n"),
+    ],
+)
+def test_a_broken_header_beside_good_ones_is_quarantined(tmp_path: Path, name: str, broken: str) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    for number, volume in enumerate(volumes(3)):
+        if name == "nhdr":
+            nrrd.write(str(root / f"{number}.nhdr"), volume, {"encoding": "raw"})
+            continue
+        (root / f"{number}.mhd").write_text(broken.replace("= .\n", f"= {number}.raw\n"))
+        (root / f"{number}.raw").write_bytes(volume.tobytes("F"))
+    (root / f"notes.{name}").write_text(broken)
+    made = convert(root, tmp_path / "work", max_bad_files=5)
+    assert (made.count, made.quarantined) == (3, 1)
+    assert f"notes.{name},format," in next((tmp_path / "work").rglob("quarantine.csv")).read_text()
+
+
+def test_a_process_without_handles_says_nothing_about_a_header(tmp_path: Path) -> None:
+    (tmp_path / "a.nhdr").write_text("")
+
+    def data_file(path: Path) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(OSError, match="Too many open files"):
+        companions.stamp(tmp_path / "a.nhdr", data_file)
 
 
 @pytest.mark.parametrize(("name", "said"), [("s{:04d}.tif", True), ("{}b.tif", False), ("s{:04d}.npz", False)])

@@ -22,7 +22,8 @@ from refused_files import refusal, spacing_in
 from engine.declare.datasets import VolumeSpec
 from nodes.conversion.formats import Reading, format_named
 from nodes.conversion.formats.geometry import affine_in
-from nodes.conversion.formats.reader import FormatReader, header_of, read_volume
+from nodes.conversion.formats.interface import Box
+from nodes.conversion.formats.reader import FormatReader, header_of, opened, read_volume
 from nodes.conversion.quarantine import Refused
 from nodes.testing.format import FormatConformance
 
@@ -240,6 +241,95 @@ class TestTiff(FormatConformance):
         assert np.array_equal(read[:, :, 0], np.moveaxis(stored, colours, 2).transpose(1, 0, 2))
         tifffile.imwrite(tmp_path / "b.tif", stored, photometric="minisblack", metadata={"axes": "ZYX"})
         assert np.array_equal(read_volume(str(tmp_path), "b.tif", Reading("tiff")), stored.transpose())
+
+    def slices(self, path: Path, *planes: NDArray[Any], **how: Any) -> None:
+        """A TIFF file whose images are written one by one."""
+        with tifffile.TiffWriter(path) as file:
+            for plane in planes:
+                file.write(plane, **how)
+
+    @pytest.mark.parametrize("how", [{}, {"compression": "zlib"}, {"photometric": "rgb"}, {"metadata": None}])
+    def test_a_stack_that_is_written_slice_by_slice(self, tmp_path: Path, how: dict[str, Any]) -> None:
+        stored = np.arange(10 * 20 * 24 * 3, dtype=np.uint16).reshape(10, 20, 24, 3)
+        stored = stored if "photometric" in how else stored[..., 0]
+        self.slices(tmp_path / "a.tif", *stored, **how)
+        for plane in stored:
+            tifffile.imwrite(tmp_path / "b.tif", plane, append=True, **how)
+        self.slices(tmp_path / "c.tif", *stored[:, np.newaxis], **how)
+        wanted = np.moveaxis(stored, 0, 2).swapaxes(0, 1)
+        for name in ("a.tif", "b.tif", "c.tif"):
+            with opened(tmp_path / name, Reading("tiff")) as volume:
+                assert (volume.header.shape, volume.header.dtype) == (wanted.shape, "uint16")
+                out = np.empty(wanted.shape, "<u2")
+                volume.fill(out)
+                assert np.array_equal(out, wanted)
+                if volume.read_box is None:
+                    assert set(how) & {"compression", "metadata"}
+                    continue
+                box = Box((2, 3, 4), (9, 8, 7))
+                part = np.empty((*box.shape, *wanted.shape[3:]), "<u2")
+                volume.read_box(box, part)
+                assert np.array_equal(part, wanted[box.slices])
+
+    def test_images_that_would_be_left_out_are_a_reason_to_refuse(self, tmp_path: Path) -> None:
+        plane = np.arange(20 * 24, dtype=np.uint16).reshape(20, 24)
+        stack = np.stack([plane, plane + 1])
+        unlike = "images of different shapes or types, of which only the first would be read; write them as one stack"
+        for others in ([plane[:19]], [plane.astype(np.float32)], [plane, plane[:10, :12]]):
+            self.slices(tmp_path / "a.tif", plane, *others)
+            assert refusal(tmp_path / "a.tif", "tiff") == f"format: holds {1 + len(others)} {unlike}"
+        self.slices(tmp_path / "a.tif", plane[:10, :12], stack)
+        assert refusal(tmp_path / "a.tif", "tiff") == f"format: holds 2 {unlike}"
+        self.slices(tmp_path / "a.tif", stack, stack)
+        assert refusal(tmp_path / "a.tif", "tiff").startswith("format: holds 2 stacks of the shape (2, 20, 24), of ")
+
+    @pytest.mark.parametrize("one_by_one", [True, False])
+    @pytest.mark.parametrize("marked", [True, False])
+    def test_a_small_picture_beside_a_stack_is_not_read(self, tmp_path: Path, one_by_one: bool, marked: bool) -> None:
+        stored = np.arange(10 * 20 * 24, dtype=np.uint16).reshape(10, 20, 24)
+        path = tmp_path / "a.tif"
+        with tifffile.TiffWriter(path) as file:
+            for each in stored if one_by_one else [stored]:
+                file.write(each)
+            file.write(stored[0, ::4, ::4], subfiletype=1 if marked else 0)
+        if one_by_one and not marked:
+            assert refusal(path, "tiff").startswith("format: holds 11 images of different shapes")
+        else:
+            assert np.array_equal(read_volume(str(tmp_path), "a.tif", Reading("tiff")), stored.transpose())
+        with tifffile.TiffWriter(path) as file:  # an overview of each slice
+            file.write(stored, subifds=1)
+            file.write(stored[:, ::2, ::2], subfiletype=1)
+        assert np.array_equal(read_volume(str(tmp_path), "a.tif", Reading("tiff")), stored.transpose())
+
+    @pytest.mark.parametrize(
+        ("stored", "how", "order"),
+        [
+            ((2, 10, 20, 24), {}, (3, 2, 1, 0)),
+            ((10, 1, 20, 24), {}, (3, 2, 0, 1)),
+            ((2, 2, 10, 20, 24), {}, (4, 3, 2, 0, 1)),
+            ((2, 10, 3, 20, 24), {"photometric": "rgb"}, (4, 3, 1, 0, 2)),
+            ((2, 10, 20, 24, 3), {"photometric": "rgb"}, (3, 2, 1, 0, 4)),
+            ((2, 10, 20, 24), {"metadata": {"axes": "TZYX"}}, (3, 2, 1, 0)),
+            ((10, 2, 20, 24), {"metadata": {"axes": "ZQYX"}}, (3, 2, 0, 1)),
+        ],
+    )
+    def test_axes_without_names_before_z_are_channels(
+        self, tmp_path: Path, stored: tuple[int, ...], how: dict[str, Any], order: tuple[int, ...]
+    ) -> None:
+        given = np.arange(np.prod(stored), dtype=np.uint16).reshape(stored)
+        tifffile.imwrite(tmp_path / "a.tif", given, **how)
+        wanted = given.transpose(order)
+        wanted = wanted.reshape(*wanted.shape[:3], -1)
+        with opened(tmp_path / "a.tif", Reading("tiff")) as volume:
+            assert volume.header.shape == wanted.shape
+            out = np.empty(wanted.shape, "<u2")
+            volume.fill(out)
+            assert np.array_equal(out, wanted)
+            assert volume.read_box is not None
+            box = Box((2, 3, 1), (9, 8, 7))
+            part = np.empty((*box.shape, wanted.shape[3]), "<u2")
+            volume.read_box(box, part)
+            assert np.array_equal(part, wanted[box.slices])
 
     def ome(self, path: Path, planes: NDArray[Any], about: str = "", uuid: str = "", sizes: str = "") -> None:
         """An OME-TIFF of `planes`, whose metadata says six of them along Z, and `about` where they are."""
@@ -476,7 +566,7 @@ class TestMetaImage(FormatConformance):
         assert format_named("metaimage").stamper()(path) != before
         (tmp_path / "a.raw").unlink()
         assert refusal(path, "metaimage") == "unreadable: has its data in a.raw, which is missing"
-        for name in ("/etc/hostname", "../a.raw", "LIST", "a%03d.raw 1 3 1"):
+        for name in ("/etc/hostname", "../a.raw", "LIST", "a%03d.raw 1 3 1", ".", "./"):
             metaimage(path, volume, "a.raw")
             path.write_text(path.read_text().replace("a.raw", name))
             assert refusal(path, "metaimage").startswith("format: has its data in ")
