@@ -203,6 +203,12 @@ def _what_to_do(parameters: SplitParameters) -> tuple[str, str]:
     return "Choose another seed or larger shares, or split by something that has more values.", "seed"
 
 
+@split_dataset.revision
+def _version(params: Mapping[str, Any]) -> int:
+    """By label the parts are others since their shares are met over all labels together."""
+    return 2 if params.get("by") == "label" else 1
+
+
 @split_dataset.scan
 def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Count the parts of a table that is there already, from its ids and columns."""

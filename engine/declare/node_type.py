@@ -67,6 +67,7 @@ class NodeType(Generic[P, R]):
     verify_hook: Callable[[Mapping[str, Dataset], bool], str] | None = None
     writes_hook: Callable[[Mapping[str, Dataset], Mapping[str, Any], Path], str] | None = None
     workload_hook: Callable[[CheckContext], TrainingWork | None] | None = None
+    revision_hook: Callable[[Mapping[str, Any]], int] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         result: R = self.backends["embedded"](*args, **kwargs)
@@ -139,6 +140,16 @@ class NodeType(Generic[P, R]):
         """
         self.workload_hook = hook
         return hook
+
+    def revision(self, hook: Callable[[Mapping[str, Any]], int]) -> Callable[[Mapping[str, Any]], int]:
+        """Declare the version by parameters, `hook(params)`, where a change gives other results with some of them
+        alone: those of all others are still used."""
+        self.revision_hook = hook
+        return hook
+
+    def version_with(self, params: Mapping[str, Any]) -> int:
+        """The version of a call with these parameters: results of another one are not used."""
+        return self.version if self.revision_hook is None else self.revision_hook(params)
 
     def table_written(self, inputs: Mapping[str, Dataset], params: Mapping[str, Any], shared: Path) -> str:
         """The path or URL of the table that the node changes, where other runs may do so too; "" for none."""

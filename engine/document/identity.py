@@ -93,7 +93,7 @@ def identity_of(
             values[parameter.name] = own_paths.identified(value)
     parts: dict[str, Any] = {
         "type": node_type.name,
-        "version": node_type.version if node_type.origin == "built-in" else node_type.source_digest,
+        "version": node_type.version_with(params) if node_type.origin == "built-in" else node_type.source_digest,
         "params": values,
         "inputs": {port: f"{made.fingerprint}.{out}" for port, (made, out) in inputs.items()},
         "files": dict(files),

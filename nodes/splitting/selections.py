@@ -7,6 +7,7 @@ ranges of time are found in the data (12 bytes of memory a row).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -79,36 +80,55 @@ def by_hash(salt: str, shares: Shares, folds: Folds, like: Selection) -> Split:
 
 
 def by_label(table: VolumeDelta, salt: str, shares: Shares, folds: Folds) -> Split:
-    """Divide the volumes of each label by themselves, at ends of their own: every part has its share of them."""
+    """Divide the volumes of each label by themselves, at ends of their own: every part has its share of them, to one
+    volume, and of all labels together."""
     columns = _columns(table, ())
     hashes, names = fractions(columns["id"], salt), stratum(columns["label"])
     like = Selection(salt=salt, low=0, high=1)
     plain = by_hash(salt, shares, folds, like)
     if not folds.count:
-        ends = {name: _cut(hashes[names == name], [0, shares.train, shares.validation, 1]) for name in np.unique(names)}
+        ends = _cuts(hashes, names, salt, [0, shares.train, shares.validation, 1])
         one, two, three = (part[0].model_copy(update={"strata": _strata(ends, n)}) for n, part in enumerate(plain))
         return (one,), (two,), (three,)
-    ends = {name: _cut(hashes[names == name], [0, shares.validation, 1]) for name in np.unique(names)}
+    ends = _cuts(hashes, names, salt, [0, shares.validation, 1])
     rest = tuple(each.model_copy(update={"strata": _strata(ends, 0)}) for each in plain[0][:-1])
     test: tuple[Selection, ...] = (plain[2][0].model_copy(update={"strata": _strata(ends, 1)}),)
     kept = held(rest, columns)
     again = fractions(columns["id"], f"{salt}.folds")[kept]
     shares_of_folds = [number / folds.count for number in range(folds.count + 1)]
-    inner = {name: _cut(again[names[kept] == name], shares_of_folds) for name in np.unique(names[kept])}
+    inner = _cuts(again, names[kept], f"{salt}.folds", shares_of_folds)
     strata = _strata(inner, folds.number - 1)
     train, validation = ((*rest, part[-1].model_copy(update={"strata": strata})) for part in plain[:2])
     return train, validation, test
 
 
-def _cut(hashes: NDArray[np.float64], shares: list[float]) -> list[float]:
-    """Ends between which these shares of the hashes lie, as nearly as whole volumes allow."""
+def _cuts(
+    hashes: NDArray[np.float64], names: NDArray[np.str_], salt: str, shares: list[float]
+) -> dict[str, list[float]]:
+    """For the volumes of each name, the ends between which these shares of their hashes lie, to one volume.
+
+    Each name has an offset of its own, by which it is rounded up or down. Offsets lie evenly in [0, 1), in an order
+    that the salt decides, so that many names with few volumes have their shares together.
+    """
+    different = np.unique(names)
+    order = np.argsort(fractions(pa.array(different.tolist(), pa.string()), f"{salt}.labels"), kind="stable")
+    offsets = np.empty(len(different))
+    offsets[order] = (np.arange(len(different)) + 0.5) / max(1, len(different))
+    return {
+        name: _cut(hashes[names == name], shares, offset)
+        for name, offset in zip(different.tolist(), offsets.tolist(), strict=True)
+    }
+
+
+def _cut(hashes: NDArray[np.float64], shares: list[float], offset: float) -> list[float]:
+    """The ends for one name. Larger shares never end before smaller ones: all are rounded by one offset."""
     ordered = np.sort(hashes)
-    places = [round(share * len(ordered)) for share in shares[1:-1]]
+    places = [math.floor(share * len(ordered) + offset) for share in shares[1:-1]]
     return [0.0, *(float(ordered[place]) if place < len(ordered) else 1.0 for place in places), 1.0]
 
 
 def _strata(ends: dict[str, list[float]], number: int) -> tuple[tuple[str, float, float], ...]:
-    return tuple((str(name), cut[number], cut[number + 1]) for name, cut in sorted(ends.items()))
+    return tuple((name, cut[number], cut[number + 1]) for name, cut in sorted(ends.items()))
 
 
 def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split:

@@ -23,6 +23,7 @@ from engine.errors import DataError, UsageError
 from nodes.loaders import open_source
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.split_dataset import Split, split_dataset
+from nodes.splitting import selections
 from nodes.splitting.expected import clear_share
 from nodes.table.selection import held
 from nodes.volume_file.layout import schema, writer_options
@@ -320,6 +321,46 @@ def test_positions_that_are_text_are_read_as_numbers(tmp_path: Path) -> None:
         split_dataset(table, by="blocks", column=name, block=20, gap=2, ctx=context(tmp_path)) for name in ("x", "text")
     )
     assert parts_of(one) == parts_of(other)
+
+
+LABELS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
+
+
+@given(LABELS, st.floats(0, 0.6), st.floats(0, 0.39), st.integers(0, 3))
+def test_labels_of_any_size_are_met_to_one_volume_and_nothing_is_lost(
+    labels: list[int], validation: float, test: float, seed: int
+) -> None:
+    names = np.array([str(label) for label in labels])
+    hashes = np.random.default_rng(seed).random(len(labels))
+    shares = [0, 1 - validation - test, 1 - test, 1]
+    cuts = selections._cuts(hashes, names, str(seed), shares)
+    assert cuts == selections._cuts(hashes, names, str(seed), shares)
+    for name, ends in cuts.items():
+        own = hashes[names == name]
+        assert ends == sorted(ends)
+        assert (ends[0], ends[-1]) == (0, 1)
+        counts = [np.count_nonzero((low <= own) & (own < high)) for low, high in itertools.pairwise(ends)]
+        assert sum(counts) == len(own)
+        wanted = np.diff(shares) * len(own)
+        assert (np.abs(counts - wanted) < 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("each", "validation", "test", "folds"),
+    [(2, 0.2, 0.0, 0), (4, 0.2, 0.0, 0), (4, 0.3, 0.0, 0), (4, 0.1, 0.1, 0), (1, 0.2, 0.1, 0), (2, 0, 0.1, 5)],
+)
+def test_small_labels_have_their_shares_together(
+    tmp_path: Path, each: int, validation: float, test: float, folds: int
+) -> None:
+    table = table_of(tmp_path, {"x": list(range(ROWS))}, [0.5 * (i // each) for i in range(ROWS)])
+    params = {"by": "label", "validation": validation, "test": test, "folds": folds}
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    assert split_dataset.scan_hook is not None
+    counts = split_dataset.scan_hook(CheckContext(params, {"table": given}))["counts"]
+    held_out = (1 - test) / folds if folds else validation
+    wanted = [ROWS * (1 - test - held_out), ROWS * held_out, ROWS * test]
+    # Of folds only the labels that are left after the test part are divided again.
+    assert counts == pytest.approx(wanted, abs=10 if folds else 1)
 
 
 def test_a_split_by_label_that_was_stored_keeps_its_ends() -> None:

@@ -17,7 +17,7 @@ from engine.declare.datasets import Preview
 from engine.declare.parameters import Needs
 from engine.diagnostics.rule import CheckFailed
 from engine.diagnostics.rules import PackageMissing
-from engine.document.identity import identify
+from engine.document.identity import identify, identity_of
 from engine.document.pipeline import Edge, Pipeline
 from engine.document.plan import Choice, Plan, PlannedTask
 from engine.document.resolve import resolve, topological_order
@@ -27,6 +27,7 @@ from engine.profiles import Profile
 from engine.run.launch import prepare
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
+from nodes.split_dataset import split_dataset
 from voxelflow import Dataset, Report, VolumeFiles
 
 
@@ -315,3 +316,18 @@ def test_a_value_may_need_a_package_of_its_own(planner: Planner) -> None:
         "error VF311 a.text: the text loud needs no_such_package, which is not installed."
         " Install it: pip install no_such_package"
     ]
+
+
+def test_a_revision_makes_another_call_of_some_parameters_alone() -> None:
+    def fingerprints() -> dict[str, str]:
+        return {by: identity_of(split_dataset, {"by": by}, {}, {}).fingerprint for by in ("volume", "label")}
+
+    assert [split_dataset.version_with({"by": by}) for by in ("volume", "label", "group")] == [1, 2, 1]
+    now = fingerprints()
+    hook, split_dataset.revision_hook = split_dataset.revision_hook, None
+    try:
+        before = fingerprints()
+    finally:
+        split_dataset.revision_hook = hook
+    assert before["volume"] == now["volume"]
+    assert before["label"] != now["label"]
