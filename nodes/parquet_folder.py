@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _FILES = ("**/*.parquet", "**/*.PARQUET")
 _READ_BYTES = 1 << 20
+_SOON_READ = 32_000_000
+"""Bytes of volumes in a row group, not compressed, of which the first one is looked at."""
 
 
 @node(
@@ -107,9 +109,14 @@ def _own_spec(metadata: Mapping[Any, Any] | None, name: str, given: VolumeSpec |
 
     if given is not None and not has_spec(metadata):
         return None
-    own = spec_of(metadata, name)
+    try:
+        own = spec_of(metadata, name)
+    except UnsupportedTable as exc:
+        if given is None or exc.__cause__ is None:  # a newer layout
+            raise
+        return None  # what it says cannot be understood: the parameters are the way out
     # Its bytes are as it says, and its class names and transforms are nowhere else.
-    if given is not None and (own.shape, own.dtype) != (given.shape, given.dtype):
+    if given is not None and (_without_ones(own.shape), own.dtype) != (_without_ones(given.shape), given.dtype):
         raise UnsupportedTable(
             f"{name} says that its volumes are {own.describe()}, the parameters say {given.describe()}",
             hint="Leave shape and dtype empty: they are for files that do not say them.",
@@ -118,15 +125,24 @@ def _own_spec(metadata: Mapping[Any, Any] | None, name: str, given: VolumeSpec |
     return own
 
 
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths without those of 1 at the end, which say nothing of the bytes."""
+    kept = [at for at, length in enumerate(shape) if length != 1]
+    return shape[: kept[-1] + 1] if kept else ()
+
+
 def _agreed(said: VolumeSpec | None, own: VolumeSpec | None, name: str) -> VolumeSpec | None:
     """What the files say so far, this one with them. Raises `DataError` when it says something else."""
-    if said is not None and own is not None and own != said:
-        raise DataError(
-            f"{name} has volumes of {own.describe()}, the files before it {said.describe()}",
-            hint="Put files of one shape and dtype into a folder of their own.",
-            parameter="folder",
-        )
-    return said or own
+    if said is None or own is None or own == said:
+        return said or own
+    one, other = own.describe(), said.describe()
+    if one == other:
+        one, other = (f"{one} and the classes {', '.join(each.classes) or '(none)'}" for each in (own, said))
+    raise DataError(
+        f"{name} has volumes of {one}, the files before it {other}",
+        hint="Put files of one shape, dtype and kind of label into a folder of their own.",
+        parameter="folder",
+    )
 
 
 def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | None, VolumeSpec | None]:
@@ -185,16 +201,25 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
 
 
 def _check_first_volume(file: pq.ParquetFile, name: str, given: VolumeSpec) -> None:
-    """Raise `UnsupportedTable` when the first volume is not as long as the parameters say.
+    """Raise `UnsupportedTable` when the first volume is not as long as the parameters say, where that is soon known.
 
     Others of another length are found when they are read: looking for them here would read the whole file.
     """
-    first = next(file.iter_batches(1, columns=["volume"], use_threads=False), None)
-    value = first.column(0)[0].as_py() if first is not None and len(first) else None
-    if value is not None and len(value) != given.volume_bytes:
+    import pyarrow.types as types
+
+    from nodes.foreign_tables.sample import column_bytes
+
+    kind, length = file.schema_arrow.field("volume").type, None
+    if types.is_fixed_size_binary(kind):
+        length = kind.byte_width
+    elif file.metadata.num_row_groups and 0 < column_bytes(file.metadata, "volume")[0] <= _SOON_READ:
+        # The first value alone takes a whole page, and other programs write a page for many volumes.
+        first = next(file.iter_batches(1, columns=["volume"], use_threads=False), None)
+        value = first.column(0)[0].as_py() if first is not None and len(first) else None
+        length = None if value is None else len(value)
+    if length is not None and length != given.volume_bytes:
         raise UnsupportedTable(
-            f"the first volume of {name} has {plural(len(value), 'bytes')}, {given.describe()} has"
-            f" {given.volume_bytes:,}",
+            f"the volumes of {name} have {plural(length, 'bytes')}, {given.describe()} has {given.volume_bytes:,}",
             hint="Give the shape and dtype that its arrays have.",
             parameter="shape",
         )

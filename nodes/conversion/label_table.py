@@ -22,6 +22,7 @@ from engine.errors import DataError
 from engine.storage.files import check_regular
 from engine.storage.io_errors import remedy
 from nodes.conversion.columns import typed
+from nodes.conversion.commas import NUMBER
 from nodes.conversion.label_values import label_values, nfc
 
 KEY_COLUMNS = ("file", "path", "id", "name")
@@ -157,8 +158,13 @@ def _without_missing(column: pa.ChunkedArray) -> pa.Array:
     texts, nothing = column.combine_chunks(), pa.scalar(None, pa.string())
     texts = pc.if_else(pc.is_in(texts, value_set=_MISSING), nothing, texts)
     without = pc.if_else(pc.equal(texts, "None"), nothing, texts)
+    present = pc.drop_null(without)
+    is_text = pa.types.is_string(typed(without).type) and bool(len(present))
+    # Labels are read with blanks around them, leading zeros and decimal commas.
+    if is_text and pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(present), NUMBER)).as_py():
+        return without
     # Among texts it is one of them, as in None, Mild, Severe.
-    return texts if pa.types.is_string(typed(without).type) and without.null_count < len(without) else without
+    return texts if is_text else without
 
 
 def _read_parquet(path: Path, find: _Find, carry: bool) -> _Columns:

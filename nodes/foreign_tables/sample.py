@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -92,15 +91,14 @@ def find_roles(table: ForeignTable, parameters: TableParameters) -> Roles:
             parameter="volume_column",
         )
     single = [f.name for f in schema if f.name != volume and _is_single(f.type)]
-    label = parameters.label_column or _named(table, single, _LABELS, "label")
+    label = parameters.label_column or _label_in(schema, single)
     if label and not _is_label(schema.field(label).type):
         raise UnsupportedTable(
             f"the column {label} of {table.where} is {schema.field(label).type}, which is no label",
             hint="A label is a number or a text. Name another column.",
             parameter="label_column",
         )
-    others_than_label = [name for name in single if name != label]
-    ids = parameters.id_column or _named(table, others_than_label, _IDS, "id")
+    ids = parameters.id_column or next((name for name in _IDS if name in single and name != label), "")
     if ids and not _is_single(schema.field(ids).type):
         raise UnsupportedTable(
             f"the column {ids} of {table.where} is {schema.field(ids).type}, which is no id",
@@ -160,21 +158,16 @@ def _volume_column(table: ForeignTable, schema: pa.Schema, given: Mapping[str, s
     )
 
 
-def _named(table: ForeignTable, names: Sequence[str], wanted: Sequence[str], what: Literal["label", "id"]) -> str:
-    """The first of the names `wanted` that is there, else the first that is there in another case; "" for none.
+def _label_in(schema: pa.Schema, names: Sequence[str]) -> str:
+    """The first of the usual names that is there, else the only `Label` in another case; "" for none.
 
-    Raises `UnsupportedTable` when several columns have that name in other cases: none of them is the one.
+    Other names in other cases say too little: `Y` is a place, `Name` a person's, and an id has to be another in each
+    row.
     """
-    if exact := next((name for name in wanted if name in names), ""):
+    if exact := next((name for name in _LABELS if name in names), ""):
         return exact
-    found: list[str] = next(filter(None, (_alike(names, name) for name in wanted)), [])
-    if len(found) > 1:
-        raise UnsupportedTable(
-            f"{table.where} has several columns that can be {what}s: {', '.join(found)}",
-            hint=f"Name the one with the {what}s.",
-            parameter=f"{what}_column",
-        )
-    return found[0] if found else ""
+    found = _alike(names, _LABELS[0])
+    return found[0] if len(found) == 1 and _is_label(schema.field(found[0]).type) else ""
 
 
 def _alike(names: Sequence[str], wanted: str) -> list[str]:

@@ -18,10 +18,10 @@ class TableParameters:
         table: folder of the Delta table or of the Parquet files, locally or in object storage.
         volume_column: column with the volumes; empty takes volume, array, image or data, whatever the case, or the only
             one with arrays.
-        label_column: column with the labels, numbers or texts; empty takes label, class, target or y, whatever the
-            case, if there is one.
-        id_column: column with each row's own name; empty takes id, file, path or name, whatever the case, else names
-            are made of the file's name and the row's number in it.
+        label_column: column with the labels, numbers or texts; empty takes label, class, target or y, if there
+            is one, or Label in any case.
+        id_column: column with each row's own name; empty takes id, file, path or name, else names are made of the
+            file's name and the row's number in it.
         shape: axes X, Y, Z, then channels, e.g. 30, 30, 10, 2. Needed for plain bytes and flat lists; empty takes that
             of most volumes in a sample.
         dtype: type in which plain bytes are stored; of other volumes the type to convert them to. Empty takes that of

@@ -287,6 +287,36 @@ def test_what_a_file_says_of_its_classes_is_kept_where_parameters_say_its_shape(
     assert problem.message == caught.value.message
 
 
+def test_a_file_whose_own_word_cannot_be_understood_is_taken_by_the_parameters(tmp_path: Path) -> None:
+    params: dict[str, Any] = {"shape": (2, 3, 4), "dtype": "float32"}
+    for number, said in enumerate(({"voxelflow.shape": "[2,3,4]", "voxelflow.dtype": "<f4"}, {})):
+        folder = tmp_path / f"in{number}"
+        folder.mkdir()
+        table = pa.table({"id": ["a"], "volume": [bytes(96)]}).replace_schema_metadata(said)
+        pq.write_table(table, folder / "a.parquet")
+        assert looked_at(parquet_folder, tmp_path / f"look{number}", folder=str(folder), **params).problems == []
+        assert take_parquet(folder, tmp_path / f"work{number}", **params).spec == VolumeSpec(
+            shape=(2, 3, 4), dtype="float32"
+        )
+    newer = {"voxelflow.shape": "[2,3,4]", "voxelflow.dtype": "float32", "voxelflow.format": "99"}
+    pq.write_table(table.replace_schema_metadata(newer), folder / "a.parquet")
+    with pytest.raises(UnsupportedTable, match="newer than this Voxelflow"):
+        take_parquet(folder, tmp_path / "work", **params)
+
+
+def test_axes_of_length_one_at_the_end_contradict_nothing_and_classes_are_named(tmp_path: Path) -> None:
+    one = {"voxelflow.shape": "[2,3,4,1]", "voxelflow.dtype": "float32"}
+    table = pa.table({"id": ["a"], "volume": [bytes(96)]})
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(table.replace_schema_metadata(one), folder / "a.parquet")
+    assert take_parquet(folder, tmp_path / "work", shape=(2, 3, 4), dtype="float32").count == 1
+    other = one | {"voxelflow.classes": '["cat", "dog"]'}
+    pq.write_table(table.replace_schema_metadata(other), folder / "b.parquet")
+    with pytest.raises(DataError, match=r"and the classes cat, dog, the files before it .* and the classes \(none\)"):
+        take_parquet(folder, tmp_path / "again")
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.binary(96)], ids=str)
 def test_volumes_of_other_lengths_than_the_parameters_say_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
     """In files of other programs, which say nothing themselves."""
@@ -296,7 +326,7 @@ def test_volumes_of_other_lengths_than_the_parameters_say_are_refused(tmp_path: 
     pq.write_table(table, tmp_path / "in" / "a.parquet", compression="zstd")
     (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(tmp_path / "in"), **params).problems
     assert (problem.code, problem.parameter) == ("VF561", "shape")
-    assert problem.message == "the first volume of a.parquet has 96 bytes, 2x3x5 float32 has 120"
+    assert problem.message == "the volumes of a.parquet have 96 bytes, 2x3x5 float32 has 120"
     with pytest.raises(UnsupportedTable, match=problem.message):
         take_parquet(tmp_path / "in", tmp_path / "work", **params)
 

@@ -50,7 +50,12 @@ def open_tiff(path: Path, dataset: str) -> Iterator[OpenVolume]:
         raise Refused("empty", "is empty")
     # Other files that an OME-TIFF names are not opened: they can be anything.
     with tifffile.TiffFile(path, _multifile=False) as file:
-        images = [file.series[0]] if file.is_ome else _images(file.series)
+        images = _images(file.series)
+        if file.is_ome and len(images) > 1:
+            raise Refused(
+                "format",
+                f"holds {len(images)} images, of which only the first would be read; write each into a file of its own",
+            )
         series, stacked = images[0], len(images) > 1
         axes, stored = series.axes, tuple(int(n) for n in series.shape)
         if len(axes) != len(stored) or axes.count("X") != 1 or axes.count("Y") != 1 or axes.count("Z") > 1:
@@ -154,16 +159,16 @@ def _is_picture(series: Any) -> bool:
 
 
 def _is_beside(series: Any, main: Any) -> bool:
-    """Whether it is no part of the volume: a mask, or a picture that is smaller than the slices are.
+    """Whether it is no part of the volume: a mask, or a picture of another form than the slices.
 
     A file need not say so of one page that is at most half as wide and high as those of a whole stack.
     """
-    if series.keyframe.is_mask:
+    if series.keyframe.is_mask and not main.keyframe.is_mask:
         return True
-    if _is_picture(series):
-        return all(part < whole for part, whole in zip(_plane(series), _plane(main), strict=True))
+    if _is_picture(series):  # of slices that small, an ordinary thumbnail is larger
+        return _form(series) != _form(main)
     half = all(2 * part <= whole for part, whole in zip(_plane(series), _plane(main), strict=True))
-    return half and len(series.pages) == 1 and len(main.pages) > 1
+    return half and (series.keyframe.is_subifd or (len(series.pages) == 1 and len(main.pages) > 1))
 
 
 def _plane(series: Any) -> tuple[int, int]:

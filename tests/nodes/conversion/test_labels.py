@@ -118,6 +118,22 @@ def test_none_is_a_class_among_texts_and_missing_among_numbers(tmp_path: Path) -
     assert others == {"grade": ["None", "x"], "score": [None, 2], "seen": [None, dt.date(2024, 1, 31)]}
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected", "classes"),
+    [
+        ("a,None\nb, 1\nc,2 \n", [None, 1, 2], ()),
+        ("a,None\nb,01\nc,02\n", [None, 1, 2], ()),
+        ("a;None\nb;1,5\nc;2,5\n", [None, 0, 1], ("1,5", "2,5")),
+    ],
+)
+def test_none_is_missing_among_numbers_however_they_are_written(
+    tmp_path: Path, rows: str, expected: list[float | None], classes: tuple[str, ...]
+) -> None:
+    header = f"file{rows[1]}label\n"
+    labels = from_table(["a.npy", "b.npy", "c.npy"], tmp_path / "t.csv", header + rows)
+    assert (found(labels), labels.classes) == (expected, classes)
+
+
 def test_a_name_with_its_ending_is_first_that_file_s_in_any_folder() -> None:
     ids = pa.array(["a.nii", "sub/a.nii.gz"])
     keys = pa.array(["a.nii.gz", "a.nii", "a"])

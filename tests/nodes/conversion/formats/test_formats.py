@@ -24,6 +24,7 @@ from nodes.conversion.formats import Reading, format_named
 from nodes.conversion.formats.geometry import affine_in
 from nodes.conversion.formats.interface import Box
 from nodes.conversion.formats.reader import FormatReader, header_of, opened, read_volume
+from nodes.conversion.formats.tiff import open_tiff
 from nodes.conversion.quarantine import Refused
 from nodes.testing.format import FormatConformance
 
@@ -300,6 +301,36 @@ class TestTiff(FormatConformance):
             file.write(stored, subifds=1)
             file.write(stored[:, ::2, ::2], subfiletype=1)
         assert np.array_equal(read_volume(str(tmp_path), "a.tif", Reading("tiff")), stored.transpose())
+
+    def test_what_the_file_says_is_a_smaller_picture_is_none_of_the_slices(self, tmp_path: Path) -> None:
+        stored = np.arange(10 * 30 * 30, dtype=np.uint16).reshape(10, 30, 30)
+        picture = np.zeros((64, 64, 3), np.uint8)
+        plain: dict[str, Any] = {"metadata": None}
+        for first, second in (
+            ({}, (picture, {"photometric": "rgb", "subfiletype": 1})),
+            (plain, (picture[:30, :30], {"photometric": "rgb", "subfiletype": 1, **plain})),
+            ({"subifds": 1}, (stored[:, :, ::2], {"subfiletype": 1})),
+            ({}, (stored[::2], {"subfiletype": 1})),
+            ({"subifds": 1}, (stored[:, ::2, ::2], {})),
+        ):
+            with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+                file.write(stored, **first)
+                file.write(second[0], **second[1])
+            assert np.array_equal(read_volume(str(tmp_path), "a.tif", Reading("tiff")), stored.transpose())
+
+    def test_masks_that_are_written_slice_by_slice_are_a_stack(self, tmp_path: Path) -> None:
+        with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+            for _ in range(10):
+                file.write(np.zeros((30, 30), bool), photometric=4, subfiletype=4)
+        with open_tiff(tmp_path / "a.tif", "") as volume:
+            assert volume.header.shape == (30, 30, 10)
+
+    def test_of_several_ome_images_none_is_taken_for_all(self, tmp_path: Path) -> None:
+        stored = np.arange(10 * 30 * 30, dtype=np.uint16).reshape(10, 30, 30)
+        with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as file:
+            file.write(stored, metadata={"axes": "ZYX"})
+            file.write(stored, metadata={"axes": "ZYX"})
+        assert refusal(tmp_path / "a.ome.tif", "tiff").startswith("format: holds 2 ")
 
     @pytest.mark.parametrize(
         ("stored", "how", "order"),
