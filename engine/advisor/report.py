@@ -81,7 +81,7 @@ def chosen_few(advice: Advice, most: int = SHOWN) -> list[Estimate]:
 
 
 def _comparable(advice: Advice, estimates: Iterable[Estimate]) -> list[Estimate]:
-    """Those whose cost is known in the currency of the recommended one: between currencies nobody knows the cheaper."""
+    """Those with a cost in the currency of the recommended one: costs in different currencies are not compared."""
     best, priced = advice.recommended, [e for e in estimates if e.cost is not None]
     currency = usual_currency(priced) if best is None else best.machine.currency
     return [e for e in priced if e.machine.currency == currency]

@@ -402,7 +402,7 @@ def _told_apart(results: Sequence[BenchResult]) -> list[BenchResult]:
         if len(group := alike[name]) > 1:
             wanted = name = _distinct(result, group)
             for count in itertools.count(2):
-                # Somebody may have called a machine just so.
+                # Another machine may have this name already.
                 if name not in taken:
                     break
                 name = f"{wanted} ({count})"
@@ -412,7 +412,7 @@ def _told_apart(results: Sequence[BenchResult]) -> list[BenchResult]:
 
 
 def _distinct(result: BenchResult, group: Sequence[BenchResult]) -> str:
-    """The name with as much of what the machine is as tells it from the others that are called the same."""
+    """The name, and as many of GPUs, cores, memory and type as tell it from the others of the same name."""
     if result.cores == result.machine.cores and all(_part_of(result, other) for other in group):
         # The table of prices has the whole machine by this name.
         return result.name

@@ -401,7 +401,7 @@ def link_or_copy(source: Path, target: Path, mode: Literal["link", "copy"]) -> b
 
     Returns True when bytes were copied. A link that the file system refuses becomes a copy. A file at `target` with
     the same content stays, and any file does when `source` is gone; another one is replaced. Its size proves nothing:
-    a power cut may have left a copy that nobody had flushed yet with its size and zeros.
+    after a power cut a copy that was not flushed may have its size and hold zeros.
     """
     if _stays(target, source):
         return False

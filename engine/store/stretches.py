@@ -63,7 +63,7 @@ def _outcome(since: Move, move: Move) -> tuple[str, float]:
         return (move.state if since.state == "running" else since.state), move.time
     if move.reason.startswith("attempt "):  # failed, and will be tried again
         return "failed", move.time
-    # The run's process was gone and another one goes on: nobody worked up to now.
+    # The run's process had died, and another one goes on: no work was done in between.
     return "lost", move.before if move.before >= since.time else move.time
 
 
