@@ -161,7 +161,7 @@ def failure_line(node: str, failure: Mapping[str, Any]) -> str:
 
 def stuck_line(run: Run) -> str:
     """What a stuck run is, and what to do about it."""
-    from engine.store.runs import STUCK_AFTER_S
+    from engine.store.liveness import STUCK_AFTER_S
 
     return (
         f"the run's process {run.pid} lives and has done nothing for over {STUCK_AFTER_S:.0f} s;"

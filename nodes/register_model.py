@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
+from engine.declare.figures import lower_is_better
 from engine.declare.node import node
 from engine.declare.parameters import Advanced
 from engine.diagnostics.rule import Rule
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^/:%.'\"`\x00-\x1f][^/:%'\"`\x00-\x1f]*")
 _ALIAS = re.compile(r"(?!v\d+$)(?!latest$)[A-Za-z0-9_-]+", re.IGNORECASE)
-_LOWER = ("loss", "error", "brier", "mae", "mse", "rmse")
 _SIGNED = "mean_error"
 _UNSIGNED = "Choose mae or rmse, or set better."
 _HELD_BACK = "val_"
@@ -141,7 +141,7 @@ def _figure(model: TrainedModel, evaluation: Report | None, metric: str, digest:
 def _is_higher_better(metric: str, better: str) -> bool:
     if problem := _metric_problem(metric, better):
         raise UsageError(problem, hint=_UNSIGNED, parameter="metric")
-    return better == "higher" or (better == "auto" and not any(word in metric for word in _LOWER))
+    return better == "higher" or (better == "auto" and not lower_is_better(metric))
 
 
 def _metric_problem(metric: str, better: str) -> str:

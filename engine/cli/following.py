@@ -124,7 +124,7 @@ def wait_for_tracking(workspace: Workspace, store: RunStore, run_id: str, interr
     # Who reads of an error wants to go on; the tracker does by itself.
     went_wrong = store.run(run_id).state in ("failed", "cancelled")
     patience = _FAILED_PATIENCE_S if went_wrong else _TRACKING_PATIENCE_S
-    while not store.tracking(run_id)[2]:
+    while not store.tracking.find(run_id)[2]:
         now = time.monotonic()
         if is_held(workspace.run_folder(run_id) / "tracker.lock"):
             seen = now
@@ -227,7 +227,7 @@ def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupt
     if all(t.state == "cached" for t in store.tasks(run.run_id)):
         return False
     with contextlib.ExitStack() as stack:
-        if not store.tracking(run.run_id)[2]:
+        if not store.tracking.find(run.run_id)[2]:
             from engine.tracking import location
 
             stack.enter_context(view.sending(location(workspace)))

@@ -75,7 +75,7 @@ def show(workspace: Workspace, store: RunStore, run: Run, *, everything: bool = 
             say(line, style=COLOURS["error"])
     say("")
     say(f"logs: {workspace.run_folder(run.run_id) / 'logs'}")
-    if store.tracking(run.run_id)[1]:
+    if store.tracking.find(run.run_id)[1]:
         for line in tracking_lines(workspace, run.run_id):
             say(line)
     if run.state in ("failed", "lost", "cancelled"):

@@ -12,7 +12,8 @@ from engine.declare.datasets import Dataset
 from engine.document.pipeline import Node, Pipeline, display_names, load
 from engine.document.plan import Plan, PlannedTask, read_plan
 from engine.errors import PipelineError
-from engine.store.runs import STUCK_AFTER_S, Run, RunStore, Task
+from engine.store.liveness import STUCK_AFTER_S
+from engine.store.runs import Run, RunStore, Task
 from engine.text import number, safe
 from engine.wording import details_text, failure_line
 from engine.workspace import Workspace

@@ -6,13 +6,13 @@ The run's page and the editor show the same.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.dataset_type import details_of, headline_of, scores_of
 from engine.declare.datasets import Dataset, Report, VolumeDelta, VolumeFiles, VolumeParquet
+from engine.declare.figures import lower_is_better
 from engine.document.pipeline import Pipeline, display_names
 from engine.document.plan import Plan, PlannedTask
 from engine.history.details import Details, value_text
@@ -21,7 +21,6 @@ from engine.text import safe
 from engine.wording import SPLITS, details_text, figure_name
 
 MOST_TILES = 6
-_LOWER = re.compile(r"(^|_)(loss|error|brier|mae|mse|rmse)(_|$)")
 _AFTER_HEADLINE = ("accuracy", "f1", "mae", "rmse", "loss")
 ABSENT = "-"
 
@@ -48,11 +47,6 @@ class Tile:
         if self.before is None or self.value == self.before:
             return None
         return (self.value < self.before) == lower_is_better(self.name)
-
-
-def lower_is_better(name: str) -> bool:
-    """Whether a figure is an error: a loss, a mean absolute error."""
-    return bool(_LOWER.search(name))
 
 
 def run_before(store: RunStore, run: Run) -> Run | None:

@@ -1,6 +1,6 @@
 """A supervisor's heartbeat: each time its loop turns, and beside a step that may take long.
 
-Not a thread that beats for ever: a supervisor that hangs must be seen to (see `engine.store.runs.STUCK_AFTER_S`).
+Not a thread that beats for ever: a supervisor that hangs must be seen to (see `engine.store.liveness.STUCK_AFTER_S`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Run:
     """One row of the history.
 
     `state` is "lost" when the run's process died without reporting a result; `error` is then the likely reason, if
-    any. It is "stuck" when the process lives and has done nothing for `STUCK_AFTER_S` (`engine.store.runs`): it
+    any. It is "stuck" when the process lives and has done nothing for `STUCK_AFTER_S` (`engine.store.liveness`): it
     reads no request to cancel either, so `launch.cancel` ends it.
     """
 

@@ -1,4 +1,4 @@
-"""The run store: every run, its tasks, their events, and how far they were sent to MLflow."""
+"""The run store: every run, its tasks and their events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import socket
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,33 +28,26 @@ from engine.declare.events import (
 from engine.errors import UsageError
 from engine.limit import Limit
 from engine.storage.files import write_whole
-from engine.storage.io_errors import full_disk
 from engine.storage.process_lock import is_held
 from engine.store import ending as run_ending
 from engine.store.database import Database, datasets_json, new_id
+from engine.store.liveness import is_stuck, is_supervised, likely_reason
 from engine.store.results import ResultCache
 from engine.store.run_records import ACTIVE, Run, Task, as_it_is
-from engine.store.schema import BUSY_S
 from engine.store.stretches import NO_MOVES, Moves, moves_of, worked
 from engine.store.sweeps import SweepStore
+from engine.store.tracking import TrackingStore
 from engine.workspace import Workspace
 
-__all__ = ["ACTIVE", "STOPPED", "STUCK_AFTER_S", "Run", "RunStore", "Task"]
+__all__ = ["ACTIVE", "STOPPED", "Run", "RunStore", "Task"]
 
 STOPPED = "the run stopped on an error"
 """The reason of a task that was cancelled by an error of the run, not on request."""
-_START_GRACE_S = 60.0
-"""How long a new run may be without a supervisor before it counts as lost."""
-_DISK_MAY_EXPLAIN_S = 3600.0
-"""A disk that is full now says nothing about a run that was lost longer ago."""
 _BEGAN = "(tasks.attempt > 0 OR tasks.state IN ('done', 'cached'))"
 """Of a task that was worked on, or found to be done, at least once."""
 _WITHOUT_DOCUMENT = ", ".join("'' AS document" if f.name == "document" else f.name for f in fields(Run))
 _READ_AT_ONCE = 500
 _MOVES_KEPT = 32
-STUCK_AFTER_S = BUSY_S + 5.0
-"""A supervisor beats every second, also during a long step. Only the database's lock may keep one that works from it,
-and after that wait it beats or fails."""
 
 
 class RunStore(Database):
@@ -67,6 +60,7 @@ class RunStore(Database):
         super().__init__(workspace)
         self.results = ResultCache(self)
         self.sweeps = SweepStore(self)
+        self.tracking = TrackingStore(self)
         self._moves: dict[str, Moves] = {}
         """Of resumed runs that were shown, the last ones: their pages look each second."""
 
@@ -436,45 +430,6 @@ class RunStore(Database):
         assert values["state"] in get_args(TaskState)
         return Task(**values)
 
-    # --- tracking ---------------------------------------------------------------------------
-
-    def tracking(self, run_id: str) -> tuple[int, dict[str, Any], bool]:
-        """How far the run's events were sent to MLflow: (cursor, the tracker's state, all sent)."""
-        rows = self.read("SELECT * FROM tracking WHERE run_id = ?", run_id)
-        return (rows[0]["cursor"], self._state(rows[0]), bool(rows[0]["finished"])) if rows else (0, {}, False)
-
-    def set_tracking(
-        self, run_id: str, cursor: int, state: Mapping[str, Any], *, finished: bool = False, problem: str = ""
-    ) -> None:
-        """Record how far the run's events were sent; `problem` is what MLflow would not take."""
-        stored = dict(state)
-        if isinstance(location := stored.get("location"), str):
-            stored["location"] = self.paths.stored(location)
-        with self.write() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO tracking VALUES (?, ?, ?, ?, ?)",
-                (run_id, cursor, json.dumps(stored), int(finished), problem),
-            )
-
-    def _state(self, row: sqlite3.Row) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads(row["state"])
-        if isinstance(location := state.get("location"), str):
-            state["location"] = self.paths.loaded(location)
-        return state
-
-    def untracked(self) -> list[str]:
-        """Runs that have ended and whose events were not all sent, oldest first."""
-        rows = self.read(
-            "SELECT run_id FROM runs LEFT JOIN tracking USING (run_id)"
-            " WHERE coalesce(finished, 0) = 0 AND runs.state IN ('done', 'failed', 'cancelled') ORDER BY created"
-        )
-        return [r["run_id"] for r in rows]
-
-    def tracked(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every run of which something was sent, with the tracker's state."""
-        for row in self.read("SELECT run_id, state FROM tracking"):
-            yield row["run_id"], self._state(row)
-
     # --- rows -------------------------------------------------------------------------------
 
     def _run(self, row: sqlite3.Row) -> Run:
@@ -482,15 +437,15 @@ class RunStore(Database):
         values["options"] = json.loads(values["options"])
         values["document"] = self.paths.loaded_document(values["document"])
         values["cancel"] = bool(values["cancel"])
-        if values["state"] in ACTIVE and not self._supervised(row):
+        folder = self.workspace.run_folder(row["run_id"])
+        if values["state"] in ACTIVE and not is_supervised(folder, row):
             # It may have ended between the reading of its row and the look at its lock.
             again = self.read("SELECT * FROM runs WHERE run_id = ?", row["run_id"])[0]
             if tuple(again) != tuple(row):
                 return self._run(again)
             values["state"] = "lost"
-        elif values["state"] == "running" and self._stuck(row):
+        elif values["state"] == "running" and is_stuck(self, row):
             values["state"] = "stuck"
-        folder = self.workspace.run_folder(row["run_id"])
         ending = run_ending.read_ending(folder)
         # Of this attempt, or of one that could not even begin. While its process lives, that tries to record it.
         is_news = ending is not None and (ending.attempt, values["state"] == "lost") > (row["attempt"], False)
@@ -499,32 +454,9 @@ class RunStore(Database):
             with suppress(sqlite3.Error):  # still no space: the next look tries again
                 self.record_ending(row["run_id"])
         elif values["state"] == "lost":
-            values["error"] = self._likely_reason(row)
+            values["error"] = likely_reason(folder, row)
         assert values["state"] in get_args(RunState)
         return Run(**values)
-
-    def _likely_reason(self, row: sqlite3.Row) -> str:
-        full = full_disk(self.workspace.run_folder(row["run_id"]))
-        if full is None or time.time() - (row["heartbeat"] or row["created"]) > _DISK_MAY_EXPLAIN_S:
-            return ""
-        return f"the run's process died without reporting a result, perhaps because there is {full.message}"
-
-    def _supervised(self, row: sqlite3.Row) -> bool:
-        if is_held(self.workspace.run_folder(row["run_id"]) / "lock"):
-            return True
-        return bool(row["state"] == "starting" and time.time() - row["created"] < _START_GRACE_S)
-
-    def _stuck(self, row: sqlite3.Row) -> bool:
-        """Whether the run's process on this machine lives and has not beaten for long."""
-        if row["host"] != socket.gethostname() or row["pid"] is None:
-            return False  # its clock is not ours
-        pulse = self.read("SELECT at FROM pulses WHERE run_id = ?", row["run_id"])
-        if not pulse or time.monotonic() - pulse[0]["at"] <= STUCK_AFTER_S:
-            return False
-        # A resumed run that has just taken its lock: the row is that of the process before.
-        import psutil
-
-        return psutil.pid_exists(row["pid"])
 
     def _update_task(self, db: sqlite3.Connection, run_id: str, node: str, columns: Mapping[str, Any]) -> None:
         if isinstance(outputs := columns.get("outputs"), Mapping):

@@ -14,15 +14,13 @@ from typing import Any, Literal, get_args
 
 from engine.errors import UsageError
 from engine.limit import Limit
-from engine.storage.process_lock import is_held
 from engine.storage.workspace_paths import each_text
 from engine.store.database import Database, new_id
+from engine.store.liveness import is_supervised
 
 SweepState = Literal["starting", "running", "done", "failed", "cancelled", "lost"]
 TrialState = Literal["waiting", "running", "done", "failed", "pruned", "cancelled"]
 ENDED: tuple[TrialState, ...] = ("done", "failed", "pruned", "cancelled")
-_START_GRACE_S = 60.0
-"""How long a new sweep may be without a process before it counts as lost."""
 
 
 @dataclass(frozen=True)
@@ -232,9 +230,8 @@ class SweepStore:
         values["options"] = each_text(json.loads(values["options"]), self._database.paths.loaded)
         values["document"] = self._database.paths.loaded_document(values["document"])
         values["cancel"] = bool(values["cancel"])
-        fresh = values["state"] == "starting" and time.time() - values["created"] < _START_GRACE_S
-        held = is_held(self._database.workspace.sweep_folder(values["sweep_id"]) / "lock")
-        if values["state"] in ("starting", "running") and not fresh and not held:
+        folder = self._database.workspace.sweep_folder(values["sweep_id"])
+        if values["state"] in ("starting", "running") and not is_supervised(folder, row):
             # It may have ended between the reading of its row and the look at its lock.
             again = self._database.read("SELECT * FROM sweeps WHERE sweep_id = ?", values["sweep_id"])[0]
             if tuple(again) != tuple(row):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.declare.dataset_type import scores_of
 from engine.declare.datasets import Report
+from engine.declare.figures import lower_is_better
 from engine.store.reported import metric_events, metrics_of
 from engine.store.runs import RunStore
 from engine.store.sweeps import Trial
@@ -17,7 +18,6 @@ _USUAL = (
     "accuracy", "r2", "loss",
 )  # fmt: skip
 """Default objectives, the most telling first: the first one that a run reports is used."""
-_SMALLER_IS_BETTER = ("loss", "mae", "mse", "rmse", "error", "brier", "seconds")
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ def usual_objective(figures: Mapping[str, float]) -> Objective | None:
 
 def objective_of(figure: str) -> Objective:
     """The objective for a figure by its name alone: a loss or an error is to be small."""
-    name = figure.rpartition(".")[2]
-    return Objective(figure, not any(word in name for word in _SMALLER_IS_BETTER))
+    return Objective(figure, not lower_is_better(figure.rpartition(".")[2]))
 
 
 def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:

@@ -55,13 +55,13 @@ def send_pending(workspace: Workspace) -> int:
 
     store = RunStore(workspace)
     try:
-        waiting = store.untracked()
+        waiting = store.tracking.unfinished()
         # A lost run whose tracker died with it: no other process would report its end to MLflow.
-        waiting += [r.run_id for r in store.runs() if r.state == "lost" and not store.tracking(r.run_id)[2]]
+        waiting += [r.run_id for r in store.runs() if r.state == "lost" and not store.tracking.find(r.run_id)[2]]
         here = location(workspace)
         sent = 0
         for run_id in waiting:
-            if (meant_for := store.tracking(run_id)[1].get("location")) and meant_for != here:
+            if (meant_for := store.tracking.find(run_id)[1].get("location")) and meant_for != here:
                 continue
             if is_held(workspace.run_folder(run_id) / TRACKER_LOCK):
                 continue  # its tracker is still at it
@@ -93,7 +93,7 @@ def run_link(workspace: Workspace, run_id: str) -> dict[str, Any]:
 
     store = RunStore(workspace)
     try:
-        _, saved, sent = store.tracking(run_id)
+        _, saved, sent = store.tracking.find(run_id)
     finally:
         store.close()
     state = TrackState.model_validate(saved)
@@ -115,7 +115,7 @@ def run_link(workspace: Workspace, run_id: str) -> dict[str, Any]:
 
 def tracked_here(store: RunStore, mlflow_run: str) -> str | None:
     """The run of this workspace that `mlflow_run` is, or is a node of; None when it ran elsewhere."""
-    for run_id, saved in store.tracked():
+    for run_id, saved in store.tracking.begun():
         state = TrackState.model_validate(saved)
         if mlflow_run in (state.run, *(child.run for child in state.children.values())):
             return run_id

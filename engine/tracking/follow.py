@@ -159,7 +159,7 @@ class _Follower:
     # --- what is remembered ------------------------------------------------------------------
 
     def _load(self) -> None:
-        cursor, saved, finished = self._store.tracking(self._run_id)
+        cursor, saved, finished = self._store.tracking.find(self._run_id)
         state = TrackState.model_validate(saved)
         if state.location == self._target.shown:
             self._cursor, self._state, self._finished = cursor, state, finished
@@ -175,7 +175,7 @@ class _Follower:
     def _save(self, *, finished: bool = False, problem: str | None = None) -> None:
         problems = "; ".join(self._state.notes) if problem is None else problem
         state = self._state.model_dump(mode="json")
-        self._store.set_tracking(self._run_id, self._cursor, state, finished=finished, problem=problems)
+        self._store.tracking.record(self._run_id, self._cursor, state, finished=finished, problem=problems)
         self._finished = finished
 
     # --- what goes wrong ---------------------------------------------------------------------

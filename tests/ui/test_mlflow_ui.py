@@ -34,7 +34,7 @@ def client(ui: MlflowUi) -> AsgiClient:
 def _sent(store: RunStore, location: str) -> str:
     run_id = store.create_run("p", "{}", {}, "local")
     state = TrackState(location=location, experiment="7", run="abc")
-    store.set_tracking(run_id, 1, state.model_dump(mode="json"), finished=True)
+    store.tracking.record(run_id, 1, state.model_dump(mode="json"), finished=True)
     return run_id
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.declare.dataset_type import scores_of
-from engine.declare.datasets import HEADLINES
+from engine.declare.figures import HEADLINES, lower_is_better
 from engine.errors import UsageError
 from engine.history.comparison import (
     ABSENT,
@@ -23,7 +23,6 @@ from engine.history.comparison import (
     parameter_rows,
 )
 from engine.history.details import Details, read_details, short_id
-from engine.history.summary import lower_is_better
 from engine.store.runs import Run
 from engine.text import duration, moment
 from engine.wording import figure_name

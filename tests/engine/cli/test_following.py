@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 from waiting import WAIT_S
@@ -13,6 +15,8 @@ from engine.cli import following
 from engine.cli.following import Interrupts, wait_for_tracking, watch
 from engine.declare.events import Message, RunStateChanged
 from engine.storage.process_lock import ProcessLock
+from engine.store import runs
+from engine.store.liveness import is_supervised
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
@@ -45,13 +49,12 @@ def test_a_run_that_ends_between_two_looks_is_not_lost(
     store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.begin_attempt(run_id)
-    original = RunStore._supervised
 
-    def ends_meanwhile(self: RunStore, row: object) -> bool:
+    def ends_meanwhile(folder: Path, row: sqlite3.Row) -> bool:
         store.finish_run(run_id, "done")
-        return original(self, row)  # type: ignore[arg-type]
+        return is_supervised(folder, row)
 
-    monkeypatch.setattr(RunStore, "_supervised", ends_meanwhile)
+    monkeypatch.setattr(runs, "is_supervised", ends_meanwhile)
     assert [m.run.state for m in watch(store, run_id, 0)] == ["done"]
 
 
@@ -86,17 +89,17 @@ def test_the_wait_for_mlflow_ends_when_all_is_sent(
     tracker = ProcessLock(workspace.run_folder(run_id) / "tracker.lock")
     assert tracker.acquire()
     asked = threading.Event()
-    original = store.tracking
+    original = store.tracking.find
 
     def asked_for(run: str) -> tuple[int, dict[str, object], bool]:
         asked.set()
         return original(run)
 
-    monkeypatch.setattr(store, "tracking", asked_for)
+    monkeypatch.setattr(store.tracking, "find", asked_for)
 
     def send() -> None:
         assert asked.wait(WAIT_S)
-        RunStore(workspace).set_tracking(run_id, 1, {}, finished=True)
+        RunStore(workspace).tracking.record(run_id, 1, {}, finished=True)
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -125,14 +128,14 @@ def test_the_wait_for_mlflow_ends_without_a_tracker_when_time_is_up_and_at_ctrl_
     with Interrupts() as interrupts:
         # The timer is a thread; the signal reaches the main thread, as from a keyboard.
         timer = threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT))
-        original = store.tracking
+        original = store.tracking.find
 
         def press(run: str) -> tuple[int, dict[str, object], bool]:
             if timer.ident is None:
                 timer.start()
             return original(run)
 
-        monkeypatch.setattr(store, "tracking", press)
+        monkeypatch.setattr(store.tracking, "find", press)
         assert not wait_for_tracking(workspace, store, run_id, interrupts)
         timer.join()
     tracker.release()

@@ -15,7 +15,7 @@ from engine.catalog import Catalog
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel, VolumeDelta, VolumeSpec
 from engine.history.details import read_details
-from engine.history.summary import MOST_TILES, changes, lower_is_better, run_before, tiles
+from engine.history.summary import MOST_TILES, changes, run_before, tiles
 from engine.store.runs import RunStore, Task
 from engine.wording import figure_name
 from engine.workspace import Workspace
@@ -48,14 +48,6 @@ def task(node: str, **outputs: Dataset) -> Task:
 )
 def test_figures_are_called_as_people_do(name: str, words: str) -> None:
     assert figure_name(name) == words
-
-
-@pytest.mark.parametrize(
-    ("name", "lower"),
-    [("val_loss", True), ("rmse", True), ("mae", True), ("val_auc", False), ("accuracy", False), ("closs", False)],
-)
-def test_of_errors_less_is_better(name: str, lower: bool) -> None:
-    assert lower_is_better(name) is lower
 
 
 def test_each_figure_stands_beside_that_of_the_same_node_before() -> None:

@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from engine.errors import ExecutionError
 from engine.run import launch
-from engine.store import runs
+from engine.store import liveness
 
 pytestmark = pytest.mark.slow
 SLOW = """
@@ -33,7 +33,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "begin"
     code = SLOW.format(gate=str(path), program=launch.PROGRAM[1:])
     monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", code))
-    monkeypatch.setattr(runs, "_START_GRACE_S", 0.0)
+    monkeypatch.setattr(liveness, "_START_GRACE_S", 0.0)
     return path
 
 

@@ -25,7 +25,8 @@ from engine.errors import ExecutionError
 from engine.history.details import failure_lines
 from engine.run import heartbeat, launch
 from engine.storage.process_lock import ProcessLock
-from engine.store.runs import STUCK_AFTER_S, RunStore
+from engine.store.liveness import STUCK_AFTER_S
+from engine.store.runs import RunStore
 from engine.workspace import Workspace
 from ui.build.status import run_info
 from ui.runs.history import result_of

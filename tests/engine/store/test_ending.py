@@ -47,7 +47,7 @@ def test_an_ending_becomes_the_runs_state(store: RunStore, workspace: Workspace,
     run = store.run(run_id)
     assert (run.state, run.error, run.ended, run.attempt) == ("failed", END.error, 5.0, 1)
     assert [(t.state, t.reason) for t in store.tasks(run_id)] == [("done", ""), ("cancelled", STOPPED)]
-    assert store.untracked() == [run_id]
+    assert store.tracking.unfinished() == [run_id]
     store.record_ending(run_id)
     assert [e.state for _, e in store.events(run_id) if isinstance(e, RunStateChanged)] == ["failed"]
     # It says nothing about the next attempt.

@@ -120,14 +120,14 @@ def test_readers_see_a_writer_in_another_thread(store: RunStore) -> None:
 
 def test_tracking_goes_on_from_its_cursor(store: RunStore) -> None:
     run_id = store.create_run("p", "{}", {}, "local")
-    assert store.tracking(run_id) == (0, {}, False)
-    assert store.untracked() == []
+    assert store.tracking.find(run_id) == (0, {}, False)
+    assert store.tracking.unfinished() == []
     store.finish_run(run_id, "done")
-    assert store.untracked() == [run_id]
-    store.set_tracking(run_id, 7, {"id": "x"})
-    assert store.tracking(run_id) == (7, {"id": "x"}, False)
-    store.set_tracking(run_id, 9, {}, finished=True)
-    assert store.untracked() == []
+    assert store.tracking.unfinished() == [run_id]
+    store.tracking.record(run_id, 7, {"id": "x"})
+    assert store.tracking.find(run_id) == (7, {"id": "x"}, False)
+    store.tracking.record(run_id, 9, {}, finished=True)
+    assert store.tracking.unfinished() == []
 
 
 def test_locks_are_exclusive_or_shared(tmp_path: Path) -> None:

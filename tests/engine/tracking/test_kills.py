@@ -54,7 +54,7 @@ def test_killed_at_every_named_moment(local: Workspace, reader: Callable[[Worksp
     assert set(expected) == set(found) == {"", "train"}
     for node in expected:
         _same(expected[node], found[node])
-    assert run.store.tracking(run.id)[2]
+    assert run.store.tracking.find(run.id)[2]
 
 
 def test_killed_at_random_moments_while_the_run_goes_on(
@@ -79,9 +79,9 @@ def test_killed_at_random_moments_while_the_run_goes_on(
     try:
         for _ in range(3):
             victim = tracker(run)
-            sent = run.store.tracking(run.id)[0]
+            sent = run.store.tracking.find(run.id)[0]
             # Once the cursor has moved, a kill may hit anything.
-            wait_until(lambda: run.store.tracking(run.id)[0] > sent, "sending", 120)  # noqa: B023
+            wait_until(lambda: run.store.tracking.find(run.id)[0] > sent, "sending", 120)  # noqa: B023
             stop.wait(chance.random() / 2)
             victim.kill()
     finally:

@@ -275,7 +275,7 @@ def test_a_run_deleted_in_mlflow_stays_deleted(local: Workspace, reader: Read, s
     run.step(1)
     run.end("done")
     assert "" not in sent(run)
-    assert run.store.untracked() == []
+    assert run.store.tracking.unfinished() == []
 
 
 def test_a_store_that_vanished_is_filled_again(local: Workspace, sent: Sent, empty_database: Path) -> None:
@@ -317,7 +317,7 @@ def test_only_one_tracker_at_a_time(local: Workspace) -> None:
     try:
         assert not _track(run, until_ended=False)
         assert not _track(run)
-        assert run.store.tracking(run.id) == (0, {}, False)
+        assert run.store.tracking.find(run.id) == (0, {}, False)
     finally:
         other.release()
     assert _track(run)
@@ -331,14 +331,14 @@ def test_what_was_left_is_sent_later(local: Workspace, reader: Read, monkeypatch
         away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert not _track(elsewhere)
-    assert run.store.untracked() == [run.id, elsewhere.id]
+    assert run.store.tracking.unfinished() == [run.id, elsewhere.id]
     assert send_pending(local) == 2
     found = reader(local).runs(run.id)
     assert found["train"].steps("loss") == [0, 1]
     assert reader(local).runs(lost.id)[""].status == "KILLED"
     # The third was meant for a server: it waits for that one.
     assert reader(local).runs(elsewhere.id) == {}
-    assert run.store.untracked() == [elsewhere.id]
+    assert run.store.tracking.unfinished() == [elsewhere.id]
     assert send_pending(local) == 0
 
 

@@ -98,10 +98,10 @@ def test_the_server_comes_dies_and_comes_back(
     log = workspace.run_folder(run.id) / "tracker.log"
     # The file is there before its first line.
     wait_until(lambda: log.exists() and str(server.port) in log.read_text(), "a word about the missing server")
-    assert run.store.tracking(run.id)[0] == 0
+    assert run.store.tracking.find(run.id)[0] == 0
 
     server.start()
-    wait_until(lambda: run.store.tracking(run.id)[0] > 0, "sending to the server")
+    wait_until(lambda: run.store.tracking.find(run.id)[0] > 0, "sending to the server")
     # Steps flow while it is killed, so that a request may be cut in two.
     stop, written = threading.Event(), [20]
 
@@ -116,8 +116,8 @@ def test_the_server_comes_dies_and_comes_back(
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        before = run.store.tracking(run.id)[0]
-        wait_until(lambda: run.store.tracking(run.id)[0] > before, "sending while the run goes on")
+        before = run.store.tracking.find(run.id)[0]
+        wait_until(lambda: run.store.tracking.find(run.id)[0] > before, "sending while the run goes on")
         server.kill()
         logged = log.stat().st_size
         wait_until(lambda: log.stat().st_size > logged, "noticing that the server died")
@@ -161,11 +161,11 @@ def test_what_the_tracker_gave_up_is_sent_when_the_server_is_back(
     run.end("done")
     assert not track_run(workspace, run.id, patience=QUICK)
     assert send_pending(workspace) == 0
-    assert run.store.untracked() == [run.id]
+    assert run.store.tracking.unfinished() == [run.id]
 
     server.start()
     assert send_pending(workspace) == 1
-    assert run.store.untracked() == []
+    assert run.store.tracking.unfinished() == []
     read = reader(workspace)
     child = read.runs(run.id)["train"]
     assert child.steps("loss") == [0, 1, 2]

@@ -128,7 +128,7 @@ def test_resume_waits_until_the_run_goes_on(runs, studio: Studio, store: RunStor
 def _sent(store: RunStore, location: str) -> str:
     run_id = store.create_run("p", "{}", {}, "local")
     state = TrackState(location=location, experiment="7", run="abc", notes=["a name was cut"])
-    store.set_tracking(run_id, 1, state.model_dump(mode="json"), finished=True)
+    store.tracking.record(run_id, 1, state.model_dump(mode="json"), finished=True)
     return run_id
 
 

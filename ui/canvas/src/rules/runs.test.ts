@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import { nodeStatus, runInfo } from '../testing';
-import { canResume, elapsed, figureText, runAddress, tally } from './runs';
+import { canResume, elapsed, figureChange, figureText, runAddress, tally } from './runs';
 
 const RUN = runInfo({ created: 100, started: null });
 
@@ -13,6 +13,17 @@ test.each([
   [2, '2'],
 ])('the figure %d is %s', (value, text) => {
   expect(figureText(value)).toBe(text);
+});
+
+test.each([
+  [0.93, 0.91, true, { sign: 'more', words: 'better, was 0.91', verdict: true }],
+  [0.3, 0.2, false, { sign: 'more', words: 'worse, was 0.2', verdict: false }],
+  [0.2, 0.3, true, { sign: 'less', words: 'better, was 0.3', verdict: true }],
+  [0.93121, 0.93118, true, { sign: 'same', words: 'as before', verdict: null }],
+  [0.93, 0.93, null, { sign: 'same', words: 'as before', verdict: null }],
+  [0.93, null, null, { sign: 'same', words: '', verdict: null }],
+])('%d after %d', (value, before, better, change) => {
+  expect(figureChange({ node: 'train', title: 'Train', name: 'F1', value, before, better })).toEqual(change);
 });
 
 test('tasks that have come to an end, of all', () => {

@@ -1,6 +1,6 @@
 /** A run in words and figures. */
 
-import type { NodeStatus, RunInfo } from '../protocol';
+import type { NodeStatus, RunFigure, RunInfo } from '../protocol';
 
 export interface Tally {
   readonly finished: number;
@@ -62,4 +62,24 @@ export function figureText(value: number): string {
   return Math.abs(value) >= 1000
     ? value.toLocaleString('en-US', { maximumFractionDigits: 0 })
     : String(Number(value.toPrecision(4)));
+}
+
+interface FigureChange {
+  sign: 'more' | 'less' | 'same';
+  /** `better, was 0.9023`; "" where there is nothing to compare with. */
+  words: string;
+  /** Whether it is better; null where it reads like the figure before. */
+  verdict: boolean | null;
+}
+
+/** What became of a figure since the run before. Of two that read alike a difference would say nothing. */
+export function figureChange({ value, before, better }: RunFigure): FigureChange {
+  if (before === null) return { sign: 'same', words: '', verdict: null };
+  const was = figureText(before);
+  if (better === null || was === figureText(value)) return { sign: 'same', words: 'as before', verdict: null };
+  return {
+    sign: value > before ? 'more' : 'less',
+    words: `${better ? 'better' : 'worse'}, was ${was}`,
+    verdict: better,
+  };
 }

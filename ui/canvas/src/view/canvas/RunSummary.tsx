@@ -10,12 +10,13 @@ import { own } from '../../document/own';
 import type { RunFigure, RunInfo } from '../../protocol';
 import { duration } from '../../rules/figures';
 import { nameOf } from '../../rules/ports';
-import { elapsed, figureText, runAddress } from '../../rules/runs';
+import { elapsed, figureChange, figureText, runAddress } from '../../rules/runs';
 import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { useViews } from '../../state/views';
 
 const MOST = 4;
+const SIGNS = { more: ArrowUpRight, less: ArrowDownRight, same: ArrowRight };
 /** Until it looks for the first time whether it is in the way. */
 const PATIENCE_MS = 400;
 
@@ -110,20 +111,20 @@ function inTheWay(box: Element, { x, y, pressed }: Pointer): boolean {
 }
 
 function Tile({ figure, several }: { figure: RunFigure; several: boolean }) {
-  const { node, name, value, before, better } = figure;
+  const { node, name, value } = figure;
   // The node may be gone since.
   const title = useCanvas((s) => (own(s.doc.nodes, node) ? nameOf(s.doc, node) : figure.title));
-  const Sign = before === null || value === before ? ArrowRight : value > before ? ArrowUpRight : ArrowDownRight;
+  const { sign, words, verdict } = figureChange(figure);
+  const Sign = SIGNS[sign];
   return (
     <li>
       <span className="run-summary-name" title={title}>
         {several ? `${name}, ${title}` : name}
       </span>
       <span className="run-summary-value">{figureText(value)}</span>
-      {before !== null && (
-        <span className="run-summary-change" data-better={better ?? undefined}>
-          <Sign size={12} aria-hidden />{' '}
-          {better === null ? 'as before' : `${better ? 'better' : 'worse'}, was ${figureText(before)}`}
+      {words !== '' && (
+        <span className="run-summary-change" data-better={verdict ?? undefined}>
+          <Sign size={12} aria-hidden /> {words}
         </span>
       )}
     </li>
