@@ -15,13 +15,14 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from engine.declare.dataset_type import Dataset, DatasetTypes, dataset_types_in
 from engine.declare.datasets import BUILT_IN_TYPES
-from engine.declare.node_type import NodeType
+from engine.declare.node_type import NodeType, digest_of_source
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, RuleBook, rules_in
 from engine.errors import DeclarationError, VoxelflowError
@@ -91,14 +92,17 @@ def build_catalog(builtins: Iterable[str], workspace: Workspace | None = None) -
     return catalog
 
 
-def _add_from(catalog: Catalog, module: ModuleType, origin: str) -> None:
-    """Raises `DeclarationError` when a rule or dataset type of the module has a code or kind that is taken; then none
-    of its node types is added."""
+def _add_from(catalog: Catalog, module: ModuleType, origin: str, digest: str = "") -> None:
+    """Add what a module declares. `digest` is that of its source, where that was compiled here.
+
+    Raises `DeclarationError` when a rule or dataset type of the module has a code or kind that is taken; then none of
+    its node types is added.
+    """
     found = [v for v in vars(module).values() if isinstance(v, NodeType) and v.function.__module__ == module.__name__]
     _add_rules(catalog, module, origin)
     _add_datasets(catalog, module, found, origin)
     for value in found:
-        value.origin = origin
+        value.origin, value.loaded_digest = origin, digest
         catalog.add(value)
 
 
@@ -156,7 +160,8 @@ def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
         return
     for path in files:
         try:
-            _add_from(catalog, _load_file(path), str(path))
+            module, digest = _load_file(path)
+            _add_from(catalog, module, str(path), digest)
         except BaseException as exc:  # a person's file may even call sys.exit()
             if isinstance(exc, KeyboardInterrupt):
                 raise
@@ -179,16 +184,33 @@ def user_module(path: Path) -> str:
     return f"my_nodes_{folder}_{path.stem}"
 
 
-def _load_file(path: Path) -> ModuleType:
+class _FromSource(SourceFileLoader):
+    """Compiles the file as it is, and keeps the hash of what it has compiled.
+
+    Python's own loader takes the cached compilation of an earlier text when that had the same length and was saved
+    within the same second: old code would run, and its result be kept as that of the new one.
+    """
+
+    digest = ""
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_data(self.path)
+        self.digest = digest_of_source(source)
+        code: CodeType = self.source_to_code(source, self.path)
+        return code
+
+
+def _load_file(path: Path) -> tuple[ModuleType, str]:
+    """The module of a file of `my_nodes/`, and the hash of its source."""
     check_regular(path)
     name = user_module(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+    loader = _FromSource(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    loader.exec_module(module)
+    return module, loader.digest
 
 
 def _broken(what: str, exc: BaseException) -> Diagnostic:

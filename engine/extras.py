@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from itertools import combinations
 
 from engine.errors import MissingPackage
@@ -110,6 +111,30 @@ def extras_for(names: Iterable[str]) -> tuple[str, ...]:
     """The fewest extras that bring these top-level modules; those that no extra brings are left out."""
     wanted = {name for name in names if name in _PACKAGES}
     return _fewest(wanted) if wanted else ()
+
+
+def projects_beyond(names: Iterable[str]) -> tuple[str, ...]:
+    """What pip installs for those of the top-level modules that no extra brings, in the versions of here.
+
+    A module that is not installed is taken for a project of its own name.
+    """
+    wanted = [name for name in names if name not in _PACKAGES and name not in sys.stdlib_module_names]
+    # It reads the files of every project that is installed: only where it must.
+    known = metadata.packages_distributions() if wanted else {}
+    return tuple(dict.fromkeys(filter(None, (_requirement(name, known.get(name, ())) for name in wanted))))
+
+
+def _requirement(module: str, projects: Iterable[str]) -> str:
+    """The module's project among those that have files of it, pinned; "" where it has none, or which one is unclear."""
+    found = set(projects)
+    if not found:  # a file of the person's own is in no registry
+        return "" if _is_installed(module) else module
+    named = {project for project in found if project.lower().replace("-", "_") == module.lower()}
+    if len(named or found) != 1:
+        return ""
+    project = (named or found).pop()
+    # No registry has a local version, as of a build for one kind of GPU (2.3.0+cu121).
+    return f"{project}=={metadata.version(project).partition('+')[0]}"
 
 
 def missing_text(subject: str, names: Sequence[str]) -> tuple[str, str]:

@@ -41,6 +41,8 @@ def plural(count: float, noun: str) -> str:
 
 
 _DIGITS, _MOST_DIGITS = 4, 6
+_MANY = 1e15
+"""From here on a figure is written with an exponent: of its digits before the point most are not known."""
 
 
 def number(value: float, digits: int = _DIGITS) -> str:
@@ -50,6 +52,8 @@ def number(value: float, digits: int = _DIGITS) -> str:
     """
     if not math.isfinite(value):
         return str(value)
+    if abs(value) >= _MANY and isinstance(value, float):
+        return f"{value:.{digits}g}"
     if value == int(value):
         return f"{int(value):,}"
     if abs(value) >= 10 ** (digits - 1):

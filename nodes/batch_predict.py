@@ -38,7 +38,7 @@ class PredictParameters:
 
 @node(
     "BatchPredict",
-    version=1,
+    version=2,
     category="Evaluation",
     icon="target",
     keywords=("inference", "score", "classify", "apply model", "probabilities"),
@@ -57,9 +57,10 @@ def batch_predict(
 
     The result is a Delta table with a row a volume: its id, the scores of all classes, its own label
     where it has one (by the model's class numbers), the likeliest class with its name, and the
-    SHA-256 of the model. Volumes without a label are predicted too. Rows come in by one commit; a
-    killed prediction goes on after the last part that was done. Latency (p50, p95, p99, of batches
-    and of volumes) and throughput are among the run's figures and in latency.json.
+    SHA-256 of the model. Volumes without a label are predicted too; those with values that are not finite, or beyond
+    1e18, get NaN and no class. Rows come in by one commit; a killed prediction goes on after the last part that was
+    done. Latency (p50, p95, p99, of batches and of volumes) and throughput are among the run's figures and in
+    latency.json.
 
     Args:
         model: the model to ask.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, Report, TrainedModel
 from engine.declare.node import node
+from engine.declare.node_type import FromWorkspace
 from engine.declare.parameters import Advanced, PathIn, Range, Unit
 from engine.errors import UsageError
 
@@ -87,6 +89,11 @@ def compare_trainings(
     for name in (PAGE, JSON, TEXT):
         ctx.artifact("file", ctx.out / name)
     return Report(uri=str(ctx.out / PAGE), figures=figures)
+
+
+@compare_trainings.from_workspace
+def _from_workspace(_: Mapping[str, Any]) -> FromWorkspace:
+    return "runs"
 
 
 @compare_trainings.preview

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @node(
     "InspectDataset",
-    version=1,
+    version=2,
     category="Dataset",
     icon="scan-search",
     keywords=("histogram", "statistics", "class balance", "data quality", "checksum", "profile"),

@@ -10,6 +10,7 @@ from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, TrainedModel, VolumeSpec
 from engine.declare.node import node
+from engine.declare.node_type import FromWorkspace
 from engine.declare.parameters import Advanced, PathIn, Pattern
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError
@@ -59,23 +60,24 @@ def load_model(
         raise UsageError(_not_one(chosen), hint=_ONE, parameter=chosen[1] if chosen else "folder")
     if folder:
         return _described(Path(folder), ctx)
-    if ctx.workspace is None:
-        raise UsageError(
-            "there is no workspace, which has the runs and says where MLflow is",
-            hint="Give the model's folder, or run the pipeline with `voxelflow run`.",
-            parameter=chosen[0],
-        )
     if run:
+        if ctx.workspace is None:
+            raise UsageError(
+                "there is no workspace, which has the runs",
+                hint="Give the model's folder, or run the pipeline with `voxelflow run`.",
+                parameter="run",
+            )
         model = _of_run(ctx.workspace, run, run_node)
         _link(Path(model.uri), ctx.out)
         return model.model_copy(update={"uri": str(ctx.out)})
     from engine.tracking.models import fetched, pinned
     from engine.workspace import Workspace
 
-    wanted = pinned(Workspace(ctx.workspace), str(registered))
+    workspace = None if ctx.workspace is None else Workspace(ctx.workspace)
+    wanted = pinned(workspace, str(registered))
     if wanted != registered:
         ctx.info(f"{registered} is {wanted} now")
-    with fetched(Workspace(ctx.workspace), wanted) as place:
+    with fetched(workspace, wanted) as place:
         return _described(place, ctx)
 
 
@@ -84,7 +86,7 @@ def _described(folder: Path, ctx: TaskContext) -> TrainedModel:
     import json
 
     from nodes.prediction.inputs import read_card
-    from nodes.training.trained_model import DESCRIPTION, HISTORY, MLFLOW_MODEL
+    from nodes.training.trained_model import DESCRIPTION, HISTORY, MLFLOW_MODEL, figures_in
 
     card = read_card(folder)
     if not (folder / DESCRIPTION).is_file():
@@ -104,6 +106,7 @@ def _described(folder: Path, ctx: TaskContext) -> TrainedModel:
     return TrainedModel(
         uri=str(folder),
         spec=_spec(described, card),
+        metrics=figures_in(folder, described),
         parameters=int(described.get("parameters", {}).get("total", 0)),
         bytes=file.stat().st_size,
     )
@@ -155,6 +158,17 @@ def _link(source: Path, target: Path, pattern: str = "**/*") -> None:
             link_or_copy(file, place, "link")
             made.append(place)
     flush_many(made)
+
+
+@load_model.from_workspace
+def _from_workspace(params: Mapping[str, Any]) -> FromWorkspace:
+    return "runs" if params.get("run") else "mlflow" if params.get("registered") else ""
+
+
+@load_model.revision
+def _version(params: Mapping[str, Any]) -> int:
+    """The model of a folder has its figures since 2; an alias stays what it was looked up to be."""
+    return 2 if params.get("folder") else 1
 
 
 @load_model.scan

@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engine.declare.check_context import CheckContext
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
 from engine.declare.figures import lower_is_better
 from engine.declare.node import node
+from engine.declare.node_type import FromWorkspace
 from engine.declare.parameters import Advanced
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
@@ -74,10 +75,6 @@ def register_model(
 
     _check_names(name, alias)
     higher = _is_higher_better(metric, better)
-    if ctx.workspace is None:
-        raise UsageError(
-            "there is no workspace, which says where MLflow is", hint="Run the pipeline with `voxelflow run`."
-        )
     digest = read_card(Path(model.uri)).digest()
     measured, value = _figure(model, evaluation, metric, digest)
     data = str(evaluation.figures.get("data", "")) if evaluation else ""
@@ -92,7 +89,8 @@ def register_model(
         higher_is_better=higher,
         tags={key: text for key, text in tags.items() if text},
     )
-    registered, location = register(Workspace(ctx.workspace), candidate, ctx.commit_point)
+    workspace = None if ctx.workspace is None else Workspace(ctx.workspace)
+    registered, location = register(workspace, candidate, ctx.commit_point)
     if not registered.aliased and registered.previous_value is None:
         ctx.warn(
             f"version {registered.previous} has the alias {alias} and no figure for {measured}: the alias stays;"
@@ -172,6 +170,11 @@ def _in_words(figures: Mapping[str, float | int | str]) -> str:
     return (
         f"version {version} is registered and has the alias {alias}{f' instead of version {before}' if before else ''}"
     )
+
+
+@register_model.from_workspace
+def _from_workspace(_: Mapping[str, Any]) -> FromWorkspace:
+    return "mlflow"
 
 
 @register_model.preview

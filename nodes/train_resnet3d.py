@@ -35,6 +35,7 @@ from nodes.training.rules import (
     JitIsSlow,
     LabelIsNoClass,
     LoaderDoesNotRead,
+    NoSuchGroup,
     NothingHeldBack,
     NothingToJudgeBy,
     NothingToLearn,
@@ -43,6 +44,7 @@ from nodes.training.rules import (
     ShapeDoesNotFit,
     TargetsWithCommas,
     TransformedEachEpoch,
+    UnknownToTraining,
 )
 from nodes.training.settings import TrainParameters, cannot_turn
 from nodes.transforms.remaining import same_way
@@ -97,7 +99,7 @@ def train_resnet3d(
 
     Args:
         data: the volumes to train on.
-        validation: volumes to validate on; without it a share of the data is held back.
+        validation: volumes to validate on; without it a share of the data is held back. Classes go by their names.
         test: volumes to test the published model with, once, at the end.
     """
     from nodes.training.settings import Settings
@@ -171,6 +173,8 @@ def _preview(look: CheckContext) -> Preview:
             continue
         check_input(look, port, preview)
         _check_labels(look, port, preview)
+        if port != "data":
+            _check_names(look, port, data, preview)
         if data.spec and preview.spec and _form(data) != _form(preview):
             look.report(
                 FormsDiffer,
@@ -196,7 +200,9 @@ def _preview(look: CheckContext) -> Preview:
             hint="Set validation_share, for example to 0.2.",
             parameter="validation_share",
         )
-    if share and not (look.params["validation_group"] or data.grouped_by):
+    if share and look.params["validation_group"]:
+        _check_group(look, data)
+    elif share and not data.grouped_by:
         _check_groups(look, data)
     _check_counts(look, data, share)
     _check_workers(look)
@@ -289,6 +295,23 @@ def check_input(look: CheckContext, port: str, preview: Preview) -> None:
         )
 
 
+def _check_group(look: CheckContext, data: Preview) -> None:
+    """Report a column to hold back by that the data lacks."""
+    name, files = look.params["validation_group"], data.kind == "VolumeFiles" and bool(data.sample)
+    there = () if files else data.columns  # what the headers of files say no loader reads
+    if there is None or name in ("id", "label", *there):
+        return
+    look.report(
+        NoSuchGroup,
+        f"the data has no column {name}; it has {', '.join(there) or 'none besides id and label'}",
+        hint="Make a table of the files, with NumpyToParquet and ParquetToDelta, which has the columns of the label"
+        " file."
+        if files
+        else "Choose a column that the label file has.",
+        parameter="validation_group",
+    )
+
+
 def _check_groups(look: CheckContext, data: Preview) -> None:
     """Report that what is held back one by one may part volumes that belong together."""
     if data.groups_lost:
@@ -346,6 +369,27 @@ def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
             f"all labelled volumes have the label {name}, so there is nothing to"
             f" {'predict' if regression else 'tell apart'}",
             hint="Add volumes with other labels, or choose another column or source of labels in NumpyToParquet.",
+            port=port,
+        )
+
+
+def _check_names(look: CheckContext, port: str, data: Preview, preview: Preview) -> None:
+    """Report classes that the training is sure not to know."""
+    from nodes.training.labels import unknown_classes
+
+    if look.params["task"] == "regression" or data.spec is None or preview.spec is None:
+        return
+    # Of a sample, and of a table that others may be added to, the training's classes may be more.
+    if not data.labels_complete and data.dataset is None:
+        return
+    # Which classes a part of a table has is known when it is read; where the count is open, it may be a part.
+    if preview.selected is not None or preview.count is None:
+        return
+    if unknown := unknown_classes(preview.labels, preview.spec.classes, data.spec.classes):
+        look.report(
+            UnknownToTraining,
+            f"the {port} volumes are of classes that the training volumes do not have: {', '.join(unknown[:10])}",
+            hint="Leave these volumes out, or train on such volumes too.",
             port=port,
         )
 

@@ -93,6 +93,15 @@ def _on_spark(
     return _transformed(volumes, parameters, ctx, MeasureOnSpark)
 
 
+@transform_volumes.revision
+def _version(params: Mapping[str, Any]) -> int:
+    """Others since an infinity stays one, percentiles that lie close together are told apart, and a function sees where
+    the voxels lie that it is given: steps of a node before may have moved them, too."""
+    kind, once = params.get("normalise"), params.get("statistics", "volume") != "volume"
+    hid_infinities = kind == "percentiles" or (kind == "min-max" and not once)
+    return 2 if hid_infinities or (once and params.get("clip_percentiles")) or params.get("function") else 1
+
+
 def _transformed(
     volumes: VolumeFiles | VolumeDelta | VolumeParquet,
     parameters: TransformParameters,

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,10 +127,7 @@ def run_command(
     work: NodeWork,
 ) -> int:
     """Parse and run; every exception becomes lines on standard error and an exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if callable(reconfigure := getattr(stream, "reconfigure", None)):
-            # A name that the terminal's encoding cannot show must not end the command.
-            reconfigure(errors="backslashreplace")
+    _print_any_name()
     session = Session(catalog, studio, work, _wants_traceback(arguments))
     try:
         # Not `voxelflow.main`: that one has its own mind about Ctrl-C, closed pipes and the exit status.
@@ -148,6 +146,14 @@ def run_command(
         return INTERRUPTED
     except Exception as exc:
         return _report(exc, arguments, session)
+
+
+def _print_any_name() -> None:
+    """A name that the terminal's encoding cannot show must not end the command."""
+    # Not in `run_command`: an error of a file without a name is put down to what its callers have open.
+    for stream in (sys.stdout, sys.stderr):
+        if callable(reconfigure := getattr(stream, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")
 
 
 def _wants_traceback(arguments: Sequence[str]) -> bool:
@@ -171,7 +177,8 @@ def _report(exc: Exception, arguments: Sequence[str], session: Session) -> int:
         from engine.cli.screen import say_json
 
         described["diagnostics"] = [d.model_dump(mode="json") for d in described.get("diagnostics", ())]
-        say_json({"event": "error", **described})
+        with suppress(OSError):  # that nothing can be printed there may be the error
+            say_json({"event": "error", **described})
     elif isinstance(exc, CheckFailed) and (pointer := session.pointer(exc.diagnostics)):
         print(pointer, file=sys.stderr)
     return status

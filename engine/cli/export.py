@@ -48,6 +48,9 @@ def command(
     templates for pods, under a profile for Spark on Kubernetes). For Airflow it holds a DAG whose one task is
     `voxelflow run`, and the workspace for that, so that a retry goes on from what is done. The head of each says how
     to use it. Credentials are named, never written.
+
+    Only Airflow takes a workspace along. Elsewhere MLFLOW_TRACKING_URI says where RegisterModel and LoadModel find
+    MLflow, and a pipeline with a node that needs recorded runs, such as CompareTrainings, is refused.
     """
     from engine.cli.screen import say, say_diagnostics
     from engine.diagnostics.rule import CheckFailed

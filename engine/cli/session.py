@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -257,11 +258,22 @@ def _is_one(root: Path) -> bool:
     return (root / "workspace.json").exists()
 
 
+class _Folder(click.Path):
+    """A folder's path; an empty one, such as that of a variable that is not set, would be the current directory."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if not os.fspath(value):
+            self.fail("it is empty; name a folder, or leave the option out.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def workspace_option(function: F) -> F:
     return click.option(
         "--workspace",
         "root",
-        type=click.Path(path_type=Path),
+        type=_Folder(path_type=Path),
         metavar="DIR",
         help="The workspace. Default: $VOXELFLOW_WORKSPACE, else the current directory if it is one, else ./workspace.",
     )(function)

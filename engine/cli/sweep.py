@@ -133,11 +133,11 @@ def start(
     \b
     voxelflow sweep list            the sweeps of the workspace
     voxelflow sweep show ID         the trials, best first
-    voxelflow sweep resume ID       go on; also with trials that failed, or with a higher limit
+    voxelflow sweep resume ID       go on; also with trials that failed (not in a search), or with a higher limit
     voxelflow sweep cancel ID       stop it and its runs
 
-    Exit status: 0 when all trials ended well, 1 when some failed, 130 when it was cancelled or
-    stopped at its limit.
+    Exit status: 0 when all trials ended well, 1 when some failed or were cancelled, 130 when the sweep was cancelled
+    or stopped at its limit.
     """
     from engine.cli.screen import say
     from engine.errors import UsageError
@@ -182,7 +182,7 @@ def start(
     return _follow(workspace, store, began, where, detach=detach, as_json=as_json)
 
 
-@command.command("resume", short_help="Go on with a sweep that was lost, was cancelled, or has failed trials.")
+@command.command("resume", short_help="Go on with a sweep that was lost, was cancelled, or has trials left.")
 @click.argument("sweep", default="last")
 @click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Trials at a time. Default: as before.")
 @stop_options("sweep")
@@ -205,6 +205,9 @@ def resume(
     """Go on with SWEEP: trials that are done stay, those that were at work go on from what is done.
 
     One that its limit has stopped needs a higher one, in which what it has spent before counts, or --no-limit.
+
+    Trials that failed are run again, but not in a search, which has learnt from them. A sweep that is done and has
+    nothing left is not begun again: `voxelflow sweep show` shows it.
     """
     from engine.cli.screen import COLOURS, say
     from engine.profiles import find_profile
@@ -303,7 +306,7 @@ def _follow(
     sweep_id, options = sweep.sweep_id, options_of(sweep)
     with Interrupts() as interrupts:
         if sweep.attempt == 0:
-            wait_started(workspace, store, sweep)
+            wait_started(workspace, store, sweep, stop=lambda: interrupts.count > 0)
         if as_json:
             say_json(
                 {"event": "sweep-started", "sweep_id": sweep_id, "pipeline": sweep.pipeline, **plans_as_json(sweep)}
@@ -313,7 +316,7 @@ def _follow(
             say(f"sweep {sweep_id} of {sweep.pipeline}: {options.count} {kind}, {resources(profile, options.jobs)}")
             for line in outlook(sweep):
                 say(line)
-        if detach:
+        if detach and not interrupts.count:
             if not as_json:
                 say(f"`voxelflow sweep show {sweep_id}` shows how far it is")
             return 0
@@ -334,7 +337,8 @@ def _follow(
                 asked = True
                 say("cancelling the sweep and its runs; Ctrl-C again leaves it to itself", error=True)
                 try:
-                    cancel_sweep(store, sweep_id)
+                    # Who waits for one that does not begin waits for the end of a process that may hang.
+                    cancel_sweep(store, sweep_id, at_once=True)
                 except UsageError:  # it has just ended
                     continue
             if interrupts.count > 1:
@@ -347,8 +351,8 @@ def _follow(
         _wait_for_mlflow(workspace, store, now, interrupts.count)
     if as_json:
         say_json({"event": "sweep-ended", **sweep_as_json(store, now)})
-    failed = any(trial.state == "failed" for trial in store.sweeps.trials(sweep_id))
-    return _STATUS[now.state] or int(failed)
+    unfinished = any(trial.state in ("failed", "cancelled") for trial in store.sweeps.trials(sweep_id))
+    return _STATUS[now.state] or int(unfinished)
 
 
 def _say_trial(store: RunStore, sweep: Sweep, trial: Trial, *, as_json: bool) -> None:

@@ -139,13 +139,16 @@ def ranked_trials(store: RunStore, sweep: Sweep) -> tuple[list[Trial], Objective
 
 def score_text(trial: Trial) -> str:
     """The trial's score; "" without one."""
-    return "" if trial.score is None else f"{trial.score:.4g}"
+    from engine.sweep.score import score_texts
+
+    return score_texts([trial])[0]
 
 
 def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
     """The trials as a table, best first, what they took, and the commands that come next."""
     from engine.cli.screen import COLOURS, say, table
     from engine.sweep.expected import against_estimate
+    from engine.sweep.score import score_texts
     from engine.sweep.space import value_text
     from engine.sweep.spent import resume_command, spent, spent_line
 
@@ -153,12 +156,13 @@ def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
     runs = store.sweeps.runs_of_trials(sweep.sweep_id)
     names = options_of(sweep).space.names
     figure = objective.figure if objective is not None else "score"
+    scores = score_texts(ranked)
     rows = [
         (
-            str(t.number), *(value_text(t.values[name]) if name in t.values else "" for name in names), score_text(t),
+            str(t.number), *(value_text(t.values[name]) if name in t.values else "" for name in names), score,
             t.state, runs.get(t.number, ""),
         )
-        for t in ranked
+        for t, score in zip(ranked, scores, strict=True)
     ]  # fmt: skip
     table(("trial", *names, figure, "state", "run"), rows, right=("trial", figure))
     for trial in ranked:
@@ -172,11 +176,11 @@ def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
         say(f"error: {sweep.error}", style=COLOURS["error"])
     best = ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
     if best is not None and objective is not None:
-        say(f"{objective.words}: {score_text(best)}, trial {best.number}; to run it:")
+        say(f"{objective.words}: {scores[0]}, trial {best.number}; to run it:")
         say(f"  {_command_for(sweep, best.values)}")
     if len(runs) > 1:
         say(f"`voxelflow runs compare {' '.join(_short(runs[t.number]) for t in ranked[:4] if t.number in runs)}`")
-    if not sweep.active and sweep.state != "done":
+    if not sweep.active and (sweep.state != "done" or options_of(sweep).is_left(ranked)):
         say(f"{resume_command(sweep, used)} goes on from what is done")
 
 

@@ -14,9 +14,9 @@ JUDGING = frozenset(HEADLINES) | {
 }
 """Figures of a report that say how good a model is; its others are counts, deviations and names."""
 
-_LOWER = re.compile(r"(loss|error|brier|mae|mse|rmse|seconds)(_|$)", re.IGNORECASE)
+_LOWER = re.compile(r"loss(?!less)|error|brier|mae|mse|seconds", re.IGNORECASE)
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether a figure with this name is an error or a time: `val_loss`, `logloss`, `epoch_seconds`."""
+    """Whether a figure with this name is an error or a time: `val_loss`, `errors`, `epoch_seconds`."""
     return bool(_LOWER.search(name))

@@ -24,8 +24,10 @@ def step_of(node: str, parameters: Iterable[Parameter], params: Mapping[str, Any
     Parameters that change no volume (`Policy`, `Extendable`) and secrets are left out.
     """
     shown = [p for p in parameters if not (p.policy or p.extendable or p.secret)]
-    values = {p.name: params.get(p.name, None if p.required else p.default) for p in shown}
-    chosen = [f"{p.name}={values[p.name]}" for p in shown if p.required or _json(values[p.name]) != _json(p.default)]
+    given = {p.name: params.get(p.name, None if p.required else p.default) for p in shown}
+    defaults = {p.name for p in shown if not p.required and _json(given[p.name]) == _json(p.default)}
+    values = {p.name: p.as_written if p.name in defaults else given[p.name] for p in shown}
+    chosen = [f"{name}={value}" for name, value in given.items() if name not in defaults]
     return node_step(node, values, code, " ".join([node, *chosen]))
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from engine.declare.appearance import DEFAULT_ICON, Category
 from engine.declare.check_context import CheckContext
@@ -23,6 +23,9 @@ from engine.extras import require
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FromWorkspace = Literal["", "runs", "mlflow"]
+"""What a node takes from a workspace beside its inputs: nothing, what its runs have recorded, or where MLflow is."""
+PreviewHook = Callable[[CheckContext], Preview | Mapping[str, Preview] | None]
 
 
 @dataclass
@@ -56,6 +59,8 @@ class NodeType(Generic[P, R]):
     anywhere: str = ""
     """Why it needs no variant for other backends: under every profile its function runs on the driver's machine."""
     origin: str = "built-in"
+    loaded_digest: str = ""
+    """Hash of the source that runs here, where the catalogue has compiled it; "" where Python has imported it."""
     datasets: tuple[type[Dataset], ...] = ()
     """The dataset types of its ports."""
     backends: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -63,11 +68,12 @@ class NodeType(Generic[P, R]):
     parameter_classes: Mapping[str, type[Any]] = field(default_factory=dict)
     """By argument: the dataclasses whose fields are parameters."""
     scan_hook: Callable[[CheckContext], Mapping[str, Any]] | None = None
-    preview_hook: Callable[[CheckContext], Preview | Mapping[str, Preview]] | None = None
+    preview_hook: PreviewHook | None = None
     verify_hook: Callable[[Mapping[str, Dataset], bool], str] | None = None
     writes_hook: Callable[[Mapping[str, Dataset], Mapping[str, Any], Path], str] | None = None
     workload_hook: Callable[[CheckContext], TrainingWork | None] | None = None
     revision_hook: Callable[[Mapping[str, Any]], int] | None = None
+    from_workspace_hook: Callable[[Mapping[str, Any]], FromWorkspace] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         result: R = self.backends["embedded"](*args, **kwargs)
@@ -102,10 +108,11 @@ class NodeType(Generic[P, R]):
         self.scan_hook = hook
         return hook
 
-    def preview(
-        self, hook: Callable[[CheckContext], Preview | Mapping[str, Preview]]
-    ) -> Callable[[CheckContext], Preview | Mapping[str, Preview]]:
-        """Declare what is known of the outputs beforehand, without any I/O; reports problems too."""
+    def preview(self, hook: PreviewHook) -> PreviewHook:
+        """Declare what is known of the outputs beforehand, without any I/O; reports problems too.
+
+        The hook returns the preview of the one output, previews by port, or None where nothing is known.
+        """
         self.preview_hook = hook
         return hook
 
@@ -146,6 +153,21 @@ class NodeType(Generic[P, R]):
         alone: those of all others are still used."""
         self.revision_hook = hook
         return hook
+
+    def from_workspace(
+        self, hook: Callable[[Mapping[str, Any]], FromWorkspace]
+    ) -> Callable[[Mapping[str, Any]], FromWorkspace]:
+        """Declare what the node takes from the workspace beside its inputs: `hook(params)` gives a `FromWorkspace`.
+
+        An exported program has no workspace: a node that takes what runs have recorded cannot be exported to one, and
+        the environment variable MLFLOW_TRACKING_URI says where MLflow is.
+        """
+        self.from_workspace_hook = hook
+        return hook
+
+    def taken_from_workspace(self, params: Mapping[str, Any]) -> FromWorkspace:
+        """What a call with these parameters takes from the workspace beside its inputs."""
+        return "" if self.from_workspace_hook is None else self.from_workspace_hook(params)
 
     def version_with(self, params: Mapping[str, Any]) -> int:
         """The version of a call with these parameters: results of another one are not used."""
@@ -201,8 +223,11 @@ class NodeType(Generic[P, R]):
 
         Built-in nodes use their `version` instead, so that an upgrade does not recompute the world.
         """
-        path = inspect.getsourcefile(self.function)
-        return hashlib.blake2b(Path(path).read_bytes() if path else b"", digest_size=16).hexdigest()
+        if self.loaded_digest:
+            return self.loaded_digest
+        # Of another decorator's wrapper the source would be that decorator's.
+        path = inspect.getsourcefile(inspect.unwrap(self.function))
+        return digest_of_source(Path(path).read_bytes() if path else b"")
 
     def step(self, params: Mapping[str, Any]) -> Transform:
         """The entry that stands for this node with these parameters in chains of transforms."""
@@ -214,7 +239,10 @@ class NodeType(Generic[P, R]):
         single = len(self.outputs) == 1 and self.outputs[0].name == DEFAULT_OUTPUT
         out: dict[str, Dataset] = {}
         for port in self.outputs:
-            value = result if single else getattr(result, port.name, None)
+            if not single:
+                value = getattr(result, port.name, None)
+            else:  # a dataset, or a NamedTuple whose one field has the port's usual name
+                value = getattr(result, port.name, result) if isinstance(result, tuple) else result
             if not isinstance(value, Dataset) or value.kind not in port.kinds:
                 raise DeclarationError(
                     f"{self.name} returned {type(value).__name__} on its output {port.name},"
@@ -248,11 +276,25 @@ class NodeType(Generic[P, R]):
         }
 
 
+def digest_of_source(source: bytes) -> str:
+    """What stands for the source of a user node in fingerprints."""
+    return hashlib.blake2b(source, digest_size=16).hexdigest()
+
+
+def _are_equal(one: Dataset, other: Dataset) -> bool:
+    """Whether they are equal though written otherwise, as equal sets are."""
+    try:
+        return bool(one == other)
+    except Exception:  # of a user's type; an array in it gives no single answer
+        return False
+
+
 def _refuse_unstorable(dataset: Dataset, name: str) -> None:
     """Raise `DeclarationError` when the next node would be given something else: it reads the reference from JSON."""
     try:
         text = dataset.model_dump_json()
-        if dataset_from_json(text).model_dump_json() == text:
+        again = dataset_from_json(text)
+        if again.model_dump_json() == text or _are_equal(again, dataset):
             return
         problem = "it is another one when it is read from JSON"
     except ValueError as exc:  # pydantic's errors of either direction

@@ -12,12 +12,12 @@ Day = Annotated[str, Pattern(r"\\d{4}-\\d{2}-\\d{2}", "a date like 2026-01-31")]
 from __future__ import annotations
 
 import math
-import types
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from engine.declare.annotation_parts import BASES, parts_of
 from engine.declare.field_rules import KINDS, NEEDS_A_VALUE, Base, Rule, WidgetName, check_pattern, read_by
 from engine.errors import DeclarationError
 
@@ -190,6 +190,7 @@ class Parameter:
     name: str
     type: Any
     default: Any = MISSING
+    """As the node gets it; of a path what is made absolute for it."""
     help: str = ""
     range: Range | None = None
     choices: tuple[Any, ...] = ()
@@ -206,6 +207,10 @@ class Parameter:
     added: bool = False
     optional: bool = field(default=False)
     needs: tuple[Needs, ...] = ()
+    length: int | None = None
+    """Of a list: how many items it has; None: any number."""
+    written_default: Any = MISSING
+    """As its author wrote it, where that reads otherwise: `1` of a float."""
 
     @property
     def required(self) -> bool:
@@ -216,6 +221,11 @@ class Parameter:
     def is_path(self) -> bool:
         """Whether the value is a path or URL that the node reads or writes."""
         return self.path_in is not None or self.path_out is not None
+
+    @property
+    def as_written(self) -> Any:
+        """The default as its author wrote it: fingerprints and chains of transforms contained it before it was read."""
+        return self.default if self.written_default is MISSING else self.written_default
 
     @property
     def title(self) -> str:
@@ -234,7 +244,7 @@ class Parameter:
     def base(self) -> Base:
         """The type of the value, or of a list's items."""
         item = typing.get_args(self.type)[0] if self.many else self.type
-        return _BASES[item]
+        return BASES[item]
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -306,9 +316,6 @@ class Parameter:
         return out
 
 
-_BASES: dict[Any, Base] = {bool: "bool", int: "int", float: "float", str: "str"}
-
-
 def type_name(annotation: Any) -> str:
     """`int`, `float`, `str`, `bool`, or `list of int` for a tuple of numbers."""
     if typing.get_origin(annotation) is tuple:
@@ -320,9 +327,9 @@ def parameter_from_annotation(name: str, annotation: Any, default: Any, help_tex
     """Read `Annotated[...]` metadata into a `Parameter`.
 
     Raises `DeclarationError` when the type is not one of bool, int, float, str, a `Literal` of
-    these, `tuple[X, ...]` of these, or one of them with `| None`; each of them may be `Annotated`.
+    these, `tuple[X, ...]` or `tuple[X, X]` of these, or one of them with `| None`; each of them may be `Annotated`.
     """
-    found = _parts_of(name, annotation)
+    found = parts_of(name, annotation)
     fields: dict[str, Any] = {}
     for note in found.notes:
         match note:
@@ -358,61 +365,17 @@ def parameter_from_annotation(name: str, annotation: Any, default: Any, help_tex
         help=help_text,
         choices=found.choices,
         optional=found.optional,
+        length=found.length,
         **fields,
     )
     _check_declaration(parameter)
-    return parameter
-
-
-@dataclass
-class _Parts:
-    """What an annotation is made of, whatever is wrapped in what."""
-
-    item: Any = None
-    many: bool = False
-    optional: bool = False
-    choices: tuple[Any, ...] = ()
-    notes: tuple[Any, ...] = ()
-
-
-def _parts_of(name: str, annotation: Any) -> _Parts:
-    if type(annotation).__name__ == "TypeAliasType":  # Python 3.12's `type Day = ...`
-        return _parts_of(name, annotation.__value__)
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        out = _parts_of(name, arguments[0])
-        out.notes += arguments[1:]  # the outer ones come last, and count
-        return out
-    if origin in (typing.Union, types.UnionType):
-        members = [a for a in arguments if a is not type(None)]
-        if len(members) != 1:
-            raise DeclarationError(
-                f"parameter {name}: a union of several types is not supported",
-                hint="Choose one type, which may be None too.",
-            )
-        out = _parts_of(name, members[0])
-        out.optional = True
-        return out
-    if origin is tuple:
-        out = _parts_of(name, arguments[0])
-        if not out.many and not out.optional:
-            out.many = True
-            return out
-    if origin is Literal:
-        kinds = {type(choice) for choice in arguments}
-        if len(kinds) == 1 and kinds <= _BASES.keys():
-            return _Parts(item=kinds.pop(), choices=arguments)
-    if annotation in _BASES:
-        return _Parts(item=annotation)
-    raise DeclarationError(
-        f"parameter {name}: type {annotation!r} is not supported",
-        hint="Use bool, int, float, str, a Literal of these, or tuple[X, ...].",
-    )
+    return _with_default_read(parameter)
 
 
 def _check_declaration(parameter: Parameter) -> None:
-    """Raises `DeclarationError` when the notes do not fit the type, or the default does not fit both."""
+    """Raises `DeclarationError` when the notes do not fit the type."""
     is_number, is_text = parameter.base in ("int", "float"), parameter.base == "str"
+    is_list = parameter.many
     for limit in (parameter.range.low, parameter.range.high) if parameter.range else ():
         if limit is not None and not math.isfinite(limit):
             raise DeclarationError(
@@ -422,7 +385,8 @@ def _check_declaration(parameter: Parameter) -> None:
         (parameter.range, is_number, "Range needs a number"),
         (parameter.step, is_number, "Step needs a number"),
         (parameter.pattern, is_text, "Pattern needs text"),
-        (parameter.is_path or parameter.secret, is_text, "paths and Secret need text"),
+        (parameter.is_path or parameter.secret, is_text and not is_list, "paths and Secret need text"),
+        (parameter.extendable, is_number and not is_list, "Extendable needs a number"),
     ):
         if noted and not fits:
             raise DeclarationError(
@@ -436,14 +400,22 @@ def _check_declaration(parameter: Parameter) -> None:
             check_pattern(parameter.pattern.regex)
         except DeclarationError as exc:
             raise DeclarationError(f"parameter {parameter.name}: {exc.message}", hint=exc.hint) from None
-    if not parameter.required:
-        try:
-            read_value(parameter, parameter.default)
-        except ValueError as exc:
-            raise DeclarationError(
-                f"parameter {parameter.name}: its default {parameter.default!r} {exc}",
-                hint="Choose a default that fits its type and limits.",
-            ) from None
+
+
+def _with_default_read(parameter: Parameter) -> Parameter:
+    """Raises `DeclarationError` when the default does not fit the type and the notes."""
+    if parameter.required:
+        return parameter
+    try:
+        default = read_value(parameter, parameter.default)
+    except ValueError as exc:
+        raise DeclarationError(
+            f"parameter {parameter.name}: its default {parameter.default!r} {exc}",
+            hint="Choose a default that fits its type and limits.",
+        ) from None
+    if repr(default) == repr(parameter.default):
+        return parameter
+    return replace(parameter, default=default, written_default=parameter.default)
 
 
 def _check_widget(parameter: Parameter, widget: WidgetName) -> None:
@@ -476,7 +448,10 @@ def read_value(parameter: Parameter, value: Any) -> Any:
         if parameter.optional:
             return None
         raise ValueError(NEEDS_A_VALUE)
-    return read_by(parameter.rules, value)
+    read = read_by(parameter.rules, value)
+    if parameter.length is not None and len(read) != parameter.length:
+        raise ValueError(f"must be {parameter.length} values, not {len(read)}")
+    return read
 
 
 def _choice(value: Any) -> str:

@@ -16,7 +16,7 @@ from engine.declare.check_context import CheckContext
 from engine.declare.dataset_type import dataset_type
 from engine.declare.datasets import Preview
 from engine.declare.path_found import PathFound
-from engine.declare.signature import Port
+from engine.declare.signature import DEFAULT_OUTPUT, Port
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic
 from engine.document.path_checks import passed_over, path_problem
@@ -381,7 +381,8 @@ def preview_outputs(
             node_type=item.type,
         )
         try:
-            out = item.type.preview_hook(look)
+            for name, preview in _by_port(item.type, item.type.preview_hook(look)):
+                previews[item.node.id, name] = preview
         except Exception as exc:  # a user node's hook must not end the checks
             reported.append(
                 rules.PreviewFailed.found(
@@ -390,11 +391,30 @@ def preview_outputs(
                     node=item.node.id,
                 )
             )
-            continue
-        named = {item.type.outputs[0].name: out} if isinstance(out, Preview) else dict(out)
-        previews.update({(item.node.id, name): preview for name, preview in named.items()})
         reported += [d.model_copy(update={"node": item.node.id}) for d in look.problems]
     return previews, reported
+
+
+def _by_port(
+    node_type: AnyNodeType, out: Preview | Mapping[str, Preview | None] | None
+) -> Iterator[tuple[str, Preview]]:
+    """What a `preview` hook returned, by output port; nothing where it knows nothing.
+
+    Raises `TypeError` for what is no preview, or of a port that the node does not have, after all others.
+    """
+    if out is None:
+        return
+    ports = [port.name for port in node_type.outputs]
+    if isinstance(out, Preview):
+        out = {ports[0] if ports else DEFAULT_OUTPUT: out}
+    if not isinstance(out, Mapping):
+        raise TypeError(f"it returned {type(out).__name__}, not a Preview")
+    yield from ((port, each) for port, each in out.items() if port in ports and isinstance(each, Preview))
+    for port, preview in out.items():
+        if port not in ports:
+            raise TypeError(f"it returned a Preview of the output {port}, which the node does not have")
+        if preview is not None and not isinstance(preview, Preview):
+            raise TypeError(f"it returned {type(preview).__name__} for the output {port}, not a Preview")
 
 
 _BACKENDS = {"spark": modules("spark")}

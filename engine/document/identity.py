@@ -62,11 +62,21 @@ def _identify(
         sources[edge.target_port] = (edge.source_node, edge.source_port)
     return identity_of(
         item.type,
-        item.params,
+        {**item.params, **_left_out(item)},
         {port: (known[node], out) for port, (node, out) in sources.items()},
         {name: found.digest for name, found in paths.items() if found.exists},
         own_paths,
     )
+
+
+def _left_out(item: TypedNode) -> dict[str, Any]:
+    """Parameters that were left out, as their author wrote the default, so that older results stay valid.
+
+    What is read at a path is identified by its digest; a path to write is identified by where it is.
+    """
+    left_out = [p for p in item.type.parameters if p.name not in item.node.params and not p.required]
+    by_place = [p for p in left_out if p.path_out is not None and not p.added]
+    return {p.name: p.default if p.added else p.as_written for p in left_out if p not in by_place}
 
 
 def identity_of(
@@ -82,15 +92,14 @@ def identity_of(
     digest of what lies there.
     """
     identified = [p for p in node_type.parameters if not p.policy]
-    values = {
-        p.name: _plain(params.get(p.name))
-        for p in identified
-        if not (p.added and _plain(params.get(p.name)) == _plain(p.default))
-    }
+    values: dict[str, Any] = {}
     for parameter in identified:
-        value = values.get(parameter.name)
+        value = _plain(params.get(parameter.name))
+        if parameter.added and value == _plain(parameter.default):
+            continue
         if own_paths is not None and parameter.is_path and isinstance(value, str):
-            values[parameter.name] = own_paths.identified(value)
+            value = own_paths.identified(value)
+        values[parameter.name] = value
     parts: dict[str, Any] = {
         "type": node_type.name,
         "version": node_type.version_with(params) if node_type.origin == "built-in" else node_type.source_digest,
@@ -130,7 +139,7 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any], files: Mapping[
     reasons += [
         f"parameter {name} changed {before.get(name)} -> {after.get(name)}"
         for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        if json.dumps(before.get(name)) != json.dumps(after.get(name))  # 1 and 1.0 are two
     ]
     for name, digest in new["files"].items():
         if old.get("files", {}).get(name) != digest:

@@ -190,7 +190,7 @@ def _resolve_parameter(
         if parameter.required:
             report(rules.ValueMissing, NEEDS_A_VALUE, _as_sentence(parameter.help) or "Give it one.")
         else:
-            params[name] = parameter.default
+            params[name] = _placed(parameter, parameter.default, base)
         return
     given = node.params[name]
     for reference in sorted(references(given)):
@@ -212,9 +212,12 @@ def _resolve_parameter(
     if bad := control_character(value, layout=not parameter.is_path):
         report(rules.BadValue, f"must not hold the control character {bad!r}", _as_sentence(parameter.help))
         return
-    if parameter.is_path and value:
-        value = place_from(base, value)
-    params[name] = value
+    params[name] = _placed(parameter, value, base)
+
+
+def _placed(parameter: Parameter, value: Any, base: Path) -> Any:
+    """A path is absolute for the node, from `base`."""
+    return place_from(base, value) if parameter.is_path and value else value
 
 
 def _as_sentence(text: str) -> str:

@@ -7,6 +7,7 @@ give back what waited for a table, keep a node's own retries and time limit) Air
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 
 from engine.document.pipeline import dump
@@ -46,9 +47,9 @@ def _dag(program: Program) -> str:
         *_wrapped(
             "Put this folder below Airflow's DAGs folder. Its one task runs the pipeline with the Python that"
             " VOXELFLOW_PYTHON names where Airflow's worker runs: an environment of its own, since Airflow and"
-            f" Voxelflow need different packages (pip install '{program.requirement()}'). Results go to the workspace,"
-            f" which every worker must see and write: the folder {FOLDER} beside this file, or a copy of it that"
-            " VOXELFLOW_WORKSPACE names."
+            f" Voxelflow need different packages (pip install {shlex.join(program.requirements())}). Results go to the"
+            f" workspace, which every worker must see and write: the folder {FOLDER} beside this file, or a copy of it"
+            " that VOXELFLOW_WORKSPACE names."
         ),
         "",
         *_wrapped(

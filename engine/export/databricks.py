@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from engine.errors import UsageError
-from engine.export.program import Program
+from engine.export.program import Program, letter_first
 from engine.export.yaml_text import to_yaml
 from engine.profiles import Profile
 from engine.text import plural
@@ -52,7 +52,7 @@ def databricks_files(program: Program) -> dict[str, str]:
                 "python_file": f"./{program.file}",
                 "parameters": ["--step", step.name, "--out", "${var.out}"],
             },
-            "libraries": [{"pypi": {"package": program.requirement("spark")}}],
+            "libraries": [{"pypi": {"package": name}} for name in program.requirements("spark")],
             "max_retries": step.retries,
         }
         if step.timeout_s is not None:
@@ -63,14 +63,15 @@ def databricks_files(program: Program) -> dict[str, str]:
         "bundle": {"name": program.stem},
         "variables": {
             "out": {"description": "Folder for results; the cluster's machines must all see it.", "default": out},
-            "node_type": {"description": f"Machine type of the cluster: {_machine(profile)}."} | _node_type(profile),
+            "node_type": {"description": f"Machine type of the cluster: {_as_text(_machine(profile))}."}
+            | _node_type(profile),
             "runtime": {"description": "Databricks runtime.", "default": GPU_RUNTIME if profile.gpus else RUNTIME},
         },
         "targets": {"dev": {"mode": "development", "default": True}},
         "resources": {
             "jobs": {
-                program.stem: {
-                    "name": program.title,
+                letter_first(program.stem): {
+                    "name": _as_text(program.title),
                     "max_concurrent_runs": 1,
                     "queue": {"enabled": True},
                     "job_clusters": [{"job_cluster_key": "main", "new_cluster": _cluster(program)}],
@@ -93,14 +94,14 @@ def _head(program: Program) -> str:
         f"The pipeline {program.title} as a Databricks job, written by `voxelflow export`. In this folder:",
         "",
         f"  databricks bundle deploy{wanted}" + ("   # databricks clusters list-node-types" if wanted else ""),
-        f"  databricks bundle run {program.stem}{wanted}",
+        f"  databricks bundle run {letter_first(program.stem)}{wanted}",
         "",
         "A package index of yours must have voxelflow; else build a wheel and name it under libraries as whl:.",
     ]
-    if program.variables:
+    if program.environment:
         lines += [
             f"Credentials come from the secret scope {SECRET}; remove the variables that you do not use:",
-            *(f"  databricks secrets put-secret {SECRET} {name}" for name in program.variables),
+            *(f"  databricks secrets put-secret {SECRET} {name}" for name in program.environment),
         ]
     return "\n".join(lines)
 
@@ -131,8 +132,8 @@ def _cluster(program: Program) -> dict[str, Any]:
         cluster["num_workers"] = _workers(profile, "spark.executor.instances", _WORKERS)
     if settings:
         cluster["spark_conf"] = settings
-    if program.variables:
-        cluster["spark_env_vars"] = {name: _secret(name) for name in program.variables}
+    if program.environment:
+        cluster["spark_env_vars"] = {name: _secret(name) for name in program.environment}
     return cluster
 
 
@@ -173,6 +174,11 @@ def _settings(profile: Profile) -> dict[str, str]:
             )
         out[name] = value
     return out
+
+
+def _as_text(text: str) -> str:
+    # A bundle reads ${...} itself, and knows no way to write it otherwise.
+    return text.replace("${", "$ {")
 
 
 def _secret(name: str) -> str:

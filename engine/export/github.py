@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from engine.errors import UsageError
-from engine.export.program import Program
+from engine.export.program import Program, letter_first
 from engine.export.yaml_text import to_yaml
 
 
@@ -30,10 +30,10 @@ def github_files(program: Program) -> dict[str, str]:
     if program.on_spark:
         steps.append({"uses": "actions/setup-java@v4", "with": {"distribution": "temurin", "java-version": "17"}})
     run: dict[str, Any] = {"run": f"python {shlex.quote(program.file)} --out {folder}"}
-    if program.variables:
-        run["env"] = {name: f"${{{{ secrets.{name} }}}}" for name in program.variables}
+    if program.environment:
+        run["env"] = {name: f"${{{{ secrets.{name} }}}}" for name in program.environment}
     steps += [
-        {"run": f"pip install {shlex.quote(program.requirement())}"},
+        {"run": f"pip install {shlex.join(program.requirements())}"},
         {
             "uses": "actions/cache/restore@v4",
             "with": {"path": folder, "key": f"{key}${{{{ github.run_id }}}}", "restore-keys": key},
@@ -51,7 +51,7 @@ def github_files(program: Program) -> dict[str, str]:
         "on": {"workflow_dispatch": {}},
         "permissions": {"contents": "read"},
         "concurrency": {"group": program.stem},
-        "jobs": {program.dns_name: {"runs-on": "ubuntu-24.04", "timeout-minutes": 360, "steps": steps}},
+        "jobs": {letter_first(program.dns_name): {"runs-on": "ubuntu-24.04", "timeout-minutes": 360, "steps": steps}},
     }
     return {**program.files(), f".github/workflows/{program.stem}.yml": to_yaml(workflow, _head(program))}
 
@@ -62,9 +62,9 @@ def _head(program: Program) -> str:
         "root of a repository, and run it under Actions. pip must find voxelflow, in a package index of yours or as",
         "the address of a wheel.",
     ]
-    if program.variables:
+    if program.environment:
         lines += [
             "Credentials are secrets of the repository. Remove from env what you do not use: a secret that is not",
-            f"there is an empty variable. {', '.join(program.variables)}",
+            f"there is an empty variable. {', '.join(program.environment)}",
         ]
     return "\n".join(lines)

@@ -116,7 +116,7 @@ def _head(program: Program) -> list[str]:
     lines = [f"The pipeline {program.title} as a Kubernetes Job, written by `voxelflow export`. In this folder:", ""]
     if not _own_image(program.profile):
         lines.append(f"  docker build -t {_image(program)} .      # and push it where the cluster finds it")
-    variables = [v for v in program.variables if v not in OF_THE_POD]
+    variables = [v for v in program.environment if v not in OF_THE_POD]
     if variables:
         given = " ".join(f"--from-literal={v}=..." for v in variables)
         lines.append(f"  kubectl create secret generic {SECRET} {given}")
@@ -190,7 +190,7 @@ def _dockerfile(program: Program) -> str:
         "# The image of the Job. pip must find voxelflow: in a package index of yours, or as a wheel copied in.",
         "FROM python:3.11-slim-bookworm",
         *(java if program.on_spark else []),
-        f"RUN pip install --no-cache-dir {shlex.quote(program.requirement())}",
+        f"RUN pip install --no-cache-dir {shlex.join(program.requirements())}",
     ]
     return "\n".join(lines) + "\n"
 

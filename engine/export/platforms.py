@@ -36,6 +36,7 @@ def export_files(
     if target != "python":
         return platform_files(target, resolved, profile, given, base=base, machine=machine)
     _check_profile(target, profile)
+    _check_nodes(target, resolved)
     text = write(resolved, profile, given, base=base, machine=machine)
     return {f"{file_stem(resolved.pipeline.name)}.py": text}
 
@@ -50,6 +51,7 @@ def platform_files(
     run, `OSError` when a file of the workspace's own nodes cannot be read.
     """
     _check_profile(platform, profile)
+    _check_nodes(platform, resolved)
     if platform == "kubernetes":
         profile, machine = on_kubernetes(profile), False
     elif platform == "databricks":
@@ -63,3 +65,17 @@ def _check_profile(platform: str, profile: Profile) -> None:
             f"the profile {profile.name} is on Databricks, which takes jobs",
             hint="Export with --to databricks, or choose another profile.",
         )
+
+
+def _check_nodes(platform: str, resolved: Resolved) -> None:
+    """Refuse what can only fail where there is no workspace, perhaps after a training that was paid for."""
+    if platform == "airflow":  # its task is `voxelflow run`, in a workspace
+        return
+    for item in resolved.typed():
+        if item.type.taken_from_workspace(item.params) == "runs":
+            raise UsageError(
+                f"{item.type.name} needs what the runs of a workspace have recorded, and an exported program has none",
+                hint=f"Export with --to airflow, which takes a workspace along; else disable {item.node.id}, or give it"
+                " a folder in place of a run where it takes one.",
+                node=item.node.id,
+            )

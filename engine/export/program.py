@@ -12,14 +12,16 @@ from pydantic import JsonValue
 
 from engine.document.pipeline import Pipeline, substitute
 from engine.document.plan import backend_of
-from engine.document.resolve import Resolved
+from engine.document.resolve import Resolved, TypedNode
 from engine.document.values import with_values
+from engine.errors import UsageError
 from engine.export.own_files import OwnCode, own_code_of, paths_of
 from engine.export.source import file_stem, one_line
 from engine.export.write import own_file, write
-from engine.extras import extras_for, modules
+from engine.extras import extras_for, modules, projects_beyond
 from engine.profiles import Profile, variables_of
 from engine.storage.schemes import scheme
+from engine.tracking.destination import CREDENTIALS, ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Program:
     the texts of the person's own nodes, transforms and models, by their places beside it (`my_nodes/blur.py`).
     `document` has the values that were given, and no relative path but those places; `places` are the other paths and
     URLs in it. `packages` are the modules that its nodes need, `variables` the environment variables that hold its
-    credentials.
+    credentials. `mlflow` are those that say where MLflow is, for nodes that need it where there is no workspace.
     """
 
     stem: str
@@ -54,6 +56,7 @@ class Program:
     own_files: Mapping[str, str]
     packages: tuple[str, ...]
     variables: tuple[str, ...]
+    mlflow: tuple[str, ...]
     on_spark: bool
 
     @property
@@ -68,6 +71,11 @@ class Program:
         return name if self.profile.storage_root is None else str(self.profile.storage_root / name)
 
     @property
+    def environment(self) -> tuple[str, ...]:
+        """All environment variables that it may need, outside of a workspace."""
+        return self.variables + self.mlflow
+
+    @property
     def dns_name(self) -> str:
         """A name that Kubernetes takes: lower case, digits and hyphens, at most 50 characters."""
         return re.sub(r"[^a-z0-9]+", "-", self.stem.lower()).strip("-")[:50].strip("-") or "pipeline"
@@ -76,11 +84,16 @@ class Program:
         """The Python file, and the person's own files beside it, by path."""
         return {self.file: self.text, **self.own_files}
 
-    def requirement(self, *without: str) -> str:
-        """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named."""
+    def requirements(self, *without: str) -> list[str]:
+        """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named.
+
+        Behind it are the projects of packages that no extra brings, which nodes of the person's own may need.
+        """
         left_out = {module for extra in without for module in modules(extra)}
-        extras = ",".join(extras_for(p for p in self.packages if p not in left_out))
-        return f"voxelflow{f'[{extras}]' * bool(extras)}=={metadata.version('voxelflow')}"
+        wanted = [p for p in self.packages if p not in left_out]
+        extras = ",".join(extras_for(wanted))
+        ours = f"voxelflow{f'[{extras}]' * bool(extras)}=={metadata.version('voxelflow')}"
+        return [ours, *projects_beyond(wanted)]
 
 
 def program(
@@ -88,7 +101,8 @@ def program(
 ) -> Program:
     """The program of a pipeline; the arguments are those of `write`.
 
-    Raises `UsageError` as `write` does, `OSError` when a file of the workspace's own nodes cannot be read.
+    Raises `UsageError` as `write` does and for a secret that no environment variable can hold, `OSError` when a file of
+    the workspace's own nodes cannot be read.
     """
     typed = list(resolved.typed())
     own_nodes = dict.fromkeys(file for item in typed if (file := own_file(item.type)) is not None)
@@ -98,6 +112,13 @@ def program(
     addresses = [v for item in typed for v in item.params.values() if isinstance(v, str) and "://" in v]
     stores = [row for a in addresses if (row := scheme(a.partition("://")[0])) is not None]
     variables = [*(variables_of(profile) if on_spark else ()), *(v for row in stores for v in row.variables)]
+    variables += [
+        _secret(parameter.name, item)
+        for item in typed
+        for parameter in item.type.parameters
+        if parameter.secret and item.params[parameter.name]
+    ]
+    needs_mlflow = any(item.type.taken_from_workspace(item.params) == "mlflow" for item in typed)
     return Program(
         stem=file_stem(resolved.pipeline.name),
         title=one_line(resolved.pipeline.name),
@@ -125,8 +146,27 @@ def program(
         },
         packages=tuple(dict.fromkeys([*packages, *(modules("spark") if on_spark else ())])),
         variables=tuple(dict.fromkeys(variables)),
+        mlflow=(ENVIRONMENT, *CREDENTIALS) if needs_mlflow else (),
         on_spark=on_spark,
     )
+
+
+def _secret(parameter: str, item: TypedNode) -> str:
+    """The environment variable with a node's secret. Raises `UsageError` for a name that cannot be one's."""
+    name = str(item.params[parameter])
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise UsageError(
+            f"{parameter} names the environment variable {one_line(name)}, and platforms take no such name",
+            hint="Use letters, digits and underscores, not a digit first.",
+            node=item.node.id,
+            parameter=parameter,
+        )
+    return name
+
+
+def letter_first(name: str) -> str:
+    """The name as GitHub takes it for a job and Databricks for a resource: not a digit first."""
+    return f"_{name}" if name[0].isdigit() else name
 
 
 def _document(

@@ -183,9 +183,6 @@ class Values:
         if match := _WHOLE.fullmatch(raw):
             return self._shared[match[1]].name
         parts: list[str] = []
-        whole = substitute(raw, {n: c.value for n, c in self._shared.items()})
-        if parameter.is_path and not _is_absolute(str(whole)):
-            parts.append(literal(f"{self._base}/"))
         at = 0
         for match in _REFERENCE.finditer(raw):
             plain = raw[at : match.start()] + (match[0][1:] if match[1] else "")
@@ -198,7 +195,12 @@ class Values:
             at = match.end()
         if raw[at:]:
             parts.append(literal(raw[at:]))
-        return " + ".join(parts)
+        text = " + ".join(parts)
+        whole = substitute(raw, {n: c.value for n, c in self._shared.items()})
+        if not parameter.is_path or _is_absolute(str(whole)):
+            return text
+        # Whoever changes the value at the top may give an absolute path there.
+        return f"below({literal(str(self._base))}, {text})"
 
     def _evaluated(self, raw: JsonValue, parameter: Parameter) -> Any:
         """What the expression will mean for the node, as `Steps` reads it."""

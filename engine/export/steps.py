@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -55,6 +56,8 @@ from engine.run.task import TaskMessage, context_of, run_task
 from engine.storage import expanded, place_from
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
+from engine.tracking.destination import ENVIRONMENT as MLFLOW
+from engine.tracking.destination import destination
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,12 +76,15 @@ def start(
     cores: int | None = None,
     memory_bytes: int | None = None,
     own_code: Iterable[Path | str | None] = (),
+    variables: Iterable[str | None] = (),
 ) -> None:
     """Run `main`; `--out FOLDER` on the command line overrides `out`. Ends the process with status 1 on an error.
 
     `open_spark` is called with the folder when the first step on Spark needs the session. `cores` and `memory_bytes`
     are what steps on this machine may use; all of it without them. `own_code` are files of functions and models (in
-    `my_transforms/`, `my_models/`) that the program brings with it: they may run as the program may.
+    `my_transforms/`, `my_models/`) that the program brings with it: they may run as the program may. `variables` are
+    the environment variables that a step needs: each must be set before the first one starts, and that of MLflow name
+    a server.
     """
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__, formatter_class=_AsWritten)
     parser.add_argument(
@@ -88,6 +94,12 @@ def start(
     given = parser.parse_args()
     folder = expanded(str(given.out)).absolute()
     try:
+        for variable in variables:
+            # An empty one is what a secret that is not there is to GitHub.
+            if variable and not os.environ.get(variable):
+                raise _not_set(variable)
+            if variable == MLFLOW:
+                destination(None)  # refuses an address that a step could not use, after hours of training
         steps = Steps(
             folder,
             open_spark=open_spark,
@@ -113,6 +125,11 @@ def beside(name: str) -> Path:
     """The path of what is called `name` and lies beside the file that calls this."""
     # Not `__file__`, which not every program that runs files sets.
     return Path(sys._getframe(1).f_code.co_filename).absolute().parent / name
+
+
+def below(folder: str, path: str) -> str:
+    """The path below the folder; one that is absolute, begins with `~` or is a URL as it is."""
+    return place_from(Path(folder), path)
 
 
 def load_node(path: Path | str, name: str) -> AnyNodeType:
@@ -215,6 +232,7 @@ class Steps:
                 return self._made_before(name, node_type, given)
             inputs = self._inputs(node_type, given)
             params = self._params(node_type, given)
+            _require_secrets(node_type, params)
             digests, listings = self._look(node_type, params)
             identity = identity_of(node_type, params, _sources(inputs), digests)
             found = self._done.find(identity.fingerprint)
@@ -441,6 +459,18 @@ def _params(node_type: AnyNodeType, given: Mapping[str, Any]) -> dict[str, Any]:
                 f"{parameter.name} {problem}", hint="Correct the value.", parameter=parameter.name
             ) from None
     return out
+
+
+def _require_secrets(node_type: AnyNodeType, params: Mapping[str, Any]) -> None:
+    for parameter in node_type.parameters:
+        variable = params[parameter.name] if parameter.secret else None
+        if variable and variable not in os.environ:
+            raise _not_set(variable, parameter.name)
+
+
+def _not_set(variable: str, parameter: str | None = None) -> UsageError:
+    message = f"the environment variable {one_line(variable)} is not set"
+    return UsageError(message, hint="Set it, then run again.", parameter=parameter)
 
 
 def _outputs_text(outputs: Mapping[str, Dataset]) -> str:

@@ -24,11 +24,12 @@ from engine.spark import kubernetes, yarn
 from engine.spark.jars import DELTA
 from engine.spark.kubernetes import is_kubernetes
 from engine.spark.submit import submit_arguments
+from engine.tracking.destination import ENVIRONMENT as MLFLOW
 
 WIDTH = 100
 _OURS = (
-    "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "beside", "json", "load_node",
-    "main", "open_spark", "send_code", "start", "steps", "to_give",
+    "Path", "SPARK", "OUT", "MY_NODES", "CORES", "MEMORY_BYTES", "SparkSession", "Steps", "below", "beside", "json",
+    "load_node", "main", "open_spark", "send_code", "start", "steps", "to_give",
 )  # fmt: skip
 _HERE = {
     "spark.driver.host": "127.0.0.1",
@@ -172,7 +173,8 @@ class _File:
             standard.insert(0, "import json")
         has_own = any(i.file is not None for i in self._imports.values())
         has_beside = (has_own and self._own_files_beside) or bool(self._values.own_code)
-        ours = ["Steps"] + ["beside"] * has_beside + ["load_node"] * has_own + ["start"]
+        has_below = any(a.expression.startswith("below(") for every in self._values.arguments.values() for a in every)
+        ours = ["Steps"] + ["below"] * has_below + ["beside"] * has_beside + ["load_node"] * has_own + ["start"]
         lines = [f"from engine.export.steps import {', '.join(ours)}"]
         if self._on_spark:
             lines.insert(0, "from engine.export.session import send_code, to_give")
@@ -274,9 +276,21 @@ class _File:
         variable = self._variables[node]
         return variable if port == DEFAULT_OUTPUT else f"{variable}.{port}"
 
+    def _environment(self) -> list[str]:
+        """Expressions that give the environment variables without which a step fails."""
+        out: list[str] = []
+        for item in self._resolved.typed():
+            expressions = {a.name: a.expression for a in self._values.arguments[item.node.id]}
+            out += [expressions[p.name] for p in item.type.parameters if p.secret and item.params[p.name]]
+            if item.type.taken_from_workspace(item.params) == "mlflow":
+                out.append(literal(MLFLOW))
+        return list(dict.fromkeys(out))
+
     def _end(self) -> str:
         more = ", open_spark=open_spark" * self._on_spark
         more += ", cores=CORES, memory_bytes=MEMORY_BYTES" * (not self._machine)
         if self._values.own_code:
             more += f", own_code=[{', '.join(self._values.own_code)}]"
+        if variables := self._environment():
+            more += f", variables=[{', '.join(variables)}]"
         return f'if __name__ == "__main__":\n    start(main, OUT{more})\n'

@@ -50,16 +50,16 @@ def observe(
             if not value:
                 continue
             place = str(value)
-            if parameter.path_in is None and parameter.path_out is None:
-                pass
-            elif place not in allowed:
+            if parameter.is_path and place not in allowed:
                 outside.add(place)
                 if parameter.path_in is not None and is_missing(place):
                     paths.setdefault(item.node.id, {})[parameter.name] = PathFound(place, exists=False)
             elif parameter.path_in is not None:
                 found = find_path(place, parameter.path_in, workspace.observations, scan=scan, params=item.params)
                 paths.setdefault(item.node.id, {})[parameter.name] = found
-            elif reason := why_not_writable(place, scan=scan):
+            elif parameter.path_out is not None and (
+                reason := why_not_writable(place, parameter.path_out.kind, scan=scan)
+            ):
                 not_writable[place] = reason
             if parameter.secret and place not in os.environ:
                 secrets.add(place)
@@ -149,7 +149,8 @@ def _scan(resolved: Resolved, seen: Observation) -> dict[str, Mapping[str, Any]]
             if (e.source_node, e.source_port) in previews
         }
         try:
-            facts[item.node.id] = item.type.scan_hook(CheckContext(params=item.params, inputs=inputs, paths=paths))
+            found = item.type.scan_hook(CheckContext(params=item.params, inputs=inputs, paths=paths))
+            facts[item.node.id] = dict(found or {})  # a hook that found nothing may return nothing
         except Exception as exc:  # a scan only warns beforehand; the run decides
             facts[item.node.id] = {"scan_failed": f"{type(exc).__name__}: {exc}"}
     return facts

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.declare.field_rules import control_character
 from engine.declare.parameters import FileKind, PathIn
@@ -310,11 +310,11 @@ def _found_folder(text: str, listing: pa.Table, listings: Path) -> PathFound:
     )
 
 
-def why_not_writable(place: Path | str, *, scan: bool = True) -> str:
-    """Why nothing can be written at this path or URL, or "". Without `scan` an object store is not asked.
+def why_not_writable(place: Path | str, kind: Literal["file", "folder"] = "folder", *, scan: bool = True) -> str:
+    """Why no file or folder can be written at this path or URL, or "". Without `scan` an object store is not asked.
 
-    Of a path, the nearest folder that exists counts. Whether credentials allow writing is known when something is
-    written: a look shows only whether they allow reading.
+    Of a path where nothing is, the nearest folder that exists counts; a file that is there already is written over.
+    Whether credentials allow writing is known when something is written: a look shows only whether they allow reading.
     """
     if is_url(place):
         try:
@@ -333,10 +333,20 @@ def why_not_writable(place: Path | str, *, scan: bool = True) -> str:
             continue
         except OSError as exc:
             return f"{folder}: {exc.strerror}"
+        if kind == "file" and folder == Path(place):
+            return _why_not_written_over(folder, found.st_mode)
         if not stat.S_ISDIR(found.st_mode):
             return f"{folder} is a file"
         return "" if _may_access(folder, os.W_OK | os.X_OK) else f"no permission in {folder}"
     return "no such folder"
+
+
+def _why_not_written_over(path: Path, mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return f"{path} is a folder"
+    if not stat.S_ISREG(mode):
+        return "it is not a regular file, but a pipe or a device"
+    return "" if _may_access(path, os.W_OK) else f"no permission to change {path}"
 
 
 def _may_access(path: Path, mode: int) -> bool:

@@ -172,7 +172,7 @@ def result_to_extend(results: Results, node_type: AnyNodeType, identity: Identit
     if not defaults:
         return None
 
-    def values(params: Mapping[str, float]) -> tuple[float, ...]:
+    def values(params: Mapping[str, float | None]) -> tuple[float | None, ...]:
         return tuple(params.get(name, default) for name, default in defaults.items())
 
     wanted = values(identity.parts["params"])
@@ -180,10 +180,15 @@ def result_to_extend(results: Results, node_type: AnyNodeType, identity: Identit
         result
         for result in results.of_base(identity.base)
         if result.fingerprint != identity.fingerprint
-        and all(v <= w for v, w in zip(values(result.identity["params"]), wanted, strict=True))
+        and all(_is_within(v, w) for v, w in zip(values(result.identity["params"]), wanted, strict=True))
         and not check_result(node_type, result, data).problem
     ]
     return max(fitting, key=lambda result: values(result.identity["params"]), default=None)
+
+
+def _is_within(value: float | None, limit: float | None) -> bool:
+    """Whether the work to `value` is a part of the work to `limit`; None, no number, is its own alone."""
+    return value == limit if value is None or limit is None else value <= limit
 
 
 def still_there(outputs: Mapping[str, Dataset]) -> dict[str, Any]:

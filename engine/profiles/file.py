@@ -19,6 +19,7 @@ import difflib
 import json
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ _UNITS = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", start=1)
     for unit, base in ((f"{letter}b", 1000), (f"{letter}ib", 1024), (letter, 1024))
 }
-_SMALLEST_MEMORY = 1 << 28
+_SMALLEST_MEMORY, _MOST_MEMORY = 1 << 28, 1 << 60
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class ProfilesFile:
     text: str = ""
     default: str | None = None
     """The profile to use where none is named, as the file says; it need not exist."""
+    lines: frozenset[str] = frozenset()
+    """Names that the file itself gives a value, outside every table: no table can be called so."""
 
     def may_define(self, name: str) -> bool:
         """Whether a file that cannot be read seems to have a table of this name."""
@@ -73,6 +76,12 @@ class ProfilesFile:
             return True
         quoted = rf"[\"']?{re.escape(name)}[\"']?"
         return re.search(rf"^\s*(\[+\s*{quoted}\s*[.\]]|{quoted}\s*[.=])", self.text, re.MULTILINE) is not None
+
+    def may_set_default(self) -> bool:
+        """Whether a file that cannot be read seems to say which profile is used where none is named."""
+        if self.unreadable is None:
+            return False
+        return not self.text or re.search(r"^\s*[\"']?default[\"']?\s*=", self.text, re.MULTILINE) is not None
 
 
 def read_profiles_file(path: Path) -> ProfilesFile:
@@ -95,11 +104,8 @@ def parse_profiles(path: Path, text: str) -> ProfilesFile:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as exc:  # Python refuses numbers of thousands of digits, and deep nesting
-        hint = "Correct that line; `voxelflow profiles show local` prints a table that is right."
-        if "overwrite" in str(exc):
-            # spark.speculation is a setting, and the beginning of others.
-            hint = 'Put the names of Spark settings in quotes: "spark.speculation" = true.'
-        return ProfilesFile(path, unreadable=UsageError(f"{path} is not valid TOML: {exc}", hint=hint), text=text)
+        problem = UsageError(f"{path} is not valid TOML: {exc}", hint=_correction(str(exc), text))
+        return ProfilesFile(path, unreadable=problem, text=text)
     tables: dict[str, Mapping[str, Any]] = {}
     problems: dict[str, UsageError] = {}
     default = None
@@ -111,7 +117,20 @@ def parse_profiles(path: Path, text: str) -> ProfilesFile:
             tables[name] = _profile(path, name, table)
         except UsageError as exc:
             problems[name] = exc
-    return ProfilesFile(path, tables, problems, text=text, default=default)
+    lines = frozenset(name for name, table in document.items() if not isinstance(table, Mapping))
+    return ProfilesFile(path, tables, problems, text=text, default=default, lines=lines)
+
+
+def _correction(error: str, text: str) -> str:
+    """What to do about a text that is not TOML, by the parser's words."""
+    if "overwrite" not in error:
+        return "Correct that line; `voxelflow profiles show local` prints a table that is right."
+    at = re.search(r"at line (\d+)", error)
+    line = text.split("\n")[int(at[1]) - 1].strip() if at else ""
+    if re.match(r"\[[^.]*\]", line):
+        return f"Rename the profile {line}: a line of the file itself has its name."
+    # spark.speculation is a setting, and the beginning of others.
+    return 'Put the names of Spark settings in quotes: "spark.speculation" = true.'
 
 
 def memory(value: object) -> int:
@@ -206,13 +225,16 @@ def _memory(value: object, _: Path) -> dict[str, Any]:
         raise _Wrong(str(exc), hint) from None
     if count < _SMALLEST_MEMORY:
         raise _Wrong(f"{value!r} is too little: at least 256 MiB", hint)
+    if count > _MOST_MEMORY:
+        raise _Wrong(f"{value!r} is more than any machine has", hint)
     return {"memory_bytes": count}
 
 
 def _amount(name: str, example: float) -> Any:
     def read(value: object, _: Path) -> dict[str, Any]:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0 <= float(value) < float("inf"):  # type: ignore[arg-type]
+        # A whole number may be too large for a fraction.
+        if not number or not 0 <= value <= sys.float_info.max:  # type: ignore[operator]
             raise _Wrong(f"must be a number of at least 0, not {value!r}", f"For example {name} = {example:g}.")
         return {name: float(value)}  # type: ignore[arg-type]
 

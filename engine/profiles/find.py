@@ -10,9 +10,9 @@ from typing import Any
 from engine.errors import UsageError
 from engine.prices import machine_table
 from engine.prices.dbu import dbu_table
-from engine.profiles.file import ProfilesFile, check_name, example, read_profiles_file
+from engine.profiles.file import ProfilesFile, check_name, example, parse_profiles, read_profiles_file
 from engine.profiles.profile import Profile, usable_cores
-from engine.storage.files import read_document, whole_file
+from engine.storage.files import whole_file
 from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
 
@@ -55,10 +55,15 @@ def find_profile(name: str | None, workspace: Workspace | None = None) -> Profil
     """The profile of that name; None means the workspace's default one.
 
     Raises `UsageError` when there is none, or when its own table is wrong: a mistake in another's is
-    no reason not to run here.
+    no reason not to run here. A file that cannot be read may say which one is the default: then it is not guessed.
     """
     file = _read(workspace)
-    name = name or file.default or _USUAL
+    if name is None:
+        if file.unreadable is not None and file.may_set_default():
+            raise file.unreadable
+        name = file.default or _USUAL
+    elif not name:
+        raise UsageError("the name of the profile is empty", hint="`voxelflow profiles` lists them.")
     problem = _problem(name, file)
     if problem is not None:
         raise problem
@@ -66,8 +71,12 @@ def find_profile(name: str | None, workspace: Workspace | None = None) -> Profil
 
 
 def default_profile(workspace: Workspace | None = None) -> str:
-    """The name of the profile that is used where none is named; it may have a mistake in its table, or not exist."""
-    return _read(workspace).default or _USUAL
+    """The name of the profile that is used where none is named; it may have a mistake in its table, or not exist.
+
+    "" where the file cannot be read and seems to name one.
+    """
+    file = _read(workspace)
+    return "" if file.may_set_default() else file.default or _USUAL
 
 
 def list_profiles(workspace: Workspace | None = None) -> list[Listed]:
@@ -214,18 +223,22 @@ def new_profile(name: str, workspace: Workspace) -> Path:
     Raises `UsageError` when the name cannot be one or is taken, or the file cannot be read or written.
     """
     check_name(name)
-    if (problem := unreadable(workspace)) is not None:
-        raise problem
-    if name in profile_names(workspace):
+    file = _read(workspace)
+    if file.unreadable is not None:
+        raise file.unreadable
+    if name in file.lines:
+        raise UsageError(
+            f"{file.path} has a line of its own that begins with {name} =, so no profile can be called so",
+            hint="Choose another name.",
+        )
+    if name in _names(file):
         raise UsageError(
             f"there is a profile {name} already",
             hint=f"`voxelflow profiles show {name}` prints its table, to copy and change.",
         )
-    path = profiles_file(workspace)
-    try:
-        before = read_document(path).decode() if path.exists() else ""
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
-    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    write_profiles_file(path, before + gap + example(name))
-    return path
+    gap = "" if not file.text else "\n" if file.text.endswith("\n") else "\n\n"
+    text = file.text + gap + example(name)
+    if (problem := parse_profiles(file.path, text).unreadable) is not None:
+        raise problem
+    write_profiles_file(file.path, text)
+    return file.path

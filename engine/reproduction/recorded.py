@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from engine.declare.datasets import Dataset
 from engine.declare.events import Artifact, Event, Facts, Metrics
 from engine.document.pipeline import Pipeline, load
+from engine.document.plan import read_plan
 from engine.environment import Environment, kept_environment, read_environment
 from engine.errors import TrackingError, UsageError, VoxelflowError
 from engine.store.runs import Run, RunStore
 from engine.tracking import tracked_here
-from engine.tracking.description import recorded_reference
+from engine.tracking.description import recorded_reference, wires_of
 from engine.tracking.destination import Destination, connect, destination
 from engine.tracking.mlflow_api import (
     NODE,
@@ -110,7 +111,7 @@ def read_from_store(workspace: Workspace, store: RunStore, run: Run) -> Recorded
             curves.setdefault(node, {})
     made = {task.node: task.outputs for task in store.tasks(run.run_id)}
     inputs: dict[str, dict[str, Dataset]] = {}
-    for edge in pipeline.edges:
+    for edge in wires_of(pipeline, read_plan(workspace, run.run_id)):
         if (reference := made.get(edge.source_node, {}).get(edge.source_port)) is not None:
             inputs.setdefault(edge.target_node, {})[edge.target_port] = reference
     nodes = {}

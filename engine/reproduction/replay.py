@@ -22,18 +22,19 @@ from engine.declare.datasets import Dataset, Preview
 from engine.declare.node_type import NodeType
 from engine.declare.signature import Port
 from engine.document.identity import Identity
-from engine.document.pipeline import Node, Pipeline
+from engine.document.modes import active_part
+from engine.document.pipeline import Node, Pipeline, references, substitute
 from engine.document.plan import Choice, Plan, PlannedTask, plan
 from engine.document.resolve import Resolved, TypedNode, resolve, topological_order
 from engine.document.values import with_values
 from engine.errors import DataError, UsageError
 from engine.observe.observe import observe
-from engine.observe.paths import allowed_places
+from engine.observe.paths import AllowedPlaces, allowed_places, is_missing
 from engine.observe.results import check_result
 from engine.profiles import Profile
 from engine.reproduction.recorded import Recorded
 from engine.run.launch import new_suffix, with_problems
-from engine.storage import place_from
+from engine.storage import expanded, is_url, place_from
 from engine.store.results import Result
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, storage_of
@@ -66,9 +67,9 @@ def replay(
     `values` override parameters of the pipeline. Raises `CheckFailed` as planning does, `DataError` when pinned data
     are gone, `UsageError` when they lie where this workspace may not read or were not recorded.
     """
-    document = _as_it_ran(recorded, catalog)
-    again = _again(document, set(recorded.nodes))
-    sources = _sources(document, again, recorded)
+    again = _again(_active(recorded.pipeline, catalog), set(recorded.nodes))
+    document = _as_it_ran(recorded, catalog, again, values, allowed_places(workspace))
+    sources = _sources(_active(document, catalog), again, recorded)
     results = {node: _result(node, outputs, document, recorded, store) for node, outputs in sources.items()}
     for node, result in results.items():
         _check(node, result, document, catalog, workspace)
@@ -91,19 +92,59 @@ def replay(
     )
 
 
-def _as_it_ran(recorded: Recorded, catalog: Catalog) -> Pipeline:
-    """The document with what it left to defaults, and to the newest version of a node, as they were then."""
+def _active(document: Pipeline, catalog: Catalog) -> Pipeline:
+    """The nodes that take part in a run, each wired to what it is given there."""
+    order = topological_order(document)
+    return active_part(document, order, lambda node: catalog.find(node.type, node.version)).pipeline
+
+
+def _as_it_ran(
+    recorded: Recorded, catalog: Catalog, again: set[str], values: Mapping[str, JsonValue], allowed: AllowedPlaces
+) -> Pipeline:
+    """The document with what the nodes of `again` left to others as it was then.
+
+    Those are defaults, the newest version of a node, and the folder in which relative paths began, where that is still
+    there and `allowed`: else, as in a project that was moved or cloned, they begin where they do now. `values` are
+    those that the person gives now.
+    """
     nodes: list[Node] = []
     for node in recorded.pipeline.nodes:
         code = recorded.environment.nodes.get(node.id) if recorded.environment else None
         found = catalog.find(node.type, code.version if code else node.version)
-        if code is None or found is None or node.id not in recorded.nodes:
+        if code is None or found is None or node.id not in again:
             nodes.append(node)
             continue
         known = {parameter.name for parameter in found.parameters}
-        defaults = {name: value for name, value in code.params.items() if name in known and name not in node.params}
-        nodes.append(node.model_copy(update={"version": code.version, "params": {**defaults, **node.params}}))
+        defaults = {
+            name: _written(value) for name, value in code.params.items() if name in known and name not in node.params
+        }
+        paths = {
+            parameter.name: _written(place)
+            for parameter in found.parameters
+            if parameter.is_path
+            and isinstance(place := code.params.get(parameter.name), str)
+            and place in allowed
+            and not is_missing(place)
+            and _is_relative(node, parameter.name, recorded.pipeline, values)
+        }
+        params = {**defaults, **node.params, **paths}
+        nodes.append(node.model_copy(update={"version": code.version, "params": params}))
     return recorded.pipeline.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _written(value: Any) -> Any:
+    """The value as a document has it, where `${` refers to a parameter."""
+    return value.replace("${", "$${") if isinstance(value, str) else value
+
+
+def _is_relative(node: Node, name: str, document: Pipeline, values: Mapping[str, JsonValue]) -> bool:
+    """Whether the document has a relative path there, and `values` do not change it."""
+    raw = node.params.get(name)
+    if f"{node.id}.{name}" in values or references(raw) & values.keys():
+        return False
+    settings = {key: parameter.value for key, parameter in document.parameters.items()}
+    path = substitute(raw, settings) if references(raw) <= settings.keys() else None
+    return isinstance(path, str) and bool(path) and not is_url(path) and not expanded(path).is_absolute()
 
 
 def _again(document: Pipeline, reporting: set[str]) -> set[str]:

@@ -486,6 +486,8 @@ class Execution:
         job.state = state
         if job.has_ended and (worker := self._warm.pop(job.task.node, None)):
             worker.kill()  # it waits for a task which will not come
+        if state in ("done", "cached"):
+            columns["failure"] = None  # that of an earlier attempt
         columns |= {"state": state, "reason": reason, "fingerprint": job.task.identity.fingerprint}
         self._store.update_task(self._run_id, job.task.node, **columns)
         event = TaskStateChanged(node=job.task.node, state=state, attempt=max(1, job.attempt), reason=reason)

@@ -31,7 +31,6 @@ from engine.errors import DiskFull, ExecutionError, UsageError
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
 from engine.observe.observe import observe
-from engine.processes.detached import start_detached
 from engine.processes.system import kill_tree
 from engine.profiles import Profile, find_profile
 from engine.run import run_lock, start_lock
@@ -50,9 +49,6 @@ _KILLED_S = 10.0
 """How long a killed process may take to be gone; one that waits in the kernel takes longer."""
 _STUCK_S = 300.0
 """How long a run that does nothing is waited for: the machine may have slept, or a disk may answer again."""
-_USUAL_START_S = 60.0
-_LONGEST_START_S = 900.0
-"""How long a process that lives may take to begin: on a busy machine, or from a slow disk, its imports take minutes."""
 _LOG = "supervisor.log"
 
 
@@ -231,7 +227,7 @@ def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
     store.request_cancel(run.run_id, why)
     if run.state == "stuck":
         _end_stuck(store, run)
-    elif run.state == "starting" and time.time() - run.created > _USUAL_START_S:
+    elif run.state == "starting" and time.time() - run.created > run_lock.USUAL_START_S:
         _end_unbegun(store, run)
     return store.run(run.run_id)
 
@@ -241,20 +237,8 @@ def _end_unbegun(store: RunStore, run: Run) -> None:
 
     One that was about to begin reads the request, or finds its run cancelled, as after any other kill.
     """
-    import psutil
-
-    noted = ProcessLock(store.workspace.run_folder(run.run_id) / "lock").noted()
-    try:
-        process = psutil.Process(int(noted))
-        if run.run_id not in process.cmdline():
-            return
-        process.kill()
-        psutil.wait_procs([process], _KILLED_S)
-    except (ValueError, psutil.Error):
-        return
-    if store.run(run.run_id).attempt == 0:
-        # It counts as an attempt: else the request would be meant for the next one.
-        store.record_end(run.run_id, "cancelled", "the run's process had not begun", attempt=1)
+    if run_lock.kill_unbegun(store.workspace.run_folder(run.run_id), run.run_id):
+        store.end_unbegun(run.run_id)
 
 
 def _end_stuck(store: RunStore, run: Run) -> None:
@@ -314,7 +298,7 @@ def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str
 
 
 def wait_started(
-    workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = _USUAL_START_S
+    workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = run_lock.USUAL_START_S
 ) -> None:
     """Wait until the run's process has begun its attempt: as long as it lives, else `timeout_s` seconds.
 
@@ -322,15 +306,15 @@ def wait_started(
     """
     began = time.monotonic()
     while True:
-        # In this order: a process that has ended said before whether it began.
+        # In this order: a process that has ended said before whether it began. Another one with the lock may yet.
         child = _children.get(run_id)
-        died = child is not None and child.poll() is not None
-        if store.run(run_id).attempt >= attempt:
-            return
+        lives = child is not None and child.poll() is None
+        died = child is not None and not lives and not is_held(workspace.run_folder(run_id) / "lock")
         if died:
             _record_unbegun(store, run_id)
-            break
-        if time.monotonic() - began > (timeout_s if child is None else _LONGEST_START_S):
+        if store.run(run_id).attempt >= attempt:
+            return
+        if died or time.monotonic() - began > (run_lock.LONGEST_START_S if lives else timeout_s):
             break
         time.sleep(0.05)
     if (full := full_disk(workspace.root)) is not None:
@@ -344,8 +328,7 @@ def _record_unbegun(store: RunStore, run_id: str) -> None:
     Not on a full disk, which `wait_started` reports.
     """
     with suppress(sqlite3.Error, DiskFull):
-        if store.run(run_id).attempt == 0:
-            store.record_end(run_id, "failed", "the run's process died before it began")
+        store.end_unbegun(run_id)
 
 
 def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.1) -> Iterator[Run]:
@@ -370,18 +353,13 @@ def ended(workspace: Workspace, store: RunStore, run_id: str, poll_s: float = 0.
 
 
 def _spawn(workspace: Workspace, run_id: str) -> None:
-    with start_lock.starting(workspace) as start, run_lock.to_hand_on(workspace, run_id) as lock:
-        handed = {start_lock.HANDED_ON: start.fileno()}
-        if lock is not None:  # else the process says that another one is at the run
-            handed[run_lock.HANDED_ON] = lock.fileno()
-        child = _children[run_id] = start_detached(
+    with start_lock.starting(workspace) as start:
+        _children[run_id] = run_lock.start_locked(
             [*PROGRAM, "_supervise", str(workspace.root), run_id],
-            workspace.run_folder(run_id) / _LOG,
-            environment={**os.environ, **{name: str(number) for name, number in handed.items()}},
-            pass_fds=tuple(handed.values()),
+            workspace.run_folder(run_id),
+            _LOG,
+            {start_lock.HANDED_ON: start.fileno()},
         )
-        if lock is not None:
-            lock.note(str(child.pid))
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

@@ -1,4 +1,4 @@
-"""A run's lock file: locked from the moment in which its process is started until that has ended.
+"""The lock file of a run or a sweep: locked from the moment in which its process is started until that has ended.
 
 The starter hands the open file on to the process, so that a run counts as starting however long Python takes to import
 everything on a busy machine or from a slow disk, and no longer once the process has died.
@@ -7,45 +7,81 @@ everything on a busy machine or from a slow disk, and no longer once the process
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-from engine.errors import ExecutionError
+from engine.processes.detached import start_detached
 from engine.storage.process_lock import ProcessLock
-from engine.workspace import Workspace
 
-HANDED_ON = "VOXELFLOW_RUN_LOCK"
-"""Environment variable of a run's process: the number of the open file that its starter handed on."""
+USUAL_START_S = 60.0
+LONGEST_START_S = 900.0
+"""How long a process that lives may take to begin: on a busy machine, or from a slow disk, its imports take minutes."""
+_HANDED_ON = "VOXELFLOW_RUN_LOCK"
+"""Environment variable of the process: the number of the open file that its starter handed on."""
 _PATIENCE_S = 1.0
 """A reader that asks whether the lock is held takes it for a moment; that is no second process of the run."""
+_KILLED_S = 10.0
+"""How long a killed process may take to be gone."""
+
+
+def start_locked(
+    arguments: Sequence[str], folder: Path, log: str, handed: Mapping[str, int] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start the process of the run or sweep whose folder that is, with its lock; `log` is a file's name there.
+
+    `handed` are more open files that it gets, by the environment variable that names each. Raises `OSError` when it
+    cannot be started.
+    """
+    files = dict(handed or {})
+    with _to_hand_on(folder) as lock:
+        if lock is not None:  # else the process says that another one is at it
+            files[_HANDED_ON] = lock.fileno()
+        child = start_detached(
+            arguments,
+            folder / log,
+            environment={**os.environ, **{name: str(number) for name, number in files.items()}},
+            pass_fds=tuple(files.values()),
+        )
+        if lock is not None:
+            lock.note(str(child.pid))
+    return child
 
 
 @contextmanager
-def to_hand_on(workspace: Workspace, run_id: str) -> Iterator[ProcessLock | None]:
-    """The lock, for a process that is started in the block; None when another process is at the run already.
-
-    Raises `OSError` when its file cannot be made.
-    """
-    lock = _lock(workspace, run_id)
+def _to_hand_on(folder: Path) -> Iterator[ProcessLock | None]:
+    """The lock, for a process that is started in the block; None when another process has it already."""
+    lock = _lock(folder)
     try:
         yield lock if lock.acquire_within(_PATIENCE_S) else None
     finally:
         lock.release()
 
 
-def handed_on(workspace: Workspace, run_id: str) -> ProcessLock:
-    """The lock that this process's starter handed on, else one of its own.
-
-    Raises `ExecutionError` when another process is at the run already.
-    """
-    lock = _lock(workspace, run_id)
-    number = os.environ.pop(HANDED_ON, "")
+def handed_on(folder: Path) -> ProcessLock | None:
+    """The lock that this process's starter handed on, else one of its own; None when another process has it."""
+    lock = _lock(folder)
+    number = os.environ.pop(_HANDED_ON, "")
     if number.isdigit() and lock.adopt(int(number)):
         return lock
-    if not lock.acquire_within(_PATIENCE_S):
-        raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
-    return lock
+    return lock if lock.acquire_within(_PATIENCE_S) else None
 
 
-def _lock(workspace: Workspace, run_id: str) -> ProcessLock:
-    return ProcessLock(workspace.run_folder(run_id) / "lock")
+def kill_unbegun(folder: Path, name: str) -> bool:
+    """Kill the process that was started with the lock of `folder`, if it has `name` among its arguments; whether so."""
+    import psutil
+
+    try:
+        process = psutil.Process(int(_lock(folder).noted()))
+        if name not in process.cmdline():
+            return False
+        process.kill()
+        psutil.wait_procs([process], _KILLED_S)
+    except (ValueError, psutil.Error):
+        return False
+    return True
+
+
+def _lock(folder: Path) -> ProcessLock:
+    return ProcessLock(folder / "lock")

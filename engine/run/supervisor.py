@@ -24,7 +24,7 @@ from engine.catalog import Catalog
 from engine.declare.events import Message, RunState, RunStateChanged, SystemSample
 from engine.document.plan import require_plan
 from engine.environment import keep_environment
-from engine.errors import VoxelflowError
+from engine.errors import ExecutionError, VoxelflowError
 from engine.extras import missing, missing_text, tracking_is_off
 from engine.processes.detached import start_detached
 from engine.profiles import Profile
@@ -55,7 +55,9 @@ def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     """
     folder = workspace.run_folder(run_id)
     start = start_lock.handed_on(workspace)
-    lock = run_lock.handed_on(workspace, run_id)
+    lock = run_lock.handed_on(folder)
+    if lock is None:
+        raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     store = RunStore(workspace)

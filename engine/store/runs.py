@@ -135,6 +135,8 @@ class RunStore(Database):
 
         Raises `UsageError` when there is none or there are several.
         """
+        if not run_id:  # every id begins with nothing
+            raise UsageError("the name of the run is empty", hint="`voxelflow runs list` shows them.")
         if run_id == "last":
             rows = self.read("SELECT * FROM runs ORDER BY created DESC LIMIT 1")
         else:
@@ -274,9 +276,15 @@ class RunStore(Database):
                     node=node, state=columns["state"], attempt=max(1, attempts.get(node, 1)), reason=columns["reason"]
                 )
                 self._add_event(db, run_id, ended)
-            self._add_event(db, run_id, RunStateChanged(state=state, error=error))
-            self._finish_run(db, run_id, state, error)
-            db.execute("UPDATE runs SET attempt = max(attempt, ?) WHERE run_id = ?", (attempt, run_id))
+            self._record_end(db, run_id, state, error, attempt)
+
+    def end_unbegun(self, run_id: str) -> None:
+        """As `SweepStore.end_unbegun`, of a run."""
+        with self.write() as db:
+            sql = "SELECT cancel FROM runs WHERE run_id = ? AND state = 'starting' AND attempt = 0"
+            for (cancel,) in db.execute(sql, (run_id,)).fetchall():
+                why = f"the run's process {'had not begun' if cancel else 'died before it began'}"
+                self._record_end(db, run_id, "cancelled" if cancel else "failed", why, cancel)
 
     def record_ending(self, run_id: str) -> None:
         """Note how the run ended if its process had no space to: its `Ending` becomes rows. Nothing if that is done.
@@ -290,11 +298,8 @@ class RunStore(Database):
             changed = db.execute(
                 "UPDATE runs SET state = ?, error = ?, ended = ?, attempt = ? WHERE run_id = ?"
                 f" AND (attempt < ? OR attempt = ? AND state IN ({', '.join('?' * len(ACTIVE))}))",
-                (
-                    ending.state, ending.error, ending.ended, ending.attempt, run_id,
-                    ending.attempt, ending.attempt, *ACTIVE,
-                ),
-            ).rowcount  # fmt: skip
+                (ending.state, ending.error, ending.ended, ending.attempt, run_id, *[ending.attempt] * 2, *ACTIVE),
+            ).rowcount
             if changed:
                 db.execute(
                     "UPDATE tasks SET state = 'cancelled', reason = ?, ended = ?"
@@ -465,15 +470,18 @@ class RunStore(Database):
         db.execute(f"UPDATE tasks SET {names} WHERE run_id = ? AND node = ?", (*columns.values(), run_id, node))
 
     @staticmethod
-    def _finish_run(db: sqlite3.Connection, run_id: str, state: RunState, error: str) -> None:
-        now = time.time()
+    def _finish_run(db: sqlite3.Connection, run_id: str, state: RunState, error: str, attempt: int = 0) -> None:
         db.execute(
             # A cancelled run keeps what its request gave as the reason.
-            "UPDATE runs SET state = ?, ended = ?, heartbeat = ?,"
+            "UPDATE runs SET state = ?, ended = ?, heartbeat = ?, attempt = max(attempt, ?),"
             " error = CASE WHEN ? = 'cancelled' AND ? = '' THEN error ELSE ? END WHERE run_id = ?",
-            (state, now, now, state, error, error, run_id),
+            (state, *[time.time()] * 2, attempt, state, error, error, run_id),
         )
         db.execute("DELETE FROM pulses WHERE run_id = ?", (run_id,))
+
+    def _record_end(self, db: sqlite3.Connection, run_id: str, state: RunState, error: str, attempt: int) -> None:
+        self._add_event(db, run_id, RunStateChanged(state=state, error=error))
+        self._finish_run(db, run_id, state, error, attempt)
 
     def _add_event(self, db: sqlite3.Connection, run_id: str, event: Event) -> None:
         body = event.model_dump_json(exclude_none=True, context=self.paths)

@@ -115,6 +115,8 @@ class SweepStore:
 
         Raises `UsageError` when there is none or there are several.
         """
+        if not sweep_id:  # every id holds nothing
+            raise UsageError("the name of the sweep is empty", hint="`voxelflow sweep list` shows them.")
         if sweep_id == "last":
             rows = self._database.read("SELECT * FROM sweeps ORDER BY created DESC LIMIT 1")
         else:
@@ -158,6 +160,21 @@ class SweepStore:
                 (state, error, time.time(), sweep_id),
             )
 
+    def end_unbegun(self, sweep_id: str) -> None:
+        """Its first process is gone: unless that began, the sweep has failed, or is cancelled where that was asked for.
+
+        A cancelled one counts as an attempt: else the request would be meant for the next one.
+        """
+        with self._database.write(durable=True) as db:
+            db.execute(
+                "UPDATE sweeps SET ended = ?, attempt = cancel,"
+                " state = CASE cancel WHEN 0 THEN 'failed' ELSE 'cancelled' END,"
+                " error = 'the sweep''s process ' || CASE cancel WHEN 0 THEN 'died before it began'"
+                " ELSE 'had not begun' END"
+                " WHERE sweep_id = ? AND state = 'starting' AND attempt = 0",
+                (time.time(), sweep_id),
+            )
+
     def beat(self, sweep_id: str, worked_s: float) -> None:
         """Say that its process is alive, and how long the sweep has been at work."""
         with self._database.write() as db:
@@ -166,9 +183,11 @@ class SweepStore:
             )
 
     def request_cancel(self, sweep_id: str) -> None:
-        """Ask the sweep's process to stop."""
+        """Ask the sweep's process to stop. Nothing where the sweep has ended: the next attempt is not meant."""
         with self._database.write() as db:
-            db.execute("UPDATE sweeps SET cancel = 1 WHERE sweep_id = ?", (sweep_id,))
+            db.execute(
+                "UPDATE sweeps SET cancel = 1 WHERE sweep_id = ? AND state IN ('starting', 'running')", (sweep_id,)
+            )
 
     # --- trials -----------------------------------------------------------------------------
 

@@ -27,8 +27,7 @@ from engine.errors import ChangedSincePlanned, ExecutionError, PipelineError, Us
 from engine.extras import is_tracked
 from engine.failpoints import failpoint
 from engine.profiles import find_profile
-from engine.run import launch
-from engine.storage.process_lock import ProcessLock
+from engine.run import launch, run_lock
 from engine.store.runs import Run, RunStore
 from engine.store.sweeps import Sweep, SweepState, Trial, TrialState
 from engine.sweep.options import SweepOptions, objective_as_json, share_of
@@ -57,13 +56,12 @@ class _Active:
 
 
 def drive(workspace: Workspace, sweep_id: str, catalog: Catalog) -> int:
-    """Carry out a sweep to its end. The exit status is 0 when every trial ended well.
+    """Carry out a sweep to its end. The exit status is 0 when it is done.
 
     Raises `ExecutionError` when another process is already at it.
     """
-    lock = ProcessLock(workspace.sweep_folder(sweep_id) / "lock")
-    # A reader that asks whether the lock is held takes it for a moment.
-    if not lock.acquire_within(1.0):
+    lock = run_lock.handed_on(workspace.sweep_folder(sweep_id))
+    if lock is None:
         raise ExecutionError(f"sweep {sweep_id} is already at work", hint="`voxelflow sweep show` shows how far it is.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -183,8 +181,8 @@ class _Driver:
             return "cancelled", self._spent.limit_line() if self._at_limit else ""
         trials = self._store.sweeps.trials(self._id)
         failed = [t for t in trials if t.state == "failed"]
-        if failed and not any(t.state in ("done", "pruned") for t in trials):
-            return "failed", failed[0].error
+        if trials and not any(t.state in ("done", "pruned") for t in trials):
+            return ("failed", failed[0].error) if failed else ("cancelled", "")
         return "done", ""
 
     def _take_over(self) -> None:
@@ -270,6 +268,9 @@ class _Driver:
                 if score is None:
                     known = ", ".join(sorted(name for name in figures if "." not in name)) or "none"
                     error = f"it has no figure {self._objective.figure}; it has: {known}"
+                elif not math.isfinite(score):
+                    # No score: it would be the best of all, or the worst, and says nothing of the values.
+                    score, error = None, f"its {self._objective.figure} is {score}"
             self._set(trial, "done", score, error)
         elif run.state == "cancelled" and not run.stopped_at_limit:
             self._set(trial, "cancelled", None, "")

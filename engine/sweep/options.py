@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from engine.document.pipeline import Pipeline, dump
 from engine.limit import Limit
 from engine.profiles import Profile
+from engine.store.sweeps import Trial
 from engine.sweep.score import Objective
 from engine.sweep.space import Space
 
@@ -42,6 +43,11 @@ class SweepOptions:
     def count(self) -> int:
         """How many trials there are to be."""
         return self.space.count if self.trials is None else self.trials
+
+    def is_left(self, trials: Sequence[Trial]) -> bool:
+        """Whether a resumed sweep with these trials has more to do. A search tries nothing again that failed."""
+        well = ("done", "pruned") if self.trials is None else ("done", "pruned", "failed")
+        return len(trials) < self.count or any(trial.state not in well for trial in trials)
 
     def as_json(self, pipeline: Pipeline, profile: str) -> dict[str, Any]:
         """For the run store, with the key by which the same command finds an unfinished sweep again."""

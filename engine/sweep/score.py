@@ -12,6 +12,7 @@ from engine.declare.figures import lower_is_better
 from engine.store.reported import metric_events, metrics_of
 from engine.store.runs import RunStore
 from engine.store.sweeps import Trial
+from engine.text import numbers
 
 _USUAL = (
     "val_auc", "val_f1", "val_accuracy", "val_r2", "val_loss", "val_mae", "val_rmse", "val_mse", "test_accuracy", "auc",
@@ -26,12 +27,6 @@ class Objective:
 
     figure: str
     maximise: bool
-
-    def is_better(self, one: float, other: float) -> bool:
-        """Whether `one` beats `other`; what is not a number beats nothing."""
-        if math.isnan(one) or math.isnan(other):
-            return math.isnan(other) and not math.isnan(one)
-        return one > other if self.maximise else one < other
 
     @property
     def words(self) -> str:
@@ -87,11 +82,17 @@ def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> t
     return found[-1][0] if found else after, steps
 
 
+def score_texts(trials: Sequence[Trial]) -> list[str]:
+    """The scores of trials that stand below each other, "" for none: two that differ do not read alike."""
+    texts = iter(numbers([trial.score for trial in trials if trial.score is not None]))
+    return ["" if trial.score is None else next(texts) for trial in trials]
+
+
 def best_first(trials: Sequence[Trial], objective: Objective | None) -> list[Trial]:
     """Trials that are done by their score, then the others in their order."""
 
     def place(trial: Trial) -> tuple[int, float, int]:
-        if trial.state != "done" or trial.score is None or math.isnan(trial.score) or objective is None:
+        if trial.state != "done" or trial.score is None or not math.isfinite(trial.score) or objective is None:
             order = {"done": 1, "pruned": 2}.get(trial.state, 3)
             return order, 0.0, trial.number
         return 0, -trial.score if objective.maximise else trial.score, trial.number

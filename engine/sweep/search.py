@@ -78,6 +78,7 @@ class _OptunaSearch:
                 if options.prune
                 else optuna.pruners.NopPruner(),
             )
+        self._categories = {name: self._categories_of(name) for name in self._space.lists}
         # Its random numbers begin anew with each process: after a resume they must not be those of the first trials.
         self._study.sampler = optuna.samplers.TPESampler(seed=options.seed + len(self._study.trials))
 
@@ -111,10 +112,8 @@ class _OptunaSearch:
 
     def _distributions(self) -> dict[str, BaseDistribution]:
         choices, out = self._optuna.distributions, {}
-        for name, values in self._space.lists.items():
-            # Optuna's categories are plain values: a list has a number.
-            plain = all(value is None or isinstance(value, (str, int, float, bool)) for value in values)
-            out[name] = choices.CategoricalDistribution(values if plain else tuple(range(len(values))))
+        for name, categories in self._categories.items():
+            out[name] = choices.CategoricalDistribution(categories)
         for name, within in self._space.ranges.items():
             if within.whole:
                 step = int(within.step) if within.step is not None else 1
@@ -123,11 +122,23 @@ class _OptunaSearch:
                 out[name] = choices.FloatDistribution(within.low, within.high, within.log, within.step)
         return out
 
+    def _categories_of(self, name: str) -> tuple[Any, ...]:
+        """What stands for the listed values in the study: their positions.
+
+        Not the values: a path in the workspace is another one once that was moved, and Optuna refuses other categories
+        than those that its journal has. A journal from before keeps its own, in the same order.
+        """
+        for trial in self._study.trials:
+            known = trial.distributions.get(name)
+            if isinstance(known, self._optuna.distributions.CategoricalDistribution):
+                return tuple(known.choices)
+        return tuple(range(len(self._space.lists[name])))
+
     def _value(self, name: str, chosen: Any) -> JsonValue:
         """The value to run with. Of a fraction five digits, which people can read and type."""
         within = self._space.ranges.get(name)
         if within is not None:
             return int(chosen) if within.whole else min(within.high, max(within.low, float(f"{chosen:.5g}")))
-        values = self._space.lists[name]
-        at = next((i for i, v in enumerate(values) if type(v) is type(chosen) and v == chosen), None)
-        return values[int(chosen) if at is None else at]
+        categories = self._categories[name]
+        at = next(i for i, each in enumerate(categories) if type(each) is type(chosen) and each == chosen)
+        return self._space.lists[name][at]

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ MOST_TRIALS = 10_000
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::(log|{_NUMBER}))?")
 _WHOLE = re.compile(r"[+-]?\d+")
+_BETWEEN = 0.381966
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,19 @@ class Range:
     step: float | None = None
 
     def __str__(self) -> str:
-        low, high = (int(n) if self.whole else n for n in (self.low, self.high))
-        how = ":log" if self.log else f":{self.step:g}" if self.step is not None else ""
+        low, high, step = (int(n) if self.whole and n is not None else n for n in (self.low, self.high, self.step))
+        how = ":log" if self.log else "" if step is None else f":{str(step).removesuffix('.0')}"
         return f"{low}..{high}{how}"
+
+    @property
+    def between(self) -> float:
+        """A value between the ends, as a search may choose it: the one that follows `low` where there are steps."""
+        if self.whole or self.step is not None:
+            return min(self.high, self.low + (self.step or 1))
+        # Not the middle: that of 10..100 is whole.
+        if self.log:
+            return math.exp(math.log(self.low) * (1 - _BETWEEN) + math.log(self.high) * _BETWEEN)
+        return self.low + (self.high - self.low) * _BETWEEN
 
 
 @dataclass(frozen=True)
@@ -90,9 +101,9 @@ def read_space(
 ) -> Space:
     """The space that `--set` texts describe; one value alone is shared by all trials.
 
-    `searched`: a search chooses values, so that there may be ranges. Relative paths start at `base`, by default the
-    current directory. Raises `UsageError` for a text without `=`, a name
-    given twice, a range that cannot be, a range that nothing searches, and too many combinations.
+    `searched`: a search chooses values, so that there may be ranges; of a parameter that takes whole numbers they are
+    whole. Relative paths start at `base`, by default the current directory. Raises `UsageError` for a text without `=`,
+    a name given twice, a range that cannot be, a range that nothing searches, and too many combinations.
     """
     texts: dict[str, list[str]] = {}
     ranges: dict[str, Range] = {}
@@ -104,7 +115,7 @@ def read_space(
         if found is None:
             texts[name] = split_values(value)
         elif searched:
-            ranges[name] = found
+            ranges[name] = _whole(name, value.strip(), found) if _takes_whole(name, pipeline, catalog) else found
         else:
             raise UsageError(
                 f"--set {text} is a range, and nothing says how many values of it to try",
@@ -125,6 +136,37 @@ def read_space(
             hint="List fewer values, or let a search choose: --trials 100.",
         )
     return space
+
+
+def _takes_whole(name: str, pipeline: Pipeline, catalog: Catalog) -> bool:
+    """Whether the parameter of a node, or one that gets the pipeline's parameter of this name, is a whole number."""
+    for node in pipeline.nodes:
+        node_type = catalog.find(node.type, node.version)
+        if node_type is None:
+            continue
+        for parameter in node_type.parameters:
+            is_meant = name in (f"{node.id}.{parameter.name}", _reference(node.params.get(parameter.name)))
+            if is_meant and parameter.base == "int" and not parameter.many:
+                return True
+    return False
+
+
+def _reference(value: JsonValue) -> str | None:
+    """The pipeline's parameter that `${name}` stands for."""
+    return value[2:-1] if isinstance(value, str) and value.startswith("${") and value.endswith("}") else None
+
+
+def _whole(name: str, text: str, within: Range) -> Range:
+    """The same range of whole numbers alone. Raises `UsageError` where its ends or its step are none."""
+    step = 1.0 if within.step is None else within.step
+    if all(number.is_integer() for number in (within.low, within.high, step)):
+        return replace(within, whole=True)
+    low, high = math.ceil(within.low), math.floor(within.high)
+    example = f"{low}..{high}" if low < high else "10..100"
+    raise UsageError(
+        f"--set {name}={text}: the parameter takes whole numbers, and the range has others",
+        hint=f"Write whole ends, and a whole step if any: --set {name}={example}",
+    )
 
 
 def read_range(name: str, text: str) -> Range | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline, dump
@@ -11,9 +12,10 @@ from engine.errors import ExecutionError, UsageError
 from engine.extras import require
 from engine.failpoints import failpoint
 from engine.limit import Limit, require_price
-from engine.processes.detached import start_detached
 from engine.profiles import Profile, find_profile
+from engine.run import run_lock
 from engine.run.worker_process import PROGRAM
+from engine.storage.process_lock import is_held
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep
 from engine.sweep.changes import as_options, changed, record_changes
@@ -89,7 +91,9 @@ def resume_sweep(
     jobs: int | None = None,
     limit: Limit | None = None,
 ) -> Sweep:
-    """Go on with a sweep that was lost, failed or was cancelled, or in which a trial failed; done trials stay.
+    """Go on with a sweep that was lost, failed or was cancelled, or is done with trials left; done trials stay.
+
+    Left are those that were cancelled or, but in a search, failed (`SweepOptions.is_left`).
 
     With a `catalog` it also records whether data or code have changed since the sweep began (`record_changes`).
     `limit` is its limit from now on, in which its earlier attempts count; None: the one that it has. Raises
@@ -100,11 +104,13 @@ def resume_sweep(
         raise UsageError(
             f"sweep {sweep.sweep_id} is at work", hint=f"`voxelflow sweep cancel {sweep.sweep_id}` stops it."
         )
-    trials = store.sweeps.trials(sweep.sweep_id)
     options = SweepOptions.from_json(sweep.options)
-    left = len(trials) < options.count or any(t.state not in ("done", "pruned") for t in trials)
-    if sweep.state == "done" and not left:
-        raise UsageError(f"sweep {sweep.sweep_id} is done", hint=f"`voxelflow sweep show {sweep.sweep_id}` shows it.")
+    trials = store.sweeps.trials(sweep.sweep_id)
+    if sweep.state == "done" and not options.is_left(trials):
+        failed = "; a search tries no values again that failed" * any(trial.state == "failed" for trial in trials)
+        raise UsageError(
+            f"sweep {sweep.sweep_id} is done{failed}", hint=f"`voxelflow sweep show {sweep.sweep_id}` shows it."
+        )
     if options.trials is not None:
         require("a search", "optuna")
     _require_something_left(workspace, store, sweep, sweep.limit if limit is None else limit)
@@ -131,10 +137,11 @@ def _require_something_left(workspace: Workspace, store: RunStore, sweep: Sweep,
         )
 
 
-def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:
+def cancel_sweep(store: RunStore, sweep_id: str, *, at_once: bool = False) -> Sweep:
     """Ask a sweep to stop: it cancels its runs and ends; returns it as it is then.
 
-    Raises `UsageError` when it is not at work.
+    One whose process has not begun for long may hang: that is killed, with `at_once` after however short a time. Raises
+    `UsageError` when it is not at work.
     """
     sweep = store.sweeps.find(sweep_id)
     if not sweep.active:
@@ -143,18 +150,32 @@ def cancel_sweep(store: RunStore, sweep_id: str) -> Sweep:
             hint="Choose one that `voxelflow sweep list` shows at work.",
         )
     store.sweeps.request_cancel(sweep.sweep_id)
+    hangs = sweep.state == "starting" and (at_once or time.time() - sweep.created > run_lock.USUAL_START_S)
+    if hangs and run_lock.kill_unbegun(store.workspace.sweep_folder(sweep.sweep_id), sweep.sweep_id):
+        store.sweeps.end_unbegun(sweep.sweep_id)
     return store.sweeps.find(sweep.sweep_id)
 
 
-def wait_started(workspace: Workspace, store: RunStore, before: Sweep, timeout_s: float = 60) -> None:
-    """Wait until the sweep's process has begun the attempt after `before`. Raises `ExecutionError` when it does not."""
-    until = time.monotonic() + timeout_s
-    while time.monotonic() < until:
+def wait_started(
+    workspace: Workspace,
+    store: RunStore,
+    before: Sweep,
+    timeout_s: float = run_lock.USUAL_START_S,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Wait until the sweep's process has begun the attempt after `before`: as long as it lives, else `timeout_s`
+    seconds, and no longer once `stop` says so. Raises `ExecutionError` when it does not begin."""
+    began = time.monotonic()
+    while True:
+        # In this order: a process that has ended said before whether it began. Another one with the lock may yet.
         child = _children.get(before.sweep_id)
-        died = child is not None and child.poll() is not None
-        if store.sweeps.find(before.sweep_id).attempt > before.attempt:
+        lives = child is not None and child.poll() is None
+        died = child is not None and not lives and not is_held(workspace.sweep_folder(before.sweep_id) / "lock")
+        if died:  # else it counts as starting for a minute, and cannot be resumed
+            store.sweeps.end_unbegun(before.sweep_id)
+        if store.sweeps.find(before.sweep_id).attempt > before.attempt or stop():
             return
-        if died:
+        if died or time.monotonic() - began > (run_lock.LONGEST_START_S if lives else timeout_s):
             break
         time.sleep(0.05)
     raise ExecutionError(
@@ -165,7 +186,7 @@ def wait_started(workspace: Workspace, store: RunStore, before: Sweep, timeout_s
 def _spawn(workspace: Workspace, sweep_id: str) -> None:
     folder = workspace.sweep_folder(sweep_id)
     folder.mkdir(parents=True, exist_ok=True)
-    _children[sweep_id] = start_detached([*PROGRAM, "_sweep", str(workspace.root), sweep_id], folder / _LOG)
+    _children[sweep_id] = run_lock.start_locked([*PROGRAM, "_sweep", str(workspace.root), sweep_id], folder, _LOG)
 
 
 _children: dict[str, subprocess.Popen[bytes]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from engine.profiles import Profile
 from engine.run.launch import Prepared, prepare
 from engine.store.runs import RunStore
 from engine.sweep.options import SweepOptions
+from engine.sweep.space import Range
 from engine.workspace import Workspace
 
 _MOST_CHECKED = 1_000
@@ -25,15 +27,15 @@ _MOST_CHECKED = 1_000
 def first_values(options: SweepOptions) -> dict[str, JsonValue]:
     """The values of one trial: the first of each list, the lower end of each range."""
     out: dict[str, JsonValue] = {name: values[0] for name, values in options.space.lists.items()}
-    for name, within in options.space.ranges.items():
-        out[name] = int(within.low) if within.whole else within.low
-    return out
+    return out | {name: _number(within, within.low) for name, within in options.space.ranges.items()}
 
 
 def check_values(pipeline: Pipeline, catalog: Catalog, options: SweepOptions) -> None:
     """Raise `CheckFailed` with what is wrong with the values themselves, each problem once."""
     found: dict[str, Diagnostic] = {}
-    for number, values in enumerate(samples(options)):
+    first = first_values(options)
+    between = [{**first, name: _number(within, within.between)} for name, within in options.space.ranges.items()]
+    for number, values in enumerate(itertools.chain(between, samples(options))):
         if number == _MOST_CHECKED:
             break
         resolved = resolve(pipeline, catalog, {**options.space.fixed, **values}, base=options.base)
@@ -49,7 +51,11 @@ def samples(options: SweepOptions) -> Iterator[dict[str, JsonValue]]:
     for name, values in options.space.lists.items():
         yield from ({**first, name: value} for value in values[1:])
     for name, within in options.space.ranges.items():
-        yield {**first, name: int(within.high) if within.whole else within.high}
+        yield {**first, name: _number(within, within.high)}
+
+
+def _number(within: Range, number: float) -> JsonValue:
+    return int(number) if within.whole else number
 
 
 @dataclass(frozen=True)

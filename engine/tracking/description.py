@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Dataset as Entity
     from mlflow.entities import DatasetInput
 
+    from engine.document.plan import Plan
+
 
 @dataclass(frozen=True)
 class Described:
@@ -38,20 +40,39 @@ class Described:
 
 
 def describe(workspace: Workspace, run: Run) -> Described:
-    """Read the run's document, and its plan where there is one: that one knows the defaults too.
+    """Read the run's document, and its plan where there is one: that one knows the defaults and the modes of nodes too.
 
     A document that cannot be read gives an empty description: it is no reason to lose the metrics.
     """
+    from engine.document.plan import read_plan
+
     try:
         pipeline = load(run.document)
     except PipelineError:
         return Described({}, {}, {}, ())
+    plan = read_plan(workspace, run.run_id)
     settings = {name: p.value for name, p in pipeline.parameters.items()}
     params: dict[str, Mapping[str, Any]] = {
         n.id: _substituted(n.params, settings) for n in pipeline.nodes if n.mode == "run"
     }
-    params.update(_planned(workspace, run, pipeline))
-    return Described(settings, params, {n.id: n.type for n in pipeline.nodes}, pipeline.edges)
+    for task in plan.tasks if plan is not None else ():
+        if pipeline.node(task.node) is not None:
+            params[task.node] = task.params
+    return Described(settings, params, {n.id: n.type for n in pipeline.nodes}, wires_of(pipeline, plan))
+
+
+def wires_of(pipeline: Pipeline | None, plan: Plan | None) -> tuple[Edge, ...]:
+    """What a run's nodes were given over which wires.
+
+    By its plan, in which a node behind a bypassed one has what was passed through; by its document where that is gone.
+    """
+    if plan is None:
+        return pipeline.edges if pipeline is not None else ()
+    return tuple(
+        Edge.model_validate({"from": f"{source.node}.{source.port}", "to": f"{task.node}.{port}"})
+        for task in plan.tasks
+        for port, source in task.inputs.items()
+    )
 
 
 def outputs_of_tasks(store: RunStore, run_id: str) -> dict[str, dict[str, Dataset]]:
@@ -67,15 +88,6 @@ def _substituted(params: Mapping[str, JsonValue], settings: dict[str, JsonValue]
         except KeyError:
             out[name] = value
     return out
-
-
-def _planned(workspace: Workspace, run: Run, pipeline: Pipeline) -> dict[str, Mapping[str, Any]]:
-    from engine.document.plan import read_plan
-
-    plan = read_plan(workspace, run.run_id)
-    if plan is None:
-        return {}
-    return {task.node: task.params for task in plan.tasks if pipeline.node(task.node) is not None}
 
 
 REFERENCE = "reference"

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 ENVIRONMENT = "MLFLOW_TRACKING_URI"
+CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+"""What a server may ask for; MLflow reads them itself."""
 _SQL = frozenset(["sqlite", "postgresql", "mysql", "mssql"])
 _LOCK_PATIENCE_S = 120.0
 """Making or migrating the local file takes seconds; a process that hangs must not block us for ever."""
@@ -81,17 +83,29 @@ class Destination:
         return without_userinfo(text)
 
 
-def destination(workspace: Workspace) -> Destination:
-    """Where this workspace's runs go. Imports nothing of MLflow."""
-    artifacts = workspace.mlflow_artifacts.absolute().as_uri()
+def destination(workspace: Workspace | None) -> Destination:
+    """Where this workspace's runs go. Imports nothing of MLflow.
+
+    Without a workspace, as in an exported program, `MLFLOW_TRACKING_URI` must name a server. Raises `UsageError` where
+    it does not.
+    """
     uri = os.environ.get(ENVIRONMENT, "").strip()
+    # A database that we talk to directly has no server that chooses a place for artifacts: MLflow
+    # would take a folder below whatever directory this process happens to be in.
+    is_database = _split(uri).scheme.partition("+")[0] in _SQL
+    if workspace is None:
+        if not uri or is_database:
+            where = f"{ENVIRONMENT} is not set" if not uri else f"{shown(uri)} is no MLflow server"
+            raise UsageError(
+                f"it is not known where MLflow keeps its models: there is no workspace, and {where}",
+                hint=f"Set {ENVIRONMENT} to the address of an MLflow server, or use `voxelflow run`.",
+            )
+        return Destination(uri, shown(uri), None)
+    artifacts = workspace.mlflow_artifacts.absolute().as_uri()
     if not uri:
         path = workspace.mlflow_database.absolute()
         return Destination(_sqlite_uri(path), f"sqlite:///{path}", artifacts, workspace.mlflow_database)
-    scheme = _split(uri).scheme.partition("+")[0]
-    # A database that we talk to directly has no server that chooses a place for artifacts: MLflow
-    # would take a folder below whatever directory this process happens to be in.
-    return Destination(uri, shown(uri), artifacts if scheme in _SQL else None)
+    return Destination(uri, shown(uri), artifacts if is_database else None)
 
 
 def _sqlite_uri(path: Path) -> str:
@@ -114,7 +128,7 @@ def without_userinfo(text: str) -> str:
     return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/\s@'\"]+@([^/\s@'\"]*)", cleaned, text)
 
 
-def connect(target: Destination, workspace: Workspace) -> MlflowClient:
+def connect(target: Destination, workspace: Workspace | None) -> MlflowClient:
     """A client of MLflow there. Makes and migrates the workspace's own SQLite file when it must.
 
     An unreachable server is not noticed here. Raises `TrackingError` when another process holds
@@ -131,7 +145,7 @@ def connect(target: Destination, workspace: Workspace) -> MlflowClient:
         # What goes wrong is raised too, and is reported once, in our words.
         for name in ("mlflow", "alembic", "urllib3", "sqlalchemy"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        if target.database is not None:
+        if workspace is not None and target.database is not None:
             with _locked(workspace):
                 _make_current(target)
                 move_artifacts(target.database, workspace.mlflow_artifacts)

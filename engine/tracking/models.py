@@ -146,10 +146,13 @@ class Registered:
     previous_data: str = ""
 
 
-def register(workspace: Workspace, candidate: Candidate, commit_point: Callable[[str], None]) -> tuple[Registered, str]:
+def register(
+    workspace: Workspace | None, candidate: Candidate, commit_point: Callable[[str], None]
+) -> tuple[Registered, str]:
     """Register the candidate where the workspace's runs are tracked; also gives that place, without secrets.
 
     Raises `TrackingError` when MLflow cannot be reached or refuses: then a version is there whole, or not at all.
+    `UsageError` as `destination` does.
     """
     with _connected(workspace, "the model was not registered") as (client, target):
         version = _version_of(client, candidate) or _make_version(client, target, candidate, commit_point)
@@ -163,7 +166,7 @@ def register(workspace: Workspace, candidate: Candidate, commit_point: Callable[
 
 
 @contextmanager
-def fetched(workspace: Workspace, uri: str) -> Iterator[Path]:
+def fetched(workspace: Workspace | None, uri: str) -> Iterator[Path]:
     """The files of a registered model (`models:/NAME@ALIAS` or `models:/NAME/VERSION`), for as long as the block lasts.
 
     Raises `UsageError` for another URI or a model that is not there, `TrackingError` when MLflow cannot be reached.
@@ -180,7 +183,7 @@ def fetched(workspace: Workspace, uri: str) -> Iterator[Path]:
         yield Path(found)
 
 
-def pinned(workspace: Workspace, uri: str) -> str:
+def pinned(workspace: Workspace | None, uri: str) -> str:
     """What `models:/NAME@ALIAS` means now, as `models:/NAME/VERSION`; a version as it is. Raises as `fetched` does."""
     wanted = _parsed(uri)
     if wanted["version"] is not None:
@@ -288,8 +291,8 @@ def _number(text: str | None) -> float | None:
 
 
 @contextmanager
-def _connected(workspace: Workspace, what: str) -> Iterator[tuple[MlflowClient, Destination]]:
-    """A client of the workspace's MLflow, whose errors become `TrackingError`."""
+def _connected(workspace: Workspace | None, what: str) -> Iterator[tuple[MlflowClient, Destination]]:
+    """A client of the MLflow that `destination` gives, whose errors become `TrackingError`."""
     target = destination(workspace)
     try:
         client = connect(target, workspace)

@@ -233,6 +233,9 @@ class Recorder:
             for name, value in details_of(reference).items():
                 if is_number(value):
                     self.parent.point(f"{where}.{name}", value, time)
+                elif name in self._described.params.get(node, {}):
+                    # What the node was told has that key, and may be spelled in another way.
+                    self.parent.param(f"{node}.{port}.{name}", value)
                 else:
                     self.parent.param(f"{where}.{name}", value)
 

@@ -220,10 +220,10 @@ class Comparison:
             else:
                 line += [
                     _measured(found),
-                    _figure(found.volumes_per_s),
+                    rounded(found.volumes_per_s),
                     _share(found.waiting_share),
                     _duration(self.whole_s(found)),
-                    _figure(self.ratio(found), 2),
+                    rounded(self.ratio(found), 2),
                 ]
             if self.beside_whitepaper:
                 line += self._paper_time(row.option)
@@ -245,7 +245,7 @@ class Comparison:
                 line += [
                     "no price" if price is None else money(price, found.currency),
                     "" if cost is None else money(cost, found.currency),
-                    _figure(self.cost_ratio(found), 2),
+                    rounded(self.cost_ratio(found), 2),
                 ]
             if self.beside_whitepaper:
                 line += [self._paper_cost(row.option)]
@@ -265,10 +265,10 @@ class Comparison:
             if found is None:
                 line += [NOT_MEASURED] * 6
             else:
-                line += [_figure(found.input_mbit_s)]
-                line += [_figure(found.peak(name)) for name in ("network_mbit_s", "disk_read_mb_s")]
+                line += [rounded(found.input_mbit_s)]
+                line += [rounded(found.peak(name)) for name in ("network_mbit_s", "disk_read_mb_s")]
                 line += [_percent(found.peak(name)) for name in ("cpu_percent", "gpu_percent")]
-                line += [_figure(found.peak("memory_mb"))]
+                line += [rounded(found.peak("memory_mb"))]
             if self.beside_whitepaper:
                 line += self._paper_peak(row.option)
             rows.append(tuple(line))
@@ -355,13 +355,13 @@ class Comparison:
         if option is None:
             return ["", "", ""]
         rate = PAPER_VOLUMES / option.seconds
-        return [option.written, _figure(rate), _figure(self.paper_ratio(option), 2)]
+        return [option.written, rounded(rate), rounded(self.paper_ratio(option), 2)]
 
     def _paper_cost(self, option: Option | None) -> str:
         if option is None:
             return ""
         ratio = self.paper_cost_ratio(option)
-        return NOT_STATED if ratio is None else _figure(ratio, 2)
+        return NOT_STATED if ratio is None else rounded(ratio, 2)
 
     def _paper_peak(self, option: Option | None) -> list[str]:
         """As it is written there; in Mbit/s of float32 volumes, if it meant MB/s, and if its voxels had one byte."""
@@ -369,7 +369,7 @@ class Comparison:
             return ["", "", ""]
         if option.network_peak is None:
             return [NOT_STATED, "", ""]
-        return [f'{option.network_peak:g} "Mbps"', _figure(8 * option.network_peak), _figure(4 * option.network_peak)]
+        return [f'{option.network_peak:g} "Mbps"', rounded(8 * option.network_peak), rounded(4 * option.network_peak)]
 
     @property
     def base_title(self) -> str:
@@ -393,7 +393,7 @@ def _times(ratio: float) -> str:
     """`1.5 times as long`, or that there is no difference that matters."""
     if abs(ratio - 1) < 0.05:
         return "no difference that matters"
-    return f"{ratio:.2g} times as long" if ratio > 1 else f"the files are faster, {1 / ratio:.2g} times"
+    return f"{rounded(ratio, 2)} times as long" if ratio > 1 else f"the files are faster, {rounded(1 / ratio, 2)} times"
 
 
 def _epochs(count: int) -> str:
@@ -406,7 +406,8 @@ def _measured(training: Training) -> str:
     return f"{training.trained_volumes:,} volumes in {_duration(training.measured_s)}"
 
 
-def _figure(value: float | None, digits: int = 3) -> str:
+def rounded(value: float | None, digits: int = 3) -> str:
+    """So many digits, or all before the point; "" for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 100 else number(float(f"{value:.{digits}g}"))

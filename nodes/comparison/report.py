@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine.storage.files import write_whole
 from engine.text import duration, plural
-from nodes.comparison.comparison import Comparison, Table
+from nodes.comparison.comparison import Comparison, Table, rounded
 from nodes.comparison.record import Sample, Training, write_trainings
 from nodes.reporting.page import Html, html_page, html_picture, html_table
 from nodes.reporting.plots import new_figure, png_of
@@ -126,7 +126,7 @@ def _whole_times(axes: Axes, comparison: Comparison) -> None:
         ratio = comparison.ratio(row.training)
         if ratio is not None and row.training is not None:
             axes.barh(place, ratio, height=0.6, color=_colour(row.training))
-            text = f"{ratio:.2g} ({duration(comparison.whole_s(row.training) or 0)})"
+            text = f"{rounded(ratio, 2)} ({duration(comparison.whole_s(row.training) or 0)})"
             # Beside the diamond, where that stands at the bar's end.
             axes.annotate(text, (ratio, place), (9, 0), textcoords="offset points", va="center", fontsize=9)
         if row.option is not None:

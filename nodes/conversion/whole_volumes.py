@@ -8,6 +8,7 @@ so what follows (conversion, training from files, viewing) does not know of tran
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,15 +35,22 @@ from nodes.conversion.npy_files import (
     sha256,
 )
 from nodes.conversion.quarantine import Refused
-from nodes.transforms.steps import SPACING, Form, Matrix, Step, Unfit, apply_steps, form_and_row_after, load_steps
+from nodes.transforms.steps import (
+    AFFINE,
+    AFFINE_SPACE,
+    SPACING,
+    Form,
+    Matrix,
+    Step,
+    Unfit,
+    apply_steps,
+    form_and_row_after,
+    load_steps,
+    moved_lines,
+)
 
 _FUNCTIONS_TRIED = 16
 """Volumes of a sample that are read to see what a function of one's own makes of them."""
-_AFFINE, _SPACE = "affine", "affine_space"
-_COUNTED = (("inline", "inline_step"), ("crossline", "crossline_step"), ("time", "time_step"))
-"""Where a survey counts along X, Y and Z: the columns of the first voxel's number, and of the step to the next."""
-_NEARLY_WHOLE = 1e-6
-"""By how much rounding may move a number of a line from a whole one."""
 Stamp = tuple[int, int]
 """Size and mtime_ns of a listing."""
 Row = Mapping[str, Any]
@@ -162,6 +170,12 @@ class TransformedVolumes:
     def at(cls, source: str, reading: Reading, *, hashes: bool = False) -> TransformedVolumes:
         return cls(whole_volumes(source, reading, hashes=hashes), reading.transforms)
 
+    def then(self, step: Step) -> TransformedVolumes:
+        """The same volumes after one more step."""
+        out = copy(self)
+        out.steps = (*self.steps, step)
+        return out
+
     def form(self, path: str) -> tuple[Form, Row, int]:
         """Shape and dtype after the chain, what is known of the volume there, and its bytes before the chain.
 
@@ -242,22 +256,21 @@ def sample_whole(source: str, paths: Iterable[str], reading: Reading, most_bytes
 def moved(row: Row, matrix: Matrix | None) -> Row:
     """What is known of a volume's place in space after its voxels have moved: by `matrix`, from new voxels to old ones.
 
-    None: it is not known any more. Columns keep their types, which are those of the table: a number of a line that is
-    no whole one any more, halfway between two say, is None.
+    None: it is not known any more.
     """
     if matrix is not None and np.array_equal(matrix, np.eye(4)):
         return row
-    counted = _counted(row, matrix)
-    names = [name for name in (*SPACING, "orientation", _AFFINE, _SPACE) if row.get(name) is not None]
+    counted = moved_lines(row, matrix)
+    names = [name for name in (*SPACING, "orientation", AFFINE, AFFINE_SPACE) if row.get(name) is not None]
     if not names and not counted:
         return row
     out = dict(row) | dict.fromkeys(names) | counted
     if matrix is None:
         return out
     found: dict[str, Any] = {}
-    known = affine_in(row.get(_AFFINE))
+    known = affine_in(row.get(AFFINE))
     if known is not None:
-        found = columns_of(known @ matrix) | {_SPACE: row.get(_SPACE)}
+        found = columns_of(known @ matrix) | {AFFINE_SPACE: row.get(AFFINE_SPACE)}
     elif set(SPACING) <= set(names):
         affine = np.eye(4)
         affine[:3, :3] = np.diag([float(row[name]) for name in SPACING])
@@ -265,29 +278,3 @@ def moved(row: Row, matrix: Matrix | None) -> Row:
         found = {name: value for name, value in columns_of(affine @ matrix).items() if name in SPACING}
     out.update({name: found.get(name) for name in names})
     return out
-
-
-def _counted(row: Row, matrix: Matrix | None) -> dict[str, float | int | None]:
-    """The columns of a survey's own numbers after its voxels have moved, see `moved`; {} for what is no survey.
-
-    Along an axis that was turned, reversed or mixed with another they are None.
-    """
-    out: dict[str, float | int | None] = {}
-    for axis, (name, step_name) in enumerate(_COUNTED):
-        first, step = row.get(name), row.get(step_name)
-        if first is None or step is None:
-            continue
-        out |= {name: None, step_name: None}
-        if matrix is None or matrix[axis, axis] <= 0 or np.count_nonzero(matrix[axis, :3]) > 1:
-            continue
-        out[name] = _like(first, first + step * float(matrix[axis, 3]))
-        out[step_name] = _like(step, step * float(matrix[axis, axis]))
-    return out
-
-
-def _like(old: float | int, new: float) -> float | int | None:
-    """A number of the type that the one before had; None for one that is not whole where that was."""
-    if isinstance(old, float):
-        return new
-    whole = round(new)
-    return whole if abs(new - whole) < _NEARLY_WHOLE else None

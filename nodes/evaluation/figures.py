@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import Predictions, id_digests
 from engine.declare.progress import enter_phase
 from engine.errors import DataError
-from engine.text import label_text
+from engine.text import label_text, plural
 from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import (
     Calibration,
@@ -27,7 +27,7 @@ from nodes.reporting.classification_metrics import (
     log_loss,
     mean_known,
 )
-from nodes.reporting.page import figure_text
+from nodes.reporting.page import figure_text, predicted_text
 from nodes.reporting.plots import (
     Picture,
     draw_calibration,
@@ -79,7 +79,7 @@ class Labelled:
 def labelled_rows(predictions: Predictions, tally: Tally) -> Iterator[Labelled]:
     """The rows that have a finite label and finite scores, batch by batch; the tally counts on.
 
-    Raises `DataError` when there are none at all, or the table cannot be read.
+    Raises `DataError` when there are none at all, and says which of the two is missing, or the table cannot be read.
     """
     for ids, scores, labels in read_scores(predictions):
         labelled, finite = np.isfinite(labels), np.isfinite(scores).all(axis=1)
@@ -91,6 +91,13 @@ def labelled_rows(predictions: Predictions, tally: Tally) -> Iterator[Labelled]:
         rows = Labelled(ids.filter(pa.array(keep)), scores[keep], labels[keep])
         tally.data = (tally.data + _hash_of(rows)) % 2**64
         yield rows
+    if tally.not_finite and not tally.evaluated:
+        raise DataError(
+            f"the model gave none of the {plural(tally.not_finite, 'labelled volumes')} in {predictions.uri} a finite"
+            " score, so there is nothing to compare",
+            hint="Look at the model's training: where its loss became NaN or infinite, train again with a lower"
+            " learning rate. Else the volumes' values are not finite, or far from those that it was trained on.",
+        )
     if not tally.evaluated:
         raise DataError(
             f"no volume in {predictions.uri} has a label, so there is nothing to compare with",
@@ -405,5 +412,5 @@ class NumberEvaluation:
         return {"numbers": draw_numbers(self.values, self.labels)}
 
     def tables(self) -> Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]:
-        lines = [(name, figure_text(label), figure_text(value)) for _, name, label, value in self.worst]
+        lines = [(name, label_text(label), predicted_text(value, label)) for _, name, label, value in self.worst]
         yield "Farthest off", ("volume", "label", "predicted"), lines

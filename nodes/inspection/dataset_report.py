@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.storage.files import write_whole
 from engine.text import size
+from engine.viewing.pictures import axes_of, four_axes
 from nodes.inspection.dataset_statistics import Found
 from nodes.reporting.page import Html, figure_text, html_page, html_picture, html_table
 
@@ -50,7 +51,10 @@ def _page(found: Found) -> str:
         (found.label_name(label), f"{n:,}", Html(f'<span class="bar" style="width:{20 * n / most:.2f}rem"></span>'))
         for label, n in list(found.labels.items())[:LABELS_SHOWN]
     ]
-    channels = [(str(i), *(figure_text(v) for v in row)) for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])]
+    channels = [
+        (str(i), *(figure_text(v) if np.isfinite(v) else "" for v in row))
+        for i, row in enumerate(_channels(found)[:CHANNELS_SHOWN])
+    ]
     sizes = sorted(f.bytes for f in found.files)
     shares = [(f"{share:.0%}", size(sizes[round(share * (len(sizes) - 1))])) for share in (0, 0.25, 0.5, 0.75, 1)]
     sampled = f"over {found.values.volumes:,} sampled volumes"
@@ -98,11 +102,10 @@ def _pictures(found: Found) -> Iterable[tuple[str, str]]:
 
 
 def middle_plane(volume: NDArray[Any]) -> NDArray[Any] | None:
-    """The first two axes of a volume's first channel, in the middle of all others; None with fewer axes."""
-    if volume.ndim < 3:
+    """The axes X and Y of a volume's first channel, in the middle of Z; None where it has fewer axes."""
+    if volume.ndim < 2:
         return None
-    channel = volume[..., 0]
-    plane: NDArray[Any] = channel[(slice(None), slice(None), *(n // 2 for n in channel.shape[2:]))]
+    plane: NDArray[Any] = four_axes(volume)[:, :, axes_of(volume.shape)[2] // 2, 0]
     return plane
 
 

@@ -24,7 +24,8 @@ from engine.declare.progress import Meter, track
 from engine.errors import DataError
 from engine.storage.place import Place, place_at
 from engine.text import plural
-from nodes.inspection.column_figures import ColumnFigures, column_figures, shown_columns
+from engine.viewing.pictures import axes_of
+from nodes.inspection.column_figures import ColumnFigures, column_figures, decoded, shown_columns
 from nodes.inspection.damage import Damage, StoredFile, check_files, damage_of
 from nodes.loaders.value_statistics import Statistics
 from nodes.table.selection import columns_for, held, nan_as_null
@@ -90,13 +91,15 @@ class Values:
     def of(cls, volume: NDArray[Any]) -> Values:
         """The figures of one volume of shape (voxels, channels)."""
         out = cls.empty(volume.shape[1])
-        out.channels.add(volume)
+        with np.errstate(all="ignore"):  # the sum of values at the end of float64 is infinite
+            out.channels.add(volume)
         out.not_finite, out.volumes = volume.size - int(out.count.sum()), 1
         return out
 
     def add(self, other: Values) -> None:
         """Take in others. Figures depend on the order to the last digit, so it is the same one each time."""
-        self.channels.join(other.channels)
+        with np.errstate(all="ignore"):
+            self.channels.join(other.channels)
         self.not_finite += other.not_finite
         self.volumes += other.volumes
 
@@ -116,7 +119,7 @@ class Values:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """Mean of each channel; 0 without a finite value."""
+        """Mean of each channel; 0 without a finite value, not finite where their sum is none."""
         return self.channels.mean
 
     @property
@@ -167,11 +170,9 @@ class Found:
         if self.version is not None:
             out["version"] = self.version
         if self.values.count.any():
-            out |= {
-                "minimum": float(self.values.least.min()),
-                "maximum": float(self.values.most.max()),
-                "mean": float(np.average(self.values.mean, weights=self.values.count)),
-            }
+            out |= {"minimum": float(self.values.least.min()), "maximum": float(self.values.most.max())}
+            mean = float(np.average(self.values.mean, weights=self.values.count))
+            out |= {"mean": mean} if math.isfinite(mean) else {}
         counted = [(label, n) for label, n in self.labels.items() if label is not None]
         out |= {f"label {self.label_name(label)}": n for label, n in counted[:LABEL_FIGURES]}
         return out
@@ -186,7 +187,7 @@ class Seen(NamedTuple):
 
     def values(self) -> Values:
         """Its figures."""
-        return Values.of(self.volume.reshape(-1, self.volume.shape[-1] if self.volume.ndim > 1 else 1))
+        return Values.of(self.volume.reshape(-1, axes_of(self.volume.shape)[3]))
 
 
 CountLabels = Callable[[Task], Mapping[float | None, int]]
@@ -270,7 +271,7 @@ def measure(
         volumes=sum(labels.values()),
         labels=dict(sorted(labels.items(), key=lambda item: (item[0] is None, item[0] or 0))),
         files=files,
-        values=Values.empty(_channels(spec)),
+        values=Values.empty(axes_of(spec.shape)[3]),
         damages=damages,
         unchecked=unchecked,
         columns=column_figures(fields, _rows_of(task, fields)) if fields else [],
@@ -317,10 +318,12 @@ def _how_to(dataset: VolumeDelta | VolumeParquet) -> str:
 
 def _rows_of(task: Task, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
     """These columns of all rows that belong to the dataset."""
-    names = {*(f.name for f in fields), *columns_for(task.selections)}
+    # Decoded: one file's dictionary may be too narrow for another's, or be none there.
+    wanted = pa.schema([f.with_type(decoded(f.type)) for f in fields])
+    others = [name for name in columns_for(task.selections) if name not in wanted.names]
     for file in track(task.files, total=len(task.files), unit="files", label="reading columns"):
-        layout = _schema(task.spec, [n for n in names if n not in {f.name for f in fields}], file.path)
-        for batch in read_rows(file.whole(), pa.schema([*layout, *fields]), 65_536):
+        layout = _schema(task.spec, others, file.path)
+        for batch in read_rows(file.whole(), pa.schema([*layout, *wanted]), 65_536):
             yield _selected(batch, task.selections)
 
 
@@ -432,7 +435,3 @@ def _schema(spec: VolumeSpec, names: Collection[str], path: Path) -> pa.Schema:
         there = pq.read_schema(path)
         fields += [there.field(n) if n in there.names else pa.field(n, pa.string()) for n in others]
     return pa.schema(fields)
-
-
-def _channels(spec: VolumeSpec) -> int:
-    return spec.shape[-1] if len(spec.shape) > 1 else 1

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -173,6 +173,14 @@ class Source(ABC):
     def rows_in(self, *selections: Selection) -> RowNumbers:
         """The labelled rows that every selection holds (with none: all of them)."""
         return self.rows.chosen(selections)
+
+    def relabel(self, labels: NDArray[np.float32], classes: tuple[str, ...]) -> None:
+        """Let the rows have these labels, which number these classes, from here on.
+
+        To be called before any loader is made, and after `rows_in`: selections go by the labels that are stored.
+        """
+        self.rows = replace(self.rows, labels=labels)
+        self.spec = self.spec.model_copy(update={"classes": classes})
 
     def ids(self, rows: Sequence[int] | RowNumbers) -> list[str]:
         """The ids of some rows."""

@@ -108,8 +108,15 @@ class Statistics:
         return out
 
     def percentile(self, percent: float) -> NDArray[np.float64]:
-        """The percentile of each channel, within 0.05% of the true one; minimum and maximum are exact."""
+        """The percentile of each channel, within 0.05% of the true one (`widths`); minimum and maximum are exact."""
         return np.array([self._percentile(channel, percent) for channel in range(self.channels)])
+
+    def widths(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far apart values may lie that are counted together with that of each channel; 0: all of them are it."""
+        ends = np.array([_ends(int(place)) for place in ranges_of(values)])
+        widths = np.minimum(ends[:, 1] - ends[:, 0], self.most - self.least)
+        one = widths < 1 if self.whole else widths < np.finfo(np.float32).tiny  # the range of 0 has the tiniest, too
+        return np.where(one, 0.0, widths)
 
     def _percentile(self, channel: int, percent: float) -> float:
         place = percent / 100 * (int(self.values[channel]) - 1)
@@ -120,6 +127,8 @@ class Statistics:
 
     def _value(self, channel: int, upto: NDArray[np.int64], rank: int) -> float:
         """The value with so many before it, as if the values of a range lay evenly in it."""
+        if rank in (0, int(self.values[channel]) - 1):
+            return float((self.most if rank else self.least)[channel])
         at = int(np.searchsorted(upto, rank, side="right"))
         inside = int(self.ranges[channel, at])
         low, high = _ends(at)

@@ -1,5 +1,9 @@
 """Statistics of volumes for `Measured` steps: one pass over all, or over those of one source after the other.
 
+Percentiles are counted in ranges that are relative to the values (`nodes.loaders.value_statistics`). Where both lie far
+from 0 and close together, as those of a magnetic field, a range says too little of how far apart they are: then such
+volumes are read again, less a value that lies near, beside which the ranges are narrow.
+
 In memory are one volume, a part of the listing, and for percentiles 8 MB a channel (`nodes.loaders.value_statistics`).
 Volumes are added up in the order of the rows, wherever they were read, so the same volumes give the same numbers to the
 last bit, also when the pass was killed and went on. How far it is lies in a file with a checksum: one that is damaged
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -32,17 +36,30 @@ from nodes.conversion.quarantine import Refused
 from nodes.conversion.whole_volumes import TransformedVolumes
 from nodes.loaders.measured_volumes import MeasuredVolumes, channels_of
 from nodes.loaders.value_statistics import Statistics, ranges_of
-from nodes.transforms.steps import ClipMeasured, Measured, source_of
+from nodes.transforms.steps import ClipMeasured, Measured, Scale, source_of
 
 _SAVE_VALUES = 1 << 28
 """Values after which the pass saves how far it is: seconds of work."""
 _ROWS = 20_000
 """Of a listing that are in memory at a time."""
 _EXAMPLES = 3
-_PERCENTILES = 2
+_PERCENTILES = 3
 """Version of how percentiles are measured: raise it when the same volumes give others, so that no kept ones are used.
-The first took all volumes for whole numbers where those of the first file are."""
+The first took all volumes for whole numbers where those of the first file are, the second read no volume again."""
+_FINITE = 2
+"""Version of what steps make of volumes with values that are not finite, for which steps have no version of their own.
+The first of `_HID_INFINITIES` gave 0 or 1 for infinities, so what came after them was measured of that, too."""
+_HID_INFINITIES = {"normalise": ("percentiles", "min-max"), "scale": ("percentiles",)}
+"""Kinds of steps, by name."""
+_COARSEST = 0.01
+"""How wide a range may be beside the distance between the two percentiles."""
+_MORE_PASSES = 3
+"""Each makes ranges a thousandth as wide or less; after three, what lies in one range is equal but for rounding."""
 M = TypeVar("M", bound=Measured)
+Numbers = dict[str, tuple[list[float], list[float]]]
+"""By source: offset and spread of each channel."""
+Origins = dict[str, list[float | None]]
+"""By source: for each channel a value near its percentiles, None where these are known well enough."""
 
 
 @dataclass
@@ -51,7 +68,13 @@ class Pass:
 
     path: Path
     key: str
-    numbers: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
+    origins: Origins = field(default_factory=dict)
+    """Of the sources that are to be read again."""
+    whole: set[str] = field(default_factory=set)
+    """Those of them that have whole numbers alone: less an origin, volumes are of a type that does not say so."""
+    before: Pass | None = None
+    """The pass whose origins were subtracted from the volumes of this one."""
     statistics: Statistics | None = None
     within: int = 0
     """Volumes of the source at work that were read."""
@@ -87,6 +110,8 @@ class Pass:
                 array = getattr(out.statistics, name)
                 array[...] = np.frombuffer(saved[name][0].as_buffer(), array.dtype).reshape(array.shape)
         out.numbers = {source: (low, high) for source, low, high in head.pop("numbers")}
+        out.origins = dict(head.pop("origins", ()))  # earlier versions have none
+        out.whole = set(head.pop("whole_sources", ()))
         for name in ("within", "volumes", "refused", "examples"):
             setattr(out, name, head[name])
         return out
@@ -97,6 +122,8 @@ class Pass:
         head = {
             "key": self.key,
             "numbers": [[source, *both] for source, both in self.numbers.items()],
+            "origins": [*self.origins.items()],
+            "whole_sources": sorted(self.whole),
             "channels": found.channels if found is not None else None,
             **({"counting": found.counting, "whole": found.whole} if found is not None else {}),
             **{name: getattr(self, name) for name in ("within", "volumes", "refused", "examples")},
@@ -170,7 +197,8 @@ class Pass:
         """
         found = self.statistics
         if found is not None and found.values.all():
-            self.numbers[source] = _numbers(scale, found)
+            found.whole |= self.before is not None and source in self.before.whole
+            self._keep(source, scale, found)
         elif scale.by_source:
             self.numbers[source] = ([], [])
         else:
@@ -179,6 +207,47 @@ class Pass:
                 + (f" in {plural(int((found.values == 0).sum()), 'channels')}" if found is not None else "")
             )
         self.statistics, self.within = None, 0
+
+    def _keep(self, source: str, scale: Measured, found: Statistics) -> None:
+        """Offset and spread of each channel, as `Normalise` would take them from one volume."""
+        varies = found.least < found.most
+        if scale.kind == "z-score":
+            offset, spread = found.mean, found.deviation()
+        elif scale.kind == "min-max":
+            offset, spread = found.least, found.most - found.least
+        else:
+            offset, high = found.percentile(scale.low), found.percentile(scale.high)
+            spread = high - offset
+            ends = [end for end, percent in ((offset, scale.low), (high, scale.high)) if 0 < percent < 100]
+            width = np.max([np.zeros(found.channels), *map(found.widths, ends)], axis=0)
+            coarse = varies & (width > _COARSEST * spread)
+            # In one range they are equal as far as is known: nearly all values may be one, as a background's are.
+            equal = ranges_of(offset) == ranges_of(high)
+            if self.before is not None and not found.whole:
+                # In one range again, which beside an origin is as narrow as the distance between two float32 of the
+                # values' size: there is no difference that more readings would find.
+                coarse &= ~equal
+            if coarse.any():
+                near = _near(found, offset, high, width).tolist()
+                self.origins[source] = [each if wanted else None for each, wanted in zip(near, coarse, strict=True)]
+                if found.whole:
+                    self.whole.add(source)
+            if not isinstance(scale, ClipMeasured):
+                spread = np.where(equal, 0.0, spread)
+        if not isinstance(scale, ClipMeasured):
+            offset = np.where(varies, offset, found.least)
+            spread = np.where(varies, np.where(spread == 0, 1.0, spread), 0.0)
+        self.numbers[source] = offset.tolist(), spread.tolist()
+
+
+def _near(
+    found: Statistics, low: NDArray[np.float64], high: NDArray[np.float64], width: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """A value of each channel near its two percentiles: its least or largest one, which a background often has, or one
+    between them; of whole numbers a whole one."""
+    between = low + (high - low) / 2
+    out = np.where(np.abs(found.most - high) <= width, found.most, np.rint(between) if found.whole else between)
+    return np.where(np.abs(found.least - low) <= width, found.least, out)
 
 
 _ARRAYS = ("values", "mean", "squares", "least", "most", "ranges")
@@ -193,24 +262,6 @@ def _cell(array: NDArray[Any]) -> pa.Array:
     """One cell with the bytes of an array, which are not copied."""
     ends = pa.py_buffer(np.array([0, array.nbytes], np.int64))
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(array)])
-
-
-def _numbers(scale: Measured, found: Statistics) -> tuple[list[float], list[float]]:
-    """Offset and spread of each channel, as `Normalise` would take them from one volume."""
-    if isinstance(scale, ClipMeasured):
-        offset, high = found.percentile(scale.low), found.percentile(scale.high)
-        return offset.tolist(), (high - offset).tolist()
-    if scale.kind == "z-score":
-        offset, spread = found.mean, found.deviation()
-    elif scale.kind == "min-max":
-        offset, spread = found.least, found.most - found.least
-    else:
-        offset, high = found.percentile(scale.low), found.percentile(scale.high)
-        # In one range they are equal as far as is known: nearly all values may be one, as those of a background are.
-        spread = np.where(ranges_of(offset) == ranges_of(high), 0.0, high - offset)
-    constant = found.least == found.most
-    spread = np.where(constant, 0.0, np.where(spread == 0, 1.0, spread))
-    return np.where(constant, found.least, offset).tolist(), spread.tolist()
 
 
 @dataclass(frozen=True)
@@ -269,17 +320,13 @@ def measure(
     had ended reads no volume. Raises `DataError` when nothing has a value to measure.
     """
     order = Order.of(listing, by_source=scale.by_source)
-    key = statistics_key(scale, volumes, listing)
-    state = Pass.at(ctx.scratch / f"statistics-{key}.arrow", key, ctx)
-    if len(state.numbers) < len(order.sources):
-        add(Measuring(scale, volumes, order, key), state, ctx)
-        state.save()
-        ctx.commit_point("statistics measured")
-    if state.refused:
-        ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
-    found = [(source, *state.numbers[source]) for source in order.sources if state.numbers[source][0]]
+    state = _passed(scale, volumes, listing, order, ctx, add)
+    numbers, refused = state.numbers, state.refused
+    if state.origins:
+        numbers, refused = _measured_nearer(scale, volumes, order, state, ctx, add)
+    found = [(source, *numbers[source]) for source in order.sources if numbers[source][0]]
     if len(found) < len(order.sources):
-        _warn_of_left_out([source for source in order.sources if not state.numbers[source][0]], scale, ctx)
+        _warn_of_left_out([source for source in order.sources if not numbers[source][0]], scale, ctx)
         if not found:
             raise _nothing_measured("no source has a finite value to measure")
     step = replace(
@@ -288,7 +335,72 @@ def measure(
         offsets=tuple(tuple(offsets) for _, offsets, _ in found),
         spreads=tuple(tuple(spreads) for _, _, spreads in found),
     )
-    return step, state.refused
+    return step, refused
+
+
+def _passed(
+    scale: Measured,
+    volumes: TransformedVolumes,
+    listing: pa.Table,
+    order: Order,
+    ctx: TaskContext,
+    add: AddVolumes,
+    before: Pass | None = None,
+    refused: int = 0,
+) -> Pass:
+    """A finished pass over the volumes, with a warning where more than `refused` could not be read."""
+    key = statistics_key(scale, volumes, listing)
+    state = Pass.at(ctx.scratch / f"statistics-{key}.arrow", key, ctx)
+    state.before = before
+    if len(state.numbers) < len(order.sources):
+        add(Measuring(scale, volumes, order, key), state, ctx)
+        state.save()
+        ctx.commit_point("statistics measured")
+    if state.refused > refused:
+        ctx.warn(f"{plural(state.refused, 'volumes')} could not be measured: {'; '.join(state.examples)}")
+    return state
+
+
+def _measured_nearer(
+    scale: Measured, volumes: TransformedVolumes, order: Order, first: Pass, ctx: TaskContext, add: AddVolumes
+) -> tuple[Numbers, int]:
+    """The numbers of a first pass, with those of its `origins` measured again; and how many volumes were refused."""
+    numbers = {source: (list(offsets), list(spreads)) for source, (offsets, spreads) in first.numbers.items()}
+    last, origins, refused = first, first.origins, first.refused
+    for _ in range(_MORE_PASSES):
+        if not origins:
+            break
+        what = plural(len(origins), "sources") if scale.by_source else "all volumes"
+        ctx.info(f"percentiles lie close together for values of their size: {what} read once more")
+        listing = order.listing_of(origins)
+        again = Order.of(listing, by_source=scale.by_source)
+        last = _passed(scale, volumes.then(_less(scale, origins)), listing, again, ctx, add, last, refused)
+        refused = max(refused, last.refused)
+        for source, (offsets, spreads) in last.numbers.items():
+            # No numbers: what was there before cannot be read now, which was warned of.
+            for channel, origin in enumerate(origins[source] if offsets else ()):
+                if origin is not None:
+                    numbers[source][0][channel] = origin + offsets[channel]
+                    numbers[source][1][channel] = spreads[channel]
+        origins = _nearer(origins, last.origins)
+    return numbers, refused
+
+
+def _less(scale: Measured, origins: Origins) -> Scale:
+    """The step that subtracts the origins."""
+    values = tuple(tuple(origin or 0.0 for origin in each) for each in origins.values())
+    ones = tuple((1.0,) * len(each) for each in values)
+    sources = tuple(origins) if scale.by_source else ()
+    return Scale("z-score", scale.by_channel, by_source=scale.by_source, sources=sources, offsets=values, spreads=ones)
+
+
+def _nearer(origins: Origins, found: Origins) -> Origins:
+    """The origins of another pass, where one that subtracted `origins` found that another is needed."""
+    out: Origins = {}
+    for source, beside in found.items():
+        both = zip(origins[source], beside, strict=True)
+        out[source] = [None if old is None or new is None else old + new for old, new in both]
+    return {source: each for source, each in out.items() if any(origin is not None for origin in each)}
 
 
 def _warn_of_left_out(sources: list[str], scale: Measured, ctx: TaskContext) -> None:
@@ -302,6 +414,8 @@ def statistics_key(scale: Measured, volumes: TransformedVolumes, listing: pa.Tab
     what: list[Any] = [step.as_json() for step in (*volumes.steps, scale)]
     if scale.kind == "percentiles":
         what.append(_PERCENTILES)
+    if any(getattr(step, "kind", None) in _HID_INFINITIES.get(step.name, ()) for step in volumes.steps):
+        what.append({"finite": _FINITE})
     out = hashlib.blake2b(json.dumps(what).encode(), digest_size=16)
     for name in ("path", "size", "mtime_ns"):
         for (column,) in listing.select([name]).to_batches(max_chunksize=_ROWS):
@@ -354,6 +468,14 @@ class Order:
         if self.places is None:
             return self.listing.slice(begin, end - begin)
         return self.listing.take(self.places[begin:end])
+
+    def listing_of(self, sources: Collection[str]) -> pa.Table:
+        """The rows of these sources alone."""
+        if self.places is None or len(sources) == len(self.sources):
+            return self.listing
+        begins = (0, *self.ends)
+        kept = [slice(*each) for name, *each in zip(self.sources, begins, self.ends, strict=False) if name in sources]
+        return self.listing.take(np.concatenate([self.places[each] for each in kept]))
 
     def files(self, begin: int) -> Iterator[manifest.FileEntry]:
         """The files from a place in the order on, some thousands in memory at a time."""

@@ -19,10 +19,12 @@ from engine.extras import missing, require
 from engine.storage import links, manifest
 from nodes.conversion.formats import NPY, Reading, format_named, formats
 from nodes.conversion.npy_files import finite_mask, refuse_not_finite
+from nodes.conversion.quarantine import Refused
 from nodes.conversion.volume_sources import is_volume, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
 from nodes.prediction.inputs import ModelCard, read_card
 from nodes.training.learner import Predictor, framework_named
+from nodes.training.usable_values import LARGEST, usable
 from nodes.transforms.function_file import refuse_untrusted
 from nodes.transforms.remaining import refuse_whole_nodes
 from nodes.volume_folder import VOLUME_FILES
@@ -257,11 +259,14 @@ def _volumes(volume: _Volume, card: ModelCard) -> TransformedVolumes:
 
 
 def _volume(volume: _Volume, card: ModelCard) -> NDArray[np.float32]:
-    """The volume as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is not finite."""
+    """The volume as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is not usable."""
     array, _ = _volumes(volume, card).read(volume.name, None)
     card.check_shape(array.shape, str(volume.file))
     mask = finite_mask(VolumeSpec(shape=array.shape, dtype=array.dtype.name))
     if mask is not None:
         refuse_not_finite(array, mask.reshape(array.shape))
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        values = array.astype(np.float32)
+    if not usable(values[None])[0]:
+        raise Refused("not-finite", f"holds values beyond {LARGEST:g}, which no model can compute with")
+    return values

@@ -20,7 +20,7 @@ from nodes.loaders import open_source
 from nodes.loaders.chained_volumes import rows_as_files, with_transforms
 from nodes.loaders.interface import Source
 from nodes.loaders.rows import RowNumbers
-from nodes.training.labels import Task
+from nodes.training.labels import Task, renumbered
 from nodes.transforms.function_file import refuse_untrusted
 from nodes.transforms.remaining import refuse_whole_nodes, remaining, went_another_way
 
@@ -123,7 +123,9 @@ def open_rows(data: Dataset, card: ModelCard, *, cores: int) -> Iterator[OpenedR
         if not len(rows):
             raise DataError(f"{data.uri} has no volumes to predict", hint="Check the selection that it comes from.")
         rows = rows[np.argsort(source.rows.stored[rows], kind="stable")]
-        labels = renumbered(source.rows.labels, source.spec.classes, card.classes)
+        labels = source.rows.labels
+        if card.task == "classification":
+            labels = renumbered(labels, source.spec.classes, card.classes)
         unknown = int((np.isnan(labels[rows]) & ~np.isnan(source.rows.labels[rows])).sum())
         yield OpenedRows(source, rows, labels, unknown)
 
@@ -146,21 +148,6 @@ def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[st
     refuse_untrusted(missing, f"the model in {card.file.parent}")
     files = rows_as_files(data, listing) if isinstance(data, VolumeDelta | VolumeParquet) else data
     return with_transforms(files, missing) if isinstance(files, VolumeFiles) else data
-
-
-def renumbered(labels: NDArray[np.float32], own: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:
-    """Labels that number the classes `own`, in the numbers of the model's `classes`; NaN for one it does not know.
-
-    Where either names no classes, or the model's are mere numbers and none of these is among them, the numbers mean
-    the same.
-    """
-    numbered = list(classes) == [str(number) for number in range(len(classes))]
-    if not own or not classes or tuple(own) == tuple(classes) or (numbered and set(own).isdisjoint(classes)):
-        return labels
-    places = {name: float(place) for place, name in enumerate(classes)}
-    table = np.array([*(places.get(name, np.nan) for name in own), np.nan], np.float32)
-    known = (labels >= 0) & (labels < len(own)) & (labels == np.rint(labels))
-    return table[np.where(known, labels, len(own)).astype(np.int64)]
 
 
 def _times(shape: Sequence[int]) -> str:

@@ -32,6 +32,7 @@ from engine.text import plural
 from nodes.loaders.interface import Reading
 from nodes.loaders.rows import RowNumbers
 from nodes.prediction.inputs import ModelCard, OpenedRows
+from nodes.training.usable_values import usable
 from nodes.volume_file.footer import sign_footer
 
 _PLAN = "plan.json"
@@ -234,8 +235,11 @@ class PartWork:
         for batch in loader.batches():
             got = time.perf_counter()
             waiting += got - asked
-            scores[np.searchsorted(rows, batch.rows)] = self.scores(batch.volumes)
+            places = np.searchsorted(rows, batch.rows)
+            scores[places] = self.scores(batch.volumes)
             asked = time.perf_counter()
+            # A network need not show such values: max pooling drops NaN.
+            scores[places[~usable(batch.volumes)]] = np.nan
             batch_s.append(asked - got)
             batch_rows.append(len(batch.rows))
             on_rows(len(batch.rows))

@@ -181,11 +181,15 @@ def _page(table: Table, what: str, figures: dict[str, float | int | str], pictur
 def _saved(table: Table) -> str:
     """What is lost to reading, in words."""
     found = [(epoch.form, seconds) for epoch in table.epochs if (seconds := epoch.seconds(table.training_volumes))]
+    if not found:
+        return "None of them could be measured; the table says why."
     named = [f"{duration(seconds)} from {form}" for form, seconds in found]
     text = (
         f"An epoch of {table.training_volumes:,} volumes takes {', '.join(named)}; the system was asked to drop its"
-        " cache of the files before. From memory nothing is read: more than that no form can save."
+        " cache of the files before."
     )
+    if "memory" in dict(found):
+        text += " From memory nothing is read: more than that no form can save."
     read = [(form, seconds) for form, seconds in found if form != "memory"]
     if len(read) == 2:
         (fast, least), (slow, most) = sorted(read, key=lambda pair: pair[1])

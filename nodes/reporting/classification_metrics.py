@@ -29,13 +29,24 @@ def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
     return int(below + up_to) / (2 * len(positives) * len(negatives))
 
 
-def class_aucs(scores: Floats, labels: Counts) -> list[float | None]:
-    """The AUC of each class against all others; scores (n, classes), labels (n,).
+def ranking(scores: Floats, number: int) -> Floats:
+    """Figures (n,) in the order of the probabilities of a class.
 
-    Of two classes both are that of class 1: class 0's scores are 1 minus those, in which all that are tiny are one.
+    Its own scores, but of two classes: a probability near 1 is known by how small the other one is, because float32
+    has only 1 for all beyond 1 - 3e-8.
     """
+    own = scores[:, number]
+    if scores.shape[1] != 2:
+        return own
+    with np.errstate(divide="ignore"):
+        return np.where(own < 0.5, own, 1 / scores[:, 1 - number].astype(np.float64))
+
+
+def class_aucs(scores: Floats, labels: Counts) -> list[float | None]:
+    """The AUC of each class against all others; scores (n, classes), labels (n,). Of two classes both have that of
+    class 1."""
     if scores.shape[1] == 2:
-        return [auc(scores[:, 1], labels == 1)] * 2
+        return [auc(ranking(scores, 1), labels == 1)] * 2
     return [auc(scores[:, number], labels == number) for number in range(scores.shape[1])]
 
 

@@ -6,6 +6,8 @@ import base64
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from engine.text import label_text
+
 _STYLE = """
 body { font: 15px/1.5 Inter, system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -52,6 +54,16 @@ def figure_text(value: float | int | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def predicted_text(value: float, label: float) -> str:
+    """A predicted number, a 32-bit float, with four digits and all before the point; with more, nine at most, where it
+    would read as its label (`label_text`) does."""
+    if value == label:
+        return label_text(label)
+    whole = len(f"{abs(value):.0f}")
+    texts = ((f"{value:.{digits}g}", f"{label:.{digits}g}") for digits in range(max(4, min(whole, 9)), 10))
+    return next((text for text, other in texts if text not in (other, label_text(label))), label_text(value))
 
 
 def html_picture(png: bytes, alt: str = "") -> Html:

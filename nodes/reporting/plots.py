@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.reporting.classification_metrics import Calibration, Counts, f1_curve, roc_curve
+from nodes.reporting.classification_metrics import Calibration, Counts, f1_curve, ranking, roc_curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,8 +105,8 @@ def draw_roc(
     for number in _drawn_classes(names):
         area = aucs[number]
         if area is not None:
-            false, true = roc_curve(scores[:, number], labels == number)
-            panel.plot(false, true, label=f"{_short(names[number], 24)} ({area:.3f})")
+            false, true = roc_curve(ranking(scores, number), labels == number)
+            panel.plot(false, true, label=_entry(names[number], area))
     panel.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
     panel.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
     panel.grid(alpha=0.3)
@@ -143,7 +143,7 @@ def draw_thresholds(
             continue
         at, f1 = f1_curve(scores[:, number], labels == number)
         some = np.unique(np.linspace(0, len(at) - 1, min(_POINTS, len(at))).astype(np.int64))
-        line = panel.plot(at[some], f1[some], label=f"{_short(names[number], 24)} ({chosen:.3f})")[0]
+        line = panel.plot(at[some], f1[some], label=_entry(names[number], chosen))[0]
         panel.plot([chosen], [f1.max()], marker="o", markersize=5, color=line.get_color())
     panel.set(xlabel="threshold", ylabel="f1 on the validation", xlim=(0, 1), ylim=(0, 1.02))
     panel.grid(alpha=0.3)
@@ -182,6 +182,13 @@ def draw_numbers(values: NDArray[np.float64], labels: NDArray[np.float64]) -> Pi
     panel.set(xlabel="label", ylabel="predicted")
     panel.grid(alpha=0.3)
     return Picture("Predicted and true", png_of(figure))
+
+
+def _entry(name: str, figure: float) -> str:
+    """A class and its figure, for a legend."""
+    text = f"{_short(name, 24)} ({figure:.3f})"
+    # Matplotlib leaves out what begins with an underscore.
+    return f" {text}" if text.startswith("_") else text
 
 
 def _short(name: str, length: int) -> str:

@@ -30,6 +30,7 @@ from nodes.conversion.whole_volumes import TransformedVolumes
 from nodes.loaders.measured_volumes import MeasuredVolumes, is_whole, read_measured, write_measured
 from nodes.loaders.volume_statistics import Measuring, Order, Pass
 from nodes.spark.session import executor_point, results
+from nodes.transforms.parameters import transform_of
 from nodes.transforms.steps import Measured
 
 _MOST_TASKS = 1000
@@ -77,7 +78,9 @@ class MeasureOnSpark:
         listing = ctx.scratch / f"measuring-{secrets.token_hex(8)}.arrow"
         try:
             _write_listing(work.order, [stretches[place] for place in missing], listing)
-            task = _Measure(self.files.uri, reading_of(self.files), work.scale, listing)
+            # Not the files' own chain: there may be a step more before what is measured.
+            steps = tuple(map(transform_of, work.volumes.steps))
+            task = _Measure(self.files.uri, reading_of(self.files)._replace(transforms=steps), work.scale, listing)
             items = [
                 _Item(number, paths[place], stretches[place][1] - stretches[place][0])
                 for number, place in enumerate(missing)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from nodes.tensorflow_keras.batches import tensor_of
+from nodes.tensorflow_keras.models import LOGITS
 from nodes.tensorflow_keras.runtime import enough_memory, keras, tf
 from nodes.training.learner import Predictor
 
@@ -38,6 +39,12 @@ class KerasPredictor(Predictor):
                 f"{file} gives {outputs} figures for a volume, its description says {scores}",
                 hint="The model's file and its description do not belong together. Train it again.",
             )
+        self._of_two = outputs == 1 and scores == 2
+        names = [layer.name for layer in self._model.layers]
+        if self._of_two and names[-2:-1] == [LOGITS]:
+            # Those of `models.answer`, which end in a sigmoid.
+            logits = self._model.get_layer(LOGITS).output
+            self._model = keras.Model(self._model.input, [self._model.output, logits])
         signature = tf.TensorSpec((batch_size, *shape), tf.float32)
         self._graph = tf.function(self._call, input_signature=[signature], autograph=False)
 
@@ -52,10 +59,12 @@ class KerasPredictor(Predictor):
             volumes = full
         with enough_memory(self._batch_size, "batch size"):
             out: NDArray[np.float32] = self._graph(tensor_of(volumes)).numpy()[:count]
-        if self._scores == 2 and out.shape[1] == 1:
-            # One sigmoid is the probability of class 1.
-            return np.concatenate([1 - out, out], axis=1)
         return out
 
     def _call(self, volumes: Any) -> Any:
-        return tf.cast(self._model(volumes, training=False), tf.float32)
+        out = self._model(volumes, training=False)
+        if not self._of_two:
+            return tf.cast(out, tf.float32)
+        # One sigmoid is the probability of class 1. That of class 0, where it is small, is exact from the logit alone.
+        one, zero = (out[0], tf.sigmoid(-out[1])) if isinstance(out, list | tuple) else (out, 1 - out)
+        return tf.cast(tf.concat([zero, one], axis=1), tf.float32)

@@ -22,6 +22,8 @@ DESCRIPTION = "voxelflow.json"
 TRUST = "VOXELFLOW_TRUST_TRANSFORMS"
 """Set to 1, the model may run the functions of their own that its makers changed the volumes with."""
 TRANSFORMS = "voxelflow_transforms"
+LARGEST = 1e18
+"""Values beyond it have no square in float32, so no answer: as in `nodes.training.usable_values`."""
 _BATCH = 16
 """Volumes that the model computes at once."""
 
@@ -70,10 +72,11 @@ class ServedModel:
         row |= {"orientation": given} if (given := str((params or {}).get("orientation", ""))) else {}
         volumes = next(iter(model_input.values())) if isinstance(model_input, Mapping) else model_input
         found = [
-            self._model(np.stack([self._volume(v, row) for v in volumes[start : start + _BATCH]]), training=False)
+            self._scores(np.stack([self._volume(v, row) for v in volumes[start : start + _BATCH]]))
             for start in range(0, len(volumes), _BATCH)
         ]
-        scores = np.concatenate([np.asarray(each, np.float32) for each in found]) if found else np.empty((0, 1))
+        empty = np.empty((0, len(self._classes) or 1), np.float32)
+        scores: np.ndarray[Any, Any] = np.concatenate(found) if found else empty
         if not self._classes:
             return pd.DataFrame({"value": scores[:, 0]})
         if scores.shape[1] == 1 and len(self._classes) == 2:
@@ -81,10 +84,18 @@ class ServedModel:
             scores = np.concatenate([1 - scores, scores], axis=1)
         # Values far from those of the training give scores that are not finite, and no class.
         known = np.isfinite(scores).all(axis=1)
-        likeliest = [self._classes[place] for place in scores.argmax(axis=1)] if len(scores) else []
+        likeliest = [self._classes[place] for place in scores.argmax(axis=1)]
         names = [name if sure else None for name, sure in zip(likeliest, known, strict=True)]
         columns = {f"probability {name}": scores[:, place] for place, name in enumerate(self._classes)}
-        return pd.DataFrame({"class": names, **columns})
+        return pd.DataFrame({"class": pd.Series(names, dtype=object), **columns})
+
+    def _scores(self, volumes: Any) -> Any:
+        """Scores (n, outputs) of volumes (n, ...), NaN for those with values that are not finite, or too large."""
+        scores = np.asarray(self._model(volumes, training=False), np.float32).copy()
+        # The network need not show them: max pooling drops NaN.
+        flat = volumes.reshape(len(volumes), -1)
+        scores[~((flat.max(axis=1) <= LARGEST) & (flat.min(axis=1) >= -LARGEST))] = np.nan
+        return scores
 
     def _volume(self, given: Any, row: Mapping[str, Any]) -> Any:
         volume = np.asarray(given)

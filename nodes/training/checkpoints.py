@@ -60,7 +60,12 @@ class Checkpoint:
 
 
 class Torn(Exception):
-    """The file is no whole checkpoint, or one of another training."""
+    """The file is no whole checkpoint, or one of another training, or nothing can go on from it."""
+
+
+def is_dead(arrays: Arrays) -> bool:
+    """Whether a weight is not finite: the model learns nothing any more, though its figures may look like any."""
+    return not all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith(WEIGHT))
 
 
 class Checkpoints:
@@ -231,13 +236,15 @@ def write(file: IO[bytes], checkpoint: Checkpoint, identity: str) -> None:
 
 
 def read(path: Path, identity: str) -> Checkpoint:
-    """Read and verify a checkpoint (each array carries a checksum). Raises `Torn`."""
+    """Read and verify a checkpoint (each array carries a checksum, weights are finite). Raises `Torn`."""
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop(_META).tobytes())
         if meta["format"] != 1 or meta["identity"] != identity:
             raise Torn(f"{path} belongs to another training")
+        if is_dead(arrays):  # those of earlier releases may be
+            raise Torn(f"{path} holds weights that are not finite")
         return Checkpoint(
             state=LoaderState(**meta["state"]),
             arrays=arrays,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.declare.progress import Meter
-from nodes.loaders.interface import Batch, Loader, LoaderState
+from nodes.loaders.interface import Loader, LoaderState
 from nodes.reporting.classification_metrics import ClassFigures, auc, roc_curve
 from nodes.training.labels import Target
 from nodes.training.learner import NOTHING, Learner, Sums
-from nodes.training.usable_values import usable, values_error
+from nodes.training.usable_values import checked
 
 AUC_BYTES = 256 << 20
 """Scores are kept as float32, 4 bytes a row and score (one score for two classes); more than this, and there is no
@@ -148,15 +148,12 @@ def evaluate(
 
     `label` says in an error what was evaluated. Raises `DataError` naming volumes whose values are not usable.
     """
+    loader = checked(loader, label)
     loader.restore(LoaderState(loader.reading.seed))
     scores, total = Scores(classes, len(loader)) if classes else None, NOTHING
     meter = Meter(len(loader), "volumes", "")
-    for step, batch in enumerate(loader.batches()):
+    for batch in loader.batches():
         seen = learner.evaluate(batch, rows=rows)
-        if not math.isfinite(seen.sums.loss):
-            bad = not_usable(loader, batch, LoaderState(loader.reading.seed, 0, step))[0]
-            if bad:
-                raise values_error(f"{label}: the loss is not a number", bad)
         if scores is not None:
             scores.add(seen.logits, seen.labels)
         total += seen.sums
@@ -164,16 +161,3 @@ def evaluate(
     meter.finish()
     figures = figures_of(total, target)
     return Evaluation(figures) if scores is None else Evaluation(figures | scores.figures, scores.confusion, scores.roc)
-
-
-def not_usable(loader: Loader, batch: Batch, at: LoaderState) -> tuple[list[str], list[str]]:
-    """The ids of the volumes of the global batch `at` that hold values that are not usable, and those of all.
-
-    `batch` is this process' part of it.
-    """
-    if loader.reading.ranks > 1:
-        # The loss is everybody's, so the volume to blame may be another worker's: look at the whole batch.
-        whole = loader.source.loader(loader.chosen, replace(loader.reading, rank=0, ranks=1))
-        whole.restore(at)
-        batch = next(whole.batches())
-    return loader.source.ids(batch.rows[~usable(batch.volumes)]), loader.source.ids(batch.rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 Task = Literal["classification", "regression"]
 IMBALANCE = 10
 """A class with so many times the volumes of another is worth a warning."""
+_WHOLE = re.compile("-?[0-9]{1,15}")
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,61 @@ def find_classes(
     names = (*names[:count], *unnamed)
     counts = np.bincount(training.astype(np.int64), minlength=count)
     return Classes(names, tuple(counts.tolist()))
+
+
+def renumbered(labels: NDArray[np.float32], own: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:
+    """Labels that number the classes `own`, in the numbers of `classes`; NaN for one that these do not know.
+
+    Names that are whole numbers, as those of folders 1, 2 and 3, mean these numbers: labels without names, or classes
+    without them, go by them. Otherwise, where one side names no classes, or `classes` are mere numbers 0, 1, ..., the
+    numbers mean the same.
+    """
+    import numpy as np
+
+    if tuple(own) == tuple(classes):
+        return labels
+    ours, theirs = _whole_numbers(classes), _whole_numbers(own)
+    numbered = list(classes) == [str(number) for number in range(len(classes))]
+    if not own:
+        if ours is None or numbered:
+            return labels
+        different, places = np.unique(labels, return_inverse=True)
+        return _table(different.tolist(), ours)[:-1][places]
+    if theirs is None and (not classes or (numbered and set(own).isdisjoint(classes))):
+        return labels
+    if not classes:
+        table = np.array([*(theirs or ()), np.nan], np.float32)
+    else:
+        table = _table(own, classes) if ours is None or theirs is None else _table(theirs, ours)
+    known = (labels >= 0) & (labels < len(own)) & (labels == np.rint(labels))
+    return table[np.where(known, labels, len(own)).astype(np.int64)]
+
+
+def unknown_classes(labels: Iterable[float], own: Sequence[str], classes: Sequence[str]) -> list[str]:
+    """The names of those of the labels, which number the classes `own`, that `classes` do not know."""
+    import numpy as np
+
+    each = np.unique(np.array([*labels], np.float32))
+    unknown = each[np.isnan(renumbered(each, own, classes)) & ~np.isnan(each)].tolist()
+    return [own[int(k)] if 0 <= k < len(own) and k.is_integer() else label_text(k) for k in unknown]
+
+
+def _whole_numbers(names: Sequence[str]) -> tuple[float, ...] | None:
+    """The numbers that the names are, as labels have them; None where one is none, or two are the same."""
+    import numpy as np
+
+    if not names or not all(map(_WHOLE.fullmatch, names)):
+        return None
+    numbers = tuple(float(np.float32(int(name))) for name in names)
+    return numbers if len(set(numbers)) == len(numbers) else None
+
+
+def _table(own: Sequence[object], classes: Sequence[object]) -> NDArray[np.float32]:
+    """The place of each of `own` among the classes, NaN where it has none; and NaN after them."""
+    import numpy as np
+
+    places = {each: float(place) for place, each in enumerate(classes)}
+    return np.array([*(places.get(each, np.nan) for each in own), np.nan], np.float32)
 
 
 class Target(NamedTuple):

@@ -19,12 +19,12 @@ from engine.declare.progress import Meter, PlannedWork, current_phases
 from engine.errors import Cancelled, DataError
 from engine.text import plural
 from nodes.loaders.interface import Batch, Loader, LoaderState
-from nodes.training.checkpoints import Checkpoint, Checkpoints
-from nodes.training.evaluation import evaluate, figures_of, not_usable
+from nodes.training.checkpoints import Checkpoint, Checkpoints, is_dead
+from nodes.training.evaluation import evaluate, figures_of
 from nodes.training.history import Judge, Schedule, best_epoch, stops_early
 from nodes.training.labels import Target
 from nodes.training.learner import ALONE, NOTHING, Learner, Sums, Team
-from nodes.training.usable_values import NAMED, values_error
+from nodes.training.usable_values import NAMED
 
 EVERY_STEP_UNTIL = 200
 """Figures are reported for each step up to here, then ever more sparsely: curves stay about a thousand points."""
@@ -130,8 +130,8 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
     """Train from `begin` to the last epoch's end; gives the final checkpoint, already saved.
 
     Its phases are the epochs, and the validation within each. Of several workers only the leading one saves; the
-    checkpoint of the others has no arrays. Raises `DataError` when the loss is no longer a number, `Cancelled` on
-    request (after a checkpoint, so that nothing is lost).
+    checkpoint of the others has no arrays. Raises `DataError` when the loss is no longer a number, or a weight is not
+    finite that would be saved, and `Cancelled` on request (after a checkpoint, so that nothing is lost).
     """
     learner, loader, leads = training.learner, training.rows, training.team.leads
     if begin.arrays:
@@ -148,6 +148,11 @@ def train(training: Training, begin: Checkpoint, checkpoints: Checkpoints, ctx: 
             return now
         with times.spent_on("checkpoint"):
             whole = replace(now, arrays=learner.arrays())
+            if is_dead(whole.arrays):
+                at = f"epoch {now.state.epoch}, step {now.state.step}"
+                raise DataError(
+                    f"the model's weights are not finite any more after {at}", hint=_STEADIER, parameter="learning_rate"
+                )
             if best:
                 checkpoints.save_best(whole)
             checkpoints.save(whole)
@@ -236,14 +241,22 @@ def is_reported(step: int) -> bool:
 
 
 def _diverged(training: Training, batch: Batch, step: int, at: LoaderState, ctx: TaskContext) -> DataError:
-    bad, every = not_usable(training.rows, batch, at)
-    what = f"the loss at step {step + 1} is not a number"
-    if bad:
-        return values_error(what, bad)
+    # The volumes were looked at before the step (`usable_values.checked`).
+    every = _ids(training.rows, batch, at)
     more = f" and {len(every) - NAMED:,} more" if len(every) > NAMED else ""
     ctx.warn(f"the volumes of step {step + 1}: {', '.join(every[:_LISTED])}{' ...' if len(every) > _LISTED else ''}")
     return DataError(
-        f"{what} any more, though the volumes are fine ({', '.join(every[:NAMED])}{more})",
+        f"the loss at step {step + 1} is not a number any more, though the volumes are fine"
+        f" ({', '.join(every[:NAMED])}{more})",
         hint=_STEADIER,
         parameter="learning_rate",
     )
+
+
+def _ids(loader: Loader, batch: Batch, at: LoaderState) -> list[str]:
+    """The ids of the volumes of the global batch `at`, of which `batch` is this process' part."""
+    if loader.reading.ranks > 1:
+        whole = loader.source.loader(loader.chosen, replace(loader.reading, rank=0, ranks=1))
+        whole.restore(at)
+        batch = next(whole.batches())
+    return loader.source.ids(batch.rows)

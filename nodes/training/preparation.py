@@ -137,6 +137,7 @@ def prepare(
         group=settings.validation_group,
         ctx=ctx,
         verify=settings.verify,
+        task=settings.task,
     )
     with opening as parts:
         rows, held_out = parts.training, parts.validation

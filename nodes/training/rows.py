@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from engine.text import plural
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import FASTER, RowGroupSource
+from nodes.training.labels import Task, renumbered, unknown_classes
 from nodes.training.leakage import Part, report_leaks, rows_of_both
 from nodes.transforms.remaining import same_way
 
@@ -61,6 +62,7 @@ def open_parts(
     ctx: TaskContext,
     group: str = "",
     verify: bool = True,
+    task: Task = "classification",
 ) -> Iterator[Parts]:
     """The rows of a training; the sources are closed at the end.
 
@@ -69,6 +71,7 @@ def open_parts(
     Without `validation`, the `share` of the data whose ids have the smallest hashes is held back; with `group`, a
     column, whole groups are, and without it those that SplitDataset kept together. Volumes and groups that are on both
     sides are reported with their number.
+    In a classification the labels of `validation` and `test` become those of the training's classes of the same names.
     `verify`: see `nodes.loaders.open_source`. Raises `DataError` when they are of different kinds, or there is no such
     column.
     """
@@ -85,31 +88,40 @@ def open_parts(
             sources.append((dataset, source))
             return source
 
-        def part(dataset: Dataset, training: Part, verb: str) -> Part:
+        def part(dataset: Dataset) -> Part:
             source = source_of(dataset)
-            found = Part(source, source.rows_in(*_selections(dataset)))
-            _check_other(training, found, verb, ctx)
-            report_leaks(training, found, verb, grouping(data, group), ctx)
-            return found
+            return Part(source, source.rows_in(*_selections(dataset)))
 
+        others: list[tuple[Part, str]] = []
         source = source_of(data)
         if isinstance(source, RowGroupSource):
             ctx.warn(f"{source.reason}; reading is several times slower. {FASTER}")
-        own = _selections(data)
         if validation is None:
-            by = grouping(data, group)
+            own, by = _selections(data), grouping(data, group)
             held, trained = held_back(share, by)
-            training = Part(source, source.rows_in(*own, trained))
-            held_out = Part(source, source.rows_in(*own, held))
+            with _column_of(group):
+                training = Part(source, source.rows_in(*own, trained))
+                held_out = Part(source, source.rows_in(*own, held))
             if by and share and not group:
                 ctx.info(f"whole groups of {', '.join(by)} are held back for validation, as SplitDataset keeps them")
             report_leaks(training, held_out, "validated on", grouping(data), ctx)
         else:
-            training = Part(source, source.rows_in(*own))
-            held_out = part(validation, training, "validated on")
+            training, held_out = part(data), part(validation)
+            others.append((held_out, "validated on"))
         if not len(held_out.rows):
             ctx.warn("no volume is held back for validation")
-        tested = part(test, training, "tested with") if test is not None else None
+        tested = part(test) if test is not None else None
+        if tested is not None:
+            others.append((tested, "tested with"))
+        for other, verb in others:
+            _check_other(training, other, verb, ctx)
+            _check_classes(training, other, task)
+        if task == "classification":
+            # Only now: selections by label, of another part of the same table too, go by the labels that are stored.
+            for other, _ in others:
+                _go_by_names(training, other)
+        for other, verb in others:
+            report_leaks(training, other, verb, grouping(data, group), ctx)
         if tested is not None and not len(tested.rows):
             raise DataError(
                 f"no volume of {tested.source.where} has a label, so there is nothing to test with",
@@ -127,6 +139,17 @@ def open_parts(
 def held_back(share: float, by: tuple[str, ...] = ()) -> tuple[Selection, Selection]:
     """The volumes that a training holds back for validation, and those that it trains on; groups of `by` are whole."""
     return Selection(salt=SPLIT_SALT, low=0, high=share, by=by), Selection(salt=SPLIT_SALT, low=share, high=1, by=by)
+
+
+@contextmanager
+def _column_of(group: str) -> Iterator[None]:
+    """Let an error of a selection's column name the parameter that gave it: the node has no `column`."""
+    try:
+        yield
+    except DataError as exc:
+        if exc.parameter != "column":
+            raise
+        raise DataError(exc.message, hint=exc.hint, parameter="validation_group" if group else None) from exc
 
 
 def grouping(data: Dataset, group: str = "") -> tuple[str, ...]:
@@ -155,12 +178,6 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
             f"the volumes of {elsewhere} are {others.describe()}, those of {where} {spec.describe()}",
             hint="Train, validate and test on volumes of the same shape and type.",
         )
-    if spec.classes != others.classes and spec.classes and others.classes:
-        raise DataError(
-            f"the classes of {elsewhere} are {', '.join(others.classes[:10])}, those of {where}"
-            f" {', '.join(spec.classes[:10])}",
-            hint="Convert both with the same classes.",
-        )
     if not same_way(spec.transforms, others.transforms):
         ways = [words_of(each.transforms) or "nothing" for each in (spec, others)]
         ctx.warn(
@@ -171,3 +188,33 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
             f"{plural(both, 'volumes')} {'is' if both == 1 else 'are'} trained on and {verb}: the figures will flatter"
             " the model"
         )
+
+
+def _check_classes(training: Part, other: Part, task: Task) -> None:
+    """Raise `DataError` for labels of `other` that would mean something else than the training's, or nothing."""
+    ours, where = training.source.spec.classes, training.source.where
+    own, elsewhere = other.source.spec.classes, other.source.where
+    if task == "regression":
+        if own != ours and own and ours:
+            raise DataError(
+                f"a regression learns numbers, and those of {elsewhere} stand for the classes {_listed(own)}, those of"
+                f" {where} for {_listed(ours)}",
+                hint="Give labels that are numbers, or convert both with the same classes.",
+            )
+    elif unknown := unknown_classes(other.labels, own, ours):
+        raise DataError(
+            f"{elsewhere} has volumes of classes that {where} does not have: {_listed(unknown)}",
+            hint="Leave these volumes out, or train on such volumes too.",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:10])}{' ...' if len(names) > 10 else ''}"
+
+
+def _go_by_names(training: Part, other: Part) -> None:
+    """Let the labels of `other` be those of the training's classes of the same names."""
+    ours, source = training.source.spec.classes, other.source
+    labels = renumbered(source.rows.labels, source.spec.classes, ours)
+    if labels is not source.rows.labels:
+        source.relabel(labels, ours)

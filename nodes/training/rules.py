@@ -105,6 +105,19 @@ class GroupsMayBeParted(Rule):
     title = "a validation that may share patients with the training"
 
 
+class NoSuchGroup(Rule):
+    """`validation_group` names a column by which whole groups are held back, and the data has no such column. Those of
+    a table are the columns of the label file; a folder of files has none that a training reads.
+
+    What to do: choose one of the columns that the message names, or add it to the label file; NumpyToParquet carries
+    them all while its `columns` is all. Or clear `validation_group`.
+    """
+
+    code = "VF524"
+    severity = "error"
+    title = "a validation by a column that is not there"
+
+
 class FormsDiffer(Rule):
     """The volumes of `validation` or `test`, or of `other` of ProfileTraining, have another shape or dtype than those
     of `data`. The network takes one shape.
@@ -115,6 +128,20 @@ class FormsDiffer(Rule):
     code = "VF507"
     severity = "error"
     title = "validation or test volumes of another form"
+
+
+class UnknownToTraining(Rule):
+    """The volumes of `validation` or `test` are of a class that those of `data` do not have. Classes are compared by
+    their names, in any order, and names such as 1 and 2 with labels that are these numbers. A model has no answer that
+    would be right for a class that it was not trained on.
+
+    What to do: leave these volumes out, or train on some of the class too. Where the same class has two names, give it
+    one.
+    """
+
+    code = "VF519"
+    severity = "error"
+    title = "validation or test volumes of unknown classes"
 
 
 class ChangedDifferently(Rule):

@@ -32,6 +32,7 @@ from nodes.training.trained_model import (
     MLFLOW_MODEL,
     publish,
 )
+from nodes.training.usable_values import checked
 
 
 def train_and_publish(
@@ -83,7 +84,7 @@ def carry_out(
     learner = framework.learner(spec, ctx.warn)
     training = Training(
         learner=learner,
-        rows=augmented(prepared.loader, Augmentation.of(settings), begin, threads=ctx.resources.cores),
+        rows=augmented(checked(prepared.loader), Augmentation.of(settings), begin, threads=ctx.resources.cores),
         validation=prepared.validation,
         epochs=settings.epochs,
         schedule=Schedule(

@@ -2,7 +2,7 @@
 
     model.keras            the model with its input normalisation; loads with Keras alone, in safe mode (other
                            frameworks: a file of their own)
-    model.json             input, classes, parameters, normalisation, hyperparameters, data, versions
+    model.json             input, classes, figures, parameters, normalisation, hyperparameters, data, versions
     history.json           the figures of each epoch
     curves.png             loss and accuracy over the epochs
     confusion.json, .png   labels and answers counted, of the validation and the test volumes
@@ -53,7 +53,8 @@ def publish(
     `state` is the file of `final`, `best` that of the best epoch; `metrics` are the figures of the weights that
     `learner` has, `confusion` and `roc` their confusion matrices and ROC curves by the name of the data.
     """
-    kept = ("task", "architecture", "depth", "class_names", "input", "transforms")
+    description = {**description, "metrics": _finite(metrics)}
+    kept = ("task", "architecture", "depth", "class_names", "input", "transforms", "metrics")
     published = {key: description[key] for key in kept if key in description}
     learner.save(folder, shape=spec.shape, metadata=published)
     for source, name in ((state, STATE), (best, BEST)):
@@ -68,10 +69,8 @@ def publish(
             draw_confusion(confusion, spec.classes, temporary)
     if roc:
         _write_json(folder / ROC, {"classes": spec.classes, "false_positive_rates": ROC_FALSE_RATES, **roc})
-    # JSON has no infinite number.
-    finite = [{k: v if math.isfinite(v) else None for k, v in figures.items()} for figures in final.history]
-    _write_json(folder / HISTORY, finite)
-    described = learner.describe() | dict(description)
+    _write_json(folder / HISTORY, [_finite(figures) for figures in final.history])
+    described = learner.describe() | description
     _write_json(folder / DESCRIPTION, described)
     files = (learner.model_file, STATE, BEST)
     return TrainedModel(
@@ -81,6 +80,24 @@ def publish(
         parameters=described["parameters"]["total"],
         bytes=sum((folder / name).stat().st_size for name in files if (folder / name).exists()),
     )
+
+
+def figures_in(folder: Path, described: Mapping[str, Any]) -> dict[str, float]:
+    """The finite figures of the model in a folder, whose `DESCRIPTION` is `described`.
+
+    Those of earlier releases have them in the history alone, without those of the test.
+    """
+    figures = described.get("metrics")
+    if figures is None and (folder / HISTORY).is_file():
+        history = json.loads((folder / HISTORY).read_text(encoding="utf-8"))
+        epoch = described.get("epoch") or len(history)
+        figures = history[epoch - 1] if 0 < epoch <= len(history) else {}
+    return {name: float(value) for name, value in (figures or {}).items() if value is not None}
+
+
+def _finite(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no infinite number."""
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -45,8 +45,9 @@ class TransformParameters:
         normalise_over: measure over the whole volume, or each channel by itself, for clip_percentiles too.
         statistics: where these figures, and those of clip_percentiles, come from. Each volume by itself; once from all
             patches of a source, the survey or scan that CutVolumes cut them from; or once from all volumes. Measured
-            once, they take one reading of all volumes, of a table of all its rows whatever a split holds, and
-            predictions use the same numbers.
+            once, they take one reading of all volumes (two, seldom three or four, where percentiles are equal or lie
+            close together, and far from 0), of a table of all its rows whatever a split holds, and predictions use the
+            same numbers.
         low_percentile: becomes 0, with all below, where percentiles are chosen.
         high_percentile: becomes 1, with all above.
         dtype: store the values as this type at the end. Fractions are rounded; a volume with a value outside of the
@@ -105,10 +106,11 @@ class TransformParameters:
 
         Figures that are measured once are not among them yet: `nodes.loaders.volume_statistics` finds them.
         """
-        from nodes.transforms.steps import load_steps
+        from nodes.transforms.steps import STEPS, load_steps
 
         made: list[dict[str, Any]] = [
-            {"name": name, "version": 1, "parameters": parameters} for name, parameters in self._steps(source)
+            {"name": name, "version": STEPS[name].version, "parameters": parameters}
+            for name, parameters in self._steps(source)
         ]
         return tuple(map(transform_of, load_steps(made)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from engine.declare.datasets import Transform, words_of
@@ -67,4 +68,7 @@ def _identity(each: Transform) -> tuple[object, ...]:
     if each.name in ("scale", "clip-measured") and values.get("by_source"):
         # Volumes of another source are changed by its own numbers: that is the same way.
         values = {name: value for name, value in values.items() if name not in ("sources", "offsets", "spreads")}
+    if node_of(each):
+        # Earlier versions kept a default as its author had written it, 1, where 1.0 was given: that is the same.
+        values = {**values, "values": json.loads(values["values"])}
     return each.name, each.version, values

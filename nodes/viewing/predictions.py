@@ -29,9 +29,11 @@ from engine.declare.view import (
     TableRow,
 )
 from engine.errors import DataError
+from engine.text import label_text
 from nodes.evaluation.figures import ClassEvaluation
 from nodes.prediction.predictions_table import read_scores
-from nodes.reporting.classification_metrics import roc_curve
+from nodes.reporting.classification_metrics import ranking, roc_curve
+from nodes.reporting.page import predicted_text
 from nodes.viewing.histograms import histogram
 from nodes.viewing.models import matrix_chart
 from nodes.viewing.volume_rows import VolumeRows
@@ -90,16 +92,26 @@ class Rows:
         known = np.where(np.isnan(self.labels) | np.isnan(self.scores), math.nan, self.scores)
         return np.where(self.predicted == self.labels, -known, known)
 
-    def name(self, value: float) -> str:
-        """A class, or a number; "" for none."""
+    def label(self, row: int) -> str:
+        """Its class, or its number; "" for none."""
+        return self._name(float(self.labels[row]))
+
+    def said(self, row: int) -> str:
+        """What is predicted, the same way; a number reads otherwise than a label that it is not."""
+        value = float(self.predicted[row])
+        if self.classes or math.isnan(value):
+            return self._name(value)
+        return predicted_text(value, float(self.labels[row]))
+
+    def _name(self, value: float) -> str:
         if math.isnan(value) or (self.classes and value < 0):
             return ""
-        return self.classes[int(value)] if self.classes and int(value) < len(self.classes) else f"{value:.4g}"
+        return self.classes[int(value)] if self.classes and int(value) < len(self.classes) else label_text(value)
 
     def note(self, row: int) -> str:
         """`says cat (98%), is dog`"""
-        said = f"says {self.name(float(self.predicted[row])) or 'none'}"
-        score, label = float(self.scores[row]), self.name(float(self.labels[row]))
+        said = f"says {self.said(row) or 'none'}"
+        score, label = float(self.scores[row]), self.label(row)
         said = f"{said} ({score:.0%})" if self.classes and math.isfinite(score) else said
         if not label or (self.classes and self.predicted[row] == self.labels[row]):
             return said
@@ -166,9 +178,7 @@ class PredictedVolumes(Gallery):
 
     def item(self, row: int) -> GalleryItem:
         rows = self._rows
-        return GalleryItem(
-            row=row, id=rows.ids[row].as_py(), label=rows.name(float(rows.labels[row])), note=rows.note(row)
-        )
+        return GalleryItem(row=row, id=rows.ids[row].as_py(), label=rows.label(row), note=rows.note(row))
 
     def volume(self, row: int) -> NDArray[Any]:
         return self._volumes.volume(self._found(row))
@@ -230,7 +240,7 @@ def _roc(measured: ClassEvaluation) -> Chart:
         area = measured.aucs[number]
         if area is None:
             continue
-        false, true = roc_curve(measured.scores[:, number], measured.labels == number)
+        false, true = roc_curve(ranking(measured.scores, number), measured.labels == number)
         series[f"{classes[number]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
     note = f"the first {len(numbers)} of {len(classes)} classes" if 1 < len(numbers) < len(classes) else ""
     return Chart(
@@ -256,9 +266,8 @@ class PredictionTable(Table):
         titles = ("id", "label", "predicted", "score") if rows.classes else ("id", "label", "predicted")
         shown = []
         for row in order[offset : offset + count].tolist():
-            label, said = rows.name(float(rows.labels[row])), rows.name(float(rows.predicted[row]))
             score = float(rows.scores[row])
-            cells: tuple[str | float | None, ...] = (rows.ids[row].as_py(), label, said)
+            cells: tuple[str | float | None, ...] = (rows.ids[row].as_py(), rows.label(row), rows.said(row))
             cells = (*cells, score if math.isfinite(score) else None) if rows.classes else cells
             shown.append(TableRow(cells=cells, volume=row if self._with_volumes else None))
         columns = tuple(TableColumn(title=title) for title in titles)

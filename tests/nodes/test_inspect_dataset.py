@@ -42,7 +42,7 @@ def test_labels_are_counted_and_values_measured(tmp_path: Path) -> None:
         sorted(Counter(map(label_of, ids(0, 75))).items(), key=lambda i: (i[0] is None, i[0] or 0))
     )
     assert found.volumes == found.values.volumes == 75
-    flat = _volumes(ids(0, 75)).reshape(-1, 2).astype(float)
+    flat = _volumes(ids(0, 75)).reshape(-1, 1).astype(float)
     np.testing.assert_array_equal(found.values.least, flat.min(axis=0))
     np.testing.assert_array_equal(found.values.most, flat.max(axis=0))
     np.testing.assert_allclose(found.values.mean, flat.mean(axis=0))
@@ -191,7 +191,7 @@ def test_the_page_is_safe_and_the_figures_are_json(tmp_path: Path) -> None:
     figures = json.loads((ctx.out / "figures.json").read_text())
     assert figures["volumes"] == 9
     assert figures["labels"]["b & c"] == sum(label_of(i) == 1 for i in ids(0, 9))
-    assert len(figures["channels"]) == 2
+    assert len(figures["channels"]) == 1
     assert [Path(e.path).name for e in events if e.event == "artifact"] == ["dataset.html", "figures.json"]
 
 
@@ -214,17 +214,41 @@ def test_a_channel_without_a_finite_value_is_reported_as_such(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"), [((5,), "uint8"), ((5, 4), "int64"), ((6, 5, 4, 3), "float16"), ((3, 4, 5, 2, 2), "float64")]
+    ("shape", "dtype", "channels"),
+    [
+        ((5,), "uint8", 1),
+        ((5, 4), "int64", 1),
+        ((6, 5, 8), "int16", 1),
+        ((6, 5, 4, 3), "float16", 3),
+        ((3, 4, 5, 2, 2), "float64", 4),
+    ],
 )
-def test_any_shape_and_dtype(tmp_path: Path, shape: tuple[int, ...], dtype: str) -> None:
+def test_any_shape_and_dtype(tmp_path: Path, shape: tuple[int, ...], dtype: str, channels: int) -> None:
+    """Axes are X, Y, Z, then channels: three have one channel, of five the last two are channels."""
     spec = VolumeSpec(shape=shape, dtype=dtype)
     found = measure(shards(tmp_path / "p", 4, spec=spec), 10, context(tmp_path))
-    channels = shape[-1] if len(shape) > 1 else 1
     assert found.values.mean.shape == (channels,)
     np.testing.assert_allclose(found.values.mean, _volumes(ids(0, 4), spec).reshape(-1, channels).astype(float).mean(0))
-    planes = [middle_plane(volume) for _, volume in found.pictures]
-    assert all((p is None) == (len(shape) < 3) for p in planes)
-    assert all(p is None or p.shape == shape[:2] for p in planes)
+    for _, volume in found.pictures:
+        plane = middle_plane(volume)
+        assert (plane is None) == (len(shape) < 2)
+        if plane is not None:
+            middle = volume if len(shape) == 2 else volume[:, :, shape[2] // 2].reshape(*shape[:2], -1)[..., 0]
+            np.testing.assert_array_equal(plane, middle)
+
+
+def test_values_whose_sum_is_infinite_have_no_mean(tmp_path: Path) -> None:
+    """As the least number of float64 for what is no data."""
+    spec = VolumeSpec(shape=(3, 2, 2), dtype="float64")
+    values = np.ones((2, *spec.shape))
+    values[:, 0] = np.finfo(np.float64).min
+    ctx = context(tmp_path)
+    report = inspect_dataset(_with_volumes(tmp_path / "p", values, spec), ctx=ctx)
+    assert (report.figures["minimum"], report.figures["maximum"]) == (values.min(), 1)
+    assert "mean" not in report.figures
+    (channel,) = json.loads((ctx.out / "figures.json").read_text())["channels"]
+    assert channel == {"minimum": values.min(), "mean": None, "maximum": 1, "std": None}
+    assert "nan" not in Path(report.uri).read_text().split("<h2>Size of files")[0].lower()
 
 
 def test_pictures_are_real_png() -> None:

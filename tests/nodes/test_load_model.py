@@ -45,7 +45,7 @@ def packed(tmp_path: Path) -> Path:
     folder = tmp_path / "packed"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "model.keras").write_bytes(b"weights")
-    Model(metadata=METADATA).save(str(folder / "MLmodel"))
+    Model(metadata=METADATA | {"metrics": {"val_loss": 0.25}}).save(str(folder / "MLmodel"))
     return folder
 
 
@@ -64,10 +64,31 @@ def looked_at(tmp_path: Path, **params: Any) -> CheckContext:
 
 def test_a_folder_is_used_in_place(tmp_path: Path, trained: Path) -> None:
     model = load_model(folder=str(trained), ctx=context(tmp_path, "it"))
-    assert model == TrainedModel(uri=str(trained), spec=SPEC, parameters=7, bytes=7)
+    assert model == TrainedModel(uri=str(trained), spec=SPEC, metrics={"loss": 0.5}, parameters=7, bytes=7)
     look = looked_at(tmp_path, folder=str(trained))
     assert look.problems == []
     assert look.inputs["made"].spec == SPEC
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"metrics": {"loss": 0.4, "val_loss": None, "test_auc": 1}}, {"loss": 0.4, "test_auc": 1.0}),
+        ({"epoch": 1}, {"loss": 0.5, "val_loss": 0.7}),
+        ({"epoch": 2}, {"loss": 0.25}),
+        ({}, {"loss": 0.25}),
+        ({"epoch": 9}, {}),
+    ],
+)
+def test_a_model_has_its_figures(tmp_path: Path, trained: Path, said: Any, expected: dict[str, float]) -> None:
+    """As its folder says; those of earlier releases have them in the history."""
+    (trained / "history.json").write_text('[{"loss": 0.5, "val_loss": 0.7}, {"loss": 0.25, "val_loss": null}]')
+    (trained / "model.json").write_text(json.dumps(METADATA | said))
+    assert load_model(folder=str(trained), ctx=context(tmp_path, "it")).metrics == expected
+    (trained / "history.json").unlink()
+    model = load_model(folder=str(trained), ctx=context(tmp_path, "it"))
+    assert model.metrics == (expected if "metrics" in said else {})
+    assert (load_model.version_with({"folder": "a"}), load_model.version_with({"registered": "models:/a@b"})) == (2, 1)
 
 
 @pytest.mark.slow
@@ -88,7 +109,7 @@ def test_one_in_mlflows_format_gets_the_files_of_a_training(
     for _ in range(2):  # again, as after a kill
         model = load_model(**params, ctx=ctx)
     assert asked == ["models:/brains/3"] * 2 * registered
-    assert (Path(model.uri), model.spec) == (ctx.out, SPEC)
+    assert (Path(model.uri), model.spec, model.metrics) == (ctx.out, SPEC, {"val_loss": 0.25})
     assert read_card(ctx.out).digest() == read_card(packed).digest()
     assert (ctx.out / "mlflow_model" / "MLmodel").is_file()
     assert set(model_view(model, {}).panels) >= {"curves"}

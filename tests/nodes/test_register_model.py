@@ -23,10 +23,12 @@ class _Registry:
 
     def __init__(self) -> None:
         self.given: list[Candidate] = []
+        self.workspaces: list[Any] = []
         self.answer = Registered("2", True, "1", 0.5, "d1")
 
     def __call__(self, workspace: Any, candidate: Candidate, commit_point: Any) -> tuple[Registered, str]:
         self.given.append(candidate)
+        self.workspaces.append(workspace)
         return self.answer, "sqlite:///here"
 
 
@@ -51,6 +53,11 @@ def run(tmp_path: Path, *inputs: Any, **params: Any) -> tuple[Report, list[str]]
         context(tmp_path), workspace=tmp_path, emit=lambda event: said.append(getattr(event, "text", ""))
     )
     return register_model(*inputs, **params, ctx=ctx), said
+
+
+def test_an_exported_program_has_no_workspace(model: TrainedModel, mlflow: _Registry, tmp_path: Path) -> None:
+    register_model(model, ctx=context(tmp_path))
+    assert mlflow.workspaces == [None]
 
 
 def test_figures_of_the_validation_decide_without_an_evaluation(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.declare.check_context import CheckContext
-from engine.declare.datasets import Preview, Transform, VolumeSpec
+from engine.declare.datasets import Preview, Transform, VolumeDelta, VolumeSpec
 from engine.declare.workload import TrainingWork
 from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
@@ -56,9 +56,61 @@ def test_a_regression_of_numbers_with_commas_is_an_error() -> None:
     assert look({"data": but(spec=NAMED)}, task="regression")[1] == [("VF521", "warning", "task")]
 
 
+def classes(*names: str) -> VolumeSpec:
+    return SPEC.model_copy(update={"classes": names})
+
+
+SURE = but(spec=NAMED, labels_complete=True)
+OF_C = but(spec=classes("c", "b"), labels=(0.0,))
+
+
+@pytest.mark.parametrize(
+    ("data", "other"),
+    [
+        (TABLE.model_copy(update={"labels_complete": True}), OF_C),
+        (SURE, but(spec=classes("b"), labels=(0.0,))),
+        (SURE, but(spec=classes("c", "b"), labels=(1.0,))),
+        (SURE, but(spec=classes("c", "b"))),
+        (SURE, OF_C.model_copy(update={"selected": 20})),
+        (SURE, OF_C.model_copy(update={"count": None})),
+        (but(spec=NAMED), OF_C),
+        (but(spec=classes("1", "2"), labels_complete=True), but(labels=(1.0,))),
+    ],
+    ids=[
+        "no names",
+        "some",
+        "not one of it",
+        "not known",
+        "a part",
+        "a part of an unknown count",
+        "a sample",
+        "numbers",
+    ],
+)
+def test_other_volumes_of_classes_that_may_be_known_are_no_matter(data: Preview, other: Preview) -> None:
+    assert look({"data": data, "validation": other, "test": other})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("data", "other"),
+    [
+        (SURE, OF_C),
+        (but(spec=NAMED, dataset=VolumeDelta(uri="t", count=1, bytes=1, version=0, data_version=0, files=1)), OF_C),
+        (but(spec=classes("1", "2"), labels_complete=True), but(labels=(0.0, 1.0))),
+    ],
+)
+def test_classes_that_are_not_trained_on_are_reported(data: Preview, other: Preview) -> None:
+    assert look({"data": data, "test": other})[1] == [("VF519", "error", "test")]
+    found = look({"data": data, "test": other}, task="regression")[1]
+    assert "VF519" not in [code for code, *_ in found]
+
+
 def test_patients_that_are_kept_together_are_no_matter() -> None:
     patients = but(columns=("patient",))
     assert look({"data": patients}, validation_group="patient")[1] == []
+    assert look({"data": patients}, validation_group="label")[1] == []
+    assert look({"data": patients, "validation": TABLE}, validation_group="survey")[1] == []
+    assert look(validation_group="patient")[1] == [], "the columns are not known"
     assert look({"data": patients, "validation": TABLE})[1] == []
     assert look({"data": but(columns=("patient",), grouped_by=("patient",))})[1] == []
     assert look({"data": but(columns=("age", "patients_seen"))})[1] == []
@@ -104,6 +156,13 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
         ({"data": TABLE}, {"validation_share": 0.0}, ("VF506", "warning", "validation_share")),
         ({"data": but(columns=("age", "patient_id"))}, {}, ("VF517", "warning", "validation_group")),
         ({"data": but(groups_lost=("inline",))}, {}, ("VF517", "warning", "validation_group")),
+        ({"data": but(columns=("age",))}, {"validation_group": "patient"}, ("VF524", "error", "validation_group")),
+        ({"data": but(columns=())}, {"validation_group": "patient"}, ("VF524", "error", "validation_group")),
+        (
+            {"data": but(kind="VolumeFiles", columns=("patient",), sample=("a.dcm",))},
+            {"validation_group": "patient", "loader": "npy"},
+            ("VF524", "error", "validation_group"),
+        ),
         ({"data": TABLE}, {"workers": 5}, ("VF508", "error", "workers")),
         ({"data": but(spec=spec(8, 9, 9))}, {"quarter_turns": True}, ("VF520", "error", "quarter_turns")),
         (

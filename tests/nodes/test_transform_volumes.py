@@ -139,6 +139,19 @@ def test_what_cannot_be_transformed_is_quarantined(
         transform(source, work, spacing=(1.0,))
 
 
+@pytest.mark.parametrize("statistics", ["volume", "all"])
+@pytest.mark.parametrize("kind", ["min-max", "percentiles"])
+def test_one_infinity_is_quarantined_after_normalising(
+    tmp_path: Path, folder: tuple[Path, dict[str, np.ndarray[Any, Any]]], kind: str, statistics: str
+) -> None:
+    spoilt = folder[1]["v0002.npy"].copy()
+    spoilt[1, 2, 3] = np.inf
+    np.save(folder[0] / "v0002.npy", spoilt)
+    files = transform(take(folder[0], tmp_path), tmp_path, size=(4, 4, 4), normalise=kind, statistics=statistics)
+    made = converted(files, tmp_path, max_bad_files=1)
+    assert list(reasons(made)) == ["v0002.npy"]
+
+
 def scans(root: Path) -> dict[str, np.ndarray[Any, Any]]:
     root.mkdir()
     random, out = np.random.default_rng(1), {}

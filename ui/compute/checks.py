@@ -7,9 +7,12 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from engine.errors import UsageError
 from engine.processes.system import kill_tree
 from engine.profiles import Check
+from engine.profiles.edit import read_written
 from engine.workspace import Workspace
 
 _TAIL = 20
@@ -66,6 +69,46 @@ def start_test(profile: str, workspace: Workspace) -> ProfileTest:
     test._process = process
     threading.Thread(target=_read_checks, args=(test, process), name=f"test of {profile}", daemon=True).start()
     return test
+
+
+class ProfileTests:
+    """The newest test of each profile of a workspace, while the profile is written as it was when the test began."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[Path, str], tuple[str, ProfileTest]] = {}
+
+    def newest(self, profile: str, workspace: Workspace) -> ProfileTest | None:
+        """The test of the profile as it is written now; one of other settings is ended and forgotten."""
+        began_with, test = self._newest.get((workspace.root, profile), ("", None))
+        # Of a file that cannot be read now, perhaps because somebody is writing it, nothing is known.
+        if test is None or (settings := _settings(profile, workspace)) is None:
+            return None
+        if settings != began_with:
+            self.forget(profile, workspace)
+            return None
+        return test
+
+    def start(self, profile: str, workspace: Workspace) -> None:
+        """Test the profile as it is written now; nothing where the file cannot be read."""
+        settings = _settings(profile, workspace)
+        if settings is not None:
+            self.forget(profile, workspace)
+            self._newest[workspace.root, profile] = settings, start_test(profile, workspace)
+
+    def forget(self, profile: str, workspace: Workspace) -> None:
+        """Forget the profile's test, and end it if it still runs."""
+        _, test = self._newest.pop((workspace.root, profile), ("", None))
+        if test is not None:
+            test.stop()
+
+
+def _settings(profile: str, workspace: Workspace) -> str | None:
+    """What the file says of the profile, as one text; None where it cannot be read."""
+    try:
+        written = read_written(profile, workspace)
+    except UsageError:
+        return None
+    return repr((written.fields, written.spark))
 
 
 def _read_checks(test: ProfileTest, process: subprocess.Popen[str]) -> None:

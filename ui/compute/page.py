@@ -21,7 +21,7 @@ from engine.profiles.profile import KEEP_WARM_MINUTES
 from engine.text import duration, hourly, number, plural, safe, size
 from ui.compute.advice import show_advice
 from ui.compute.benchmarks import show_benchmarks
-from ui.compute.checks import ProfileTest, start_test
+from ui.compute.checks import ProfileTest, ProfileTests
 from ui.compute.form import (
     EXAMPLES,
     PLACES,
@@ -39,6 +39,7 @@ from ui.compute.machine import EVERY_S, MachineHistory
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
 from ui.runs.system import system_charts
 from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
+from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio
 
 _ADDRESS = "profile"
@@ -154,6 +155,7 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
             _save(form, name, ready, revision)
         elif pressed == "delete" and name is not None:
             delete_profile(name, workspace, revision=revision)
+            _tests.forget(name, workspace)
             st.session_state[_NOTE] = f"{name} is as it was at first." if ready is not None else f"{name} is deleted."
             _open(name if ready is not None else default if default != name else "local")
         elif pressed == "default" and name is not None:
@@ -162,7 +164,7 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     except UsageError as error:
         show_error(error)
     if name is not None:
-        test = _tests.get(name)
+        test = _tests.newest(name, workspace)
         st.fragment(_test, run_every=_LOOK_S if test is not None and test.running else None)(name)
 
 
@@ -359,18 +361,21 @@ def _save(form: Form, name: str | None, ready: Mapping[str, Any] | None, revisio
         revision=revision,
         instead_of=name,
     )
+    if name is not None:
+        _tests.forget(name, studio().workspace)
     st.session_state[_NOTE] = f"Saved {form.name}."
     _open(form.name)
 
 
 # --- its test -------------------------------------------------------------------------------------
 
-_tests: dict[str, ProfileTest] = {}
-"""The newest test of each profile, for all who look."""
+_tests = ProfileTests()
+"""For all who look."""
 
 
 def _test(name: str) -> None:
-    test = _tests.get(name)
+    workspace = studio().workspace
+    test = _tests.newest(name, workspace)
     running = test is not None and test.running
     st.html(heading("What it needs"))
     with st.container(key="compute_test_bar", horizontal=True, vertical_alignment="center"):
@@ -378,12 +383,15 @@ def _test(name: str) -> None:
             assert test is not None
             test.stop()
         elif not running and st.button("Test", key="compute_test", icon=":material/fact_check:"):
-            _tests[name] = start_test(name, studio().workspace)
+            _tests.start(name, workspace)
             st.rerun()
         if test is None:
             st.html(tag("p", "Looks whether everything is there. For Spark it starts a session.", class_="vf-muted"))
         elif running:
             st.html(tag("p", text(test.doing or "Testing"), class_="vf-muted"))
+    if running != st.session_state.setdefault(_SHOWN, running) and not is_request_waiting():
+        st.session_state[_SHOWN] = running
+        st.rerun()  # the pace changes
     if test is None:
         return
     if test.checks:
@@ -396,10 +404,6 @@ def _test(name: str) -> None:
             st.html(notice("info", f"{name} can be used."))
         elif failed:
             st.html(notice("error", f"{plural(failed, 'things')} missing of {len(test.checks)} looked at."))
-    if running != st.session_state.get(_SHOWN, running):
-        st.session_state[_SHOWN] = running
-        st.rerun()  # the pace changes
-    st.session_state[_SHOWN] = running
 
 
 def _checks(test: ProfileTest) -> Html:

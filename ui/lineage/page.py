@@ -21,6 +21,7 @@ from ui.lineage.judging import Judged, Judging
 from ui.shell import navigation
 from ui.shell.blocks import Html, chip, count_line, heading, notice, plain, shortened, tag, text
 from ui.shell.canvas import draw_look
+from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import Studio, studio
 
@@ -71,7 +72,7 @@ def _page(was_complete: bool) -> None:
     _correct_address()
     found = studio()
     judged = judging_of(found).now()
-    if judged.complete != was_complete:
+    if judged.complete != was_complete and not is_request_waiting():
         st.session_state[_SETTLED] = True
         st.rerun()
     pipelines = found.store.latest_pipelines(500)

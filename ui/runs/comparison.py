@@ -43,6 +43,7 @@ from ui.runs.metrics import axis_of, chart_order, family_name, may_be_logarithmi
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
+from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import studio
 
@@ -139,7 +140,7 @@ def _choice(run: Run) -> str:
 
 def _comparison(chosen: Sequence[str], was_active: bool) -> None:
     runs = [read_details(studio().workspace, studio().store, run_id) for run_id in chosen]
-    if was_active and not any(d.run.active for d in runs):
+    if was_active and not any(d.run.active for d in runs) and not is_request_waiting():
         st.rerun()
     feeds = [feed_of(run_id) for run_id in chosen]
     left, right = st.columns(2, gap="medium") if len(runs) <= _FEW else [st.container()] * 2

@@ -10,14 +10,14 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.document.pipeline import Node, Pipeline, display_names
-from engine.history.details import Details
+from engine.history.details import Details, short_id
 from engine.text import safe
 from ui.build.documents import pipeline_to_doc
 from ui.build.page import documents_of
 from ui.protocol.document import Doc, DocNode, DocPosition
 from ui.protocol.picture import Change
 from ui.runs.graph import changes_picture, picture_height
-from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table
+from ui.shell.blocks import Content, Html, chip, heading, notice, plain, shortened, table
 from ui.shell.canvas import draw_picture
 from ui.studio_context import studio
 
@@ -121,7 +121,13 @@ def show(runs: Sequence[Details], names: Sequence[str]) -> None:
     name = names[1]
     if len(others) > 1:
         name = st.segmented_control(
-            f"{names[0]} against", names[1:], default=name, key=_OTHER, required=True, width="stretch"
+            f"{short_id(first.run.run_id)} against",
+            names[1:],
+            default=name,
+            key=_OTHER,
+            required=True,
+            width="stretch",
+            format_func=plain,
         )
     other = by_name.get(name, others[0])
     if first.pipeline is not None and other.pipeline is not None:

@@ -20,6 +20,7 @@ from engine.wording import COST_COLUMNS, cost_rows, failure_line, figure_name, m
 from ui.runs import sweeps
 from ui.shell import navigation
 from ui.shell.blocks import count_line, notice, search_box, shortened, table
+from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, tints
 from ui.studio_context import studio
 
@@ -190,7 +191,7 @@ def show() -> None:
 
 def _list(was_active: bool) -> None:
     runs = _all_runs.of(studio().store)
-    if _is_active(runs) != was_active:
+    if _is_active(runs) != was_active and not is_request_waiting():
         st.rerun()  # the pace changes
     if opened := st.session_state.pop(_OPENED, None):
         navigation.go_to_run(opened)
@@ -375,7 +376,10 @@ def _frame(runs: Sequence[Run]) -> Any:
         }
     )
     if any(trial_of(run) for run in runs):
-        frame.insert(3, "sweep", [trial_of(run) for run in runs])
+        frame.insert(3, "sweep", [short_id(run.options["sweep"]) if trial_of(run) else "" for run in runs])
+        # A number: as a text, trial 10 would come before trial 2.
+        trials = [run.options.get("trial") if trial_of(run) else None for run in runs]
+        frame.insert(4, "trial", pd.Series(trials, dtype="Int64"))
     if any(run.cost is not None for run in runs):
         frame["cost"] = pd.Series([_rounded(run.cost) for run in runs], dtype="float64")
     return frame
@@ -388,6 +392,8 @@ def frame_of(runs: Sequence[Run]) -> Any:
     """
     frame = _frame(runs)
     styled = frame.style.format(duration, subset=["duration"], na_rep="")
+    if "trial" in frame:
+        styled = styled.format(str, subset=["trial"], na_rep="")
     for currency in {run.currency for run in runs} if "cost" in frame else ():
         rows = [at for at, run in enumerate(runs) if run.currency == currency]
         styled = styled.format(partial(money, currency=currency), subset=(rows, ["cost"]), na_rep="")
@@ -418,7 +424,8 @@ def _columns() -> dict[str, Any]:
         "run": config.ButtonColumn("Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=95),
         "state": config.MultiselectColumn("State", options=list(STATES), color=[colours[s] for s in STATES], width=100),
         "pipeline": config.TextColumn("Pipeline", width="medium"),
-        "sweep": config.TextColumn("Sweep", width=120),
+        "sweep": config.TextColumn("Sweep", width=75),
+        "trial": config.NumberColumn("Trial", width=60),
         "result": config.TextColumn("Result", width="large"),
         "started": config.TextColumn("Started", width=150),
         "duration": config.NumberColumn("Duration", width=90, alignment="right"),

@@ -13,7 +13,7 @@ from engine.text import moment, safe
 from engine.wording import PER_STEP, SECONDS, SECONDS_TITLE, figure_name
 from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves, draw_stack
 from ui.runs.feed import Series, feed_of
-from ui.shell.blocks import notice, plain, tag
+from ui.shell.blocks import notice, tag
 from ui.studio_context import studio
 
 _SETS = {"val_": "validation", "validation_": "validation", "test_": "test", "train_": "training"}
@@ -198,4 +198,4 @@ def _with_others(details: Details, found: Sequence[Family]) -> list[Family]:
 
 
 def _label(run: Run) -> str:
-    return plain(f"{short_id(run.run_id)}, {run.state}, {moment(run.started or run.created)}")
+    return safe(f"{short_id(run.run_id)}, {run.state}, {moment(run.started or run.created)}")

@@ -11,6 +11,7 @@ from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeDel
 from engine.history.details import Details
 from engine.storage import is_url
 from engine.text import safe
+from engine.tracking.description import wires_of
 from engine.viewing.info import has_view
 
 _KERAS_MODEL, _MLFLOW_MODEL = "model.keras", "mlflow_model"
@@ -34,7 +35,7 @@ def made_in(details: Details) -> list[Made]:
     """All that the run's nodes made, in the order of the plan."""
     outputs = {task.node: task.outputs for task in details.tasks}
     wires: dict[str, dict[str, Dataset]] = {}
-    for edge in details.pipeline.edges if details.pipeline else ():
+    for edge in wires_of(details.pipeline, details.plan):
         given = outputs.get(edge.source_node, {}).get(edge.source_port)
         if given is not None:
             wires.setdefault(edge.target_node, {})[edge.target_port] = given

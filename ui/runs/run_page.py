@@ -16,6 +16,7 @@ from engine.wording import against_estimate, cost_text, expected_text, summary
 from ui.runs import actions
 from ui.shell import navigation
 from ui.shell.blocks import chip, facts, notice, shortened, skeleton, tag, text
+from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import follow_mode
 from ui.studio_context import studio
 
@@ -77,7 +78,7 @@ def _version(run: Run) -> tuple[object, ...]:
 
 def _header(run_id: str, version: tuple[object, ...]) -> None:
     run = studio().store.run(run_id)
-    if _version(run) != version:
+    if _version(run) != version and not is_request_waiting():
         st.rerun()
     tasks = studio().store.tasks(run_id)
     st.html(

@@ -14,7 +14,7 @@ from engine.store.sweeps import Sweep, Trial
 from engine.sweep.changes import begun_anew, mixed
 from engine.sweep.expected import SweepEstimate, against_estimate
 from engine.sweep.options import SweepOptions
-from engine.sweep.score import best_first
+from engine.sweep.score import best_first, score_texts
 from engine.sweep.space import settings_text, value_text
 from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
@@ -56,7 +56,7 @@ def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
     parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
     best = best_of(sweep, trials)
     if best is not None and options.objective is not None:
-        parts.append(f"{plain(options.objective.figure)} {best.score:.4g}")
+        parts.append(f"{plain(options.objective.figure)} {score_texts(_shown(sweep, trials))[0]}")
     return f"Sweep {short_id(sweep.sweep_id)} of {plain(sweep.pipeline, 40)}: {', '.join(parts)}"
 
 
@@ -79,18 +79,23 @@ def objectives_of(runs: Iterable[Run]) -> set[str]:
 
 def trial_rows(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -> list[list[Content]]:
     """The table's rows, best first: trial, its values, score, state and run."""
-    options = SweepOptions.from_json(sweep.options)
+    options, shown = SweepOptions.from_json(sweep.options), _shown(sweep, trials)
     return [
         [
             f"{trial.number}",
             *(value_text(trial.values[name]) if name in trial.values else "" for name in options.space.names),
-            "" if trial.score is None else f"{trial.score:.4g}",
+            score,
             chip(trial.state),
             short_id(runs[trial.number]) if trial.number in runs else "",
             shortened(trial.error, 120),
         ]
-        for trial in best_first(trials, options.objective)[:_MOST_ROWS]
+        for trial, score in zip(shown, score_texts(shown), strict=True)
     ]
+
+
+def _shown(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that the table has room for, best first."""
+    return best_first(trials, SweepOptions.from_json(sweep.options).objective)[:_MOST_ROWS]
 
 
 def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
@@ -145,7 +150,7 @@ def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], use
                 if st.button(label, key=f"sweep-cancel-{key}", icon=":material/stop_circle:", disabled=sweep.cancel):
                     cancel_sweep(studio().store, sweep.sweep_id)
                     st.rerun()
-            elif (sweep.state != "done" or any(t.state == "failed" for t in trials)) and st.button(
+            elif can_go_on(sweep, trials) and st.button(
                 "Resume", key=f"sweep-resume-{key}", icon=":material/resume:", help=_resume_help(sweep, used)
             ):
                 with st.spinner("Starting"):
@@ -155,6 +160,11 @@ def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], use
                 st.rerun()
         except VoxelflowError as error:
             show_error(error)
+
+
+def can_go_on(sweep: Sweep, trials: Sequence[Trial]) -> bool:
+    """Whether one that is not at work has something left to do."""
+    return sweep.state != "done" or SweepOptions.from_json(sweep.options).is_left(trials)
 
 
 def higher_limit(sweep: Sweep, used: Spent) -> Limit | None:

@@ -12,6 +12,7 @@ from typing import Literal
 import streamlit as st
 
 from ui.shell.fonts import FAMILY, font_face
+from ui.shell.redraw import is_request_waiting
 
 Mode = Literal["light", "dark"]
 
@@ -157,7 +158,7 @@ def follow_mode() -> None:
 
 
 def _check_mode(drawn: Mode) -> None:
-    if current_mode() != drawn:
+    if current_mode() != drawn and not is_request_waiting():
         st.rerun()
 
 

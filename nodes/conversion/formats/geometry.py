@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.transforms.steps import affine_in as affine_in
+from nodes.transforms.steps import text_of as text_of
+
 _CODES = (("L", "R"), ("P", "A"), ("I", "S"))
 RAS = "RAS mm"
 """Millimetres that grow to the right, to the front (anterior) and upwards (superior)."""
@@ -40,22 +43,6 @@ def columns_of(affine: NDArray[np.float64]) -> dict[str, float | int | str]:
         "affine": text_of(matrix, digits=9),
         "affine_space": RAS,
     }
-
-
-def text_of(affine: NDArray[np.float64], *, digits: int = 12) -> str:
-    """The text of a 4x4 affine."""
-    return " ".join(f"{value:.{digits}g}" for value in np.asarray(affine, np.float64).reshape(-1))
-
-
-def affine_in(text: object) -> NDArray[np.float64] | None:
-    """The 4x4 affine of a column's text, of sixteen numbers or of the first twelve; None for anything else."""
-    try:
-        values = [float(part) for part in text.split()] if isinstance(text, str) else []
-    except ValueError:
-        return None
-    if len(values) not in (12, 16):
-        return None
-    return np.array([*values, 0.0, 0.0, 0.0, 1.0][:16]).reshape(4, 4)
 
 
 def orientation(affine: NDArray[np.float64]) -> str:

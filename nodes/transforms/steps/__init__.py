@@ -5,6 +5,7 @@ geometry      order of axes, channels, resampling, cropping and padding
 intensity     clipping, normalising, dtypes
 scale         normalising and clipping with numbers that were measured once
 orient        which way the axes point
+place         affine and survey's numbers, which follow the voxels
 own_code      a person's own function, a whole node
 chain         chains of steps: loaded, described, applied
 
@@ -15,6 +16,9 @@ A step is a frozen dataclass with a name, a version and parameters that are JSON
 
 A volume has the axes X, Y, Z, then channels; one of three axes has no channels. Raise a step's version whenever it
 would give other values than before, and keep what the version before did: chains are stored with tables and models.
+With one exception: a repair that changes only volumes with values that are not finite keeps the version, since with
+another one all models of other volumes would be "another way". Figures that were measured once after such a step are
+measured again: see `_FINITE` in `nodes.loaders.volume_statistics`.
 
 Imports between these files are relative, since the copy has another name.
 """
@@ -26,10 +30,13 @@ from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, ClipPercentiles, Normalise
 from .orient import ORIENTATION, Orient
 from .own_code import FUNCTION, Function, WholeNode
+from .place import AFFINE, AFFINE_SPACE, affine_in, moved_lines, text_of
 from .scale import ClipMeasured, Measured, Scale, source_of
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
 __all__ = [
+    "AFFINE",
+    "AFFINE_SPACE",
     "FUNCTION",
     "ORIENTATION",
     "SPACING",
@@ -54,11 +61,14 @@ __all__ = [
     "Unfit",
     "Volume",
     "WholeNode",
+    "affine_in",
     "apply_steps",
     "describe",
     "form_after",
     "form_and_row_after",
     "load_steps",
+    "moved_lines",
     "source_of",
     "spacing_of",
+    "text_of",
 ]

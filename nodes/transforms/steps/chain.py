@@ -10,7 +10,8 @@ import numpy as np
 from .geometry import Axes, Channels, CropPad, Resample
 from .intensity import Cast, Clip, ClipPercentiles, Normalise
 from .orient import Orient, moved_orientation
-from .own_code import Function, WholeNode
+from .own_code import Function, FunctionOfVersion1, WholeNode
+from .place import moved_place
 from .scale import ClipMeasured, Scale
 from .step import SPACING, Form, Matrix, Row, Step, Unfit, Volume, spacing_of
 
@@ -19,6 +20,8 @@ _KINDS: tuple[type[Step], ...] = (
     WholeNode,
 )  # fmt: skip
 STEPS: dict[str, type[Step]] = {step.name: step for step in _KINDS}
+_EARLIER: dict[tuple[str, int], type[Step]] = {(step.name, step.version): step for step in (FunctionOfVersion1,)}
+"""What other versions did, by name and version; a version that is not here did what the newest does."""
 
 
 def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
@@ -28,6 +31,7 @@ def load_steps(chain: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
         kind = STEPS.get(str(each["name"]))
         if kind is None or int(each["version"]) > kind.version:
             raise Unfit(f"was made with the transform {each['name']} {each['version']}, which is not known here")
+        kind = _EARLIER.get((kind.name, int(each["version"])), kind)
         values = {k: _tuples(v) for k, v in each["parameters"].items()}
         out.append(kind(**values))
     return tuple(out)
@@ -75,11 +79,15 @@ def apply_steps(
 
     The matrix is 4x4; None: where the voxels came from cannot be said. Raises `Unfit`.
     """
-    known: Row = dict(row or {})
+    known = dict(row or {})
     total: Matrix | None = np.eye(4)
     for step in steps:
         before = volume.shape
-        volume = step.apply(volume, known)
+        if isinstance(step, Function) and step.version > 1:
+            # For it alone: other steps need no more than spacing and orientation, and this takes time.
+            volume = step.apply(volume, known | moved_place(known, total))
+        else:
+            volume = step.apply(volume, known)
         matrix = step.matrix(before, known)
         if isinstance(step, Function) and volume.shape[:3] != before[:3]:
             matrix = None
@@ -90,7 +98,10 @@ def apply_steps(
 
 
 def _move(row: Row, matrix: Matrix | None) -> None:
-    """Let spacing and orientation follow a step."""
+    """Let spacing and orientation follow a step.
+
+    The rest stays as it was before the chain: `moved_place` moves it by the matrix of all steps, so it is rounded once.
+    """
     moved_orientation(row, matrix)
     spacing = spacing_of(row)
     if spacing is None:

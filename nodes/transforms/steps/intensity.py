@@ -119,7 +119,7 @@ class Normalise(Step):
         axes = (0, 1, 2) if self.by_channel and volume.ndim == 4 else None
         with np.errstate(invalid="ignore", over="ignore"):
             low, high = values.min(axes, keepdims=True), values.max(axes, keepdims=True)
-            constant = low == high
+            constant, finite = low == high, np.isfinite(low) & np.isfinite(high)
             if self.kind == "z-score":
                 low, spread = values.mean(axes, keepdims=True), values.std(axes, keepdims=True)
             else:
@@ -131,7 +131,12 @@ class Normalise(Step):
             values /= np.where((spread == 0) | constant, 1.0, spread)
             if self.kind == "percentiles":
                 np.clip(values, 0, 1, out=values)
-            np.copyto(values, 0.0, where=constant & np.isfinite(low))
+            # Both are rare, and a pass over all values.
+            if constant.any():
+                np.copyto(values, 0.0, where=constant & finite)
+            if not finite.all():
+                # One infinity is less than a percentile: by the arithmetic alone it would become 0 or 1.
+                np.copyto(values, np.nan, where=~finite)
             return values.astype(dtype, copy=False)
 
     def words(self) -> str:

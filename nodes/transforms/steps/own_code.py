@@ -20,15 +20,16 @@ _KINDS = frozenset("iuf")
 class Function(Step):
     """A person's own `transform(volume, row)`: `source` is the text of its file, `file` the file's name.
 
-    It gets an array of its own, which it may change, and a dictionary of what is known of the volume. It must give an
-    array of numbers, and the same one whenever it is called with the same. Whether the code may run is asked before a
-    chain is applied.
+    It gets an array of its own, which it may change, and a dictionary of what is known of the volume, with the place in
+    space that the steps before have given it. It must give an array of numbers, and the same one whenever it is called
+    with the same. Whether the code may run is asked before a chain is applied.
     """
 
     file: str
     source: str
 
     name = "function"
+    version = 2
 
     def form(self, shape: tuple[int, ...], dtype: str, row: Mapping[str, Any]) -> None:
         return None
@@ -48,6 +49,13 @@ class Function(Step):
 
     def words(self) -> str:
         return self.file
+
+
+@dataclass(frozen=True)
+class FunctionOfVersion1(Function):
+    """As stored chains have it: its row says where the voxels lay before the chain, but for spacing and orientation."""
+
+    version = 1
 
 
 @dataclass(frozen=True)

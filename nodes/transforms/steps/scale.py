@@ -74,7 +74,7 @@ class Measured(Step):
 class Scale(Measured):
     """Subtract an offset and divide by a spread, over the whole volume or each channel by itself.
 
-    A spread of 0 says that all values were equal; the result is 0 then.
+    A spread of 0 says that all values were equal; the result is 0 then. Values that are not finite stay so.
     """
 
     name = "scale"
@@ -89,9 +89,11 @@ class Scale(Measured):
         with np.errstate(invalid="ignore", over="ignore"):
             values -= offset
             values /= np.where(spread == 0, 1.0, spread)
-            np.copyto(values, 0.0, where=np.isfinite(values) & (spread == 0))
+            if (spread == 0).any():
+                np.copyto(values, 0.0, where=np.isfinite(values) & (spread == 0))
             if self.kind == "percentiles":
-                np.clip(values, 0, 1, out=values)
+                finite = np.isfinite(values)
+                np.clip(values, 0, 1, out=values, where=True if finite.all() else finite)  # True is faster
             return values.astype(dtype, copy=False)
 
     def words(self) -> str:

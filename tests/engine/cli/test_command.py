@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,7 @@ from building import box, pipeline
 from command_line import NO_WORK, Command, Save
 from waiting import WAIT_S
 
-from engine.catalog import Catalog
+from engine.catalog import Catalog, build_catalog
 from engine.cli import main
 from engine.cli.command import VERBS
 from engine.run.worker_process import PROGRAM
@@ -272,3 +273,23 @@ def test_a_list_is_meant_where_no_command_is_named(
 )
 def test_what_is_no_finite_number_is_refused(command: Command, asked: list[str], value: str) -> None:
     command(*asked, value).fails(asked[-1], f"'{value}' is no finite number")
+
+
+def test_an_empty_folder_is_no_workspace(command: Command, home: Path) -> None:
+    command("profiles", "new", "mine", "--workspace", "").fails("Invalid value for '--workspace': it is empty")
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no /dev/full")
+def test_output_that_cannot_be_written_is_one_error(
+    home: Path, workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("/dev/full").open("w", buffering=1) as full, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", full)
+        status = main(lambda _: build_catalog(()), _Studio(), NO_WORK, ["runs", "list", "--json"])
+        with suppress(OSError):
+            full.close()
+    assert status == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: no space left on a disk that was written to. ")
+    assert said.count("\n") == 1

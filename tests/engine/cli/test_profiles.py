@@ -69,6 +69,21 @@ def test_a_file_that_is_not_toml_is_reported_once(command: Command, file: Path) 
     assert "not valid TOML" in command("profiles", "list", "--json").json["problem"]
 
 
+def test_no_profile_is_called_the_default_where_the_file_cannot_be_read(
+    command: Command, save: Save, file: Path
+) -> None:
+    file.write_text('default = "cluster"\n' + CLUSTER + "x = [\n")
+    assert "yes" not in command("profiles").done().out
+    assert command("profiles", "list", "--json").json["default"] == ""
+    name = save(pipeline(box("a", "Make")))
+    for verb in ("plan", "run"):
+        command(verb, name).fails("not valid TOML")
+
+
+def test_an_empty_name_is_no_profile(command: Command, file: Path) -> None:
+    command("profiles", "show", "").fails("the name of the profile is empty")
+
+
 def test_looking_at_profiles_makes_no_workspace(command: Command, home: Path) -> None:
     command("profiles").done()
     command("profiles", "show", "spark-local", "--workspace", str(home / "other")).done()

@@ -12,10 +12,15 @@ import pytest
 from building import box, pipeline
 from command_line import Command, Save
 from earlier_runs import ran
+from gated_start import gated_program
 from waiting import wait_until
 
-from engine.document.pipeline import Pipeline
+from engine.document.pipeline import Pipeline, dump
 from engine.store.runs import RunStore
+from engine.sweep import start
+from engine.sweep.options import SweepOptions
+from engine.sweep.score import Objective
+from engine.sweep.space import Space
 
 
 def _document() -> Pipeline:
@@ -92,6 +97,7 @@ def test_a_sweep_that_is_not_there(command: Command, save: Save) -> None:
     save(_document())
     for verb in ("show", "resume", "cancel"):
         command("sweep", verb, "x").fails("there is no sweep x")
+        command("sweep", verb, "").fails("the name of the sweep is empty")
         # So Python gives the byte FF of a command line, which is not UTF-8.
         command("sweep", verb, "\udcff").fails("there is no sweep \\udcff")
 
@@ -101,7 +107,7 @@ def test_the_same_command_after_the_data_has_changed_says_that_it_begins_anew(
     command: Command, save: Save, store: RunStore, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.sweep.start._spawn", lambda *_: None)
-    monkeypatch.setattr("engine.sweep.start.wait_started", lambda *_: None)
+    monkeypatch.setattr("engine.sweep.start.wait_started", lambda *_, **__: None)
     monkeypatch.setattr("engine.sweep.start.expect", lambda _: None)
     (home / "data").mkdir()
     (home / "data" / "a.txt").write_text("a")
@@ -119,6 +125,36 @@ def test_the_same_command_after_the_data_has_changed_says_that_it_begins_anew(
     assert "A new sweep" not in command(*asked).done().out, "it goes on with that one"
     resumed = command("sweep", "resume", sweep.sweep_id, "--detach").done()
     assert f"warning: What n does or reads has changed since sweep {sweep.sweep_id} began" in resumed.err
+
+
+@pytest.mark.slow
+def test_a_sweep_with_a_cancelled_trial_did_not_end_well(
+    command: Command, save: Save, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carry_out(_: object, sweep_id: str) -> None:
+        store.sweeps.begin(sweep_id)
+        store.sweeps.set_trial(sweep_id, 0, "done", score=0.5)
+        store.sweeps.set_trial(sweep_id, 1, "cancelled")
+        store.sweeps.end(sweep_id, "done")
+
+    monkeypatch.setattr("engine.sweep.start._spawn", carry_out)
+    said = command("sweep", save(_document()), "--set", "a.steps=1,2")
+    assert said.status == 1
+    (sweep,) = store.sweeps.newest()
+    assert f"`voxelflow sweep resume {sweep.sweep_id}` goes on from what is done" in said.out
+
+
+def test_scores_that_differ_do_not_read_alike(command: Command, home: Path, store: RunStore) -> None:
+    options = SweepOptions(Space({}, {"a.steps": (1, 2)}, {}), Objective("val_mae", maximise=False))
+    trials = [{"a.steps": 1}, {"a.steps": 2}]
+    sweep = store.sweeps.create("p", "{}", options.as_json(Pipeline(name="p"), "local"), "local", trials)
+    for number, score in enumerate((12346.1, 12345.6)):
+        store.sweeps.set_trial(sweep, number, "done", score=score)
+    store.sweeps.end(sweep, "done")
+    lines = command("sweep", "show").done().out.splitlines()
+    assert [line.split() for line in lines[1:3]] == [["1", "2", "12,345.6", "done"], ["0", "1", "12,346.1", "done"]]
+    assert "lowest val_mae: 12,345.6, trial 1; to run it:" in lines
+    assert command("sweep", "list").done().out.splitlines()[1].endswith(" 12,346")
 
 
 @pytest.mark.slow
@@ -147,6 +183,53 @@ def test_a_sweep_is_followed_to_its_end_and_shown(command: Command, save: Save, 
     assert again.events[0]["event"] == "sweep-started"
     assert again.events[0]["expected"]["unknown"] == []
     assert again.events[-1]["best"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_one_that_does_not_begin_is_ended_at_once(
+    command: Command,
+    save: Save,
+    store: RunStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    detach: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr("engine.sweep.start.PROGRAM", gated_program(tmp_path / "never"))
+
+    def press() -> None:
+        wait_until(lambda: [s for s in store.sweeps.newest() if s.sweep_id in start._children], "its process")
+        os.kill(os.getpid(), number)
+        store.close()
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    said = command("sweep", save(_document()), "--set", "a.steps=1,2", *detach)
+    pressing.join()
+    (sweep,) = store.sweeps.newest()
+    assert (said.status, sweep.state, store.runs()) == (130, "cancelled", [])
+    assert start._children[sweep.sweep_id].poll() is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("trials", "left"), [(None, True), (2, False)], ids=["grid", "search"])
+def test_one_that_is_done_goes_on_only_with_what_is_left(
+    command: Command, store: RunStore, monkeypatch: pytest.MonkeyPatch, trials: int | None, left: bool
+) -> None:
+    monkeypatch.setattr("engine.sweep.start._spawn", lambda _, sweep_id: store.sweeps.begin(sweep_id))
+    options = SweepOptions(Space({}, {"a.steps": (1, 2)}, {}), Objective("val_mae", maximise=False), trials=trials)
+    kept = options.as_json(_document(), "local")
+    sweep_id = store.sweeps.create("p", dump(_document()), kept, "local", [{"a.steps": 1}, {"a.steps": 2}])
+    store.sweeps.begin(sweep_id)
+    for number, state in enumerate(("done", "failed")):
+        store.sweeps.set_trial(sweep_id, number, state)
+    store.sweeps.end(sweep_id, "done")
+    if left:
+        command("sweep", "resume", sweep_id, "--detach").done()
+    else:
+        command("sweep", "resume", sweep_id).fails(f"{sweep_id} is done; a search tries no values again that failed")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from engine.declare.figures import lower_is_better
 @pytest.mark.parametrize(
     "name",
     ["val_loss", "rmse", "mae", "MAE", "logloss", "log_loss", "test_brier", "mean_absolute_error", "epoch_seconds",
-     "seconds_per_epoch"],
+     "seconds_per_epoch", "val_errors", "losses", "errorRate", "mean error (mm)", "mse3d", "rmse-val"],
 )  # fmt: skip
 def test_of_errors_and_times_less_is_better(name: str) -> None:
     assert lower_is_better(name)

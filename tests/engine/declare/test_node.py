@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,6 +20,7 @@ from engine.declare.parameters import (
     Help,
     Parameter,
     PathIn,
+    PathOut,
     Pattern,
     Policy,
     Range,
@@ -324,6 +326,17 @@ def test_a_named_type_keeps_its_rules_wherever_it_stands(annotation: object, rea
         (Annotated[bool, Step(1)], True, "Step needs a number"),
         (Annotated[float, Range(0, float("inf"))], 1.0, "inf is no limit"),
         (Annotated[tuple[int, ...], Secret()], (1,), "need text, not list of int"),
+        (Annotated[tuple[str, ...], Secret()], (), "Secret need text, not list of str"),
+        (Annotated[tuple[str, ...] | None, PathIn("file")], None, "paths and Secret need text, not list of str"),
+        (Annotated[tuple[str, ...], PathOut("folder")], (), "paths and Secret need text, not list of str"),
+        (Annotated[str, Extendable()], "10", "Extendable needs a number, not str"),
+        (Annotated[bool, Extendable()], True, "Extendable needs a number, not bool"),
+        (Annotated[tuple[int, ...], Extendable()], (1,), "Extendable needs a number, not list of int"),
+        (tuple[int, int, int], (1, 2), r"its default \(1, 2\) must be 3 values, not 2"),
+        (tuple[float, int], (1.0, 2), r"tuple\[float, int\] is not supported"),
+        (tuple[()], (), r"tuple\[\(\)\] is not supported"),
+        (tuple, (), "tuple'> is not supported"),
+        (typing.Tuple, (), "Tuple is not supported"),  # noqa: UP006
         (Hex, "red", "its default 'red' must be a colour like #1f77b4"),
         (Annotated[str, Widget("colour")], "", "there is no widget 'colour'"),  # type: ignore[arg-type]
         (Annotated[str, Widget("number")], "", "the widget 'number' cannot show it"),
@@ -431,3 +444,11 @@ def test_a_node_that_was_written_with_the_former_name_of_the_context_works() -> 
 
     assert made.preview_hook is not None
     assert made.preview_hook(CheckContext(params={"a": 1})) == Preview(kind="Report", figures={"a": 1})
+
+
+def test_a_list_of_a_fixed_length_has_that_length() -> None:
+    for annotation in (tuple[int, int, int], Annotated[tuple[int, int, int] | None, Policy()]):
+        parameter = parameter_from_annotation("size", annotation, (8, 8, 4), "")
+        assert read_value(parameter, "64, 64, 48") == (64, 64, 48)
+        with pytest.raises(ValueError, match="must be 3 values, not 2"):
+            read_value(parameter, [64, 64])

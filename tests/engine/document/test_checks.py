@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from building import box, pipeline
@@ -10,11 +11,17 @@ from installed_package import install
 from users import as_nobody_if_root
 
 from engine.catalog import Catalog, build_catalog
+from engine.declare.check_context import CheckContext
+from engine.declare.datasets import Preview, Report
+from engine.declare.node import node
+from engine.declare.parameters import PathOut
+from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic
 from engine.document.checks import Observation, check
 from engine.document.pipeline import Pipeline
 from engine.document.resolve import resolve
 from engine.observe.observe import observe
+from engine.observe.paths import why_not_writable
 from engine.profiles import Profile, local_profile
 from engine.workspace import Workspace, open_workspace, trust
 
@@ -171,6 +178,41 @@ def test_a_file_where_a_folder_must_be_made(probes: Catalog, workspace: Workspac
     assert "is a file" in found[0].message
 
 
+@node("Write", version=1, category="Tests")
+def write(*, target: Annotated[str, PathOut("file")]) -> Report:
+    """Write one file."""
+    raise NotImplementedError
+
+
+def test_a_file_is_written_over_where_a_file_may_be(workspace: Workspace, tmp_path: Path) -> None:
+    catalog = Catalog()
+    catalog.add(write)
+    file = tmp_path / "file.csv"
+    document = pipeline(box("a", "Write", target=str(file)))
+    assert _seen(document, catalog, workspace) == []
+    file.write_text("what an earlier run wrote")
+    assert _seen(document, catalog, workspace) == []
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for place, reason in (
+        (tmp_path / "folder", "folder is a folder"),
+        (file / "x", "file.csv is a file"),
+        (tmp_path / "pipe", "a pipe or a device"),
+    ):
+        (found,) = _seen(pipeline(box("a", "Write", target=str(place))), catalog, workspace)
+        assert (found.code, found.parameter) == ("VF303", "target")
+        assert reason in found.message
+
+
+def test_a_file_that_may_not_be_changed_is_refused(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "file.csv"
+        file.touch(mode=0o444)
+        Path(name).chmod(0o755)
+        with as_nobody_if_root():
+            assert why_not_writable(file, "file") == f"no permission to change {file}"
+
+
 def test_too_little_disk_is_reported_before_hours_of_work(workspace: Workspace) -> None:
     catalog = build_catalog(("nodes.synthetic_volumes", "nodes.numpy_to_parquet"))
     document = pipeline(
@@ -235,6 +277,64 @@ def test_a_hook_that_fails_does_not_end_the_checks(probes: Catalog) -> None:
     node_type = probes.find("Make")
     node_type.preview(lambda look: 1 / 0)  # type: ignore[arg-type]
     assert _codes(pipeline(box("a", "Make")), probes) == ["VF153"]
+
+
+def test_a_preview_may_know_nothing(probes: Catalog) -> None:
+    @probes.find("Make").preview
+    def _(look: CheckContext) -> None:
+        look.report(rules.BadValue, "is odd", parameter="text")
+
+    resolved = resolve(pipeline(box("a", "Make"), box("b", "Halve"), wires="a.out>b.whole"), probes)
+    probes.find("Halve").preview(lambda look: {"left": Preview(kind="Report", count=1), "right": None})  # type: ignore[dict-item]
+    checked = check(resolved)
+    assert [d.message for d in checked.diagnostics] == ["is odd"]
+    counts = {port: preview.count for (_, port), preview in checked.previews.items()}
+    assert counts == {"out": None, "left": 1, "right": None}
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (3, "it returned int, not a Preview"),
+        ([("out", Preview(kind="Report"))], "it returned list, not a Preview"),
+        ({"out": {"count": 1}}, "it returned dict for the output out, not a Preview"),
+        ({"right": Preview(kind="Report")}, "a Preview of the output right, which the node does not have"),
+    ],
+)
+def test_what_is_no_preview_is_named(probes: Catalog, returned: object, message: str) -> None:
+    probes.find("Make").preview(lambda look: returned)
+    (found,) = _found(pipeline(box("a", "Make")), probes)
+    assert found.code == "VF153"
+    assert message in found.message
+
+
+def test_a_port_too_many_takes_no_other_preview_away(probes: Catalog) -> None:
+    extra = {"more": Preview(kind="Report"), "out": Preview(kind="Report", count=7)}
+    probes.find("Make").preview(lambda look: extra)
+    checked = check(resolve(pipeline(box("a", "Make")), probes))
+    assert [d.code for d in checked.diagnostics] == ["VF153"]
+    assert checked.previews["a", "out"].count == 7
+
+
+def test_a_node_without_outputs_has_no_preview() -> None:
+    @node("Silent", version=1, category="Tests")
+    def silent() -> None:
+        """Give nothing."""
+
+    catalog = Catalog()
+    catalog.add(silent)
+    silent.preview(lambda look: Preview(kind="Report"))
+    (found,) = _found(pipeline(box("a", "Silent")), catalog)
+    assert found.code == "VF153"
+    assert "which the node does not have" in found.message
+
+
+def test_a_scan_may_find_nothing(probes: Catalog, workspace: Workspace) -> None:
+    seen: list[object] = []
+    probes.find("Make").scan(lambda look: None)  # type: ignore[arg-type, return-value]
+    probes.find("Make").preview(lambda look: seen.append(dict(look.facts)))  # type: ignore[func-returns-value]
+    assert _seen(pipeline(box("a", "Make")), probes, workspace) == []
+    assert seen[-1] == {}
 
 
 def test_an_installed_package_offers_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,12 +108,18 @@ def words(**changes: Any) -> Pipeline:
     return Pipeline(**(given | changes))
 
 
+def without(document: Pipeline, kind: str) -> Pipeline:
+    return document.model_copy(update={"nodes": tuple(n for n in document.nodes if n.type != kind)})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_every_shipped_pipeline_under_every_kind_of_profile(platform: str) -> None:
     catalog = build_catalog(nodes.BUILT_IN)
     for path in shipped_pipelines().values():
         pipeline = read_pipeline(path)
+        if platform != "airflow":  # the others have no workspace, whose runs this node compares
+            pipeline = without(pipeline, "CompareTrainings")
         values = {n: "/data" for n, p in pipeline.parameters.items() if p.value is None}
         for profile in (LOCAL, SPARK_LOCAL, CLUSTER, PODS):
             if fits(platform, profile):
@@ -444,7 +450,7 @@ def test_actionlint_has_nothing_to_say_of_workflows(mine: Catalog) -> None:
         lint_github(path.read_text())
     catalog = build_catalog(nodes.BUILT_IN)
     for path in shipped_pipelines().values():
-        pipeline = read_pipeline(path)
+        pipeline = without(read_pipeline(path), "CompareTrainings")
         values = {n: "/data" for n, p in pipeline.parameters.items() if p.value is None}
         lint_github(workflow_of(files_of("github", pipeline, SPARK_LOCAL, catalog, **values)))
     makers = [Node(id="first", type="Words", params={"text": "az://box/folder"}), *words().nodes[1:]]

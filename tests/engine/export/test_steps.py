@@ -17,9 +17,9 @@ from engine.catalog import build_catalog
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Report
 from engine.declare.node import node
-from engine.declare.parameters import Extendable, PathIn
+from engine.declare.parameters import Extendable, PathIn, Secret
 from engine.errors import DataError, DiskFull, UsageError
-from engine.export.steps import Steps, load_node
+from engine.export.steps import Steps, load_node, start
 from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace, trust
 
@@ -68,6 +68,14 @@ def joined(one: Report, other: Report | None = None, *, ctx: TaskContext) -> Rep
     SEEN.append(ctx)
     path = ctx.out / "joined.txt"
     path.write_text("".join(Path(r.uri).read_text() + "\n" for r in (one, other) if r))
+    return Report(uri=str(path))
+
+
+@node("Keyed", version=1, category="Tests")
+def keyed(*, token: Annotated[str, Secret()] = "", ctx: TaskContext) -> Report:
+    """Needs a key."""
+    path = ctx.out / "key.txt"
+    path.write_text(os.environ.get(token, "none"))
     return Report(uri=str(path))
 
 
@@ -123,6 +131,51 @@ def test_a_step_with_another_name_goes_on_where_it_was(folder: Folder, texts: Pa
     assert Path(again.uri).is_relative_to(before.shared)
     assert folder.run("renamed", listed, folder=str(texts)) == again
     assert len(SEEN) == 2
+
+
+def test_a_secret_that_is_not_set_is_refused(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the step that needs it, as before a run in a workspace; by an exported file before its first step."""
+
+    def main(steps: Steps) -> None:
+        steps.embedded("a", keyed)()
+
+    with pytest.raises(UsageError, match="the environment variable MY_TOKEN is not set") as caught:
+        folder.run("a", keyed, token="MY_TOKEN")
+    assert (caught.value.node, caught.value.parameter) == ("a", "token")
+    monkeypatch.setattr("sys.argv", ["file.py", "--out", str(tmp_path / "file")])
+    for value in (None, ""):
+        if value is not None:
+            monkeypatch.setenv("MY_TOKEN", value)
+        with pytest.raises(SystemExit) as ended:
+            start(main, tmp_path, variables=[None, "MY_TOKEN"])
+        assert ended.value.code == 2
+        assert capsys.readouterr() == (
+            "",
+            "error: the environment variable MY_TOKEN is not set. Set it, then run again.\n",
+        )
+    monkeypatch.setenv("MY_TOKEN", "hidden")
+    assert Path(folder.run("a", keyed, token="MY_TOKEN").uri).read_text() == "hidden"
+    start(main, tmp_path, variables=[None, "MY_TOKEN"])
+
+
+@pytest.mark.parametrize("address", ["sqlite:////data/mlflow.db", "postgresql://me:secret@host/mlflow"])
+def test_a_database_in_the_place_of_a_server_is_refused_before_the_first_step(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Steps] = []
+    monkeypatch.setattr("sys.argv", ["file.py"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    with pytest.raises(SystemExit) as ended:
+        start(ran.append, tmp_path, variables=["MLFLOW_TRACKING_URI"])
+    assert (ended.value.code, ran) == (2, [])
+    said = capsys.readouterr().err
+    assert "is no MLflow server" in said
+    assert "secret" not in said
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    start(ran.append, tmp_path, variables=["MLFLOW_TRACKING_URI"])
+    assert len(ran) == 1
 
 
 def test_damage_is_noticed_under_whatever_name_the_step_has(folder: Folder, texts: Path) -> None:

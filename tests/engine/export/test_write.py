@@ -16,6 +16,7 @@ from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Edge, Node, Pipeline, PipelineParameter, read_pipeline
 from engine.document.resolve import resolve
 from engine.errors import UsageError
+from engine.export.steps import below
 from engine.export.write import write
 from engine.profiles import Profile
 
@@ -145,9 +146,31 @@ def test_a_relative_path_starts_where_the_file_was_written(mine: Catalog) -> Non
         edges=[],
     )
     text = text_of(pipeline, mine)
-    assert 'source="/base/" + WHERE + "/a.txt",' in text
+    assert 'source=below("/base", WHERE + "/a.txt"),' in text
+    assert "import Steps, below, load_node, start\n" in text
     assert '\nB_SOURCE = "/base/b.txt"\n' in text
     assert "text=WHERE," in text
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ("lists", "/base/lists/a.txt"),
+        ("/abs", "/abs/a.txt"),
+        ("~", f"{Path.home()}/a.txt"),
+        ("s3://bucket/x", "s3://bucket/x/a.txt"),
+    ],
+)
+def test_a_value_at_the_top_that_is_changed_to_another_place(mine: Catalog, where: str, place: str) -> None:
+    pipeline = document(
+        parameters={"where": PipelineParameter(value="lists")},
+        nodes=[Node(id="a", type="Words", params={"source": "${where}/a.txt"})],
+        edges=[],
+    )
+    (found,) = (
+        n for n in ast.walk(ast.parse(text_of(pipeline, mine))) if isinstance(n, ast.keyword) and n.arg == "source"
+    )
+    assert eval(ast.unparse(found.value), {"below": below, "WHERE": where}) == place
 
 
 def test_a_node_type_without_a_name_in_its_module_is_refused() -> None:

@@ -175,6 +175,34 @@ def test_the_longest_whole_result_that_is_not_longer_is_extended(kept: Kept) -> 
     assert extended(5) == str(two), "that of four is not whole any more"
 
 
+@node("Open", version=1, category="Probes")
+def open_ended(
+    *, epochs: Annotated[int | None, Extendable()] = None, rounds: Annotated[float, Extendable()] = 1, ctx: TaskContext
+) -> Report:
+    """Its work can go on from a shorter one, and may have no end."""
+    raise NotImplementedError
+
+
+def test_work_without_an_end_is_neither_longer_nor_shorter_than_other_work(kept: Kept) -> None:
+    results, add, data = kept
+    page = data / "page.html"
+    page.write_text("a page")
+
+    def extended(**params: float | None) -> str | None:
+        found = result_to_extend(results, open_ended, identity_of(open_ended, params, {}, {}), data)
+        return found.fingerprint if found is not None else None
+
+    made: dict[float | None, str] = {}
+    for epochs in (None, 2):
+        identity = identity_of(open_ended, {"epochs": epochs, "rounds": 3.0}, {}, {})
+        outputs = {"out": Report(uri=str(page))}
+        add(stored_result(identity.fingerprint, base=identity.base, identity=identity.parts, outputs=outputs))
+        made[epochs] = identity.fingerprint
+    assert extended(epochs=5, rounds=3.0) == made[2]
+    assert extended(epochs=None, rounds=4.0) == made[None]
+    assert extended(epochs=1, rounds=4.0) is None
+
+
 def test_the_versions_that_results_refer_to_are_protected(kept: Kept) -> None:
     results, add, data = kept
     spec = VolumeSpec(shape=(2, 2, 2, 1), dtype="uint8")

@@ -10,6 +10,7 @@ import pytest
 from engine.errors import UsageError
 from engine.profiles import (
     Profile,
+    default_profile,
     find_profile,
     list_profiles,
     local_profile,
@@ -178,6 +179,17 @@ def test_a_file_that_is_not_toml_stops_only_those_who_may_stand_in_it(workspace:
     assert unreadable(workspace) is not None
 
 
+@pytest.mark.parametrize("line", ['default = "big"', "  'default'='big'", '"default" = "big"'])
+def test_the_default_of_a_file_that_cannot_be_read_is_not_guessed(workspace: Workspace, line: str) -> None:
+    write(workspace, f"# mine\n{line}\n[big]\nprice_per_hour = 3,2\nstop_at_cost = 5\n")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        find_profile(None, workspace)
+    assert default_profile(workspace) == ""
+    assert find_profile("local", workspace).name == "local"
+    write(workspace, "[big]\nprice_per_hour = 3,2\n")
+    assert find_profile(None, workspace).name == default_profile(workspace) == "local"
+
+
 def test_a_setting_that_begins_others_needs_quotes_and_the_error_says_so(workspace: Workspace) -> None:
     write(workspace, "[c.spark]\nspark.speculation = true\nspark.speculation.interval = 5\n")
     with pytest.raises(UsageError) as caught:
@@ -293,6 +305,15 @@ def test_a_new_profile_is_there_at_once_and_the_file_keeps_what_it_had(workspace
             new_profile(taken, workspace)
     with pytest.raises(UsageError, match="not a profile's name"):
         new_profile("a b]", workspace)
+    for lines in ('default = "first"', "default = 3"):
+        write(workspace, f"{lines}\n[first]\ncores = 1\n")
+        with pytest.raises(UsageError, match="begins with default =, so no profile can be called so"):
+            new_profile("default", workspace)
+        assert path.read_text() == f"{lines}\n[first]\ncores = 1\n"
+    write(workspace, 'default = "first"\n[ default ]\n')
+    with pytest.raises(UsageError) as caught:
+        new_profile("third", workspace)
+    assert caught.value.hint.startswith("Rename the profile [ default ]: ")
     write(workspace, "[first\n")
     with pytest.raises(UsageError, match="not valid TOML"):
         new_profile("third", workspace)
@@ -324,6 +345,8 @@ def test_a_profiles_file_that_is_a_pipe_or_a_device_is_reported(workspace: Works
         (f"[x]\ncores = {'9' * 5_000}\n", "is not valid TOML"),
         (f"x = {'[' * 5_000}{']' * 5_000}\n", "is not valid TOML"),
         (f'[x]\nmemory = "{"9" * 400} GB"\n', "memory"),
+        (f"[x]\nmemory = {'9' * 400}\n", "more than any machine has"),
+        (f"[x]\nprice_per_hour = {'9' * 400}\n", "price_per_hour"),
     ],
 )
 def test_numbers_without_end_are_reported(workspace: Workspace, text: str, said: str) -> None:

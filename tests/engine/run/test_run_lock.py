@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 from building import box, pipeline
+from gated_start import gated_program
 from running import Runner
 from waiting import wait_until
 
 from engine.errors import ExecutionError
-from engine.run import launch
+from engine.run import launch, run_lock
 from engine.store import liveness
 
 pytestmark = pytest.mark.slow
-SLOW = """
-import os, pathlib, sys, time
-until = time.monotonic() + 300  # a test that fails leaves none behind for ever
-while not pathlib.Path({gate!r}).exists():
-    if time.monotonic() > until:
-        sys.exit("the gate stayed closed")
-    time.sleep(0.02)
-os.execv(sys.executable, [sys.executable, *{program!r}, *sys.argv[1:]])
-"""
 
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The process of a run begins once this file is there, and nothing is trusted for the time that has passed."""
     path = tmp_path / "begin"
-    code = SLOW.format(gate=str(path), program=launch.PROGRAM[1:])
-    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", code))
+    monkeypatch.setattr(launch, "PROGRAM", gated_program(path))
     monkeypatch.setattr(liveness, "_START_GRACE_S", 0.0)
     return path
 
@@ -67,7 +57,7 @@ def test_one_that_hangs_before_it_begins_can_be_cancelled(
     run_id = runner.start(pipeline(box("a", "Make")))
     started = psutil.Process(launch._children[run_id].pid)
     wait_until(lambda: run_id in started.cmdline(), "the process")
-    monkeypatch.setattr(launch, "_USUAL_START_S", 0.0)
+    monkeypatch.setattr(run_lock, "USUAL_START_S", 0.0)
     assert launch.cancel(runner.store, run_id).state == "cancelled"
     wait_until(lambda: launch._children[run_id].poll() is not None, "the end of its process")
     gate.touch()
@@ -82,7 +72,23 @@ def test_one_whose_process_is_killed_before_it_begins_has_failed(runner: Runner,
     with pytest.raises(ExecutionError, match="did not start"):
         launch.wait_started(runner.workspace, runner.store, run_id, 1)
     assert runner.store.run(run_id).state == "failed"
+    runner.store.end_unbegun(run_id)
     gate.touch()
     launch.resume(runner.workspace, runner.store, run_id)
     launch.wait_started(runner.workspace, runner.store, run_id, 1)
+    runner.finish_done(run_id)
+
+
+def test_nor_is_one_failed_that_was_to_be_cancelled_or_has_begun(runner: Runner, gate: Path) -> None:
+    """Whoever sees first that the process is gone."""
+    run_id = runner.start(pipeline(box("a", "Make")))
+    runner.store.request_cancel(run_id)
+    launch._children[run_id].kill()
+    launch.wait_started(runner.workspace, runner.store, run_id, 1)
+    run = runner.store.run(run_id)
+    assert (run.state, run.attempt, run.error) == ("cancelled", 1, "the run's process had not begun")
+    gate.touch()
+    launch.resume(runner.workspace, runner.store, run_id)
+    launch.wait_started(runner.workspace, runner.store, run_id, 2)
+    runner.store.end_unbegun(run_id)
     runner.finish_done(run_id)

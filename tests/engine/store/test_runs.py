@@ -61,6 +61,8 @@ def test_runs_are_found_by_part_of_their_id(store: RunStore) -> None:
     assert store.run(one[-6:]).run_id == one
     with pytest.raises(UsageError, match="2 runs"):
         store.run(one[:4])
+    with pytest.raises(UsageError, match="the name of the run is empty"):
+        store.run("")
     with pytest.raises(UsageError, match="no run"):
         store.run("%")
     assert [r.run_id for r in store.runs()] == [two, one]

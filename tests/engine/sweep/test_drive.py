@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from building import box, pipeline
+from gated_start import gated_program
 from swept import Swept, document
 from waiting import wait_until
 
+from engine.catalog import build_catalog
 from engine.diagnostics.rule import CheckFailed
-from engine.errors import UsageError
+from engine.errors import ExecutionError, UsageError
+from engine.run import launch, run_lock
+from engine.store import liveness
+from engine.sweep import drive
+from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective, best_first
-from engine.sweep.search import open_search
-from engine.sweep.start import cancel_sweep
-from engine.workspace import Workspace
+from engine.sweep.search import _OptunaSearch, open_search
+from engine.sweep.space import Space
+from engine.sweep.start import _children, cancel_sweep, wait_started
+from engine.workspace import Workspace, trust
 
 
 @pytest.fixture
@@ -140,6 +149,127 @@ def test_a_search_finds_prunes_and_goes_on_after_a_kill(
 
 
 @pytest.mark.slow
+@in_processes
+def test_trials_that_are_cancelled_leave_the_sweep_to_be_resumed(swept: Swept) -> None:
+    gate = Path("gate").absolute()
+    sweep = swept.start(document(gate=str(gate)), "model.auc=0.6,0.9", jobs=2)
+    wait_until(lambda: [t.state for t in swept.store.sweeps.trials(sweep.sweep_id)] == ["running"] * 2, "both trials")
+    for run in swept.runs(sweep):
+        launch.cancel(swept.store, run)
+    ended, trials = swept.finished(sweep)
+    assert (ended.state, [t.state for t in trials]) == ("cancelled", ["cancelled"] * 2)
+    gate.touch()
+    ended, trials = swept.resume(sweep)
+    assert (ended.state, [t.score for t in trials]) == ("done", [0.6, 0.9])
+
+
+@pytest.mark.parametrize("figure", [float("inf"), float("-inf"), float("nan")])
+def test_a_figure_that_is_no_number_is_no_score_and_the_trial_says_so(
+    swept: Swept, figure: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.sweep.start._spawn", lambda *_: None)
+    monkeypatch.setattr(drive, "figures_of_run", lambda *_: {"accuracy": figure})
+    sweep = swept.start(document(), "model.auc=0.6,0.9", objective=HIGHEST)
+    driver = drive._Driver(swept.workspace, swept.store, swept.catalog, sweep.sweep_id)
+    run = swept.store.create_run("swept", "{}", {}, "local")
+    swept.store.finish_run(run, "done")
+    driver._ended(swept.store.sweeps.trials(sweep.sweep_id)[0], swept.store.run(run))
+    first = swept.store.sweeps.trials(sweep.sweep_id)[0]
+    assert (first.state, first.score, first.error) == ("done", None, f"its accuracy is {figure}")
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sweep's process begins once this file is there, and nothing is trusted for the time that has passed."""
+    path = tmp_path / "begin"
+    monkeypatch.setattr("engine.sweep.start.PROGRAM", gated_program(path))
+    monkeypatch.setattr(liveness, "_START_GRACE_S", 0.0)
+    return path
+
+
+@pytest.mark.slow
+def test_a_sweep_whose_process_takes_long_to_begin_is_not_lost(swept: Swept, gate: Path) -> None:
+    sweep = swept.start(document(), "model.auc=0.6,0.9")
+    assert sweep.state == "starting"
+    gate.touch()
+    # The command's patience is over, and the process lives.
+    wait_started(swept.workspace, swept.store, sweep, timeout_s=0)
+    assert swept.store.sweeps.find(sweep.sweep_id).attempt == 1
+    cancel_sweep(swept.store, sweep.sweep_id)
+    assert swept.finished(sweep)[0].state == "cancelled"
+
+
+def test_one_that_hangs_before_it_begins_can_be_cancelled(
+    swept: Swept, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = swept.start(document(), "model.auc=0.6,0.9")
+    started = psutil.Process(_children[sweep.sweep_id].pid)
+    wait_until(lambda: sweep.sweep_id in started.cmdline(), "the process")
+    monkeypatch.setattr(run_lock, "USUAL_START_S", 0.0)
+    assert cancel_sweep(swept.store, sweep.sweep_id).state == "cancelled"
+    wait_until(lambda: _children[sweep.sweep_id].poll() is not None, "the end of its process")
+    # The command that waits for it sees the killed process, and that the sweep is cancelled.
+    wait_started(swept.workspace, swept.store, sweep)
+    assert swept.store.sweeps.find(sweep.sweep_id).state == "cancelled"
+    swept.store.sweeps.begin(sweep.sweep_id)
+    assert not swept.store.sweeps.find(sweep.sweep_id).cancel, "it meant the attempt before"
+
+
+def test_one_whose_process_is_killed_before_it_begins_has_failed(swept: Swept, gate: Path) -> None:
+    sweep = swept.start(document(), "model.auc=0.6,0.9")
+    _children[sweep.sweep_id].kill()
+    with pytest.raises(ExecutionError, match="did not start"):
+        wait_started(swept.workspace, swept.store, sweep)
+    assert swept.store.sweeps.find(sweep.sweep_id).state == "failed"
+    swept.store.sweeps.request_cancel(sweep.sweep_id)
+    assert not swept.store.sweeps.find(sweep.sweep_id).cancel, "it would be meant for the next attempt"
+
+
+def test_one_that_was_to_be_cancelled_when_its_process_died_is_cancelled(swept: Swept, gate: Path) -> None:
+    """Whoever sees first that the process is gone."""
+    sweep = swept.start(document(), "model.auc=0.6,0.9")
+    swept.store.sweeps.request_cancel(sweep.sweep_id)
+    _children[sweep.sweep_id].kill()
+    wait_started(swept.workspace, swept.store, sweep)
+    found = swept.store.sweeps.find(sweep.sweep_id)
+    assert (found.state, found.attempt, found.error) == ("cancelled", 1, "the sweep's process had not begun")
+
+
+def test_of_two_that_are_resumed_at_once_the_loser_records_nothing(swept: Swept, gate: Path) -> None:
+    sweep = swept.start(document(), "model.auc=0.6,0.9")
+    winner = _children[sweep.sweep_id]
+    loser = _children[sweep.sweep_id] = subprocess.Popen(["true"])
+    loser.wait()
+    with pytest.raises(ExecutionError, match="did not start"):
+        wait_started(swept.workspace, swept.store, sweep, timeout_s=0.2)
+    assert swept.store.sweeps.find(sweep.sweep_id).state == "starting"
+    winner.kill()
+    winner.wait()
+    swept.store.sweeps.begin(sweep.sweep_id)
+    swept.store.sweeps.end_unbegun(sweep.sweep_id)
+    assert swept.store.sweeps.find(sweep.sweep_id).attempt == 1
+    assert swept.store.sweeps.find(sweep.sweep_id).ended is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("journal", ["of positions", "of an earlier version"])
+def test_a_search_over_paths_goes_on_where_its_workspace_was_moved(
+    tmp_path: Path, journal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def options(root: str) -> SweepOptions:
+        return SweepOptions(Space({}, {"n.folder": (f"{root}/a", f"{root}/b")}, {}), HIGHEST, trials=9)
+
+    with monkeypatch.context() as earlier:
+        if journal != "of positions":
+            earlier.setattr(_OptunaSearch, "_categories_of", lambda self, name: self._space.lists[name])
+        number, values = open_search(tmp_path, options("/old")).next()
+    assert values["n.folder"] in ("/old/a", "/old/b")
+    moved = open_search(tmp_path, options("/new"))
+    moved.ended(number, "done", 0.5)
+    assert {moved.next()[1]["n.folder"] for _ in range(8)} == {"/new/a", "/new/b"}
+
+
+@pytest.mark.slow
 def test_a_search_learns_from_reported_scores(tmp_path: Path, swept: Swept) -> None:
     learnt = pipeline(box("model", "Learn"), name="learnt")
     space = ("model.rate=0.25..2", "model.epochs=2..8:2", 'model.text=a,b,"1,2"')
@@ -172,6 +302,18 @@ def test_what_cannot_be_swept_is_refused_before_anything_starts(swept: Swept) ->
     with pytest.raises(CheckFailed) as wrong:
         swept.start(document(), "model.auc=0.5,high", "data.steps=1,-1", "data.stepz=1")
     assert [d.code for d in wrong.value.diagnostics] == ["VF207", "VF203", "VF203"]
+    depths = swept.workspace.my_nodes / "depths.py"
+    depths.write_text(
+        "from typing import Literal\nfrom voxelflow import Report, TaskContext, node\n\n"
+        '@node("Depths", version=1, category="Probes")\n'
+        "def depths(*, depth: Literal[18, 34] = 18, ctx: TaskContext) -> Report:\n"
+        '    """Write nothing."""\n    return Report(uri=str(ctx.out))\n'
+    )
+    trust(swept.workspace)
+    swept.catalog = build_catalog((), swept.workspace)
+    with pytest.raises(CheckFailed) as wrong:
+        swept.start(pipeline(box("d", "Depths")), "d.depth=18..34", trials=3, objective=HIGHEST)
+    assert ["must be one of 18, 34, not 19" in d.message for d in wrong.value.diagnostics] == [True]
     with pytest.raises(UsageError, match="needs a figure"):
         swept.start(document(), "model.auc=0.1..0.5", trials=3)
     assert swept.store.sweeps.newest() == []

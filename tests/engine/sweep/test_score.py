@@ -47,7 +47,7 @@ def test_the_best_comes_first_and_nothing_is_lost(scores: list[float | None], ma
     trials = [replace(TRIAL, number=i, score=score) for i, score in enumerate(scores)]
     ranked = best_first(trials, objective)
     assert sorted(t.number for t in ranked) == list(range(len(trials)))
-    known = [t.score for t in ranked if t.score is not None and not math.isnan(t.score)]
+    known = [t.score for t in ranked if t.score is not None and math.isfinite(t.score)]
     assert [t.score for t in ranked[: len(known)]] == known == sorted(known, reverse=maximise)
 
 

@@ -89,6 +89,8 @@ def test_a_range_is_read_as_it_is_written(low: float, factor: float, log: bool) 
         ("16..64", Range(16, 64, whole=True)),
         ("16..64:16", Range(16, 64, whole=True, step=16)),
         ("0.1..0.9:0.2", Range(0.1, 0.9, step=0.2)),
+        ("0..1:0.12345678", Range(0, 1, step=0.12345678)),
+        ("0..9000000:3000000", Range(0, 9e6, whole=True, step=3e6)),
         ("-1..1.5", Range(-1, 1.5)),
         ("../folder", None),
         ("a..b", None),
@@ -97,12 +99,37 @@ def test_a_range_is_read_as_it_is_written(low: float, factor: float, log: bool) 
 )
 def test_ranges(text: str, found: Range | None) -> None:
     assert read_range("a", text) == found
+    assert found is None or read_range("a", str(found)) == found
 
 
 @pytest.mark.parametrize("text", ["2..1", "1..1", "0..1:log", "-1..1:log", "1..2:0", "1..2:-1", "1e308..1e309"])
 def test_ranges_that_cannot_be(text: str) -> None:
     with pytest.raises(UsageError, match=r"--set a=.*"):
         read_range("a", text)
+
+
+@pytest.mark.parametrize("name", ["m.steps", "steps"])
+def test_a_range_of_a_parameter_that_takes_whole_numbers_is_whole(probes: Catalog, name: str) -> None:
+    document = pipeline(box("m", "Make", **({} if "." in name else {"steps": "${steps}"})), steps=3)
+
+    def read(text: str) -> Range:
+        return read_space([f"{name}={text}", "m.step_s=0.5..1.5"], document, probes, searched=True).ranges[name]
+
+    assert read("1e1..1e2") == Range(10, 100, whole=True)
+    assert read("1..9.0:2") == Range(1, 9, whole=True, step=2)
+    for text, hint in (("1..10:2.5", "1..10"), ("0.5..4.5:log", "1..4"), ("0.1..0.9", "10..100")):
+        with pytest.raises(UsageError, match="takes whole numbers") as caught:
+            read(text)
+        assert caught.value.hint.endswith(f"--set {name}={hint}")
+
+
+@pytest.mark.parametrize("text", ["10.0..100.0", "1e-5..1e-2:log", "0.1..0.9:0.2", "3..9", "3..4"])
+def test_a_value_between_the_ends_is_none_of_the_others(text: str) -> None:
+    within = read_range("a", text)
+    assert within is not None
+    assert within.low < within.between <= within.high
+    assert (within.between == within.high) == (text == "3..4")
+    assert within.whole == float(within.between).is_integer()
 
 
 def test_one_value_is_shared_and_several_vary(probes: Catalog) -> None:

@@ -17,6 +17,7 @@ from tracked_runs import QUICK, ROOT, FakeRun
 from training_scenarios import PROCESSES
 from waiting import WAIT_S
 
+from engine.errors import UsageError
 from engine.tracking import location, run_link, track_run
 from engine.tracking.destination import connect, destination
 from engine.workspace import Workspace, open_workspace
@@ -51,6 +52,19 @@ def test_the_environment_wins_and_is_shown_without_secrets(
     assert (target.uri, target.shown, location(workspace)) == (uri, shown, shown)
     assert (target.artifacts is not None) == own_artifacts
     assert target.database is None
+
+
+def test_without_a_workspace_it_is_a_server_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for uri, why in (
+        ("", "MLFLOW_TRACKING_URI is not set"),
+        ("sqlite:////x/y.db", "sqlite:////x/y.db is no MLflow server"),
+    ):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        with pytest.raises(UsageError, match=f"there is no workspace, and {why}"):
+            destination(None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:s3cret@host/mlflow")
+    target = destination(None)
+    assert (target.shown, target.artifacts, target.database) == ("https://host/mlflow", None, None)
 
 
 def test_messages_are_cleaned(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,18 @@ def test_the_exact_document_and_the_files_are_artifacts(local: Workspace, reader
     assert "gone.png" in (local.run_folder(run.id) / "tracker.log").read_text()
 
 
+def test_what_a_node_was_told_and_what_came_out_are_two_things(local: Workspace, sent: Sent) -> None:
+    told = {"id": "table", "type": "SyntheticVolumes", "params": {"shape": [4, 4, 4, 1], "volumes": 1000}}
+    run = FakeRun(local, DOCUMENT | {"nodes": [told], "edges": []}).begin()
+    run.task("table", outputs={"out": TABLE})
+    run.end("done")
+    parent = sent(run)[""]
+    assert (parent.params["table.shape"], parent.params["table.out.shape"]) == ("[4, 4, 4, 1]", "4x4x4x1")
+    assert parent.params["table.dtype"] == "float32"
+    assert [v for _, _, v in parent.points["table.volumes"]] == [1000]
+    assert not [name for name in parent.tags if name.startswith("voxelflow.changed.")]
+
+
 def test_a_failed_task_is_named_in_tags(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin().training(0)
     run.emit(

@@ -16,7 +16,9 @@ from tracked_runs import QUICK, Reader
 from engine.catalog import build_catalog
 from engine.cli import main
 from engine.document.pipeline import load
+from engine.document.plan import Choice
 from engine.profiles import local_profile
+from engine.run import launch
 from engine.store.runs import Run, RunStore
 from engine.tracking import run_link, track_run
 from engine.workspace import Workspace, open_workspace, trust
@@ -170,6 +172,97 @@ def test_from_mlflow_alone_in_another_workspace(
     said = other.reproduce(link["children"]["study"])
     assert said.status == 1
     assert f"count: the data of then are not there any more: {texts} is gone" in said.err
+
+
+SIZED = '''
+from pathlib import Path
+from typing import Annotated
+
+from voxelflow import PathIn, Report, TaskContext, VolumeFiles, node
+
+
+@node("Sized", version=1, category="Probes")
+def sized(
+    files: VolumeFiles,
+    earlier: Report | None = None,
+    *,
+    names: Annotated[str, PathIn("file")],
+    more: Annotated[str, PathIn("file")] = "",
+    ctx: TaskContext,
+) -> Report:
+    """Report what the names are worth."""
+    ctx.metrics(1, worth=sum(len(Path(p).read_text()) for p in (names, more) if p))
+    path = ctx.out / "report.txt"
+    path.write_text("x")
+    return Report(uri=str(path))
+'''
+
+
+def test_behind_nodes_that_are_bypassed_or_disabled_and_from_another_folder(
+    bench: Bench, texts: Path, reader: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node is given what was passed through, and its relative paths begin where they began then."""
+    (bench.workspace.my_nodes / "sized.py").write_text(SIZED)
+    trust(bench.workspace)
+    here, there = bench.workspace.root / "here", bench.workspace.root / "there"
+    for folder, text in ((here, "12345"), (there, "1")):
+        folder.mkdir()
+        (folder / "${names}.txt").write_text(text)
+    document = pipeline(
+        box("count", "Count", folder=str(texts)),
+        box("passing", "Count", folder=str(texts)).model_copy(update={"mode": "bypass"}),
+        box("off", "Make").model_copy(update={"mode": "disabled"}),
+        box("fit", "Sized", names="$${names}.txt", more="${where}/$${names}.txt"),
+        wires="count.out>passing.files passing.out>fit.files off.out>fit.earlier",
+        where=".",
+    )
+    catalog = build_catalog((), bench.workspace)
+    run_id, _ = launch.start(
+        document, catalog, bench.workspace, bench.store, profile=local_profile(), choice=Choice(), base=here
+    )
+    run = Runner(catalog, bench.workspace, bench.store).finish_done(run_id)
+    assert track_run(bench.workspace, run.run_id, patience=QUICK)
+    (given,) = reader(bench.workspace).runs(run.run_id)["fit"].inputs
+    assert (given.tags[0].value, given.dataset.name) == ("files", "count")
+
+    monkeypatch.chdir(there)  # where both files are, too
+    said = bench.reproduce(run.run_id)
+    assert said.status == 0, said.err
+    assert "fit.worth: 1 points, all equal" in said.out.splitlines()
+    assert [t.node for t in bench.store.tasks(bench.store.runs(1)[0].run_id)] == ["count", "fit"]
+    # What is given now is of now.
+    said = bench.reproduce(run.run_id, "--set", f"where={there}")
+    assert said.status == 1
+    assert "fit.worth: 1 of 1 points differ, by 4 at most, first at step 1" in said.out.splitlines()
+
+
+def test_relative_paths_of_a_project_that_was_renamed_begin_where_it_is_now(
+    bench: Bench, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a clone of it do, and where the folder of then may not be read."""
+    (bench.workspace.my_nodes / "sized.py").write_text(SIZED)
+    trust(bench.workspace)
+    before, now = tmp_path / "before", tmp_path / "now"
+    before.mkdir()
+    (before / "a.txt").write_text("12345")
+    document = pipeline(
+        box("count", "Count", folder=str(texts)), box("fit", "Sized", names="a.txt"), wires="count.out>fit.files"
+    )
+    catalog = build_catalog((), bench.workspace)
+    monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", f"{before}:{texts}")
+    run_id, _ = launch.start(
+        document, catalog, bench.workspace, bench.store, profile=local_profile(), choice=Choice(), base=before
+    )
+    Runner(catalog, bench.workspace, bench.store).finish_done(run_id)
+    before.rename(now)
+    monkeypatch.chdir(now)
+    for roots in (f"{before}:{texts}", str(texts)):
+        monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", roots)
+        said = bench.reproduce(run_id)
+        assert said.status == 0, said.err
+        assert "fit.worth: 1 points, all equal" in said.out.splitlines()
+        before.mkdir(exist_ok=True)
+        (before / "a.txt").write_text("another project's")
 
 
 def test_an_unknown_run_and_one_without_curves_are_reported(bench: Bench, texts: Path) -> None:

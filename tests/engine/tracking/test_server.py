@@ -22,6 +22,7 @@ from waiting import WAIT_S, wait_until
 
 from engine.declare.events import Artifact, Facts, Metrics, TaskStateChanged
 from engine.tracking import run_link, send_pending, track_run
+from engine.tracking.models import Candidate, fetched, pinned, register
 from engine.workspace import Workspace
 
 pytestmark = pytest.mark.slow
@@ -138,6 +139,20 @@ def test_the_server_comes_dies_and_comes_back(
     assert read.artifacts(found[""].id) == ["pipeline.json"]
     link = run_link(workspace, run.id)
     assert link["url"] == f"{server.uri}/#/experiments/{link['experiment_id']}/runs/{found[''].id}"
+
+
+def test_a_program_without_a_workspace_registers_and_fetches_there(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "MLmodel").write_text("flavors: {}\nutc_time_created: '2026-01-01 00:00:00'\nmodel_uuid: x\n")
+    (folder / "weights.bin").write_bytes(bytes(1000))
+    server.start()
+    candidate = Candidate("brains", "champion", folder, "d", "accuracy", 0.5, True, {})
+    registered, place = register(None, candidate, lambda _: None)
+    assert (registered.version, registered.aliased, place) == ("1", True, server.uri)
+    assert pinned(None, "models:/brains@champion") == "models:/brains/1"
+    with fetched(None, "models:/brains/1") as found:
+        assert (found / "weights.bin").stat().st_size == 1000
 
 
 def test_what_the_tracker_gave_up_is_sent_when_the_server_is_back(

@@ -169,6 +169,15 @@ def test_a_table_that_is_no_faster_never_pays() -> None:
     assert found.figures()["pays_after_epochs"] == "never"
 
 
+def test_large_ratios_are_plain_figures() -> None:
+    slow, fast = training(waiting_s=1463.0), training("arrow", 6.0)
+    (faster,) = compare(slow, fast).headline()
+    assert " from the table: 147 times as long. " in faster
+    (slower,) = compare(training(), training("arrow", 1463.0)).headline()
+    assert " the files are faster, 147 times. " in slower
+    assert "e+" not in compare(slow, fast).markdown()
+
+
 def test_the_history_gets_a_figure_of_each_kind() -> None:
     two = compare(training(), training("arrow", 0.0), with_a_gpu("own: (mine)"), training(run_id="other", machine="B"))
     assert dict(two.figures()) == {

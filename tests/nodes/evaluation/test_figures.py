@@ -12,7 +12,7 @@ from volume_sets import Labels, Volumes, labels_for, some_volumes
 
 from engine.declare.datasets import Predictions
 from engine.errors import DataError
-from nodes.evaluation.figures import ClassEvaluation
+from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation, Tally
 from nodes.evaluation.report import write_report
 from nodes.reporting.classification_metrics import best_threshold
 
@@ -107,3 +107,19 @@ def test_how_far_probabilities_are_from_how_often_they_are_right_is_a_figure_and
     assert figures["calibration_error"] > 0
     assert "calibration.png" in [plot.name for plot in plots]
     assert "Calibration error" in (tmp_path / "evaluation.html").read_text()
+
+
+def test_a_model_that_gives_no_finite_score_is_reported_as_such(tmp_path: Path) -> None:
+    lost: Volumes = {name: np.full((3, 4, 2), np.nan, np.float32) for name in VOLUMES}
+    made = _made(tmp_path / "lost", lost, LABELS)
+    with pytest.raises(DataError, match=r"gave none of the 36 labelled volumes in .* a finite score") as caught:
+        ClassEvaluation.of(made, 10)
+    assert "learning rate" in caught.value.hint
+
+
+def test_numbers_that_are_off_read_so() -> None:
+    predictions = Predictions(uri="p", count=2, bytes=1, version=1, model="m")
+    worst = [(432.0, "a", 1234567.0, 1234999.0), (0.33, "b", 2345.61, 2345.94)]
+    evaluated = NumberEvaluation(predictions, Tally(), np.zeros(2), np.zeros(2), worst)
+    ((_, _, lines),) = evaluated.tables()
+    assert list(lines) == [("a", "1234567", "1234999"), ("b", "2345.61", "2345.9")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tracemalloc
 from dataclasses import replace
@@ -24,7 +25,8 @@ from nodes.loaders import volume_statistics
 from nodes.loaders.measured_volumes import MeasuredVolumes
 from nodes.loaders.value_statistics import Statistics
 from nodes.loaders.volume_statistics import Pass, measured, statistics_key
-from nodes.transforms.steps import Normalise, Scale, Unfit, load_steps, source_of
+from nodes.transforms.parameters import transform_of
+from nodes.transforms.steps import Clip, ClipMeasured, Normalise, Scale, Step, Unfit, load_steps, source_of
 
 Volumes = dict[str, np.ndarray[Any, Any]]
 
@@ -140,6 +142,7 @@ def test_percentiles_are_those_of_numpy(dtype: str, data: st.DataObject) -> None
     near = np.abs(values.astype(np.float64)).max() if kind.kind == "f" else 0
     assert found.percentile(percent)[0] == pytest.approx(wanted, rel=1e-9, abs=5e-4 * near + 1e-38)
     assert (found.least[0], found.most[0]) == (values.min(), values.max())
+    assert (found.percentile(0)[0], found.percentile(100)[0]) == (values.min(), values.max())
     assert found.mean[0] == pytest.approx(values.astype(np.float64).mean(), rel=1e-9, abs=1e-9 * near + 1e-9)
 
 
@@ -150,6 +153,140 @@ def test_a_percentile_is_near_wherever_most_values_are() -> None:
     found.add(values.reshape(-1, 1))
     for percent in (1, 25, 50, 99, 99.9):
         assert found.percentile(percent)[0] == pytest.approx(np.percentile(values, percent), rel=5e-4)
+
+
+def far_from_zero(kind: str, random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Values that lie close together beside how large they are, some of them beside a value far away."""
+    noise = random.normal(size=(12, 10, 8))
+    return {
+        "float32": lambda: (48_008 + 2 * noise).astype(np.float32),
+        "int32": lambda: (48_008 + 50 * noise).astype(np.int32),
+        "float16": lambda: (2_000 + 4 * noise).astype(np.float16),
+        "float64": lambda: 1e9 + 0.01 * noise,
+        "int64": lambda: (1 << 62) + (1e6 * noise).astype(np.int64),
+        "uint64": lambda: np.uint64((1 << 64) - 1) - (1e6 * np.abs(noise)).astype(np.uint64),
+        "null": lambda: np.where(random.random(noise.shape) < 0.002, 1e30, 1e6 + 2 * noise).astype(np.float32),
+        "zeros": lambda: np.where(random.random(noise.shape) < 0.002, 0, 1e9 + 2 * noise),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "float16", "float64", "int64", "uint64", "null", "zeros"])
+def test_percentiles_far_from_zero_are_told_apart(tmp_path: Path, kind: str) -> None:
+    """To a small part of how far apart they are, by another pass over the volumes."""
+    random = np.random.default_rng(0)
+    source = InMemory({f"v{number}": far_from_zero(kind, random) for number in range(4)})
+    files, values = listing(source.volumes), np.stack([*source.volumes.values()]).astype(np.float64)
+    for number, step in enumerate((Scale("percentiles"), ClipMeasured("percentiles", low=5.0, high=95.0))):
+        source.reads.clear()
+        found = measured(step, TransformedVolumes(source, ()), files, context(tmp_path / f"{number}", "measure"))
+        low, high = np.percentile(values, (step.low, step.high))
+        near = (high - low) / 500
+        (offset,), (spread,) = found.offsets[0], found.spreads[0]
+        assert (offset, offset + spread) == (pytest.approx(low, abs=near), pytest.approx(high, abs=near))
+        assert source.reads == [*source.volumes] * 2
+
+
+@pytest.mark.parametrize(
+    ("background", "dtype", "readings"),
+    [
+        (0.0, "float32", 1), (-999.25, "float32", 2), (40_000.0, "float32", 2),  # the least or the largest value
+        (14_500.25, "float32", 2), (14_500.3, "float64", 2), (12_000, "float16", 2), (1_234, "int16", 1),
+        (14_501, "int16", 2), (15_003, "uint16", 2), (-8_000_001, "int32", 2), (8_000_003, "uint32", 2),
+    ],
+)  # fmt: skip
+def test_equal_percentiles_of_a_background_are_equal(
+    tmp_path: Path, background: float, dtype: str, readings: int
+) -> None:
+    """They need another pass at most, wherever between the other values they are."""
+    volume = np.full((20, 20, 20), background, dtype)
+    apart = 1000 if abs(background) < 1e6 else int(np.sign(background)) * 1_000_000
+    volume[:2, 0, :15] = (np.arange(30).reshape(2, 15) * apart).astype(dtype)
+    source = InMemory({"v": volume})
+    step = measured(
+        Scale("percentiles"), TransformedVolumes(source, ()), listing(source.volumes), context(tmp_path, "measure")
+    )
+    near = max(1e-9, float(np.spacing(np.float32(background))) if volume.dtype.kind == "f" else 0)
+    assert step.offsets == ((pytest.approx(background, abs=near),),)
+    assert step.spreads == ((1.0,),)
+    assert len(source.reads) == readings
+
+
+def test_whole_numbers_far_from_zero_are_exact(tmp_path: Path) -> None:
+    """The pass that subtracts an origin counts them as whole numbers, too, also one that was killed."""
+    random = np.random.default_rng(0)
+    volumes = {f"v{number}": (1_000_000 + 50 * random.normal(size=(12, 10, 8))).astype(np.int32) for number in range(4)}
+    for volume in volumes.values():
+        volume[0, 0, :2] = 0, 2_000_000
+    ctx = context(tmp_path, "measure")
+    with pytest.raises(Stopped):
+        measured(Scale("percentiles"), TransformedVolumes(StopsAfter(volumes, 5), ()), listing(volumes), ctx)
+    step = of(volumes, ctx, kind="percentiles")
+    (offset,), (spread,) = step.offsets[0], step.spreads[0]
+    low, high = np.percentile(np.stack([*volumes.values()]), (1, 99))
+    assert (offset, offset + spread) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_figures_after_a_step_that_hid_infinities_are_measured_again() -> None:
+    """What earlier versions kept of them is of other values; what was kept of others is used."""
+    source, files = InMemory({}), listing({"v": np.zeros(1)})
+
+    def keys(*chain: Step) -> set[str]:
+        steps = [transform_of(step) for step in chain]
+        return {statistics_key(Scale("z-score"), TransformedVolumes(source, steps), files)}
+
+    def before(*chain: Step) -> set[str]:
+        out = hashlib.blake2b(json.dumps([s.as_json() for s in (*chain, Scale("z-score"))]).encode(), digest_size=16)
+        out.update(b"v\x001\x002\x00")
+        return {out.hexdigest()}
+
+    same = (Clip(0, 1), Normalise("z-score"), Scale("min-max"), Scale("z-score"), ClipMeasured("percentiles"))
+    assert all(keys(step) == before(step) for step in same)
+    assert keys() == before()
+    other = (Normalise("min-max"), Normalise("percentiles"), Scale("percentiles"))
+    assert not any(keys(*same, step, *same) == before(*same, step, *same) for step in other)
+
+
+def test_only_the_sources_and_channels_that_need_it_are_measured_again(tmp_path: Path) -> None:
+    volumes = patches()
+    for name, volume in volumes.items():
+        if name.startswith("south"):
+            volume[..., 1] += 1e6
+    for by_source in (True, False):
+        source, values = InMemory(volumes), {"kind": "percentiles", "by_channel": True, "by_source": by_source}
+        ctx = context(tmp_path / f"{by_source}", "measure")
+        step = measured(Scale(**values), TransformedVolumes(source, ()), listing(volumes), ctx)
+        again = sorted(name for name in volumes if name.startswith("south")) if by_source else []
+        assert sorted(source.reads) == sorted([*volumes, *again])
+        for place, name in enumerate(step.sources or [""]):
+            together = whole(volumes, name).reshape(-1, 2)
+            for channel in range(2):
+                low, high = np.percentile(together[:, channel].astype(np.float64), (1, 99))
+                found = step.offsets[place][channel], step.spreads[place][channel]
+                assert found == pytest.approx((low, high - low), abs=(high - low) / 100)
+
+
+def test_a_kill_between_two_passes_costs_nothing_of_the_first(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    volumes = {f"v{number}": far_from_zero("float32", random) for number in range(4)}
+    undisturbed = of(volumes, context(tmp_path / "1", "measure"), kind="percentiles")
+    ctx = context(tmp_path / "2", "measure")
+    with pytest.raises(Stopped):
+        measured(Scale("percentiles"), TransformedVolumes(StopsAfter(volumes, 5), ()), listing(volumes), ctx)
+    last = InMemory(volumes)
+    assert measured(Scale("percentiles"), TransformedVolumes(last, ()), listing(volumes), ctx) == undisturbed
+    assert len(last.reads) == len(volumes)
+
+
+def test_a_volume_that_is_left_out_twice_is_warned_of_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    ctx = replace(context(tmp_path, "measure"), emit=lambda event: said.append(str(getattr(event, "text", ""))))
+    random = np.random.default_rng(0)
+    volumes = {f"{name}{number}": far_from_zero("float32", random) for number in range(2) for name in ("v", "broken")}
+    of(volumes, ctx, kind="percentiles")
+    assert [text.partition(":")[0] for text in said if text] == [
+        "2 volumes could not be measured",
+        "percentiles lie close together for values of their size",
+    ]
 
 
 @pytest.mark.parametrize("name", ["a", "z"])

@@ -14,18 +14,18 @@ from delta_tables import context
 from hypothesis import given
 from hypothesis import strategies as st
 from prediction_parts import card, make_predictions, of_the_sum, work
-from volume_sets import flip_a_bit, labels_for, make_delta, make_parquet, some_volumes
+from volume_sets import flip_a_bit, labels_for, make_delta, make_files, make_parquet, some_volumes
 
 from engine.errors import DataError, ExecutionError, TableConflict
 from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation
 from nodes.evaluation.report import write_report
 from nodes.prediction.few_files import ask
 from nodes.prediction.inputs import ModelCard, open_rows, read_card
-from nodes.prediction.inputs import renumbered as in_numbers_of
 from nodes.prediction.part_process import Died, Job, make_in_process, write_job
 from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
 from nodes.prediction.predictions_table import commit, problem_with, read_predictions, version_of
 from nodes.table.commit import table_writer
+from nodes.training.labels import renumbered as in_numbers_of
 
 VOLUMES = some_volumes(23, (3, 4, 2))
 LABELS = labels_for(VOLUMES, unlabelled=3)
@@ -64,6 +64,29 @@ def test_labels_in_the_models_numbers() -> None:
     # One that the model does not know has no label, and the others keep theirs.
     assert moved(("1", "2", "5"), ("0", "1", "2")) == [1, 2, None, None, None]
     assert moved(("1", "2"), ("0", "1")) == [1, None, None, None, None]
+    # Labels without names are the numbers by which the model calls its classes.
+    assert moved((), ("1", "2", "7")) == [None, 0, 1, None, 2]
+    assert moved((), ("01", "02")) == [None, 0, 1, None, None]
+    assert moved((), ("0", "1", "2")) == moved((), ("1", "2", "more")) == moved((), ("1", "01")) == same
+    assert moved(("02", "01"), ("1", "2")) == [1, 0, None, None, None]
+    assert moved(("4", "5"), ("0", "1")) == [None] * 5
+    # Classes without names are numbers.
+    assert moved(("1", "7"), ()) == [1, 7, None, None, None]
+    assert [*in_numbers_of(np.array([1.5, -1], np.float32), (), ("-1", "1"))] == [pytest.approx(np.nan, nan_ok=True), 0]
+
+
+@pytest.mark.parametrize(("classes", "expected"), [(("2", "7"), [0, 0, None]), ((), [0, 0, 1])])
+def test_labels_of_folders_are_the_models(
+    tmp_path: Path, classes: tuple[str, ...], expected: list[float | None]
+) -> None:
+    """A regression of names has learned their places."""
+    volumes = {name: np.ones((3, 4, 2), np.float32) for name in ("2/a.npy", "2/b.npy", "5/c.npy")}
+    files = make_files(tmp_path, volumes, dict.fromkeys(volumes))
+    (tmp_path / "files" / "labels.csv").unlink()
+    own = dataclasses.replace(card(tmp_path, classes), task="classification" if classes else "regression")
+    with open_rows(files, own, cores=1) as opened:
+        assert [None if np.isnan(x) else x for x in opened.labels.tolist()] == expected
+        assert opened.unknown == expected.count(None)
 
 
 @pytest.mark.slow
@@ -200,6 +223,21 @@ def test_a_regression_is_evaluated_in_the_labels_units(tmp_path: Path) -> None:
     assert figures["r2"] == pytest.approx(1 - (errors**2).sum() / (20 * 5.25**2))
     assert (figures["evaluated"], figures["unlabelled"], len(plots)) == (20, 3, 1)
     assert "Farthest off" in (ctx.out / "evaluation.html").read_text()
+
+
+@pytest.mark.parametrize("value", [np.nan, -3.4e38])
+def test_values_that_a_network_does_not_show_have_no_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    """Max pooling drops NaN."""
+    monkeypatch.setattr("prediction_parts.of_the_sum", lambda volumes: np.full((len(volumes), 2), 0.5, np.float32))
+    volumes = {name: volume.astype(np.float32) for name, volume in VOLUMES.items()}
+    odd = sorted(volumes)[9]
+    volumes[odd][0, 0, 0] = value
+    made = make_predictions(tmp_path, volumes, LABELS)
+    found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "class"]) for row in batch.to_pylist()}
+    assert np.isnan(found[odd]["scores"]).all()
+    assert [name for name, row in found.items() if row["class"] is None] == [odd]
 
 
 @pytest.mark.slow

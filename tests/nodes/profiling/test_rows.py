@@ -108,6 +108,22 @@ def test_the_report_compares_workers_and_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_forms_that_could_not_be_measured_have_no_time(tmp_path: Path) -> None:
+    failed = Row(workers=1, batch_size=8, outcome="not possible", note="the files are gone")
+    epochs = tuple(Epoch(form=form, loader="npy", row=failed) for form in ("memory", "files"))
+    table = Table(machine=_MACHINE, driver=_MACHINE, rows=(_row(8, 40),), training_volumes=600, epochs=epochs)
+    write_report(table, "ResNet-18", tmp_path)
+    page = (tmp_path / "profile.html").read_text()
+    assert "<p>None of them could be measured; the table says why.</p>" in page
+    assert "An epoch of 600 volumes takes" not in page
+    some = (epochs[0], Epoch(form="files", loader="npy", row=_row(8, 10)))
+    write_report(table.model_copy(update={"epochs": some}), "ResNet-18", tmp_path)
+    page = (tmp_path / "profile.html").read_text()
+    assert "An epoch of 600 volumes takes 1 min 00 s from files; " in page
+    assert "From memory" not in page
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(6,), (1, 2, 512)])
 def test_a_picture_fits_few_and_many_sizes(sizes: tuple[int, ...]) -> None:
     rows = tuple(_row(size, 10.0, workers) for size in sizes for workers in (1, 2))

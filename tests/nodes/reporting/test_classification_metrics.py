@@ -23,6 +23,7 @@ from nodes.reporting.classification_metrics import (
     figures_at,
     log_loss,
     mean_known,
+    ranking,
     roc_curve,
 )
 
@@ -87,6 +88,16 @@ def test_of_two_classes_the_area_is_that_of_the_second() -> None:
     scores = np.stack([1 - one, one], axis=1)
     assert (scores[:, 0] == 1).all()
     assert class_aucs(scores, np.array([0, 0, 1, 1])) == [1.0, 1.0]
+
+
+def test_a_class_that_is_likelier_than_float32_can_say_has_an_area() -> None:
+    """The first class is the rare one: for all volumes the second has the probability 1."""
+    zero = np.array([3e-10, 1e-12, 1e-10, 0], np.float32)
+    scores, labels = np.stack([zero, 1 - zero], axis=1), np.array([0, 1, 0, 1])
+    assert (scores[:, 1] == 1).all()
+    assert class_aucs(scores, labels) == [1.0, 1.0]
+    false, true = roc_curve(ranking(scores, 1), labels == 1)
+    assert (false.tolist(), true.tolist()) == ([0, 0, 0, 0.5, 1], [0, 0.5, 1, 1, 1])
 
 
 @settings(max_examples=examples(20))

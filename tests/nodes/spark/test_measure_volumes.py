@@ -50,13 +50,20 @@ def surveys(base: Path) -> Dataset:
     return make_surveys(base, COUNT, SHAPE, north=3.0, south=-500.0, west=0.0)
 
 
+def far_from_zero(base: Path) -> Dataset:
+    """One survey's percentiles lie so close together that its patches are read again."""
+    return make_surveys(base, COUNT, SHAPE, north=40_000.0, south=-500.0, west=0.0)
+
+
 @pytest.fixture
 def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_volumes, "_MOST_TASKS", 5)
 
 
 @pytest.mark.parametrize("kind", ["percentiles", "min-max"])
-@pytest.mark.parametrize(("make", "statistics"), [(folder, "all"), (surveys, "source"), (surveys, "all")])
+@pytest.mark.parametrize(
+    ("make", "statistics"), [(folder, "all"), (surveys, "source"), (surveys, "all"), (far_from_zero, "source")]
+)
 @pytest.mark.usefixtures("few_tasks")
 def test_the_chain_is_that_of_one_process(
     spark_local: SparkSession, tmp_path: Path, make: Any, statistics: str, kind: str

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import forked_programs
+import numpy as np
 import pytest
 
 PARITY = """
@@ -93,3 +96,23 @@ def test_two_replicas_learn_what_one_learns() -> None:
     """With SGD, because Adam hides gradients that were summed twice; with batch norm, which must be joined."""
     done = forked_programs.run(PARITY, training=True, timeout=280)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, of its own variables
+@pytest.mark.parametrize("named", [True, False])
+def test_both_probabilities_are_exact_where_they_are_small(tmp_path: Path, named: bool) -> None:
+    """That of class 0 comes from the logit; a model of others, without a layer for it, has 1 minus the other one."""
+    from nodes.tensorflow_keras.models import LOGITS, answer
+    from nodes.tensorflow_keras.predictor import KerasPredictor
+    from nodes.tensorflow_keras.runtime import keras
+
+    inputs = keras.Input((2, 2, 2))
+    logits = keras.layers.Flatten()(inputs)
+    logits = keras.layers.Dense(1, kernel_initializer="ones", name=LOGITS if named else "other")(logits)
+    answer(inputs, logits, None, name="sums").save(tmp_path / "model.keras")
+    predictor = KerasPredictor(tmp_path / "model.keras", (2, 2, 2), 2, 4)
+    wanted = np.array([20.0, -20.0, 0.0], np.float32)
+    scores = predictor.scores(np.ones((3, 2, 2, 2), np.float32) * wanted[:, None, None, None] / 8)
+    assert scores[:, 1] == pytest.approx([1, np.exp(-20.0), 0.5], rel=1e-5)
+    assert scores[:, 0] == pytest.approx([np.exp(-20.0) if named else 0, 1, 0.5], rel=1e-5)

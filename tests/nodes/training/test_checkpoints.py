@@ -50,6 +50,18 @@ def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     assert (found.state.epoch, found.state.step) == (11, 1)
 
 
+def test_weights_that_are_not_finite_are_passed_over(tmp_path: Path) -> None:
+    """Those of a release that saved them."""
+    store = Checkpoints(tmp_path, "me", every_s=0)
+    store.save(checkpoint(0, 1))
+    store.save(checkpoint(0, 2, np.nan))
+    said: list[str] = []
+    found = store.newest(said.append)
+    assert found is not None
+    assert found.state.step == 1
+    assert "holds weights that are not finite" in said[0]
+
+
 def test_every_kind_of_damage_leads_to_the_one_before(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, "me", every_s=0)
     store.save(checkpoint(0, 1))

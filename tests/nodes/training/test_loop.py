@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,13 +20,16 @@ from engine.declare.events import Event, Message, Progress
 from engine.declare.progress import Phases
 from engine.errors import DataError, DiskFull
 from nodes.loaders import open_source
-from nodes.loaders.interface import Batch, LoaderState, Reading
+from nodes.loaders.interface import Batch, LoaderState, Reading, Source
+from nodes.loaders.rows import RowNumbers
 from nodes.training import checkpoints as checkpoints_module
 from nodes.training import loop
+from nodes.training.augmentation import Augmentation, augmented
 from nodes.training.checkpoints import Checkpoint, Checkpoints, read
 from nodes.training.history import Schedule
 from nodes.training.learner import Sums, Team
 from nodes.training.loop import EpochTimes, Training, is_reported, train
+from nodes.training.usable_values import checked
 
 
 class Diverges:
@@ -134,69 +137,100 @@ def test_a_training_that_may_stop_early_says_at_most(tmp_path: Path) -> None:
     assert heard.progress[-1].share == 1
 
 
-def message(tmp_path: Path, team: Team, *, bad: bool) -> str:
+def diverged(tmp_path: Path, team: Team) -> str:
+    """The error of a worker whose loss is no number in the third step."""
     volumes = some_volumes(24, (3, 3, 2, 1))
-    data = make_delta(tmp_path, volumes, labels_for(volumes))
-    source = open_source("arrow", data, cores=1)
-    with pytest.MonkeyPatch.context() as patch:
+    with closing(open_source("arrow", make_delta(tmp_path, volumes, labels_for(volumes)), cores=1)) as source:
         loader = source.loader(source.rows_in(), Reading(6, seed=1, rank=team.rank, ranks=team.ranks))
-        if bad:
-            # The third batch's second row, in the part of worker 0 of 2.
-            whole = source.loader(source.rows_in(), Reading(6, seed=1))
-            row = [batch.rows for batch in whole.batches()][2][1]
-            fill = cast(Any, source).fill
-
-            def spoilt(rows: Any, out: Any) -> None:
-                fill(rows, out)
-                out[rows == row, 0, 0, 0] = np.inf
-
-            patch.setattr(source, "fill", spoilt)
+        third = source.ids(third_batch(source))
         training = Training(
-            cast(Any, Diverges(2)), loader, None, epochs=1, schedule=Schedule("constant", 0.1), team=team
+            cast(Any, Diverges(2)), checked(loader), None, epochs=1, schedule=Schedule("constant", 0.1), team=team
         )
         ctx, events = context(tmp_path / "scratch")
         with pytest.raises(DataError) as caught:
             train(training, BEGIN, Checkpoints(ctx.scratch, "x", every_s=1000), ctx)
-        if not bad:
-            listed = [event.text for event in events if isinstance(event, Message)]
-            whole = source.loader(source.rows_in(), Reading(6, seed=1))
-            third = source.ids([batch.rows for batch in whole.batches()][2])
-            assert listed == [f"the volumes of step 3: {', '.join(third)}"]
-            assert f"({', '.join(third[:3])} and 3 more)" in caught.value.message
-    source.close()
+    listed = [event.text for event in events if isinstance(event, Message)]
+    assert listed == [f"the volumes of step 3: {', '.join(third)}"]
+    assert f"({', '.join(third[:3])} and 3 more)" in caught.value.message
     return caught.value.line()
 
 
+def third_batch(source: Source) -> RowNumbers:
+    return [batch.rows for batch in source.loader(source.rows_in(), Reading(6, seed=1)).batches()][2]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [True, False])
-def test_every_worker_says_what_one_would(tmp_path: Path, bad: bool) -> None:
-    """The volume to blame is named, in whoever's part of the batch it is."""
+def test_every_worker_says_what_one_would(tmp_path: Path) -> None:
     teams = (Team(), Team(0, 2), Team(1, 2))
-    messages = {message(tmp_path / str(number), team, bad=bad) for number, team in enumerate(teams)}
-    assert len(messages) == 1
-    assert "the loss at step 3 is not a number" in messages.pop()
+    (said,) = {diverged(tmp_path / str(number), team) for number, team in enumerate(teams)}
+    assert "the loss at step 3 is not a number any more, though the volumes are fine" in said
 
 
-@pytest.mark.slow
-def test_a_bad_volume_is_named(tmp_path: Path) -> None:
-    assert "holds values that are not finite" in message(tmp_path, Team(1, 2), bad=True)
-    assert "though the volumes are fine" in message(tmp_path / "other", Team(1, 2), bad=False)
-
-
-def test_validation_volumes_that_are_not_finite_are_named(tmp_path: Path) -> None:
-    class Blind(Counts):
-        def evaluate(self, batch: Batch, *, rows: int) -> Any:
-            batch.volumes[2, 0, 0, 0, 0] = np.nan
-            return SimpleNamespace(sums=Sums(np.nan, 0.0, len(batch.rows)))
-
+@pytest.mark.parametrize("value", [np.nan, np.inf, -3.4e38])
+@pytest.mark.parametrize("team", [Team(), Team(0, 2), Team(1, 2)])
+def test_a_volume_that_is_not_usable_is_named_before_its_step(tmp_path: Path, team: Team, value: float) -> None:
+    """Whatever the loss says; of several workers by the one whose part of the batch it is in."""
+    volumes = {name: volume.astype(np.float32) for name, volume in some_volumes(24, (3, 3, 2, 1)).items()}
+    labels = labels_for(volumes)
+    with closing(open_source("arrow", make_delta(tmp_path / "fine", volumes, labels), cores=1)) as source:
+        bad = source.ids(third_batch(source))[1]
+    volumes[bad][0, 0, 0] = value
     ctx, _ = context(tmp_path / "scratch")
-    with training(tmp_path, Blind(), epochs=1) as it:
+    learner, store = Counts(), Checkpoints(ctx.scratch, "x", every_s=1000)
+    with closing(open_source("arrow", make_delta(tmp_path / "bad", volumes, labels), cores=1)) as source:
+        loader = source.loader(source.rows_in(), Reading(6, seed=1, rank=team.rank, ranks=team.ranks))
+        rows = augmented(checked(loader), Augmentation(flips="XYZ", intensity=0.2), BEGIN, threads=2)
+        it = Training(cast(Any, learner), rows, None, epochs=1, schedule=Schedule("constant", 0.1), team=team)
+        if team.rank:
+            train(it, BEGIN, store, ctx)
+            return
+        with pytest.raises(DataError, match=f"^{bad} holds values that are not finite, or beyond 1e18"):
+            train(it, BEGIN, store, ctx)
+    assert learner.steps <= 2  # batches are made ahead of their steps
+
+
+@pytest.mark.parametrize(("dtype", "looks"), [("int32", False), ("uint8", False), ("float16", True), ("uint64", True)])
+def test_numbers_that_cannot_be_so_large_are_not_looked_at(tmp_path: Path, dtype: str, looks: bool) -> None:
+    volumes = some_volumes(6, (3, 3, 2), dtype)
+    with closing(open_source("arrow", make_delta(tmp_path, volumes, labels_for(volumes)), cores=1)) as source:
+        loader = source.loader(source.rows_in(), Reading(6))
+        assert (checked(loader) is not loader) == looks
+
+
+@pytest.mark.parametrize("value", [np.nan, -3.4e38])
+def test_validation_volumes_that_are_not_usable_are_named(tmp_path: Path, value: float) -> None:
+    """Also where the network does not show them."""
+    ctx, _ = context(tmp_path / "scratch")
+    with training(tmp_path, Counts(), epochs=1) as it:
         assert it.validation is not None
-        third = it.validation.source.ids(it.validation.chosen)[2]
+        source = cast(Any, it.validation.source)
+        third, fill = int(it.validation.chosen[2]), source.fill
+
+        def spoilt(rows: Any, out: Any) -> None:
+            fill(rows, out)
+            out[rows == third, 0, 0, 0] = value
+
+        source.fill = spoilt
         with pytest.raises(DataError) as caught:
             train(it, BEGIN, Checkpoints(ctx.scratch, "x", every_s=1000), ctx)
-    expected = f"epoch 1/1, validation: the loss is not a number: {third} holds values that are not finite, or beyond"
-    assert caught.value.message.startswith(expected)
+    expected = f"epoch 1/1, validation: {source.ids([third])[0]} holds values that are not finite, or beyond 1e18"
+    assert caught.value.message == expected
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    class Dies(Counts):
+        def arrays(self) -> dict[str, Any]:
+            weights = np.array([1.0, np.nan if self.steps > 5 else 2.0])
+            return {"weight-0000": np.array(self.steps), "weight-0001": weights, "optimizer-0000": np.array([np.inf])}
+
+    ctx, _ = context(tmp_path / "scratch")
+    store = Checkpoints(ctx.scratch, "x", every_s=0)
+    with training(tmp_path, Dies(), epochs=2, keep_best="val_loss") as it, pytest.raises(DataError) as caught:
+        train(it, BEGIN, store, ctx)
+    assert caught.value.message == "the model's weights are not finite any more after epoch 1, step 2"
+    newest = store.newest()
+    assert newest is not None
+    assert (newest.state.epoch, newest.state.step) == (1, 1)
 
 
 def test_a_validation_without_a_loss_is_remarked_upon_once(tmp_path: Path) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
-from volume_sets import compact, labels_for, make_delta, make_files, some_volumes
+from deltalake import DeltaTable
+from volume_sets import compact, labels_for, make_delta, make_files, reference, some_volumes
 
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, VolumeDelta
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles
 from engine.declare.events import Event, Message
 from engine.errors import DataError
+from nodes.prediction.inputs import ModelCard, open_rows
+from nodes.splitting.selections import Folds, Shares, by_label
 from nodes.table.lease import no_new_leases
+from nodes.training.leakage import Part
+from nodes.training.preparation import prepare
 from nodes.training.rows import open_parts
+from nodes.training.settings import Settings
 
 VOLUMES = some_volumes(30)
 LABELS = labels_for(VOLUMES)
@@ -78,3 +87,137 @@ def test_a_folder_that_cannot_hold_a_lease_is_reported(
     with open_parts(table, None, loader="arrow", share=0.2, ctx=context(tmp_path, events)) as parts:
         assert len(parts.training.rows)
     assert any(isinstance(event, Message) and "nothing keeps a vacuum" in event.text for event in events)
+
+
+def test_a_column_that_is_not_there_is_reported_at_the_parameter(tmp_path: Path, table: VolumeDelta) -> None:
+    """Which the node has; it is none of its own for groups that a split kept together."""
+    grouped = table.model_copy(update={"grouped_before": ("patient",)})
+    for data, group, parameter in ((table, "patient", "validation_group"), (grouped, "", None)):
+        with (
+            pytest.raises(DataError, match="the volumes have no column patient") as caught,
+            open_parts(data, None, loader="arrow", share=0.2, group=group, ctx=context(tmp_path)),
+        ):
+            raise AssertionError("a group of no column was held back")
+        assert caught.value.parameter == parameter
+
+
+def in_folders(folder: Path, *classes: str) -> VolumeFiles:
+    """Three volumes in a folder for each class."""
+    volumes = {f"{name}/v{n}.npy": np.ones((3, 3, 3), np.float32) for name in classes for n in range(3)}
+    made = make_files(folder, volumes, dict.fromkeys(volumes))
+    (folder / "files" / "labels.csv").unlink()
+    return made
+
+
+def in_a_table(folder: Path, *labels: float) -> VolumeFiles:
+    """Three volumes for each label, of classes without names."""
+    volumes = {f"v{n}.npy": np.ones((3, 3, 3), np.float32) for n in range(3 * len(labels))}
+    return make_files(folder, volumes, {name: labels[n // 3] for n, name in enumerate(volumes)})
+
+
+def labels_by_class(part: Part) -> dict[str, float]:
+    names = [volume.split("/")[0] for volume in part.source.ids(part.rows)]
+    return dict(zip(names, part.labels.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("trained", "tested", "expected"),
+    [
+        (("a", "b"), ("b",), {"b": 1}),
+        (("a", "b", "c"), ("b", "c"), {"b": 1, "c": 2}),
+        ((0, 1, 2), ("1", "2"), {"1": 1, "2": 2}),
+        ((0, 1, 2), ("01", "2"), {"01": 1, "2": 2}),
+        ((0, 1), ("a", "b"), {"a": 0, "b": 1}),
+    ],
+)
+def test_validation_and_test_go_by_the_names_of_the_classes(
+    tmp_path: Path, trained: tuple[str | int, ...], tested: tuple[str, ...], expected: dict[str, float]
+) -> None:
+    """One folder for both is opened once."""
+    make = in_folders if isinstance(trained[0], str) else in_a_table
+    data, other = make(tmp_path / "data", *trained), in_folders(tmp_path / "other", *tested)  # type: ignore[operator]
+    with open_parts(data, other, other, loader="npy", share=0.2, ctx=context(tmp_path)) as parts:
+        assert parts.validation is not None
+        assert parts.test is not None
+        assert labels_by_class(parts.validation) == labels_by_class(parts.test) == expected
+
+
+def test_numbers_are_the_classes_that_are_called_so(tmp_path: Path) -> None:
+    data, other = in_folders(tmp_path / "data", "1", "2", "3"), in_a_table(tmp_path / "other", 3, 1)
+    with open_parts(data, other, loader="npy", share=0.2, ctx=context(tmp_path)) as parts:
+        assert parts.validation is not None
+        assert sorted(set(parts.validation.labels.tolist())) == [0, 2]
+
+
+@pytest.mark.parametrize(("tested", "unknown"), [(("b", "c", "d"), "c, d"), ((1.0, 1.5), "1, 1.5")])
+def test_classes_that_the_training_does_not_know_are_refused(
+    tmp_path: Path, tested: tuple[str | float, ...], unknown: str
+) -> None:
+    named = isinstance(tested[0], str)
+    data = in_folders(tmp_path / "data", *(("a", "b") if named else ("2", "3")))
+    other = (in_folders if named else in_a_table)(tmp_path / "other", *tested)  # type: ignore[operator]
+    with (
+        pytest.raises(DataError) as caught,
+        open_parts(data, None, other, loader="npy", share=0.2, ctx=context(tmp_path)),
+    ):
+        raise AssertionError("unknown classes were opened")
+    assert caught.value.message == f"{other.uri} has volumes of classes that {data.uri} does not have: {unknown}"
+
+
+def delta_of(folder: Path, **volumes_of: int) -> VolumeDelta:
+    """A table with so many volumes of each class."""
+    names = {f"{name}/v{n}": number for number, name in enumerate(volumes_of) for n in range(volumes_of[name])}
+    volumes = {volume_id: np.ones((3, 3, 3), np.float32) for volume_id in names}
+    made = make_delta(folder, volumes, {volume_id: float(number) for volume_id, number in names.items()})
+    classes = {"voxelflow.classes": json.dumps([*volumes_of])}
+    DeltaTable(made.uri).alter.set_table_properties(classes, raise_if_not_exists=False)
+    return reference(Path(made.uri), volumes)
+
+
+def test_parts_by_label_of_a_table_whose_classes_have_other_numbers(tmp_path: Path) -> None:
+    """Labels in selections are those that the table stores, in every part of it."""
+    data, other = delta_of(tmp_path / "data", a=10, b=10, c=10), delta_of(tmp_path / "other", b=20, c=40)
+    _, validation, test = by_label(other, "x", Shares(0.1, 0.55), Folds())
+    groups = [Selection(salt="x", low=low, high=low + 0.5, by=("label",)) for low in (0, 0.5)]
+    for chosen in ((validation, test), [(group,) for group in groups]):
+        parted = [other.select(*selections) for selections in chosen]
+        with open_parts(data, *parted, loader="arrow", share=0.2, ctx=context(tmp_path)) as parts:
+            assert parts.validation is not None
+            assert parts.test is not None
+            both = (parts.validation, parts.test)
+            assert labels_by_class(parts.validation) | labels_by_class(parts.test) == {"b": 1, "c": 2}
+            counts = [Counter(part.labels.tolist()) for part in both]
+            assert not {*parts.validation.rows} & {*parts.test.rows}
+        expected = [{1: 9, 2: 18}, {1: 9, 2: 18}] if chosen[0] is validation else [{1: 20}, {2: 40}]
+        assert sorted(counts, key=min) == expected
+
+
+def test_an_unknown_class_of_another_part_of_the_same_table_is_refused(tmp_path: Path) -> None:
+    data, other = delta_of(tmp_path / "data", a=10, b=10), delta_of(tmp_path / "other", b=20, d=20)
+    known = other.select(Selection(salt="x", low=0, high=0, strata=(("0", 0, 1),)))
+    for validation, test in ((known, other), (other, known)):
+        with (
+            pytest.raises(DataError, match=r"has volumes of classes that .* does not have: d$"),
+            open_parts(data, validation, test, loader="arrow", share=0.2, ctx=context(tmp_path)),
+        ):
+            raise AssertionError("an unknown class was opened")
+
+
+def test_the_numbers_of_a_regression_stay_as_they_are(tmp_path: Path) -> None:
+    """As BatchPredict has them."""
+    data, other = in_a_table(tmp_path / "data", 20, 40), in_folders(tmp_path / "other", "20", "40")
+    settings = Settings(task="regression", loader="npy", batch_size=2)
+    with prepare(data, None, settings, context(tmp_path), test=other) as prepared:
+        assert prepared.test is not None
+        found = np.concatenate([batch.labels for batch in prepared.test.batches()])
+    with open_rows(other, ModelCard(tmp_path, (3, 3, 3), (), "regression"), cores=1) as opened:
+        assert found.tolist() == opened.labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_regression_of_classes_with_other_numbers_is_refused(tmp_path: Path) -> None:
+    data, other = in_folders(tmp_path / "data", "a", "b"), in_folders(tmp_path / "other", "b")
+    with (
+        pytest.raises(DataError, match=r"stand for the classes b, those of .* for a, b$"),
+        open_parts(data, None, other, loader="npy", share=0.2, ctx=context(tmp_path), task="regression"),
+    ):
+        raise AssertionError("numbers with two meanings were opened")

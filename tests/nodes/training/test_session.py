@@ -193,7 +193,7 @@ def test_what_a_trained_model_holds(undisturbed: Place) -> None:
     mean = np.mean([v for i, v in VOLUMES.items() if i in training_ids()], axis=(0, 1, 2, 3), dtype=float)
     assert np.allclose(description["normalisation"]["mean"], mean, rtol=1e-5)
     result = json.loads((undisturbed.root / "result.json").read_text())
-    assert result["metrics"] == history[1]
+    assert result["metrics"] == description["metrics"] == history[1]
     facts = next(event["values"] for event in undisturbed.events() if event["event"] == "facts")
     assert (facts["loader"], facts["read_path"]) == ("arrow", "mapped")
     artifacts = {event["name"]: event["role"] for event in undisturbed.events() if event["event"] == "artifact"}

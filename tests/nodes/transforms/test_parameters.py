@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.declare.datasets import words_of
+from nodes.transform_volumes import transform_volumes
 from nodes.transforms.parameters import TransformParameters
 
 
@@ -48,3 +49,17 @@ def test_the_steps_come_in_the_order_of_the_parameters() -> None:
         clip_low=0.0, clip_percentiles=(1.0, 99.0), normalise="z-score", normalise_over="channel"
     )
     assert words_of(ends.chain()) == "clip below 0, clip percentiles 1 to 99 per channel, z-score per channel"
+
+
+def test_results_that_stayed_the_same_are_still_used() -> None:
+    """Others hid infinities, took percentiles for equal, or gave a function the place of before the steps."""
+    same = [{}, {"normalise": "z-score"}, {"clip_percentiles": (1, 99)}, {"normalise": "min-max", "statistics": "all"}]
+    other = [
+        {"normalise": "min-max"},
+        {"normalise": "percentiles"},
+        {"normalise": "percentiles", "statistics": "source"},
+        {"clip_percentiles": (1, 99), "normalise": "z-score", "statistics": "all"},
+        {"function": "f.py"},
+    ]
+    assert {transform_volumes.version_with(params) for params in same} == {1}
+    assert {transform_volumes.version_with(params) for params in other} == {2}

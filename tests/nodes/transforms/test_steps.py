@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
+from nodes.transforms.parameters import TransformParameters
 from nodes.transforms.steps import (
+    SPACING,
     Axes,
     Cast,
     Channels,
@@ -20,7 +22,9 @@ from nodes.transforms.steps import (
     CropPad,
     Function,
     Normalise,
+    Orient,
     Resample,
+    Scale,
     Step,
     Unfit,
     apply_steps,
@@ -28,6 +32,7 @@ from nodes.transforms.steps import (
     form_after,
     load_steps,
 )
+from nodes.transforms.steps import chain as chains
 
 DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64"]
 lengths = st.integers(1, 7)
@@ -204,6 +209,28 @@ def test_values_that_are_not_finite_are_not_hidden() -> None:
     assert not np.isfinite(by_channel[..., 1]).any()
 
 
+@pytest.mark.parametrize("kind", ["z-score", "min-max", "percentiles"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_one_infinity_makes_all_of_its_volume_not_finite(kind: str, value: float) -> None:
+    """Also where it lies beyond the percentiles: what is not finite is found after the steps."""
+    volume = np.random.default_rng(0).normal(size=(8, 8, 8, 2)).astype(np.float32)
+    before = applied(Normalise(kind, by_channel=True), volume)
+    volume[1, 2, 3, 1] = value
+    assert not np.isfinite(applied(Normalise(kind), volume)).any()
+    by_channel = applied(Normalise(kind, by_channel=True), volume)
+    assert np.array_equal(by_channel[..., 0], before[..., 0])
+    assert not np.isfinite(by_channel[..., 1]).any()
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_an_infinity_stays_one_where_figures_were_measured_once(spread: float) -> None:
+    volume = np.array([[[np.inf, -np.inf, np.nan, 3.0, 9.0]]], np.float32)
+    for kind in ("z-score", "min-max", "percentiles"):
+        out = applied(Scale(kind, offsets=((3.0,),), spreads=((spread,),)), volume)
+        assert np.array_equal(out[0, 0, :3], [np.inf, -np.inf, np.nan], equal_nan=True)
+        assert np.isfinite(out[0, 0, 3:]).all()
+
+
 @given(volumes(), st.permutations("XYZ"))
 def test_axes_are_reordered_and_channels_stay(volume: np.ndarray[Any, Any], order: list[str]) -> None:
     places = ["XYZC".index(letter) for letter in order] + [3] * (volume.ndim - 3)
@@ -331,6 +358,72 @@ def test_a_function_may_change_its_array_and_sees_the_row() -> None:
     source = "def transform(volume, row):\n    volume += len(row['id'])\n    return volume\n"
     volume = np.zeros((2, 2, 2))
     assert applied(Function("mine.py", source), volume, {"id": "abc"}).max() == 3
+
+
+def test_a_function_sees_where_the_voxels_lie_after_the_steps_before_it() -> None:
+    """Affine and a survey's numbers as well as spacing and orientation; None for what cannot be known any more."""
+    names = ["orientation", "spacing_x", "affine", "affine_space", "inline", "inline_step", "crossline", "time"]
+    source = f"def transform(volume, row):\n    assert [row[n] for n in {names}] == {{}}, row\n    return volume\n"
+
+    def sees(*values: Any) -> Function:
+        return Function("sees.py", source.replace("{}", repr(list(values))))
+
+    row = {
+        "spacing_x": 1.0, "spacing_y": 2.0, "spacing_z": 3.0, "orientation": "RAS", "affine_space": "RAS mm",
+        "affine": "1 0 0 5 0 2 0 6 0 0 3 7 0 0 0 1", "inline": 100, "inline_step": 2, "crossline": 5,
+        "crossline_step": 1, "time": 0.0, "time_step": 4.0,
+    }  # fmt: skip
+    first = sees("RAS", 1.0, row["affine"], "RAS mm", 100, 2, 5, 0.0)
+    chain = [
+        first, Orient("LAS"), sees("LAS", 1.0, "-1 0 0 12 0 2 0 6 0 0 3 7 0 0 0 1", "RAS mm", None, None, 5, 0.0),
+        CropPad((4, 4, 4)), sees("LAS", 1.0, "-1 0 0 10 0 2 0 10 0 0 3 13 0 0 0 1", "RAS mm", None, None, 7, 8.0),
+        Resample(shape=(2, 2, 2)),
+        sees("LAS", 2.0, "-2 0 0 9.5 0 4 0 11 0 0 6 14.5 0 0 0 1", "RAS mm", None, None, None, 10.0),
+        Function("half.py", "def transform(volume, row):\n    return volume[::2]\n"), sees(*[None] * len(names)),
+    ]  # fmt: skip
+    apply_steps(chain, np.zeros((8, 8, 8)), row)
+    # Turned back, everything is as it was; a column that is no survey's stays.
+    apply_steps([Orient("LAS"), Orient("RAS"), first], np.zeros((8, 8, 8)), row)
+    stays = Function("time.py", "def transform(volume, row):\n    assert row['time'] == 'noon'\n    return volume\n")
+    apply_steps([CropPad((1, 1, 1)), stays], np.zeros((8, 8, 8)), {"time": "noon"})
+
+
+def test_a_function_of_a_stored_chain_sees_what_it_saw() -> None:
+    """With version 1: affine and a survey's numbers of before the chain, the rest of after the steps before it."""
+    source = (
+        "import numpy as np\n\n\ndef transform(volume, row):\n"
+        "    return volume + float(row['affine'].split()[3]) + row['inline'] + 1000 * row['spacing_x']\n"
+    )
+    row = {"affine": "1 0 0 5 0 1 0 6 0 0 1 7", "inline": 100, "inline_step": 2} | dict.fromkeys(SPACING, 1.0)
+    before = [
+        {"name": "crop-pad", "version": 1, "parameters": {"size": [4, 4, 4]}},
+        {"name": "resample", "version": 1, "parameters": {"shape": [2, 2, 2]}},
+    ]
+    # The first voxel lies 2.5 further then, in the middle of two that were cropped to.
+    for version, value in ((1, 5 + 100 + 2000), (2, 7.5 + 105 + 2000)):
+        function = {"name": "function", "version": version, "parameters": {"file": "f.py", "source": source}}
+        chain = load_steps([*before, function])
+        assert [step.as_json()["version"] for step in chain] == [1, 1, version]
+        assert [*load_steps([step.as_json() for step in chain])] == [*chain]
+        assert apply_steps(chain, np.zeros((8, 8, 8)), row)[0].max() == value
+    (made,) = TransformParameters(function="f.py").chain(source)
+    assert made.version == 2
+    assert load_steps([made.model_dump()]) != load_steps([made.model_dump() | {"version": 1}])
+
+
+def test_the_affine_is_moved_for_functions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take longer than the steps of a small volume."""
+    moved: list[dict[str, Any]] = []
+    monkeypatch.setattr(chains, "moved_place", lambda row, matrix: moved.append(row) or {})
+    row = {"id": "a", "affine": "1 0 0 5 0 1 0 6 0 0 1 7", "orientation": "RAS"}
+    chain = [Orient("LAS"), CropPad((4, 4, 4)), Clip(0, 1), Normalise("z-score"), Cast("float16")]
+    apply_steps(chain, np.zeros((8, 8, 8)), row)
+    form_after(chain, (8, 8, 8), "float32", row)
+    assert moved == []
+    apply_steps(
+        [*chain, Function("same.py", "def transform(volume, row):\n    return volume\n")], np.zeros((8, 8, 8)), row
+    )
+    assert moved == [row | {"orientation": "LAS"}]
 
 
 def test_affine_and_spacing_follow_the_voxels() -> None:

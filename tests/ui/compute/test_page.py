@@ -17,6 +17,7 @@ from engine.profiles import default_profile, find_profile
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 from ui import studio_context
+from ui.compute import page as compute_page
 from ui.studio_context import Studio
 
 Open = Callable[..., AppTest]
@@ -124,6 +125,51 @@ def test_a_profile_is_tested_from_the_page(app: Open, workspace: Workspace) -> N
     wait_until(lambda: {"CPU", "Memory", "Disk", "Network"} <= {*charts()}, details=lambda: html(page), pause_s=0.2)
     assert "disk free" in html(page)
     assert len(page.get("vega_lite_chart")) >= 4
+
+
+def _tested(page: AppTest) -> AppTest:
+    page.button(key="compute_test").click().run()
+    wait_until(lambda: "mine can be used." in html(page.run()), details=lambda: html(page), pause_s=0.2)
+    return page
+
+
+def test_a_verdict_goes_once_the_profile_is_another(app: Open, workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.write_text("[mine]\ncores = 1\n")
+    page = _tested(app("compute", profile="mine"))
+    page.text_input(key="compute_draft_root").set_value("/proc/nothing").run()
+    assert "mine can be used." in html(page), "nothing is saved yet"
+    page.button(key="compute_save").click().run()
+    assert "mine can be used." not in html(page)
+    # By hand, and a broken file in between.
+    file.write_text("[mine]\ncores = 1\n")
+    _tested(page.run())
+    file.write_text("[mine")
+    assert "profiles.toml" in html(page.run())
+    file.write_text("# mine\n[mine]\ncores = 1\n")
+    assert "mine can be used." in html(page.run()), "it says the same as when it was tested"
+    file.write_text("[mine]\ncores = 1\n[mine.spark.executor]\ncores = 1\n")
+    assert "mine can be used." not in html(page.run())
+    # Deleted, and made again as it was.
+    file.write_text("[mine]\ncores = 1\n")
+    page = _tested(app("compute", profile="mine"))
+    page.button(key="compute_delete_sure").click().run()
+    assert file.read_text().strip() == ""
+    file.write_text("[mine]\ncores = 1\n")
+    assert "mine can be used." not in html(app("compute", profile="mine"))
+
+
+def test_a_test_ends_once_the_profile_is_another(app: Open, workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.write_text("[mine]\ncores = 1\n")
+    page = app("compute", profile="mine")
+    page.button(key="compute_test").click().run()
+    test = compute_page._tests.newest("mine", workspace)
+    assert test is not None
+    assert test.running
+    file.write_text("[mine]\ncores = 2\n")
+    assert page.run().button(key="compute_test").label == "Test"
+    wait_until(lambda: not test.running, "the end of the test")
 
 
 def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspace: Workspace, store: RunStore) -> None:

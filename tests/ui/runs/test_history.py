@@ -176,6 +176,18 @@ def test_times_and_amounts_are_numbers_that_are_read_in_words(monkeypatch: pytes
     assert words["cost"] == ("0.0011 USD", "0.18 USD", "0.033 USD", "550.00 USD", "1.00 EUR", "")
 
 
+def test_trials_are_numbers_beside_their_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So trial 10 comes after trial 2."""
+    monkeypatch.setattr("ui.runs.history._result", lambda run: "")
+    trials = [some_run(f"t-{n}", options={"sweep": "20260102-030405-abcdef", "trial": n}) for n in (10, 2)]
+    table = frame_of([*trials, RUN])
+    assert table.data["sweep"].tolist() == ["abcdef", "abcdef", ""]
+    assert table.data["trial"].sort_values().tolist()[:2] == [2, 10]
+    at = 1 + list(table.data.columns).index("trial")
+    assert [row[at]["display_value"] for row in table._translate(False, False)["body"]] == ["10", "2", ""]
+    assert "trial" not in frame_of([RUN]).data
+
+
 def test_pipelines_are_listed_once() -> None:
     assert pipelines_of([*RUNS, *RUNS]) == ["Other one", "other two", "quickstart"]
 

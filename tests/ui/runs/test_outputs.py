@@ -33,6 +33,14 @@ def test_what_was_made_knows_its_node_and_what_that_was_given(workspace: Workspa
 
 
 @pytest.mark.slow
+def test_what_a_bypassed_node_passed_through_was_given(workspace: Workspace, store: RunStore, runs) -> None:
+    through = box("b", "Join").model_copy(update={"mode": "bypass"})
+    run, _ = runs.run(pipeline(box("a", "Make"), through, box("j", "Join"), wires="a.out>b.first b.out>j.first"))
+    first, last = made_in(read_details(workspace, store, run.run_id))
+    assert (last.node, last.made_from) == ("j", {"first": first.dataset})
+
+
+@pytest.mark.slow
 def test_predictions_are_seen_first_and_reports_before_tables(workspace: Workspace, store: RunStore, runs) -> None:
     run, _ = runs.run(pipeline(box("a", "Make"), box("b", "Make", text="y"), box("c", "Make", text="z"), name="p"))
     store.update_task(

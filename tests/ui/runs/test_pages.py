@@ -268,7 +268,9 @@ def test_curves_are_smoothed_and_other_runs_laid_over(app: Open, runs, done: str
         runs.train(run_id, "a", epochs=12)
     page = app("run", run=done, view="Metrics")
     page.slider(key="smoothing").set_value(0.5).run()
-    page.multiselect(key=f"over-{done}").set_value([other]).run()
+    over = page.multiselect(key=f"over-{done}")
+    assert re.fullmatch(rf"{other[-6:]}, done, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", over.options[0])
+    over.set_value([other]).run()
     html(page)
     specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
     assert all('"raw"' in s for s in specifications)
@@ -401,17 +403,20 @@ def test_hostile_names_are_text_everywhere(app: Open, runs, store: RunStore) -> 
     run, _ = runs.run(document)
     runs.train(run.run_id, "a")
     other, _ = runs.run(document.model_copy(update={"parameters": {}}))
+    third, _ = runs.run(document.model_copy(update={"nodes": document.nodes[:1]}))
     pages = [
         app("run", run=run.run_id, view=view)
         for view in ("Overview", "Graph", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline")
     ]
-    pages += [app("runs"), app("compare", runs=f"{run.run_id},{other.run_id}", compare_all="true")]
+    pages += [app("runs"), app("compare", runs=f"{run.run_id},{other.run_id},{third.run_id}", compare_all="true")]
     for page in pages:
         assert "<img src=x" not in html(page)  # as the monitor's pictures are
         # Nothing of it is Markdown: what Streamlit would read as such is ours, or escaped.
         labels = [w.label for w in (*page.button, *page.text_input, *page.toggle)]
         assert not any("<img" in label or "**" in label for label in labels)
         assert not page.markdown
+    control = pages[-1].button_group(key="compare_graph_of")
+    assert [r"\<img" in option for option in control.options] == [True, True]
     page = pages[0]
     page.button(key="run_changed").click().run()
     field = page.text_input(key=f"rerun-{run.run_id}-_p_")

@@ -16,7 +16,7 @@ from engine.sweep.score import Objective
 from engine.sweep.space import Space
 from engine.sweep.spent import Spent
 from ui.runs.history import Filters, chosen, trial_of
-from ui.runs.sweeps import _resume_help, best_of, figures_of, higher_limit, title_of, trial_rows
+from ui.runs.sweeps import _resume_help, best_of, can_go_on, figures_of, higher_limit, title_of, trial_rows
 
 OPTIONS = SweepOptions(Space({}, {"rate": (0.1, 0.2), "train.text": ("2024", "x")}, {}), Objective("val_auc", True))
 SWEEP = Sweep(
@@ -61,6 +61,16 @@ def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:
     assert figures_of(replace(done, options=SWEEP.options | unknown.as_options()), Spent(0.0)) == []
 
 
+def test_resume_is_offered_where_something_is_left() -> None:
+    done, failed = [replace(DONE, number=n) for n in range(4)], replace(DONE, state="failed")
+    cancelled = replace(DONE, state="cancelled")
+    grid = replace(SWEEP, state="done")
+    search = replace(grid, options=replace(OPTIONS, trials=4).as_json(Pipeline(name="p"), "local"))
+    assert [can_go_on(grid, [*done[1:], last]) for last in (DONE, failed, cancelled)] == [False, True, True]
+    assert [can_go_on(search, [*done[1:], last]) for last in (DONE, failed, cancelled)] == [False, False, True]
+    assert can_go_on(replace(grid, state="failed"), done)
+
+
 def test_trials_are_listed_best_first_with_their_runs() -> None:
     rows = trial_rows(SWEEP, TRIALS, {1: "1-bbbbbb", 0: "1-aaaaaa"})
     assert [[cell for at, cell in enumerate(row) if at != 4] for row in rows] == [
@@ -70,6 +80,16 @@ def test_trials_are_listed_best_first_with_their_runs() -> None:
         ["3", "0.1", '"2024"', "", "", ""],
     ]
     assert "vf-state-failed" in str(rows[2][4])
+
+
+def test_scores_that_differ_do_not_read_alike() -> None:
+    close = [replace(DONE, score=12345.6), replace(DONE, number=1, score=12346.1), TRIALS[2]]
+    assert [row[3] for row in trial_rows(SWEEP, close, {})] == ["12,346.1", "12,345.6", ""]
+    assert title_of(SWEEP, close).endswith("3 of 4 trials, val\\_auc 12,346.1")
+    # One that the table has no room for makes no others longer.
+    many = [replace(DONE, number=at, score=1 - at / 16) for at in range(12)]
+    more = replace(DONE, number=12, score=many[-1].score - 1e-5)
+    assert [row[3] for row in trial_rows(SWEEP, [*many, more], {})][:2] == ["1", "0.9375"]
 
 
 def test_a_run_names_its_sweep_and_is_found_by_it() -> None:

@@ -14,6 +14,7 @@ from training_scenarios import Place, run_training, tiny_workers
 from volume_sets import labels_for, make_delta, some_volumes
 
 from engine.declare.datasets import VolumeDelta
+from nodes.training.rows import held_back
 
 __all__ = ["tiny_workers"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_workers")]
@@ -79,6 +80,9 @@ def test_two_workers_learn_what_one_learns(one: Place, two: Place) -> None:
         assert np.allclose(value, together[name], atol=1e-4), name
     assert {path.name for path in one.out.iterdir()} == {path.name for path in two.out.iterdir()}
     described, other = (json.loads((place.out / "model.json").read_text()) for place in (one, two))
+    figures, others = described.pop("metrics"), other.pop("metrics")
+    assert figures == pytest.approx(others, abs=1e-4)
+    assert "test_loss" in figures
     assert described == other
     assert 'synchronized": true' not in (two.out / "model.json").read_text()
     assert not (two.scratch / "workers").exists()
@@ -93,6 +97,19 @@ def failure(place: Place) -> dict[str, Any]:
 def newest_step(place: Place, steps: int) -> int:
     _, epoch, step = max(path.stem for path in place.scratch.glob("checkpoint-*.npz")).split("-")
     return int(epoch) * steps + int(step)
+
+
+def test_a_volume_that_one_worker_cannot_use_ends_all(tmp_path: Path) -> None:
+    """Its value is finite, and no part of what the normalisation is measured on."""
+    held, _ = held_back(0.2)
+    bad = next(name for name, label in sorted(LABELS.items()) if label is not None and held.holds(name))
+    volumes = {name: volume.copy() for name, volume in VOLUMES.items()}
+    volumes[bad][1, 2, 3, 0] = -3.4e38
+    place = Place(tmp_path)
+    assert run_training(place, make_delta(tmp_path, volumes, LABELS), workers=2, **PARAMS) == 3
+    error = failure(place)
+    assert error["code"] == "data"
+    assert error["message"].endswith(f"validation: {bad} holds values that are not finite, or beyond 1e18")
 
 
 def test_killed_cancelled_and_resumed_is_as_if_nothing_had_happened(
