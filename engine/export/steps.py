@@ -56,8 +56,6 @@ from engine.run.task import TaskMessage, context_of, run_task
 from engine.storage import expanded, place_from
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
-from engine.tracking.destination import ENVIRONMENT as MLFLOW
-from engine.tracking.destination import destination
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,12 +92,8 @@ def start(
     given = parser.parse_args()
     folder = expanded(str(given.out)).absolute()
     try:
-        for variable in variables:
-            # An empty one is what a secret that is not there is to GitHub.
-            if variable and not os.environ.get(variable):
-                raise _not_set(variable)
-            if variable == MLFLOW:
-                destination(None)  # refuses an address that a step could not use, after hours of training
+        for variable in filter(None, variables):
+            _check_set(variable)
         steps = Steps(
             folder,
             open_spark=open_spark,
@@ -466,6 +460,18 @@ def _require_secrets(node_type: AnyNodeType, params: Mapping[str, Any]) -> None:
         variable = params[parameter.name] if parameter.secret else None
         if variable and variable not in os.environ:
             raise _not_set(variable, parameter.name)
+
+
+def _check_set(variable: str) -> None:
+    """Raises `UsageError` when the environment variable is not set, or holds what no step could use."""
+    # An empty one is what a secret that is not there is to GitHub.
+    if not os.environ.get(variable):
+        raise _not_set(variable)
+    # Here, since a program without MLflow does not need all that comes with it.
+    from engine.tracking.destination import ENVIRONMENT, destination
+
+    if variable == ENVIRONMENT:
+        destination(None)  # else it is refused by a step, perhaps after hours of training
 
 
 def _not_set(variable: str, parameter: str | None = None) -> UsageError:

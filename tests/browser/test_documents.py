@@ -120,7 +120,11 @@ def test_a_new_pipeline_from_a_template_asks_for_its_name_when_saved(page: Page,
     expect(page.locator(".react-flow__node")).to_have_count(0)
     canvas.choose("Save as…")
     canvas.dialog.get_by_label("Name").fill("my own")
-    expect(canvas.dialog.get_by_role("alert")).to_contain_text("called so already")
+    expect(canvas.dialog.get_by_role("alert")).to_contain_text("There is a pipeline called my own already")
+    expect(canvas.dialog.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+    canvas.dialog.get_by_label("Name").fill("My own")
+    expect(canvas.dialog.get_by_role("alert")).to_contain_text("gets a number")
+    expect(canvas.dialog.get_by_role("button", name="Save", exact=True)).to_be_enabled()
     canvas.dialog.get_by_label("Name").fill(" ")
     expect(canvas.dialog.get_by_role("button", name="Save", exact=True)).to_be_disabled()
 

@@ -114,6 +114,8 @@ def test_what_one_deletes_the_other_does_not_lose_silently(tabs: tuple[StudioPag
     one.select("c")
     one.keys("Delete")
     expect(two.card("c")).to_have_count(0)
+    # What is typed on into the field that is gone is no shortcut: N would select the next node.
+    two.page.keyboard.type("nb")
     assert two.selected() == []
     expect(two.inspector.get_by_role("heading", name="shared")).to_be_visible()
     # Whoever deleted it can bring it back, with what the other one typed.
@@ -132,6 +134,64 @@ def test_what_one_deletes_the_other_does_not_lose_silently(tabs: tuple[StudioPag
     gone.get_by_role("button", name="Save again").click()
     expect(two.notification("Saved")).to_be_visible()
     assert '"worth keeping"' in two.file.read_text()
+
+
+def test_a_renaming_takes_nothing_from_who_types(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    two.select("c")
+    two.field("Text").fill("typed")
+    one.choose("Rename…")
+    one.name_it("called otherwise", "Rename")
+    two.shows("called otherwise")
+    assert two.selected() == ["c"]
+    expect(two.field("Text")).to_be_focused()
+    two.page.keyboard.type(" on")
+    eventually(lambda: one.params("c") == {"text": "typed on"})
+
+
+def test_a_note_is_sent_as_it_is_typed_and_does_not_vanish_silently(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    two.page.mouse.move(600, 640)
+    two.frame_keys("t")
+    # A new note can take the focus only once it is measured.
+    expect(two.page.get_by_role("textbox", name="Text of the note")).to_be_focused()
+    two.page.keyboard.type("half a thought")
+    note = one.page.get_by_text("half a thought")
+    expect(note).to_be_visible()
+    note.click()
+    expect(one.inspector.get_by_role("heading", name="Note")).to_be_visible()
+    one.keys("Delete")
+    expect(two.notification("Removed in another tab: half a thought")).to_be_visible()
+    two.page.keyboard.type("n")
+    assert two.selected() == []
+
+
+def test_one_goes_on_writing_while_the_other_renames_the_pipeline(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, two = tabs
+    two.page.mouse.move(600, 640)
+    two.frame_keys("t")
+    text = two.page.get_by_role("textbox", name="Text of the note")
+    expect(text).to_be_focused()
+    two.page.keyboard.type("half")
+    one.choose("Rename…")
+    one.name_it("noted", "Rename")
+    two.shows("noted")
+    expect(text).to_be_focused()
+    two.page.keyboard.type(" a thought")
+    expect(one.page.get_by_text("half a thought")).to_be_visible()
+    two.keys("Escape")
+    expect(one.page.get_by_text("half a thought")).to_have_count(0)
+
+
+def test_keys_are_shortcuts_after_a_field_that_went_by_ones_own_doing(tabs: tuple[StudioPage, StudioPage]) -> None:
+    one, _ = tabs
+    one.select("c")
+    one.inspector.get_by_label("Id", exact=True).fill("d")
+    one.keys("Enter")
+    expect(one.card("d")).to_be_visible()
+    assert one.selected() == ["d"]
+    one.page.keyboard.press("n")
+    eventually(lambda: one.selected() not in ([], ["d"]), "N selects the next node")
 
 
 def test_thirty_quick_edits_in_both_at_once(tabs: tuple[StudioPage, StudioPage]) -> None:

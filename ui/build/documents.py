@@ -72,7 +72,9 @@ def edge_key(source: str, target: str) -> str:
 def apply(doc: Doc, ops: Iterable[Op]) -> Doc:
     """The document after `ops`, in order; `doc` stays as it is.
 
-    An op inside a node that is not there does nothing: someone else removed it. Raises
+    An op inside a node that is not there does nothing: someone else removed it. So that edits which cross
+    leave no wire that nobody sees, a node goes with its wires, a wire without one of its ends is not made,
+    and an input keeps the newest of its wires, but for those `exempt`; the canvas does the same. Raises
     `PipelineError` when an op would leave no valid pipeline, or its path is invalid.
     """
     for op in ops:
@@ -98,12 +100,18 @@ def _apply(doc: Doc, op: Op) -> Doc:
             return doc.model_copy(update={"description": _text(op.value)})
         case ["ui", key]:
             return doc.model_copy(update={"ui": _changed(doc.ui, key, op, op.value)})
+        case ["parameters", name, "value" | "help" as field] if not op.remove:
+            if name not in doc.parameters:
+                return doc
+            changed_parameter = _read(DocParameter, {**doc.parameters[name].model_dump(), field: op.value}, name)
+            return doc.model_copy(update={"parameters": {**doc.parameters, name: changed_parameter}})
         case ["parameters", name]:
             parameter = None if op.remove else _parameter(name, op)
             return doc.model_copy(update={"parameters": _changed(doc.parameters, name, op, parameter)})
         case ["edges", key]:
-            edge = None if op.remove else _checked_edge(key, op)
-            return doc.model_copy(update={"edges": _changed(doc.edges, key, op, edge)})
+            if op.remove:
+                return doc.model_copy(update={"edges": _changed(doc.edges, key, op, None)})
+            return _wired(doc, key, _checked_edge(key, op), op.exempt)
         case ["annotations", key]:
             drawn = None if op.remove else _checked_annotation(key, op.value)
             return doc.model_copy(update={"annotations": _changed(doc.annotations, key, op, drawn)})
@@ -114,7 +122,11 @@ def _apply(doc: Doc, op: Op) -> Doc:
             return doc.model_copy(update={"annotations": {**doc.annotations, key: drawn}})
         case ["nodes", node_id]:
             node = None if op.remove else _checked_node(doc, node_id, op.value)
-            return doc.model_copy(update={"nodes": _changed(doc.nodes, node_id, op, node)})
+            update: dict[str, Any] = {"nodes": _changed(doc.nodes, node_id, op, node)}
+            if op.remove:
+                kept = {k: e for k, e in doc.edges.items() if k in op.exempt or node_id not in _ends(e)}
+                update["edges"] = kept
+            return doc.model_copy(update=update)
         case ["nodes", node_id, *inside] if len(inside) in (1, 2):
             if node_id not in doc.nodes:
                 return doc
@@ -124,6 +136,18 @@ def _apply(doc: Doc, op: Op) -> Doc:
         f"a pipeline has nothing at {'/'.join(op.path) or 'the top of the pipeline'} that could be changed so",
         hint=_RELOAD,
     )
+
+
+def _wired(doc: Doc, key: str, edge: DocEdge, exempt: Collection[str]) -> Doc:
+    if key not in exempt and not _ends(edge) <= doc.nodes.keys():
+        return doc
+    others = {k: e for k, e in doc.edges.items() if k in exempt or e.target != edge.target or e.source == edge.source}
+    return doc.model_copy(update={"edges": {**others, key: edge}})
+
+
+def _ends(edge: DocEdge) -> set[str]:
+    """The ids of the nodes that the wire joins."""
+    return {edge.source.partition(".")[0], edge.target.partition(".")[0]}
 
 
 def _inside_node(node_id: str, node: DocNode, inside: list[str], op: Op) -> DocNode:

@@ -23,7 +23,7 @@ from ui.protocol.picture import Look, Picture
 def schema() -> dict[str, Any]:
     """JSON Schema of both directions, of graphs to look at, and of what is asked about datasets.
 
-    Every field is required: nothing is left to a default.
+    Every field is required, and nothing left to a default, but for those marked `optional`.
     """
     adapter: TypeAdapter[Any] = TypeAdapter(
         tuple[Outbox, Inbox, Ticket, Picture, Look, LookAt, ViewInfo, Picked, CardPicture, TablePage, Charts, Choices],
@@ -34,7 +34,7 @@ def schema() -> dict[str, Any]:
 
 
 def _plain(item: Any) -> Any:
-    """Without titles of properties (each would become a type of its own) and defaults: every field is required."""
+    """Without titles of properties (each would become a type of its own) and defaults."""
     if isinstance(item, list):
         return [_plain(i) for i in item]
     if not isinstance(item, dict):
@@ -44,8 +44,9 @@ def _plain(item: Any) -> Any:
         out["$ref"] = out["$ref"].replace("#/$defs/", "#/definitions/")
     if "properties" in item:
         fields = {name: _plain(field) for name, field in item["properties"].items()}
-        out["properties"] = {n: {k: v for k, v in f.items() if k != "title"} for n, f in fields.items()}
-        out["required"] = list(fields)
+        out["required"] = [name for name, field in fields.items() if not field.get("optional")]
+        hidden = ("title", "optional")
+        out["properties"] = {n: {k: v for k, v in f.items() if k not in hidden} for n, f in fields.items()}
     return out
 
 

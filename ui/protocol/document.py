@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
 
 from engine.document.pipeline import Colour, NodeMode
 
@@ -104,11 +104,15 @@ class Doc(Wire):
 class Op(Wire):
     """Set what lies at `path` to `value`, or delete it with `remove`.
 
-    Paths: ["description"], ["ui", key], ["parameters", name], ["edges", key], ["nodes", id] (a whole
-    `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui", key], ["annotations", id] and
-    ["annotations", id, field]. An op inside a node or an annotation that is no longer there does nothing.
+    Paths: ["description"], ["ui", key], ["parameters", name] and ["parameters", name, "value" | "help"],
+    ["edges", key], ["nodes", id] (a whole `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui",
+    key], ["annotations", id] and ["annotations", id, field]. An op inside what is no longer there does
+    nothing. A node that is removed takes its wires along; a wire that is set takes the place of another in
+    its input, and is not made without both its nodes. None of that counts for the wires with the keys `exempt`:
+    what is undone or restored gets back also the wires that nobody could draw.
     """
 
     path: list[str]
     value: Value
     remove: bool
+    exempt: list[str] = Field([], json_schema_extra={"optional": True})

@@ -50,6 +50,19 @@ def test_two_tabs_see_each_other_and_keep_both_works(open_tab: OpenTab) -> None:
     assert one.pipeline == two.turn().pipeline
 
 
+@pytest.mark.parametrize("first", ["remove", "connect"])
+def test_a_removal_and_a_wire_that_cross_leave_no_wire_into_nowhere(open_tab: OpenTab, first: str) -> None:
+    one = open_tab(_two())
+    two = open_tab(address="shared", client="second")
+    wire = {"source": "b.out", "target": "a.in", "order": 1}
+    removal = Op(path=["nodes", "b"], value=None, remove=True)
+    connection = Op(path=["edges", "b.out->a.in"], value=wire, remove=False)
+    for tab, op in [(one, removal), (two, connection)] if first == "remove" else [(two, connection), (one, removal)]:
+        tab.edit(op)
+    assert one.turn().pipeline == two.turn().pipeline
+    assert ([n.id for n in one.pipeline.nodes], one.pipeline.edges) == (["a"], ())
+
+
 edits = st.tuples(
     st.integers(0, 2),
     st.sampled_from(["set", "remove", "add", "title", "turn"]),

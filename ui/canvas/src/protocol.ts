@@ -291,14 +291,18 @@ export type Edited = {
 /**
  * Set what lies at `path` to `value`, or delete it with `remove`.
  *
- * Paths: ["description"], ["ui", key], ["parameters", name], ["edges", key], ["nodes", id] (a whole
- * `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui", key], ["annotations", id] and
- * ["annotations", id, field]. An op inside a node or an annotation that is no longer there does nothing.
+ * Paths: ["description"], ["ui", key], ["parameters", name] and ["parameters", name, "value" | "help"],
+ * ["edges", key], ["nodes", id] (a whole `DocNode`), ["nodes", id, field] and ["nodes", id, "params" | "ui",
+ * key], ["annotations", id] and ["annotations", id, field]. An op inside what is no longer there does
+ * nothing. A node that is removed takes its wires along; a wire that is set takes the place of another in
+ * its input, and is not made without both its nodes. None of that counts for the wires with the keys `exempt`:
+ * what is undone or restored gets back also the wires that nobody could draw.
  */
 export type Op = {
   path: string[];
   value: JsonValue;
   remove: boolean;
+  exempt?: string[];
 };
 /**
  * A file or folder in the file browser. `bytes` of files, `items` of folders (None: not counted).

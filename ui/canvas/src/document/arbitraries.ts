@@ -23,7 +23,7 @@ import {
   setPolicy,
   setTitle,
 } from './edits';
-import { end, written } from './ends';
+import { edgeKey, end, nextOrder, written } from './ends';
 import { apply, EMPTY } from './ops';
 
 function portOf(name: string, kinds: string[], required = true): PortInfo {
@@ -226,6 +226,23 @@ export function after(doc: Doc, deeds: readonly Deed[]): Doc {
 export const doc: fc.Arbitrary<Doc> = fc
   .array(deed, { minLength: 0, maxLength: 25 })
   .map((deeds) => after(EMPTY, deeds));
+
+/** A document as a merge of two files leaves it: inputs wired twice, equal wires, wires to nodes that are not there. */
+export const unlawful: fc.Arbitrary<Doc> = fc
+  .tuple(doc, fc.array(fc.tuple(fc.nat(1000), fc.nat(1000), fc.boolean()), { minLength: 1, maxLength: 5 }))
+  .map(([lawful, wires]) => {
+    const edges = { ...lawful.edges };
+    for (const [a, b, again] of wires) {
+      const old = again ? pick(Object.values(lawful.edges), a) : undefined;
+      const source = old?.source ?? pick([...portsOf(lawful, 'outputs'), 'gone.out', 'a.out'], a) ?? '';
+      const target =
+        (b % 2 === 0 ? old?.target : undefined) ?? pick([...portsOf(lawful, 'inputs'), 'lost.in'], b) ?? '';
+      let key = edgeKey(source, target);
+      for (let times = 2; Object.hasOwn(edges, key); times += 1) key = `${edgeKey(source, target)}#${times}`;
+      edges[key] = { source, target, order: nextOrder(edges) };
+    }
+    return { ...lawful, edges };
+  });
 
 /** The document as text, whatever the order of its keys. */
 export function canonical(value: unknown): string {

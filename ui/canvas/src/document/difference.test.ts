@@ -1,17 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { canonical, doc, TYPES } from './arbitraries';
-import { difference, opsBetween, summary } from './difference';
-import { addNode, moveNodes, setMode, setParameter } from './edits';
+import type { Doc } from '../protocol';
+import { canonical, doc, TYPES, unlawful } from './arbitraries';
+import { addAnnotation, placeAnnotation } from './annotations';
+import { difference, isAlike, opsBetween, summary } from './difference';
+import { addNode, moveNodes, setMode, setParameter, setPipelineParameter } from './edits';
 import { apply, EMPTY, invert } from './ops';
 
 describe('two versions', () => {
   test('the ops between them make the one of the other, and their inverse goes back', () => {
     fc.assert(
-      fc.property(doc, doc, (from, to) => {
+      fc.property(fc.oneof(doc, unlawful), fc.oneof(doc, unlawful), (from, to) => {
         const ops = opsBetween(from, to);
         const after = apply(from, ops);
+        expect(isAlike(after, to)).toBe(true);
         expect(canonical(after)).toBe(canonical({ ...to, name: from.name }));
         expect(canonical(apply(after, invert(from, ops)))).toBe(canonical(from));
       }),
@@ -55,5 +58,28 @@ describe('two versions', () => {
     expect(difference(tuned, off).lines).toEqual(['train: mode run → disabled']);
     const moved = apply(off, moveNodes(off, new Map([['train', { x: 9, y: 9 }]])));
     expect(summary(difference(off, moved))).toBe('1 moved');
+  });
+
+  test('differ in the help of a parameter, and in where a note lies and how large it is', () => {
+    const first = apply(EMPTY, setPipelineParameter(EMPTY, 'n', 1, 'how many'));
+    const told = apply(first, setPipelineParameter(first, 'n', 1, 'how few'));
+    expect(difference(first, told).lines).toEqual(['n: help how many → how few']);
+    const { id, ops } = addAnnotation(EMPTY, 'note', { x: 0, y: 0, width: 220, height: 120 });
+    const noted = apply(EMPTY, ops);
+    const moved = apply(noted, placeAnnotation(noted, id, { x: 50 }));
+    expect(summary(difference(noted, moved))).toBe('1 moved');
+    const larger = apply(noted, placeAnnotation(noted, id, { width: 400 }));
+    expect(summary(difference(noted, larger))).toBe('1 resized');
+    for (const other of [moved, larger]) expect(isAlike(noted, other)).toBe(false);
+  });
+
+  test('are alike when only their places are counted otherwise', () => {
+    fc.assert(
+      fc.property(doc, (one) => {
+        const nodes = Object.entries(one.nodes).map(([id, node]) => [id, { ...node, order: 2 * node.order + 0.5 }]);
+        expect(isAlike(one, { ...one, name: 'other', nodes: Object.fromEntries(nodes) as Doc['nodes'] })).toBe(true);
+        expect(isAlike(one, { ...one, ui: { ...one.ui, theirs: true } })).toBe(false);
+      }),
+    );
   });
 });

@@ -1,7 +1,7 @@
 /** How two versions of a document differ, and the ops that make the one of the other. */
 
 import type { Doc, JsonValue, Op } from '../protocol';
-import { remove, set } from './ops';
+import { asIn, remove, set } from './ops';
 import { own } from './own';
 
 export type Change = 'added' | 'removed' | 'changed' | 'same';
@@ -13,7 +13,10 @@ export interface Difference {
   readonly annotations: ReadonlyMap<string, Change>;
   /** A line for each change in a node or a parameter: `train: epochs 5 → 20`. */
   readonly lines: readonly string[];
+  /** Nodes, frames and notes that have another place. */
   readonly moved: number;
+  /** Frames and notes that have another size. */
+  readonly resized: number;
 }
 
 const LONGEST = 60;
@@ -26,26 +29,32 @@ export function difference(before: Doc, after: Doc): Difference {
     text,
     colour,
   }));
-  const moved = [...nodes].filter(([id, change]) => {
-    const [from, to] = [own(before.nodes, id)?.position, own(after.nodes, id)?.position];
-    return change !== 'added' && change !== 'removed' && (from?.x !== to?.x || from?.y !== to?.y);
-  }).length;
+  const moved =
+    inBoth(before.nodes, after.nodes, (was, is) => !equal(was.position, is.position)) +
+    inBoth(before.annotations, after.annotations, (was, is) => !equal(was.position, is.position));
+  const resized = inBoth(
+    before.annotations,
+    after.annotations,
+    (was, is) => was.width !== is.width || was.height !== is.height,
+  );
   const lines = [
     ...(before.description === after.description ? [] : ['the description']),
     ...fields('', values(before), values(after)),
+    ...helps(before, after),
     ...[...nodes].flatMap(([id, change]) => (change === 'changed' ? ofNode(id, before, after) : [])),
   ];
-  return { nodes, edges, annotations, lines, moved };
+  return { nodes, edges, annotations, lines, moved, resized };
 }
 
 /** What each kind of change is about, in words: `2 nodes added, 1 wire removed`; "" when nothing differs. */
-export function summary({ nodes, edges, annotations, lines, moved }: Difference): string {
+export function summary({ nodes, edges, annotations, lines, moved, resized }: Difference): string {
   const words = (['added', 'removed', 'changed'] as const).flatMap((change) => [
-    counted(nodes, change, 'node'),
-    counted(edges, change, 'wire'),
-    counted(annotations, change, 'annotation'),
+    numbered(nodes, change, 'node'),
+    numbered(edges, change, 'wire'),
+    numbered(annotations, change, 'annotation'),
   ]);
   if (moved > 0) words.push(`${moved} moved`);
+  if (resized > 0) words.push(`${resized} resized`);
   const found = words.filter((word) => word !== '').join(', ');
   return found !== '' ? found : lines.join(', ') && `changed: ${lines.join(', ')}`;
 }
@@ -64,7 +73,33 @@ export function opsBetween(from: Doc, to: Doc): Op[] {
     }
   }
   if (from.description !== to.description) made.push(set(['description'], to.description));
-  return [...taken, ...made];
+  return [...taken, ...made].map((op) => asIn(to, op));
+}
+
+/** Whether both would be written alike, but for the name: places in the file are counted anew there. */
+export function isAlike(one: Doc, other: Doc): boolean {
+  return opsBetween(counted(one), counted(other)).length === 0;
+}
+
+function counted(doc: Doc): Doc {
+  return { ...doc, nodes: inOrder(doc.nodes), edges: inOrder(doc.edges), annotations: inOrder(doc.annotations) };
+}
+
+function inOrder<T extends { order: number }>(items: Readonly<Record<string, T>>): Record<string, T> {
+  const sorted = Object.entries(items).sort(([a, m], [b, n]) => m.order - n.order || (a < b ? -1 : 1));
+  return Object.fromEntries(sorted.map(([key, item], order) => [key, { ...item, order }]));
+}
+
+/** How many that both have differ so. */
+function inBoth<T>(
+  before: Readonly<Record<string, T>>,
+  after: Readonly<Record<string, T>>,
+  differ: (was: T, is: T) => boolean,
+): number {
+  return Object.entries(before).filter(([key, was]) => {
+    const is = own(after, key);
+    return is !== undefined && differ(was, is);
+  }).length;
 }
 
 function changes<T>(
@@ -100,11 +135,19 @@ function fields(
     .map((name) => `${of === '' ? '' : `${of}: `}${name} ${short(own(before, name))} → ${short(own(after, name))}`);
 }
 
+/** The texts about parameters, of those that both have. */
+function helps(before: Doc, after: Doc): string[] {
+  return Object.entries(before.parameters).flatMap(([name, { help }]) => {
+    const now = own(after.parameters, name);
+    return now ? fields(name, { help }, { help: now.help }) : [];
+  });
+}
+
 function values(doc: Doc): Record<string, JsonValue> {
   return Object.fromEntries(Object.entries(doc.parameters).map(([name, { value }]) => [name, value]));
 }
 
-function counted(found: ReadonlyMap<string, Change>, wanted: Change, noun: string): string {
+function numbered(found: ReadonlyMap<string, Change>, wanted: Change, noun: string): string {
   const count = [...found.values()].filter((change) => change === wanted).length;
   return count === 0 ? '' : `${count} ${noun}${count === 1 ? '' : 's'} ${wanted}`;
 }

@@ -1,9 +1,9 @@
 /** What a person does to a document, as ops. Each function is one step of undo; none changes anything by itself. */
 
-import type { Doc, DocNode, DocPosition, JsonValue, NodeTypeInfo, Op } from '../protocol';
+import type { Doc, DocEdge, DocNode, DocPosition, JsonValue, NodeTypeInfo, Op } from '../protocol';
 import { edgeInto, edgeKey, edgesAt, end, nextOrder, written } from './ends';
 import { freeId, idFromType, marked } from './ids';
-import { remove, set } from './ops';
+import { asIn, remove, set } from './ops';
 import { own } from './own';
 import { renamed } from './references';
 
@@ -118,21 +118,36 @@ export function setMode(doc: Doc, ids: readonly string[], mode: DocNode['mode'])
   });
 }
 
-/** Another id for a node: its wires follow. */
+/** Another id for a node: its wires follow, those too that no person could draw. */
 export function changeId(doc: Doc, id: string, to: string): Op[] {
   const node = own(doc.nodes, id);
   if (!node || Object.hasOwn(doc.nodes, to)) return [];
   const moved = (text: string) => (end(text).node === id ? written(to, end(text).port) : text);
   const wires = edgesAt(doc, new Set([id]));
+  const { [id]: _, ...nodes } = doc.nodes;
+  const taken = new Set(wires.map(([key]) => key));
+  const edges = Object.fromEntries(Object.entries(doc.edges).filter(([key]) => !taken.has(key)));
+  const drawn = wires.map(([was, e]) => {
+    const edge = { source: moved(e.source), target: moved(e.target), order: e.order };
+    const key = freeKey(edges, edge, was.slice(edgeKey(e.source, e.target).length));
+    edges[key] = edge;
+    return set(['edges', key], edge);
+  });
+  const after: Doc = { ...doc, nodes: { ...nodes, [to]: node }, edges };
   return [
     ...wires.map(([key]) => remove(['edges', key])),
     remove(['nodes', id]),
     set(['nodes', to], node),
-    ...wires.map(([, e]) => {
-      const edge = { source: moved(e.source), target: moved(e.target), order: e.order };
-      return set(['edges', edgeKey(edge.source, edge.target)], edge);
-    }),
+    ...drawn.map((op) => asIn(after, op)),
   ];
+}
+
+/** The wire's key with the `#2` that it had, or else the first that no equal wire has. */
+function freeKey(edges: Doc['edges'], { source, target }: DocEdge, suffix: string): string {
+  const plain = edgeKey(source, target);
+  let key = plain + suffix;
+  for (let times = 2; Object.hasOwn(edges, key); times += 1) key = `${plain}#${times}`;
+  return key;
 }
 
 export function setDescription(doc: Doc, text: string): Op[] {
@@ -142,8 +157,11 @@ export function setDescription(doc: Doc, text: string): Op[] {
 /** A parameter of the pipeline: add or change it. Nodes take it with `${name}`. */
 export function setPipelineParameter(doc: Doc, name: string, value: JsonValue, help: string): Op[] {
   const old = own(doc.parameters, name);
-  if (old && same(old.value, value) && old.help === help) return [];
-  return [set(['parameters', name], { value, help })];
+  if (!old) return [set(['parameters', name], { value, help })];
+  return [
+    ...(same(old.value, value) ? [] : [set(['parameters', name, 'value'], value)]),
+    ...(old.help === help ? [] : [set(['parameters', name, 'help'], help)]),
+  ];
 }
 
 export function removePipelineParameter(doc: Doc, name: string): Op[] {

@@ -2,9 +2,20 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { Doc, Op } from '../protocol';
-import { canonical, deed, doc, opsOf, type Deed } from './arbitraries';
-import { setDescription, setTitle } from './edits';
-import { NO_HISTORY, record, redo, seal, undo, type History } from './history';
+import { docNode } from '../testing';
+import { brokenLaw, canonical, deed, doc, opsOf, unlawful, type Deed } from './arbitraries';
+import {
+  changeId,
+  connect,
+  removeItems,
+  removePipelineParameter,
+  renamePipelineParameter,
+  setDescription,
+  setParameter,
+  setPipelineParameter,
+  setTitle,
+} from './edits';
+import { amend, NO_HISTORY, record, redo, seal, undo, type History } from './history';
 import { apply, EMPTY, set } from './ops';
 
 interface Work {
@@ -45,7 +56,7 @@ const thirty = fc.array(fc.tuple(deed, fc.constantFrom(null, null, 'typing', 'mo
 describe('thirty mixed edits', () => {
   test('undone to the start and redone to the end give the same documents', () => {
     fc.assert(
-      fc.property(doc, thirty, (start, deeds) => {
+      fc.property(fc.oneof(doc, unlawful), thirty, (start, deeds) => {
         let work: Work = { doc: start, history: NO_HISTORY };
         for (const [step, group] of deeds) work = make(work, opsOf(work.doc, step), group);
         const finish = canonical(work.doc);
@@ -66,7 +77,7 @@ describe('thirty mixed edits', () => {
 
   test('survive any walk back and forth', () => {
     fc.assert(
-      fc.property(doc, thirty, fc.array(fc.boolean(), { maxLength: 60 }), (start, deeds, walk) => {
+      fc.property(fc.oneof(doc, unlawful), thirty, fc.array(fc.boolean(), { maxLength: 60 }), (start, deeds, walk) => {
         let work: Work = { doc: start, history: NO_HISTORY };
         const seen = [canonical(start)];
         for (const [step] of deeds) {
@@ -159,4 +170,124 @@ test('redo makes again what undo took back, also when someone else changed the s
   expect(work.doc.nodes.a?.title).toBe('');
   work = forth(work) ?? work;
   expect(work.doc.nodes.a?.title).toBe('theirs');
+});
+
+describe('what another tab does meanwhile', () => {
+  const nodes = { a: docNode({ type: 'Source' }), b: docNode({ type: 'Source' }), t: docNode() };
+  const START: Doc = { ...EMPTY, nodes, parameters: { p: { value: 5, help: '' } } };
+  const WIRED = apply(START, connect(START, 'a.out', 't.in'));
+
+  /** I make `mine`, they make `theirs`, I undo. */
+  function undone(start: Doc, mine: Op[], theirs: (doc: Doc) => Op[]): Work {
+    const work = make({ doc: start, history: NO_HISTORY }, mine);
+    const doc = apply(work.doc, theirs(work.doc));
+    return back({ ...work, doc }) ?? work;
+  }
+
+  test('stays in the help of a parameter whose value is undone', () => {
+    const { doc } = undone(START, setPipelineParameter(START, 'p', 6, ''), (now) =>
+      setPipelineParameter(now, 'p', 6, 'how many'),
+    );
+    expect(doc.parameters.p).toEqual({ value: 5, help: 'how many' });
+  });
+
+  test('stays at a node that gets its id back, and comes along once more with redo', () => {
+    const work = undone(START, changeId(START, 'a', 'c'), (now) => [
+      ...setParameter(now, 'c', 'epochs', 20),
+      ...connect(now, 'c.out', 't.in'),
+    ]);
+    expect(work.doc.nodes.a?.params).toEqual({ epochs: 20 });
+    expect(Object.keys(work.doc.edges)).toEqual(['a.out->t.in']);
+    const again = forth({ ...work, doc: apply(work.doc, setTitle(work.doc, 'a', 'theirs')) });
+    expect(again?.doc.nodes).not.toHaveProperty('a');
+    expect(again?.doc.nodes.c).toMatchObject({ title: 'theirs', params: { epochs: 20 } });
+    expect(Object.keys(again?.doc.edges ?? {})).toEqual(['c.out->t.in']);
+  });
+
+  test('stays in a parameter that gets its name back', () => {
+    const { doc } = undone(START, renamePipelineParameter(START, 'p', 'q'), (now) =>
+      setPipelineParameter(now, 'q', 7, 'theirs'),
+    );
+    expect(doc.parameters).toEqual({ p: { value: 7, help: 'theirs' } });
+  });
+
+  test('stays in the fields that take a renamed parameter, and comes along with redo', () => {
+    const bound = apply(START, setParameter(START, 'a', 'epochs', '${p} of 9'));
+    const work = undone(bound, renamePipelineParameter(bound, 'p', 'q'), (now) => [
+      ...setParameter(now, 'a', 'epochs', '${q} of 20'),
+      ...setParameter(now, 'b', 'epochs', '${q}'),
+    ]);
+    expect([work.doc.nodes.a?.params.epochs, work.doc.nodes.b?.params.epochs]).toEqual(['${p} of 20', '${p}']);
+    const again = forth({ ...work, doc: apply(work.doc, setParameter(work.doc, 't', 'epochs', '${p}')) });
+    expect(again?.doc.nodes.t?.params.epochs).toBe('${q}');
+  });
+
+  test.each([
+    ['a', 't'],
+    ['t', 'a'],
+  ])('between two nodes that went one after the other comes back with the last (%s first)', (first, second) => {
+    let work: Work = { doc: START, history: NO_HISTORY };
+    for (const id of [first, second]) work = make(work, removeItems(work.doc, [id], []));
+    const theirs = connect(START, 'a.out', 't.in');
+    work = { doc: apply(work.doc, theirs), history: amend(work.history, work.doc, theirs) };
+    for (const _ of [first, second]) work = back(work)!;
+    expect(Object.keys(work.doc.edges)).toEqual(['a.out->t.in']);
+  });
+
+  test('is not undone with a name: what they removed or named so stays as it is', () => {
+    const renamed = changeId(START, 'a', 'c');
+    expect(undone(START, renamed, (now) => removeItems(now, ['c'], [])).doc.nodes).not.toHaveProperty('a');
+    const taken = undone(START, renamed, () => [set(['nodes', 'a'], docNode({ title: 'theirs' }))]);
+    expect(taken.doc.nodes.a?.title).toBe('theirs');
+    expect(taken.doc.nodes).toHaveProperty('c');
+  });
+
+  test('to a node that undo takes away goes with it, and comes back with it', () => {
+    const mine = [set(['nodes', 'n'], docNode())];
+    const work = undone(START, mine, (now) => connect(now, 'n.out', 't.in'));
+    expect(work.doc.edges).toEqual({});
+    expect(Object.keys(forth(work)?.doc.edges ?? {})).toEqual(['n.out->t.in']);
+  });
+
+  test('in an input gives way to the wire that undo brings back', () => {
+    const work = undone(WIRED, removeItems(WIRED, ['a'], []), (now) => connect(now, 'b.out', 't.in'));
+    expect(Object.keys(work.doc.edges)).toEqual(['a.out->t.in']);
+    expect(Object.keys(forth(work)?.doc.edges ?? {})).toEqual(['b.out->t.in']);
+  });
+
+  test('never leaves a wire into nowhere, nor two in one input', () => {
+    fc.assert(
+      fc.property(doc, fc.array(deed, { minLength: 1, maxLength: 6 }), fc.array(deed, { maxLength: 6 }), (...all) => {
+        const [start, mine, theirs] = all;
+        let work: Work = { doc: start, history: NO_HISTORY };
+        for (const step of mine) work = make(work, opsOf(work.doc, step));
+        work = { ...work, doc: theirs.reduce((now, step) => apply(now, opsOf(now, step)), work.doc) };
+        for (let next = back(work); next; next = back(work)) {
+          work = next;
+          // Two people can make a cycle, which both see.
+          expect(brokenLaw(work.doc)).toMatch(/^(|a cycle.*)$/);
+        }
+      }),
+    );
+  });
+
+  test('to what is gone already comes back with it', () => {
+    const cases: [Op[], Op[], (doc: Doc) => unknown, unknown][] = [
+      [removeItems(START, ['a'], []), connect(START, 'a.out', 't.in'), (d) => Object.keys(d.edges), ['a.out->t.in']],
+      [changeId(START, 'a', 'c'), connect(START, 'a.out', 't.in'), (d) => Object.keys(d.edges), ['a.out->t.in']],
+      [changeId(START, 'a', 'c'), setTitle(START, 'a', 'x'), (d) => d.nodes.a?.title, 'x'],
+      [
+        removePipelineParameter(START, 'p'),
+        setPipelineParameter(START, 'p', 5, 'x'),
+        (d) => d.parameters.p,
+        { value: 5, help: 'x' },
+      ],
+    ];
+    for (const [mine, theirs, found, expected] of cases) {
+      const work = make({ doc: START, history: NO_HISTORY }, mine);
+      const after = apply(work.doc, theirs);
+      expect(after).toEqual(work.doc);
+      expect(found(back({ doc: after, history: amend(work.history, after, theirs) })!.doc)).toEqual(expected);
+    }
+  });
 });

@@ -1,8 +1,11 @@
 /** Undo and redo: a stack of steps, each with its inverse. One step is one action of the person. */
 
-import type { Doc, JsonValue, Op } from '../protocol';
+import type { Doc, DocEdge, JsonValue, Op } from '../protocol';
+import { changeId, renamePipelineParameter } from './edits';
+import { edgesAt, end } from './ends';
 import { own } from './own';
 import { apply, compact, EMPTY, invert } from './ops';
+import { references } from './references';
 
 export interface Step {
   label: string;
@@ -10,6 +13,16 @@ export interface Step {
   inverse: Op[];
   /** Steps with the same group follow one another as one (typing into a field). */
   group: string | null;
+  /** What the step only gave another name. */
+  renamed?: Renamed | null;
+  /** What others did to it under the name it had before, which they still saw. */
+  late?: readonly Op[];
+}
+
+interface Renamed {
+  readonly part: 'nodes' | 'parameters';
+  readonly from: string;
+  readonly to: string;
 }
 
 export interface History {
@@ -36,7 +49,31 @@ export function record(history: History, doc: Doc, label: string, ops: Op[], gro
     };
     return { done: [...history.done.slice(0, -1), joined], undone: [] };
   }
-  return { done: [...history.done, { label, ops, inverse, group }].slice(-KEPT), undone: [] };
+  const step: Step = { label, ops, inverse, group, renamed: renamedBy(doc, ops) };
+  return { done: [...history.done, step].slice(-KEPT), undone: [] };
+}
+
+function renamedBy(doc: Doc, ops: readonly Op[]): Renamed | null {
+  for (const part of ['nodes', 'parameters'] as const) {
+    const whole = ops.filter(({ path }) => path.length === 2 && path[0] === part);
+    const from = whole.find((op) => op.remove)?.path[1];
+    const item: unknown = from === undefined ? undefined : own<unknown>(doc[part], from);
+    const to = whole.find((op) => item !== undefined && !op.remove && op.value === item)?.path[1];
+    if (from === undefined || to === undefined) continue;
+    return isWaitedFor(doc, part, to) ? null : { part, from, to };
+  }
+  return null;
+}
+
+/** Whether something refers to the name already: it could not be told apart once there is such a thing. */
+function isWaitedFor(doc: Doc, part: Renamed['part'], name: string): boolean {
+  if (part === 'nodes') return edgesAt(doc, new Set([name])).length > 0;
+  return Object.values(doc.nodes).some(({ params }) => Object.values(params).some((v) => references(v).includes(name)));
+}
+
+/** The ops that change a name as things are today: others may have changed what bears it, and what refers to it. */
+function ofToday(doc: Doc, { part, from, to }: Renamed): Op[] {
+  return part === 'nodes' ? changeId(doc, from, to) : renamePipelineParameter(doc, from, to);
 }
 
 /** Typing has ended: the next change of the same field is a step of its own. */
@@ -56,11 +93,14 @@ export interface Moved {
 export function undo(history: History, doc: Doc): Moved | null {
   const last = history.done.at(-1);
   if (!last) return null;
-  const redoOps = invert(doc, last.inverse);
-  const step: Step = { ...last, ops: redoOps.length ? redoOps : last.ops, group: null };
+  const { renamed, late = [] } = last;
+  const back = renamed && { part: renamed.part, from: renamed.to, to: renamed.from };
+  const ops = back ? [...ofToday(doc, back), ...late] : last.inverse;
+  const redoOps = invert(doc, ops);
+  const step: Step = { ...last, ops: redoOps.length ? redoOps : last.ops, group: null, late: [] };
   return {
     history: { done: history.done.slice(0, -1), undone: [...history.undone, step] },
-    ops: last.inverse,
+    ops,
     label: last.label,
   };
 }
@@ -68,17 +108,18 @@ export function undo(history: History, doc: Doc): Moved | null {
 export function redo(history: History, doc: Doc): Moved | null {
   const step = history.undone.at(-1);
   if (!step) return null;
-  const inverse = invert(doc, step.ops);
+  const ops = step.renamed ? ofToday(doc, step.renamed) : step.ops;
+  const inverse = invert(doc, ops);
   return {
     history: { done: [...history.done, { ...step, inverse }], undone: history.undone.slice(0, -1) },
-    ops: step.ops,
+    ops,
     label: step.label,
   };
 }
 
 /**
- * Someone else changed something inside a node or an annotation that this tab has removed: undo brings it back with that change. It
- * happens when both act before they have heard of each other, and neither's work may be lost.
+ * Someone else changed something inside what this tab has removed, or drew a wire to it: undo brings it back with that.
+ * It happens when both act before they have heard of each other, and neither's work may be lost.
  */
 export function amend(history: History, doc: Doc, ops: readonly Op[]): History {
   return ops.reduce((current, op) => amendOne(current, doc, op), history);
@@ -86,21 +127,36 @@ export function amend(history: History, doc: Doc, ops: readonly Op[]): History {
 
 function amendOne(history: History, doc: Doc, op: Op): History {
   const [top, id, ...inside] = op.path;
-  if ((top !== 'nodes' && top !== 'annotations') || id === undefined || inside.length === 0) return history;
+  if (top === undefined || id === undefined) return history;
+  if (top === 'edges' && !op.remove && inside.length === 0) return amendWire(history, doc, op);
+  if ((top !== 'nodes' && top !== 'annotations' && top !== 'parameters') || inside.length === 0) return history;
   if (own<unknown>(doc[top], id)) return history;
-  const restores = ({ path, remove }: Op) => !remove && path.length === 2 && path[0] === top && path[1] === id;
-  const at = history.done.findLastIndex((step) => step.inverse.some(restores));
-  return {
-    ...history,
-    done: history.done.map((step, index) =>
-      index === at
-        ? { ...step, inverse: step.inverse.map((old) => (restores(old) ? changed(old, top, id, op) : old)) }
-        : step,
-    ),
-  };
+  return amendSteps(history, top, [id], (step) => {
+    if (step.renamed) return { ...step, late: [...(step.late ?? []), op] };
+    return { ...step, inverse: step.inverse.map((old) => (restores(old, top, id) ? changed(old, top, id, op) : old)) };
+  });
 }
 
-function changed(restoring: Op, top: 'nodes' | 'annotations', id: string, op: Op): Op {
+function amendWire(history: History, doc: Doc, op: Op): History {
+  const { source, target } = op.value as unknown as DocEdge;
+  const gone = [source, target].map((text) => end(text).node).filter((node) => !Object.hasOwn(doc.nodes, node));
+  // Whichever step brings back the last of them makes the wire: before that it is made into nowhere, so not at all.
+  return amendSteps(history, 'nodes', gone, (step) =>
+    step.renamed ? { ...step, late: [...(step.late ?? []), op] } : { ...step, inverse: [...step.inverse, op] },
+  );
+}
+
+/** Change, for each of what is gone, the newest step whose undo brings it back. */
+function amendSteps(history: History, top: string, gone: readonly string[], change: (step: Step) => Step): History {
+  const at = gone.map((id) => history.done.findLastIndex((step) => step.inverse.some((op) => restores(op, top, id))));
+  return { ...history, done: history.done.map((step, index) => (at.includes(index) ? change(step) : step)) };
+}
+
+function restores({ path, remove }: Op, top: string, id: string): boolean {
+  return !remove && path.length === 2 && path[0] === top && path[1] === id;
+}
+
+function changed(restoring: Op, top: 'nodes' | 'annotations' | 'parameters', id: string, op: Op): Op {
   const after = apply(apply(EMPTY, [restoring]), [op]);
   return { ...restoring, value: own<JsonValue>(after[top], id) ?? restoring.value };
 }

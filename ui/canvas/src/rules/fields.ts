@@ -165,7 +165,8 @@ export function stepped(field: FieldInfo, value: JsonValue | undefined, directio
   const given = Number(shown(value ?? field.default));
   const from = Number.isFinite(given) ? given : 0;
   const usual = field.type === 'int' ? 1 : 10 ** Math.floor(Math.log10(Math.abs(from) || 1) - (from === 0 ? 1 : 0));
-  const next = Number((from + direction * (field.step ?? usual)).toPrecision(12));
+  const sum = from + direction * (field.step ?? usual);
+  const next = Number.isInteger(sum) ? sum : Number(sum.toPrecision(12));
   // Downwards from 0.001 comes 0.0009, not 0: zero is seldom what a rate is stepped to.
   const rate = field.type === 'float' && field.step === null;
   const landed = rate && next === 0 && from !== 0 ? Number((from * 0.9).toPrecision(12)) : next;

@@ -58,6 +58,7 @@ export function runAddress(runId: string): string {
 
 /** A figure of a model: `0.9023`, `33,368,897`. */
 export function figureText(value: number): string {
+  if (Math.abs(value) >= 1e15) return Number(value.toPrecision(4)).toExponential();
   if (Number.isInteger(value)) return value.toLocaleString('en-US');
   return Math.abs(value) >= 1000
     ? value.toLocaleString('en-US', { maximumFractionDigits: 0 })

@@ -70,6 +70,6 @@ describe('a sweep in the run dialog', () => {
   });
 
   it('counts from one on', () => {
-    expect([NaN, -3, 0, 2.4, 900].map((typed) => countOf(typed, 64))).toEqual([1, 1, 1, 2, 64]);
+    expect([NaN, -3, 0, 2.4, 900].map((typed) => countOf(typed, 64))).toEqual([null, 1, 1, 2, 64]);
   });
 });

@@ -76,7 +76,7 @@ export function timesText(times: number | null, trials: number): string {
   return times === null ? 'in each run that has other values for it' : `in ${times} of the runs`;
 }
 
-/** A number from 1 to `most` as it was typed. */
-export function countOf(typed: number, most: number): number {
-  return Math.min(most, Math.max(1, Math.round(typed) || 1));
+/** A number from 1 to `most` as it was typed; null while none is. */
+export function countOf(typed: number, most: number): number | null {
+  return Number.isNaN(typed) ? null : Math.min(most, Math.max(1, Math.round(typed)));
 }

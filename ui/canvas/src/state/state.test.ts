@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { EMPTY, set } from '../document/ops';
+import { apply, EMPTY, remove, set } from '../document/ops';
 import type { Notice } from '../link/channel';
 import type { Doc, DocParameter, LogLine, RunInfo } from '../protocol';
 import { docNode, nodeForecast, nodeStatus, runInfo } from '../testing';
@@ -54,6 +54,29 @@ describe('notices of a document', () => {
     const edit: Notice = { type: 'edited', document: 'one', rev: 5, edit: 'x', ops: [set(['description'], 'old')] };
     expect(reduce(state, edit).doc.description).toBe('newest');
   });
+});
+
+test('a note that is chosen does not vanish without a word', () => {
+  const box = { position: { x: 0, y: 0 }, width: 100, height: 100, order: 0 };
+  const note = { kind: 'note', text: 'Why?', colour: 'amber', ...box } as const;
+  const state = after(opened('one', { ...DOC, annotations: { note, other: { ...note, text: '' } } }));
+  const chosen = { ...state, selection: { nodes: [], edges: [], annotations: ['note', 'other'] } };
+  const ops = [remove(['annotations', 'note']), remove(['annotations', 'other'])];
+  const next = reduce(chosen, { type: 'edited', document: 'one', rev: 2, edit: 'x', ops });
+  expect(next.toasts.map(({ text }) => text)).toEqual(['Removed in another tab: Why?, other']);
+});
+
+test('what others do is told from what is done here, also where Python changes that', () => {
+  const state = { ...after(opened('one')), pending: [{ edit: 'mine', ops: [set(['description'], 'mine')] }] };
+  const edit = (name: string, text: string): Notice => {
+    const ops = [{ ...set(['description'], text), exempt: [] }];
+    return { type: 'edited', document: 'one', rev: 2, edit: name, ops };
+  };
+  const answered = reduce(state, edit('mine', 'mine'));
+  expect([answered.theirs, answered.pending, answered.doc === state.doc]).toEqual([state.theirs, [], true]);
+  expect(reduce(state, edit('mine', 'changed')).theirs).toBe(state.theirs);
+  expect(reduce(state, edit('x', 'theirs')).theirs).toBe(state.theirs + 1);
+  expect(reduce(state, opened('one', EMPTY, 3)).theirs).toBe(state.theirs + 1);
 });
 
 describe('another document', () => {
@@ -126,6 +149,26 @@ describe('another document', () => {
     const renamed = reduce(state, opened('two', { ...DOC, name: 'two' }));
     expect(renamed.history).toEqual(history);
     expect(renamed.selection.nodes).toEqual(['a']);
+  });
+
+  test('that is the same work goes on with what is still on its way, unless it is a copy', () => {
+    const history = { done: [{ label: 'x', ops: [], inverse: [], group: null }], undone: [] };
+    const ops = [set(['nodes', 'a', 'title'], 'typed')];
+    const late = [set(['nodes', 'b', 'title'], 'too')];
+    const pending = [
+      { edit: 'e1', ops },
+      { edit: 'e2', ops: late },
+    ];
+    const selection = { nodes: ['a'], edges: [] };
+    const state = { ...after(opened('one', DOC, 5)), history, selection, pending, doc: apply(apply(DOC, ops), late) };
+    const theirs = { ...apply(DOC, ops), name: 'two' };
+    const renamed = reduce(state, { type: 'opened', document: 'two', rev: 6, doc: theirs, edits: ['e0', 'e1'] });
+    expect(renamed).toMatchObject({ history, selection, pending: [{ edit: 'e2' }] });
+    expect([renamed.doc.nodes.a?.title, renamed.doc.nodes.b?.title]).toEqual(['typed', 'too']);
+    const confirmed = reduce(renamed, { type: 'edited', document: 'two', rev: 7, edit: 'e2', ops: late });
+    expect(confirmed).toMatchObject({ pending: [], doc: renamed.doc, confirmed: renamed.doc });
+    const copied = reduce(state, { type: 'opened', document: 'two', rev: 0, doc: { ...DOC, name: 'two' }, edits: [] });
+    expect(copied).toMatchObject({ history, pending: [], doc: { nodes: { b: { title: '' } } } });
   });
 
   test('that is a copy goes on with it too, though a file sorts names and counts places anew', () => {

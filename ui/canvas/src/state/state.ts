@@ -15,7 +15,7 @@ import type {
   Message,
   Welcome,
 } from '../protocol';
-import { amend, NO_HISTORY, type History } from '../document/history';
+import { amend, NO_HISTORY, seal, type History } from '../document/history';
 import { apply, EMPTY } from '../document/ops';
 import { own } from '../document/own';
 import type { Notice } from '../link/channel';
@@ -61,6 +61,10 @@ export interface State {
   readonly types: Types;
   readonly library: Library | null;
   readonly document: string | null;
+  /** Counts the pieces of work that were shown: a document that was renamed is the same one. */
+  readonly work: number;
+  /** Counts what arrived that was not done here: it may take away what somebody is typing into. */
+  readonly theirs: number;
   readonly rev: number;
   /** What Python has confirmed; `doc` is that with the pending edits on top, and what everything shows. */
   readonly confirmed: Doc;
@@ -121,6 +125,8 @@ export const INITIAL: State = {
   types: {},
   library: null,
   document: null,
+  work: 0,
+  theirs: 0,
   rev: 0,
   confirmed: EMPTY,
   pending: [],
@@ -137,6 +143,8 @@ export const INITIAL: State = {
 
 const LOG_LINES = 5000;
 const TOASTS = 5;
+/** Of a note's text, where it stands for the note. */
+const LONGEST_NAME = 60;
 
 /** The state after a notice. Notices about another document than the one shown change nothing. */
 export function reduce(state: State, notice: Notice): State {
@@ -219,7 +227,8 @@ function newest(types: readonly NodeTypeInfo[]): Types {
   return out;
 }
 
-function opened(state: State, notice: Opened): State {
+function opened(before: State, notice: Opened): State {
+  const state = { ...before, theirs: before.theirs + 1 };
   const arrived = new Set(notice.edits);
   if (state.document === notice.document) {
     const pending = state.pending.filter(({ edit }) => !arrived.has(edit));
@@ -227,23 +236,34 @@ function opened(state: State, notice: Opened): State {
     const selection = still(state.selection, doc);
     return { ...state, rev: notice.rev, confirmed: notice.doc, pending, doc, selection, opening: null };
   }
-  const all = state.document === null ? state.histories : { ...state.histories, [state.document]: state.history };
+  const left = state.document === null ? {} : { [state.document]: seal(state.history) };
+  const all = { ...state.histories, ...left };
   // The one that was shown may have just been deleted.
   const histories = state.library === null ? all : ofListed(all, state.library);
   // Renamed or saved under another name: the same work goes on, and so does its undo. Never in a document that was
   // asked for, however alike: one step of undo there would write the other document's values into it.
-  const goesOn = state.opening === null && content(state.doc) === content(notice.doc);
+  // What is still on its way says nothing about that.
+  const known = withPending(
+    state.confirmed,
+    state.pending.filter(({ edit }) => arrived.has(edit)),
+  );
+  const goesOn = state.opening === null && content(known) === content(notice.doc);
+  // Renamed, it counts on, and takes what is on its way; a copy counts anew, and does not.
+  const waiting = state.pending.filter(({ edit }) => !arrived.has(edit));
+  const pending = goesOn && notice.rev > state.rev ? waiting : [];
+  const doc = withPending(notice.doc, pending);
   return {
     ...state,
     document: notice.document,
+    work: goesOn ? state.work : state.work + 1,
     rev: notice.rev,
     confirmed: notice.doc,
-    pending: [],
-    doc: notice.doc,
+    pending,
+    doc,
     history: own(histories, notice.document) ?? (goesOn ? state.history : NO_HISTORY),
     histories,
     ...UNKNOWN,
-    selection: goesOn ? state.selection : NOTHING,
+    selection: goesOn ? still(state.selection, doc) : NOTHING,
   };
 }
 
@@ -275,23 +295,38 @@ function edited(state: State, rev: number, edit: string, ops: readonly Op[]): St
   // Our oldest edit came back as it was sent: what is shown holds it already and keeps its identity.
   // Python may have refused it, in whole or in part: then what is shown must follow.
   const oldest = state.pending[0];
-  const ours = oldest?.edit === edit && JSON.stringify(oldest.ops) === JSON.stringify(ops);
+  const ours = oldest?.edit === edit && said(oldest.ops) === said(ops);
   if (ours) return { ...state, rev, confirmed, pending };
   const doc = withPending(confirmed, pending);
-  const next = { ...state, rev, confirmed, pending, doc, selection: still(state.selection, doc) };
-  if (state.pending.some((p) => p.edit === edit)) return next;
-  const gone = state.selection.nodes.filter((id) => !next.selection.nodes.includes(id));
+  const shown = { ...state, rev, confirmed, pending, doc, selection: still(state.selection, doc) };
+  if (state.pending.some((p) => p.edit === edit)) return shown;
+  const next = { ...shown, theirs: state.theirs + 1 };
+  const gone = namesOfGone(state, next);
   const history = amend(state.history, doc, ops);
-  return gone.length === 0 ? { ...next, history } : withMessage({ ...next, history }, removedByOthers(state.doc, gone));
+  return gone.length === 0 ? { ...next, history } : withMessage({ ...next, history }, removedByOthers(gone));
 }
 
-/** A selected node must not vanish without a message. */
-function removedByOthers(doc: Doc, gone: readonly string[]): Message {
-  const names = gone.map((id) => own(doc.nodes, id)?.title || id).join(', ');
+/** Ops as text. Python says of each what is exempt, also nothing. */
+function said(ops: readonly Op[]): string {
+  return JSON.stringify(ops.map(({ path, value, remove, exempt = [] }) => [path, value, remove, exempt]));
+}
+
+/** What was chosen and is no longer there. */
+function namesOfGone({ doc, selection }: State, next: State): string[] {
+  const nodes = selection.nodes.filter((id) => !Object.hasOwn(next.doc.nodes, id));
+  const drawn = (selection.annotations ?? []).filter((id) => !Object.hasOwn(next.doc.annotations, id));
+  return [
+    ...nodes.map((id) => own(doc.nodes, id)?.title || id),
+    ...drawn.map((id) => own(doc.annotations, id)?.text.trim().slice(0, LONGEST_NAME) || id),
+  ];
+}
+
+/** What is selected must not vanish without a message. */
+function removedByOthers(names: readonly string[]): Message {
   return {
     type: 'message',
     level: 'info',
-    text: `Removed in another tab: ${names}`,
+    text: `Removed in another tab: ${names.join(', ')}`,
     hint: 'Undo there brings it back, with what you changed.',
     node: null,
     parameter: null,

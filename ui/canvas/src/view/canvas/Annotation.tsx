@@ -1,12 +1,14 @@
 /** Frames and notes on the canvas. A frame is held by its title; what lies in it can be reached as if it were not there. */
 
 import type { NodeProps } from '@xyflow/react';
-import { memo, useRef, useState, type KeyboardEvent, type PointerEvent } from 'react';
+import { memo, useEffect, useRef, useState, type KeyboardEvent, type PointerEvent } from 'react';
 
 import { LEAST_SIZE } from '../../document/annotations';
 import { own } from '../../document/own';
 import type { Size } from '../../document/sizes';
-import { useCanvas } from '../../state/hooks';
+import { useApp, useCanvas } from '../../state/hooks';
+import { Writing } from '../../state/writing';
+import { useTyped } from '../inspector/fields/typed';
 import { theEditor } from './editor';
 import { focusedIn, focusNode } from './focus';
 import { annotationOf, type Card } from './items';
@@ -20,16 +22,9 @@ export const Frame = memo(function Frame({ id }: NodeProps<Card>) {
   return (
     <div className="frame" data-colour={item.colour} data-testid={`annotation-${annotationOf(id) ?? ''}`} style={size}>
       {renaming ? (
-        <input
-          {...fieldProps(id)}
-          className="frame-title frame-title-field nodrag nopan"
-          aria-label="Title of the frame"
-          placeholder="Title"
-          dir="auto"
-          defaultValue={item.text}
-        />
+        <FrameField id={id} text={item.text} />
       ) : (
-        <div className="frame-title" dir="auto" onDoubleClick={write(id)}>
+        <div className="frame-title" dir="auto" onDoubleClick={begin(id)}>
           {item.text || 'Frame'}
         </div>
       )}
@@ -46,16 +41,9 @@ export const Note = memo(function Note({ id }: NodeProps<Card>) {
   return (
     <div className="note" data-colour={item.colour} data-testid={`annotation-${annotationOf(id) ?? ''}`} style={size}>
       {renaming ? (
-        <textarea
-          {...fieldProps(id)}
-          className="note-field nodrag nopan nowheel"
-          aria-label="Text of the note"
-          placeholder="Write a note"
-          dir="auto"
-          defaultValue={item.text}
-        />
+        <NoteField id={id} text={item.text} />
       ) : (
-        <div className="note-text" dir="auto" data-empty={item.text === '' || undefined} onDoubleClick={write(id)}>
+        <div className="note-text" dir="auto" data-empty={item.text === '' || undefined} onDoubleClick={begin(id)}>
           {item.text || 'Double-click to write'}
         </div>
       )}
@@ -64,54 +52,99 @@ export const Note = memo(function Note({ id }: NodeProps<Card>) {
   );
 });
 
+function FrameField({ id, text }: { id: string; text: string }) {
+  const field = useField(id, text);
+  return (
+    <input
+      {...field}
+      className="frame-title frame-title-field nodrag nopan"
+      aria-label="Title of the frame"
+      placeholder="Title"
+      dir="auto"
+    />
+  );
+}
+
+function NoteField({ id, text }: { id: string; text: string }) {
+  const field = useField(id, text);
+  return (
+    <textarea
+      {...field}
+      className="note-field nodrag nopan nowheel"
+      aria-label="Text of the note"
+      placeholder="Write a note"
+      dir="auto"
+    />
+  );
+}
+
 function useAnnotation(id: string) {
   return useCanvas((s) => own(s.doc.annotations, annotationOf(id) ?? ''));
 }
 
-function write(id: string) {
+function begin(id: string) {
   return (event: { stopPropagation: () => void }) => {
     event.stopPropagation();
     stage.setState({ renaming: id, tip: null });
   };
 }
 
-/** A field that keeps what is typed when it is left; Escape forgets it. In a note Enter begins a line. */
-function fieldProps(id: string) {
-  const leave = (text: string | null) => {
+type Field = HTMLInputElement | HTMLTextAreaElement;
+
+/**
+ * A field whose text the document gets as it is typed, so that a reload keeps it; Escape takes it back. In a note Enter
+ * begins a line.
+ */
+function useField(id: string, text: string) {
+  const app = useApp();
+  const [writing] = useState(() => new Writing(app, annotationOf(id) ?? ''));
+  useEffect(
+    () => () => {
+      writing.close();
+    },
+    [writing],
+  );
+  const typed = useTyped(text, (now) => {
+    writing.write(now);
+  });
+  const leave = (kept: boolean) => {
     // Leaving the field by a key blurs it as well: only the first counts.
     if (stage.getState().renaming !== id) return;
     stage.setState({ renaming: null });
+    writing.end(kept);
     const editor = theEditor();
-    if (text !== null) editor?.write(annotationOf(id) ?? '', text.trim());
     if (editor) focusNode(editor.frame, id);
   };
   return {
     ref: focusAll,
-    onBlur: ({ currentTarget }: { currentTarget: HTMLInputElement | HTMLTextAreaElement }) => {
-      leave(currentTarget.value);
+    value: typed.text,
+    onChange: ({ currentTarget }: { currentTarget: Field }) => {
+      typed.type(currentTarget.value);
     },
-    onKeyDown: (event: KeyboardEvent<HTMLInputElement | HTMLTextAreaElement>) => {
-      const { value } = event.currentTarget;
+    onBlur: () => {
+      leave(true);
+    },
+    onKeyDown: (event: KeyboardEvent<Field>) => {
       const command = event.ctrlKey || event.metaKey;
-      // Saving saves what is typed here too.
-      if (command && event.key === 's') leave(value);
+      // Saving saves it without the spaces around it.
+      if (command && event.key === 's') leave(true);
       const done = event.key === 'Enter' && (command || event.currentTarget instanceof HTMLInputElement);
       if (!done && event.key !== 'Escape') return;
       event.preventDefault();
       event.stopPropagation();
-      leave(done ? value : null);
+      leave(done);
     },
   };
 }
 
 const FRAMES = 20;
 
-function focusAll(field: HTMLInputElement | HTMLTextAreaElement | null): void {
+function focusAll(field: Field | null): void {
   if (field) focusSoon(field, FRAMES);
 }
 
 /** What was just added is hidden until React Flow has measured it, and can't take the focus before. */
-function focusSoon(field: HTMLInputElement | HTMLTextAreaElement, frames: number): void {
+function focusSoon(field: Field, frames: number): void {
   field.focus({ preventScroll: true });
   if (focusedIn(field) === field) field.select();
   else if (frames > 0) {

@@ -80,12 +80,14 @@ function BackendTip({ id }: { id: string }) {
 }
 
 function TitleField({ id, title, typeName }: { id: string; title: string; typeName: string }) {
+  const [before] = useState(title);
   const [text, setText] = useState(title);
   const leave = (keep: boolean) => {
     // Leaving the field by Enter or Escape blurs it as well: only the first counts.
     if (stage.getState().renaming !== id) return;
     stage.setState({ renaming: null });
-    if (keep) theEditor()?.rename(id, text);
+    // Others may have given it another title meanwhile: only what was typed here is written.
+    if (keep && text !== before) theEditor()?.rename(id, text);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     // Saving saves what is typed here too.

@@ -22,7 +22,7 @@ import { useClipboard } from './clipboard';
 import { refresh, stop } from './connecting';
 import { ConnectionLine, ConnectionReason } from './ConnectionLine';
 import { Editor, setEditor, theEditor } from './editor';
-import { annotationOf, parted, type Card, type Wire } from './items';
+import { annotationOf, isThere, parted, type Card, type Wire } from './items';
 import { NodeCard } from './NodeCard';
 import { Overview } from './Overview';
 import { PromisedWire } from './PromisedWire';
@@ -115,7 +115,11 @@ function useEditor(frame: HTMLElement) {
       if (state.doc !== before.doc) refresh(app);
       const { wire } = stage.getState();
       if (wire !== null && !Object.hasOwn(state.doc.edges, wire)) stage.setState({ wire: null });
-      if (state.document !== before.document) stage.setState({ menu: null, renaming: null, wire: null, tip: null });
+      if (state.document !== before.document) stage.setState({ menu: null, wire: null, tip: null });
+      const { renaming } = stage.getState();
+      // Who types goes on typing when another tab gives the pipeline another name.
+      const goesOn = state.work === before.work && (renaming === null || isThere(state.doc, renaming));
+      if (!goesOn) stage.setState({ renaming: null });
     });
     return () => {
       unsubscribe();

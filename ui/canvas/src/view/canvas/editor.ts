@@ -12,7 +12,6 @@ import {
   NOTE_SIZE,
   placeAnnotation,
   setColour,
-  setText,
   type Box,
   type Colour,
 } from '../../document/annotations';
@@ -223,12 +222,6 @@ export class Editor {
     this.app.select({ nodes: [], edges: [], annotations: [id] });
     stage.setState({ renaming: itemOf(id), menu: null, tip: null });
     announce(`Added a ${kind}.`);
-  }
-
-  write(id: string, text: string): void {
-    const { doc } = this.app.state;
-    const kind = own(doc.annotations, id)?.kind ?? 'note';
-    this.app.edit(kind === 'frame' ? 'Rename frame' : 'Write note', setText(doc, id, text));
   }
 
   colour(ids: readonly string[], colour: Colour): void {

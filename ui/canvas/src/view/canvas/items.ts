@@ -29,6 +29,12 @@ export function annotationOf(item: string): string | undefined {
   return item.startsWith(DRAWN) ? item.slice(DRAWN.length) : undefined;
 }
 
+/** Whether the document has what the item shows. */
+export function isThere(doc: Doc, item: string): boolean {
+  const annotation = annotationOf(item);
+  return annotation === undefined ? Object.hasOwn(doc.nodes, item) : Object.hasOwn(doc.annotations, annotation);
+}
+
 /** Items by what they are in the document. */
 export function parted(items: readonly string[]): { nodes: string[]; annotations: string[] } {
   return {

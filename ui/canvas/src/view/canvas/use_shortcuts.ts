@@ -18,6 +18,8 @@ const FAR = 32;
 /** Arrow presses closer together than this are one step of undo. */
 const ONE_MOVE_MS = 1000;
 
+const REMOVABLE = '.inspector, .react-flow__node';
+
 const MODIFIERS: ReadonlySet<string> = new Set(['Shift', 'Control', 'Meta', 'Alt']);
 
 export function useShortcuts(abandonWire: () => void): void {
@@ -25,6 +27,34 @@ export function useShortcuts(abandonWire: () => void): void {
   useEffect(() => {
     if (!editor) return;
     const root = rootOf(editor.frame);
+    // The text field that has the focus, of what another tab may remove at any moment.
+    let field: Element | null = null;
+    // The same while the page follows another tab. Fields also go by one's own doing, after which keys are shortcuts.
+    let endangered: Element | null = null;
+    const unsubscribe = editor.app.store.subscribe((state, before) => {
+      if (state.theirs === before.theirs || !field?.isConnected) return;
+      const watched = field;
+      endangered = watched;
+      // It is drawn within a frame; the second is to be sure.
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() => {
+          if (endangered === watched && watched.isConnected) endangered = null;
+        }),
+      );
+    });
+    const onFocus = (event: Event) => {
+      const [target] = event.composedPath();
+      field = target instanceof Element && isTyping(target) && target.closest(REMOVABLE) ? target : null;
+      endangered = null;
+    };
+    const onPointer = () => {
+      endangered = null;
+    };
+    /** Whether the field is gone from under the typing person, whose letters are no shortcuts then. */
+    const isLost = (event: KeyboardEvent) => {
+      if (event.key === 'Escape') endangered = null;
+      return endangered !== null && !endangered.isConnected && !event.ctrlKey && !event.metaKey;
+    };
     const onKeyDown = (event: Event) => {
       if (!(event instanceof KeyboardEvent)) return;
       handle(editor, event, abandonWire);
@@ -35,13 +65,19 @@ export function useShortcuts(abandonWire: () => void): void {
     };
     // Nothing has the focus, as after a click beside the editor: the keys are the canvas's all the same.
     const onPage = (event: KeyboardEvent) => {
-      if (focusIsNowhere() && !event.composedPath().includes(root)) handle(editor, event, abandonWire);
+      if (!focusIsNowhere() || event.composedPath().includes(root) || isLost(event)) return;
+      handle(editor, event, abandonWire);
     };
+    root.addEventListener('focusin', onFocus);
+    window.addEventListener('pointerdown', onPointer, true);
     root.addEventListener('keydown', onKeyDown);
     root.addEventListener('keyup', onOther);
     root.addEventListener('keypress', onOther);
     window.addEventListener('keydown', onPage);
     return () => {
+      unsubscribe();
+      root.removeEventListener('focusin', onFocus);
+      window.removeEventListener('pointerdown', onPointer, true);
       root.removeEventListener('keydown', onKeyDown);
       root.removeEventListener('keyup', onOther);
       root.removeEventListener('keypress', onOther);

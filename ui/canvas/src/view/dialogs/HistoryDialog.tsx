@@ -3,7 +3,7 @@
 import { LoaderCircle, RotateCcw } from 'lucide-react';
 import { useEffect, useState } from 'react';
 
-import { difference, summary } from '../../document/difference';
+import { difference, isAlike, summary } from '../../document/difference';
 import type { Doc, VersionInfo } from '../../protocol';
 import { ago, plural, timeOfDay } from '../../rules/wording';
 import { restore } from '../../state/commands';
@@ -57,7 +57,7 @@ export function HistoryDialog({ document }: { document: string }) {
             <button
               type="button"
               className="btn btn-primary"
-              disabled={!shown?.doc || summary(difference(now, shown.doc)) === ''}
+              disabled={!shown?.doc || isAlike(now, shown.doc)}
               onClick={() => {
                 if (!shown?.doc) return;
                 closeDialog();

@@ -2,7 +2,7 @@
 
 import { useId, useState } from 'react';
 
-import { MAX_NAME } from '../../protocol';
+import { refused, remark } from '../../rules/names';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
 import { Dialog } from './Dialog';
@@ -13,9 +13,12 @@ export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
   const document = useCanvas((s) => s.document);
   const current = useCanvas((s) => s.doc.name);
   const pipelines = useCanvas((s) => s.library?.pipelines);
+  const draft = useCanvas((s) => s.file?.disk === 'new');
   const [name, setName] = useState(current);
-  const refusal = refused(name);
-  const taken = pipelines?.some((other) => other.name === name.trim() && other.document !== document) ?? false;
+  // A saved pipeline stays beside what it is saved as.
+  const stays = kind === 'save-as' && !draft;
+  const others = (pipelines ?? []).filter((other) => stays || other.document !== document).map((other) => other.name);
+  const refusal = refused(name, others);
   const submit = () => {
     if (document === null || refusal !== '') return;
     closeDialog();
@@ -58,15 +61,8 @@ export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
         }}
       />
       <p id={`${id}-note`} role="alert" className={refusal ? 'field-note note-error' : 'quiet'}>
-        {refusal || (taken ? 'There is one called so already: this one’s file gets a number after its name.' : '')}
+        {refusal || remark(name, others)}
       </p>
     </Dialog>
   );
-}
-
-function refused(name: string): string {
-  if (name.trim() === '') return 'Needs a name.';
-  // As Python counts: a character beyond the first plane is one.
-  const length = Array.from(name.trim()).length;
-  return length > MAX_NAME ? `Too long: ${length} characters, at most ${MAX_NAME}.` : '';
 }

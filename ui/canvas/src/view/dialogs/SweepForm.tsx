@@ -1,7 +1,7 @@
 /** The values that a sweep tries: a row for each parameter of the pipeline, or of a node. */
 
 import { FolderOpen, Plus, X } from 'lucide-react';
-import { useId } from 'react';
+import { useId, useState, type ComponentProps } from 'react';
 
 import { orderedNodes } from '../../document/ops';
 import { own } from '../../document/own';
@@ -71,20 +71,42 @@ export function SweepForm({ sweep, onChange, onBrowse }: SweepFormProps) {
         </button>
         <label htmlFor={`${id}-jobs`}>
           Trials at a time{' '}
-          <input
+          <CountField
             id={`${id}-jobs`}
-            className="input"
-            type="number"
-            min={1}
-            max={MOST_JOBS}
-            value={sweep.jobs}
-            onChange={(event) => {
-              onChange({ ...sweep, jobs: countOf(event.currentTarget.valueAsNumber, MOST_JOBS) });
+            most={MOST_JOBS}
+            count={sweep.jobs}
+            onCount={(jobs) => {
+              onChange({ ...sweep, jobs });
             }}
           />
         </label>
       </div>
     </section>
+  );
+}
+
+type CountFieldProps = { count: number; most: number; onCount: (count: number) => void } & ComponentProps<'input'>;
+
+/** A number from 1 to `most`. It can be emptied to type another, and shows the one that counts when it is left. */
+function CountField({ count, most, onCount, ...rest }: CountFieldProps) {
+  const [typed, setTyped] = useState<string | null>(null);
+  return (
+    <input
+      {...rest}
+      className="input"
+      type="number"
+      min={1}
+      max={most}
+      value={typed ?? count}
+      onChange={({ currentTarget }) => {
+        setTyped(currentTarget.value);
+        const wanted = countOf(currentTarget.valueAsNumber, most);
+        if (wanted !== null) onCount(wanted);
+      }}
+      onBlur={() => {
+        setTyped(null);
+      }}
+    />
   );
 }
 
@@ -110,16 +132,13 @@ function SearchRow({ search, onChange }: SearchRowProps) {
       </select>
       {search !== null && (
         <>
-          <input
-            className="input"
-            type="number"
+          <CountField
             aria-label="Trials"
             title="Trials"
-            min={1}
-            max={MOST_TRIALS}
-            value={search.trials}
-            onChange={(event) => {
-              onChange({ ...search, trials: countOf(event.currentTarget.valueAsNumber, MOST_TRIALS) });
+            most={MOST_TRIALS}
+            count={search.trials}
+            onCount={(trials) => {
+              onChange({ ...search, trials });
             }}
           />
           <span>trials, for the</span>

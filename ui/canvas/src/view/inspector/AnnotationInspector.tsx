@@ -3,10 +3,11 @@
 import { Maximize2, Trash2 } from 'lucide-react';
 import { useId } from 'react';
 
-import { COLOURS, framed, setText } from '../../document/annotations';
+import { COLOURS, framed } from '../../document/annotations';
 import { own } from '../../document/own';
 import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
+import { write } from '../../state/writing';
 import { useEditor } from '../canvas/editor';
 import { useTyped } from './fields/typed';
 import { TypedArea } from './fields/TypedArea';
@@ -19,7 +20,7 @@ export function AnnotationInspector({ id }: { id: string }) {
   const item = useCanvas((s) => own(s.doc.annotations, id));
   const held = useCanvas((s) => (editor ? framed(s.doc, id, editor.sizes()).nodes.length : 0));
   const typed = useTyped(item?.text ?? '', (text) => {
-    app.edit(item?.kind === 'frame' ? 'Rename frame' : 'Write note', setText(app.state.doc, id, text), `@${id} text`);
+    write(app, id, text);
   });
   if (!item) return null;
   const frame = item.kind === 'frame';
