@@ -15,6 +15,7 @@ from earlier_runs import ran
 from gated_start import gated_program
 from waiting import wait_until
 
+from engine.cli.following import Interrupts
 from engine.document.pipeline import Pipeline, dump
 from engine.store.runs import RunStore
 from engine.sweep import start
@@ -201,6 +202,8 @@ def test_one_that_does_not_begin_is_ended_at_once(
 
     def press() -> None:
         wait_until(lambda: [s for s in store.sweeps.newest() if s.sweep_id in start._children], "its process")
+        # Before somebody counts them, a signal would end the tests.
+        wait_until(lambda: isinstance(getattr(signal.getsignal(number), "__self__", None), Interrupts), "its handler")
         os.kill(os.getpid(), number)
         store.close()
 
