@@ -143,10 +143,12 @@ def follow_to_end(
     """Follow a run that was just started, from its `attempt` and the events that follow `after`.
 
     Gives the exit status. With `detach` it returns as soon as the run's process is at work. Raises
-    `ExecutionError` when that does not happen.
+    `ExecutionError` when that does not happen. Ctrl-C before that ends the process.
     """
     with Interrupts() as interrupts:
-        _wait_started(workspace, store, run_id, attempt)
+        _wait_started(workspace, store, run_id, attempt, interrupts)
+        if store.run(run_id).attempt < attempt:
+            return _not_begun(store, run_id, attempt, as_json=as_json)
         run = store.run(run_id)
         _announce(run, workspace, detach=detach, as_json=as_json)
         if detach:
@@ -176,11 +178,11 @@ def _view(as_json: bool) -> View:
     return JsonLines() if as_json else PlainLines()
 
 
-def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int) -> None:
+def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: int, interrupts: Interrupts) -> None:
     from engine.run import launch
 
     try:
-        launch.wait_started(workspace, store, run_id, attempt)
+        launch.wait_started(workspace, store, run_id, attempt, stop=lambda: interrupts.count > 0)
     except ExecutionError as exc:
         log = workspace.run_folder(run_id) / "supervisor.log"
         lines = log.read_text(errors="replace").split("\n") if log.exists() else []
@@ -189,6 +191,22 @@ def _wait_started(workspace: Workspace, store: RunStore, run_id: str, attempt: i
             raise
         last = last.removeprefix("error: ")
         raise ExecutionError(f"the run's process did not start: {last}", hint=f"See {log}.") from exc
+
+
+def _not_begun(store: RunStore, run_id: str, attempt: int, *, as_json: bool) -> int:
+    """End the process of a run that was interrupted before it began; gives the exit status."""
+    from engine.run.launch import cancel
+
+    with contextlib.suppress(UsageError):  # it has just ended
+        cancel(store, run_id, at_once=True)
+    run = store.run(run_id)
+    if as_json:
+        say_json({"event": "run-left", "run_id": run_id, "state": run.state})
+    elif run.attempt < attempt or not run.active:
+        say(f"run {run_id} had not begun and is {run.state}; {resume_command(run)} goes on with it")
+    else:
+        say(f"asked run {run_id} to stop; `voxelflow runs show {run_id}` shows when it has")
+    return STATUS["cancelled"]
 
 
 def _announce(run: Run, workspace: Workspace, *, detach: bool, as_json: bool) -> None:

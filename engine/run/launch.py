@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,13 +212,17 @@ def _used_up(run: Run, limit: Limit) -> UsageError:
     )
 
 
-def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
+def cancel(store: RunStore, run_id: str, why: str = "", *, at_once: bool = False) -> Run:
     """Ask a run to stop; returns it as it is then. `why` is shown with the cancelled run, for who did not ask.
 
-    A stuck one would never read that: its process is killed here, and the run recorded as cancelled. Raises
-    `UsageError` when it is not running, `ExecutionError` when a stuck one cannot be ended.
+    A stuck one would never read that: its process is killed here, and the run recorded as cancelled. So is that of a
+    new one that has not begun for long, with `at_once` after however short a time. One that was about to go on with an
+    earlier attempt is killed, and the run stays as it was. Raises `UsageError` when it is not running, `ExecutionError`
+    when a stuck one cannot be ended.
     """
     run = store.run(run_id)
+    if run.attempt and _kill_unbegun(store, run):
+        return store.run(run.run_id)
     if not run.active:
         raise UsageError(
             f"run {run.run_id} is not running; its state is {run.state}",
@@ -227,18 +231,16 @@ def cancel(store: RunStore, run_id: str, why: str = "") -> Run:
     store.request_cancel(run.run_id, why)
     if run.state == "stuck":
         _end_stuck(store, run)
-    elif run.state == "starting" and time.time() - run.created > run_lock.USUAL_START_S:
-        _end_unbegun(store, run)
+    # One that was about to begin reads the request, or finds its run cancelled, as after any other kill.
+    hangs = run.state == "starting" and (at_once or time.time() - run.created > run_lock.USUAL_START_S)
+    if hangs and _kill_unbegun(store, run):
+        store.end_unbegun(run.run_id)
     return store.run(run.run_id)
 
 
-def _end_unbegun(store: RunStore, run: Run) -> None:
-    """Kill the process of a run that has not begun for long, and record the run as cancelled.
-
-    One that was about to begin reads the request, or finds its run cancelled, as after any other kill.
-    """
-    if run_lock.kill_unbegun(store.workspace.run_folder(run.run_id), run.run_id):
-        store.end_unbegun(run.run_id)
+def _kill_unbegun(store: RunStore, run: Run) -> bool:
+    """Kill the process of an attempt that has not begun: the run has the id of the one before."""
+    return run_lock.kill_unbegun(store.workspace.run_folder(run.run_id), run.run_id, begun=run.pid)
 
 
 def _end_stuck(store: RunStore, run: Run) -> None:
@@ -298,9 +300,15 @@ def request_save(workspace: Workspace, store: RunStore, run_id: str) -> list[str
 
 
 def wait_started(
-    workspace: Workspace, store: RunStore, run_id: str, attempt: int, timeout_s: float = run_lock.USUAL_START_S
+    workspace: Workspace,
+    store: RunStore,
+    run_id: str,
+    attempt: int,
+    timeout_s: float = run_lock.USUAL_START_S,
+    stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until the run's process has begun its attempt: as long as it lives, else `timeout_s` seconds.
+    """Wait until the run's process has begun its attempt: as long as it lives, else `timeout_s` seconds, and no longer
+    once `stop` says so.
 
     Raises `ExecutionError` when it does not begin.
     """
@@ -312,7 +320,7 @@ def wait_started(
         died = child is not None and not lives and not is_held(workspace.run_folder(run_id) / "lock")
         if died:
             _record_unbegun(store, run_id)
-        if store.run(run_id).attempt >= attempt:
+        if store.run(run_id).attempt >= attempt or stop():
             return
         if died or time.monotonic() - began > (run_lock.LONGEST_START_S if lives else timeout_s):
             break

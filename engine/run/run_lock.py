@@ -68,13 +68,16 @@ def handed_on(folder: Path) -> ProcessLock | None:
     return lock if lock.acquire_within(_PATIENCE_S) else None
 
 
-def kill_unbegun(folder: Path, name: str) -> bool:
-    """Kill the process that was started with the lock of `folder`, if it has `name` among its arguments; whether so."""
+def kill_unbegun(folder: Path, name: str, *, begun: int | None = None, since: float = 0.0) -> bool:
+    """Kill the process that was started with the lock of `folder`, if it has `name` among its arguments; whether so.
+
+    Left alone is the one with the id `begun`, and one that was started before `since`, in seconds since the epoch.
+    """
     import psutil
 
     try:
         process = psutil.Process(int(_lock(folder).noted()))
-        if name not in process.cmdline():
+        if process.pid == begun or name not in process.cmdline() or process.create_time() < since:
             return False
         process.kill()
         psutil.wait_procs([process], _KILLED_S)

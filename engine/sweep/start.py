@@ -26,6 +26,8 @@ from engine.sweep.trials import SweepInputs, check_values
 from engine.workspace import Workspace
 
 _LOG = "sweep.log"
+_CLOCK_S = 2.0
+"""By how much the time at which the system says that a process began may be off. A sweep takes longer."""
 
 
 def start_sweep(inputs: SweepInputs) -> Sweep:
@@ -121,7 +123,14 @@ def resume_sweep(
     if catalog is not None:
         record_changes(workspace, store, catalog, sweep)
     _spawn(workspace, sweep.sweep_id)
-    wait_started(workspace, store, sweep)
+    try:
+        wait_started(workspace, store, sweep)
+    except KeyboardInterrupt:
+        if store.sweeps.find(sweep.sweep_id).attempt > sweep.attempt:
+            cancel_sweep(store, sweep.sweep_id)
+        else:  # the sweep stays as it was
+            run_lock.kill_unbegun(workspace.sweep_folder(sweep.sweep_id), sweep.sweep_id)
+        raise
     return store.sweeps.find(sweep.sweep_id)
 
 
@@ -140,10 +149,13 @@ def _require_something_left(workspace: Workspace, store: RunStore, sweep: Sweep,
 def cancel_sweep(store: RunStore, sweep_id: str, *, at_once: bool = False) -> Sweep:
     """Ask a sweep to stop: it cancels its runs and ends; returns it as it is then.
 
-    One whose process has not begun for long may hang: that is killed, with `at_once` after however short a time. Raises
-    `UsageError` when it is not at work.
+    One whose process has not begun for long may hang: that is killed, with `at_once` after however short a time. So is
+    one that was about to go on with a sweep that had ended, which stays as it was. Raises `UsageError` when the sweep
+    is not at work.
     """
     sweep = store.sweeps.find(sweep_id)
+    if sweep.ended is not None and _kill_unbegun(store, sweep):
+        return store.sweeps.find(sweep.sweep_id)
     if not sweep.active:
         raise UsageError(
             f"sweep {sweep.sweep_id} is not at work; its state is {sweep.state}",
@@ -151,9 +163,15 @@ def cancel_sweep(store: RunStore, sweep_id: str, *, at_once: bool = False) -> Sw
         )
     store.sweeps.request_cancel(sweep.sweep_id)
     hangs = sweep.state == "starting" and (at_once or time.time() - sweep.created > run_lock.USUAL_START_S)
-    if hangs and run_lock.kill_unbegun(store.workspace.sweep_folder(sweep.sweep_id), sweep.sweep_id):
+    if hangs and _kill_unbegun(store, sweep):
         store.sweeps.end_unbegun(sweep.sweep_id)
     return store.sweeps.find(sweep.sweep_id)
+
+
+def _kill_unbegun(store: RunStore, sweep: Sweep) -> bool:
+    """Kill the process of an attempt that has not begun, and not one that is ending the sweep."""
+    folder = store.workspace.sweep_folder(sweep.sweep_id)
+    return run_lock.kill_unbegun(folder, sweep.sweep_id, since=(sweep.ended or 0.0) - _CLOCK_S)
 
 
 def wait_started(

@@ -9,11 +9,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from building import box, pipeline
+from command_line import Command, Save
+from gated_start import gated_program
 from waiting import WAIT_S
 
 from engine.cli import following
 from engine.cli.following import Interrupts, wait_for_tracking, watch
 from engine.declare.events import Message, RunStateChanged
+from engine.run import launch
 from engine.storage.process_lock import ProcessLock
 from engine.store import runs
 from engine.store.liveness import is_supervised
@@ -139,3 +143,29 @@ def test_the_wait_for_mlflow_ends_without_a_tracker_when_time_is_up_and_at_ctrl_
         assert not wait_for_tracking(workspace, store, run_id, interrupts)
         timer.join()
     tracker.release()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_a_run_that_is_interrupted_before_it_begins_is_cancelled(
+    command: Command,
+    save: Save,
+    store: RunStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    detach: tuple[str, ...],
+) -> None:
+    class Pressed(Interrupts):
+        def __enter__(self) -> Interrupts:
+            self.count = 1
+            return self
+
+    monkeypatch.setattr(following, "Interrupts", Pressed)
+    monkeypatch.setattr(launch, "PROGRAM", gated_program(tmp_path / "begin"))
+    assert command("run", save(pipeline(box("a", "Make"))), *detach).status == 130
+    (run,) = store.runs()
+    assert (run.state, run.error) == ("cancelled", "the run's process had not begun")
+    assert launch._children[run.run_id].wait(WAIT_S) != 0
+    # One that was to go on stays as it was.
+    assert command("runs", "resume", run.run_id, *detach).status == 130
+    assert store.run(run.run_id) == run

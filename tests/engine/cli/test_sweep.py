@@ -13,7 +13,7 @@ from building import box, pipeline
 from command_line import Command, Save
 from earlier_runs import ran
 from gated_start import gated_program
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from engine.cli.following import Interrupts
 from engine.document.pipeline import Pipeline, dump
@@ -214,6 +214,32 @@ def test_one_that_does_not_begin_is_ended_at_once(
     (sweep,) = store.sweeps.newest()
     assert (said.status, sweep.state, store.runs()) == (130, "cancelled", [])
     assert start._children[sweep.sweep_id].poll() is not None
+
+
+@pytest.mark.slow
+def test_one_that_is_resumed_and_interrupted_before_it_begins_stays_as_it_was(
+    command: Command, save: Save, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.sweep.start.PROGRAM", gated_program(tmp_path / "never"))
+    monkeypatch.setattr("engine.sweep.start.wait_started", lambda *_, **__: None)
+    assert command("sweep", save(_document()), "--set", "a.steps=1,2", "--detach").status == 0
+    (sweep,) = store.sweeps.newest()
+    before = start.cancel_sweep(store, sweep.sweep_id, at_once=True)
+    assert before.state == "cancelled"
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.sweep.start.wait_started", interrupted)
+    assert command("sweep", "resume", sweep.sweep_id).status == 130
+    assert start._children[sweep.sweep_id].wait(WAIT_S) != 0
+    assert store.sweeps.find(sweep.sweep_id).ended == before.ended
+    # Nor does one that hangs and was left alone need more than to be cancelled.
+    monkeypatch.setattr("engine.sweep.start.wait_started", lambda *_, **__: None)
+    start.resume_sweep(store.workspace, store, sweep.sweep_id)
+    now = start.cancel_sweep(store, sweep.sweep_id)
+    assert (now.state, now.attempt, now.cancel) == (before.state, before.attempt, before.cancel)
+    assert start._children[sweep.sweep_id].wait(WAIT_S) != 0
 
 
 @pytest.mark.slow

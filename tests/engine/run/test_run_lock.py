@@ -11,7 +11,7 @@ from gated_start import gated_program
 from running import Runner
 from waiting import wait_until
 
-from engine.errors import ExecutionError
+from engine.errors import ExecutionError, UsageError
 from engine.run import launch, run_lock
 from engine.store import liveness
 
@@ -92,3 +92,19 @@ def test_nor_is_one_failed_that_was_to_be_cancelled_or_has_begun(runner: Runner,
     launch.wait_started(runner.workspace, runner.store, run_id, 2)
     runner.store.end_unbegun(run_id)
     runner.finish_done(run_id)
+
+
+def test_an_attempt_that_does_not_begin_is_cancelled_and_the_run_stays_as_it_was(runner: Runner, gate: Path) -> None:
+    run_id = runner.start(pipeline(box("a", "Make")))
+    assert launch.cancel(runner.store, run_id, at_once=True).state == "cancelled"
+    before = runner.store.run(run_id)
+    launch.resume(runner.workspace, runner.store, run_id)
+    launch.wait_started(runner.workspace, runner.store, run_id, 2, stop=lambda: True)
+    assert launch.cancel(runner.store, run_id) == before
+    wait_until(lambda: launch._children[run_id].poll() is not None, "the end of its process")
+    gate.touch()
+    launch.resume(runner.workspace, runner.store, run_id)
+    launch.wait_started(runner.workspace, runner.store, run_id, 2)
+    runner.finish_done(run_id)
+    with pytest.raises(UsageError, match="is not running"):
+        launch.cancel(runner.store, run_id)
