@@ -157,7 +157,8 @@ function short(value: JsonValue | undefined): string {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-function equal(a: unknown, b: unknown): boolean {
+/** Whether two values say the same, in whatever order their keys are. */
+export function equal(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (Array.isArray(a) !== Array.isArray(b)) return false;

@@ -15,7 +15,7 @@ import {
   setPipelineParameter,
   setTitle,
 } from './edits';
-import { amend, NO_HISTORY, record, redo, seal, undo, type History } from './history';
+import { amend, giveUp, NO_HISTORY, record, redo, seal, undo, type History } from './history';
 import { apply, EMPTY, set } from './ops';
 
 interface Work {
@@ -127,6 +127,39 @@ describe('typing', () => {
     expect(back(work)?.doc.description).toBe('ab');
   });
 
+  test('ends with the next step, also when that is undone', () => {
+    let work: Work = make(typed('a', { doc: EMPTY, history: NO_HISTORY }), [set(['ui', 'k'], 1)]);
+    work = typed('ab', back(work)!);
+    expect(back(work)?.doc.description).toBe('a');
+  });
+
+  describe('that comes to nothing', () => {
+    const moved = make({ doc: EMPTY, history: NO_HISTORY }, [set(['ui', 'k'], 1)]);
+    const before = back(moved)!;
+
+    test('as all of it was deleted again is no step, and what was undone is there still', () => {
+      let work = before;
+      for (const text of ['a', 'ab', 'a', '', 'b', '']) work = typed(text, work);
+      expect(work.history.done).toEqual([]);
+      expect(forth(work)?.doc).toEqual(moved.doc);
+    });
+
+    test('as it was given up is no step, and what was undone is there still', () => {
+      const work = typed('ab', typed('a', before));
+      const { ops, history } = giveUp(work.history, 'description')!;
+      expect(apply(work.doc, ops)).toEqual(before.doc);
+      expect(history.done).toEqual([]);
+      expect(forth({ doc: before.doc, history })?.doc).toEqual(moved.doc);
+    });
+
+    test('can be given up only while it is what is being done', () => {
+      const work = typed('a', before);
+      expect(giveUp(work.history, 'another')).toBeNull();
+      expect(giveUp(seal(work.history), 'description')).toBeNull();
+      expect(giveUp(make(work, [set(['ui', 'k'], 2)]).history, 'description')).toBeNull();
+    });
+  });
+
   test('steps that belong together are taken back as a whole, whatever they touch', () => {
     fc.assert(
       fc.property(doc, fc.array(deed, { minLength: 1, maxLength: 8 }), (start, deeds: Deed[]) => {
@@ -184,6 +217,12 @@ describe('what another tab does meanwhile', () => {
     return back({ ...work, doc }) ?? work;
   }
 
+  /** They make `theirs` before they have heard of what I did. */
+  function heard(work: Work, theirs: Op[]): Work {
+    const doc = apply(work.doc, theirs);
+    return { doc, history: amend(work.history, doc, theirs) };
+  }
+
   test('stays in the help of a parameter whose value is undone', () => {
     const { doc } = undone(START, setPipelineParameter(START, 'p', 6, ''), (now) =>
       setPipelineParameter(now, 'p', 6, 'how many'),
@@ -229,7 +268,7 @@ describe('what another tab does meanwhile', () => {
     let work: Work = { doc: START, history: NO_HISTORY };
     for (const id of [first, second]) work = make(work, removeItems(work.doc, [id], []));
     const theirs = connect(START, 'a.out', 't.in');
-    work = { doc: apply(work.doc, theirs), history: amend(work.history, work.doc, theirs) };
+    work = heard(work, theirs);
     for (const _ of [first, second]) work = back(work)!;
     expect(Object.keys(work.doc.edges)).toEqual(['a.out->t.in']);
   });
@@ -240,6 +279,64 @@ describe('what another tab does meanwhile', () => {
     const taken = undone(START, renamed, () => [set(['nodes', 'a'], docNode({ title: 'theirs' }))]);
     expect(taken.doc.nodes.a?.title).toBe('theirs');
     expect(taken.doc.nodes).toHaveProperty('c');
+  });
+
+  test('to what had a name does not go to what has it by then', () => {
+    const crossing = setTitle(START, 'a', 'crossing');
+    let work = make({ doc: START, history: NO_HISTORY }, changeId(START, 'a', 'c'));
+    work = heard(work, crossing);
+    work = { ...work, doc: apply(work.doc, [set(['nodes', 'a'], docNode({ title: 'theirs' }))]) };
+    expect(back(work)?.doc.nodes.a?.title).toBe('theirs');
+  });
+
+  test('with a name that could not be had makes the way back and the way forth do nothing', () => {
+    const work = undone(START, changeId(START, 'a', 'c'), (now) => [
+      ...removeItems(now, ['c'], []),
+      set(['nodes', 'a'], docNode({ title: 'theirs' })),
+    ]);
+    const again = forth(work)!;
+    for (const { doc } of [work, again, back(again)!]) {
+      expect(doc.nodes.a?.title).toBe('theirs');
+      expect(doc.nodes).not.toHaveProperty('c');
+    }
+    const free = undone(START, changeId(START, 'a', 'c'), () => []);
+    const taken = forth({ ...free, doc: apply(free.doc, [set(['nodes', 'c'], docNode({ title: 'theirs' }))]) })!;
+    const last = back({ ...taken, doc: apply(taken.doc, removeItems(taken.doc, ['a'], [])) })!;
+    expect(last.doc.nodes.c?.title).toBe('theirs');
+    expect(last.doc.nodes).not.toHaveProperty('a');
+  });
+
+  test('to what undo took away comes along with redo', () => {
+    const cases: [Op[], (doc: Doc) => Op[], (doc: Doc) => unknown, unknown][] = [
+      [[set(['nodes', 'n'], docNode())], (d) => setParameter(d, 'n', 'p', 7), (d) => d.nodes.n?.params, { p: 7 }],
+      [
+        [set(['nodes', 'n'], docNode())],
+        (d) => connect(d, 'n.out', 't.in'),
+        (d) => Object.keys(d.edges),
+        ['n.out->t.in'],
+      ],
+      [changeId(START, 'a', 'c'), (d) => setTitle(d, 'c', 'x'), (d) => d.nodes.c?.title, 'x'],
+      [changeId(START, 'a', 'c'), (d) => connect(d, 'c.out', 't.in'), (d) => Object.keys(d.edges), ['c.out->t.in']],
+      [
+        setPipelineParameter(START, 'q', 5, ''),
+        (d) => setPipelineParameter(d, 'q', 5, 'x'),
+        (d) => d.parameters.q,
+        { value: 5, help: 'x' },
+      ],
+    ];
+    for (const [mine, theirs, found, expected] of cases) {
+      const made = make({ doc: START, history: NO_HISTORY }, mine);
+      const work = heard(back(made)!, theirs(made.doc));
+      expect(work.doc).toEqual(START);
+      const again = forth(work)!;
+      expect(found(again.doc)).toEqual(expected);
+      expect(back(again)?.doc).toMatchObject({ parameters: START.parameters, nodes: { b: START.nodes.b } });
+      // Also when something was typed meanwhile, and given up.
+      const typed = make(back(made)!, setDescription(START, 'typed'), 'typing');
+      const later = heard(typed, theirs(made.doc));
+      const { ops, history } = giveUp(later.history, 'typing')!;
+      expect(found(forth({ doc: apply(later.doc, ops), history })!.doc)).toEqual(expected);
+    }
   });
 
   test('to a node that undo takes away goes with it, and comes back with it', () => {
@@ -284,10 +381,10 @@ describe('what another tab does meanwhile', () => {
       ],
     ];
     for (const [mine, theirs, found, expected] of cases) {
-      const work = make({ doc: START, history: NO_HISTORY }, mine);
-      const after = apply(work.doc, theirs);
-      expect(after).toEqual(work.doc);
-      expect(found(back({ doc: after, history: amend(work.history, after, theirs) })!.doc)).toEqual(expected);
+      const made = make({ doc: START, history: NO_HISTORY }, mine);
+      const work = heard(made, theirs);
+      expect(work.doc).toEqual(made.doc);
+      expect(found(back(work)!.doc)).toEqual(expected);
     }
   });
 });

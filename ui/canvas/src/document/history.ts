@@ -1,6 +1,7 @@
 /** Undo and redo: a stack of steps, each with its inverse. One step is one action of the person. */
 
 import type { Doc, DocEdge, JsonValue, Op } from '../protocol';
+import { equal } from './difference';
 import { changeId, renamePipelineParameter } from './edits';
 import { edgesAt, end } from './ends';
 import { own } from './own';
@@ -15,7 +16,7 @@ export interface Step {
   group: string | null;
   /** What the step only gave another name. */
   renamed?: Renamed | null;
-  /** What others did to it under the name it had before, which they still saw. */
+  /** What others did to it under the name that it has lost, which they still saw. */
   late?: readonly Op[];
 }
 
@@ -28,13 +29,18 @@ interface Renamed {
 export interface History {
   readonly done: readonly Step[];
   readonly undone: readonly Step[];
+  /** What could be redone before the last step, while that is still being typed and may be given up. */
+  readonly forgotten?: readonly Step[];
 }
 
 export const NO_HISTORY: History = { done: [], undone: [] };
 
 const KEPT = 500;
 
-/** Record `ops`, just made to `doc`. Gives the history unchanged when they change nothing. */
+/**
+ * Record `ops`, just made to `doc`. Gives the history unchanged when they change nothing, and as it was before the first
+ * letter when what was typed has been deleted again.
+ */
 export function record(history: History, doc: Doc, label: string, ops: Op[], group: string | null = null): History {
   const inverse = invert(doc, ops);
   if (inverse.length === 0) return history;
@@ -47,10 +53,17 @@ export function record(history: History, doc: Doc, label: string, ops: Op[], gro
       // Backwards, the newest first: what a path held before the whole step comes last and counts.
       inverse: compact([...inverse, ...last.inverse]),
     };
-    return { done: [...history.done.slice(0, -1), joined], undone: [] };
+    const after = apply(doc, ops);
+    if (equal(apply(after, joined.inverse), after)) return withoutLast(history);
+    return { ...history, done: [...history.done.slice(0, -1), joined] };
   }
   const step: Step = { label, ops, inverse, group, renamed: renamedBy(doc, ops) };
-  return { done: [...history.done, step].slice(-KEPT), undone: [] };
+  const forgotten = group === null ? [] : history.undone;
+  return { done: [...seal(history).done, step].slice(-KEPT), undone: [], forgotten };
+}
+
+function withoutLast({ done, forgotten = [] }: History): History {
+  return { done: done.slice(0, -1), undone: forgotten };
 }
 
 function renamedBy(doc: Doc, ops: readonly Op[]): Renamed | null {
@@ -76,11 +89,22 @@ function ofToday(doc: Doc, { part, from, to }: Renamed): Op[] {
   return part === 'nodes' ? changeId(doc, from, to) : renamePipelineParameter(doc, from, to);
 }
 
+/** Change a name, and make what others did under the new one; nothing when the name is not to be had: it is another's. */
+function renaming(doc: Doc, renamed: Renamed, late: readonly Op[]): Op[] {
+  const ops = ofToday(doc, renamed);
+  return ops.length === 0 ? [] : [...ops, ...late];
+}
+
+/** A name that could not be changed is not changed the other way either: by then another thing may have it. */
+function idle(step: Step): Step {
+  return { ...step, ops: [], inverse: [], renamed: null, late: [] };
+}
+
 /** Typing has ended: the next change of the same field is a step of its own. */
 export function seal(history: History): History {
   const last = history.done.at(-1);
   if (!last?.group) return history;
-  return { ...history, done: [...history.done.slice(0, -1), { ...last, group: null }] };
+  return { done: [...history.done.slice(0, -1), { ...last, group: null }], undone: history.undone };
 }
 
 export interface Moved {
@@ -95,31 +119,43 @@ export function undo(history: History, doc: Doc): Moved | null {
   if (!last) return null;
   const { renamed, late = [] } = last;
   const back = renamed && { part: renamed.part, from: renamed.to, to: renamed.from };
-  const ops = back ? [...ofToday(doc, back), ...late] : last.inverse;
+  const ops = back ? renaming(doc, back, late) : last.inverse;
   const redoOps = invert(doc, ops);
   const step: Step = { ...last, ops: redoOps.length ? redoOps : last.ops, group: null, late: [] };
   return {
-    history: { done: history.done.slice(0, -1), undone: [...history.undone, step] },
+    history: {
+      done: history.done.slice(0, -1),
+      undone: [...history.undone, back && ops.length === 0 ? idle(step) : step],
+    },
     ops,
     label: last.label,
   };
 }
 
+/** Take back what is being typed as if it had never been: redo brings what it would have brought before. */
+export function giveUp(history: History, group: string): Moved | null {
+  const last = history.done.at(-1);
+  if (last?.group !== group) return null;
+  return { history: withoutLast(history), ops: last.inverse, label: last.label };
+}
+
 export function redo(history: History, doc: Doc): Moved | null {
   const step = history.undone.at(-1);
   if (!step) return null;
-  const ops = step.renamed ? ofToday(doc, step.renamed) : step.ops;
-  const inverse = invert(doc, ops);
+  const { renamed, late = [] } = step;
+  const ops = renamed ? renaming(doc, renamed, late) : step.ops;
+  const done: Step = renamed && ops.length === 0 ? idle(step) : { ...step, inverse: invert(doc, ops), late: [] };
   return {
-    history: { done: [...history.done, { ...step, inverse }], undone: history.undone.slice(0, -1) },
+    history: { done: [...history.done, done], undone: history.undone.slice(0, -1) },
     ops,
     label: step.label,
   };
 }
 
 /**
- * Someone else changed something inside what this tab has removed, or drew a wire to it: undo brings it back with that.
- * It happens when both act before they have heard of each other, and neither's work may be lost.
+ * Someone else changed something inside what this tab has removed, or drew a wire to it: undo brings it back with that,
+ * and so does redo of what made it. It happens when both act before they have heard of each other, and neither's work may
+ * be lost.
  */
 export function amend(history: History, doc: Doc, ops: readonly Op[]): History {
   return ops.reduce((current, op) => amendOne(current, doc, op), history);
@@ -131,25 +167,35 @@ function amendOne(history: History, doc: Doc, op: Op): History {
   if (top === 'edges' && !op.remove && inside.length === 0) return amendWire(history, doc, op);
   if ((top !== 'nodes' && top !== 'annotations' && top !== 'parameters') || inside.length === 0) return history;
   if (own<unknown>(doc[top], id)) return history;
-  return amendSteps(history, top, [id], (step) => {
-    if (step.renamed) return { ...step, late: [...(step.late ?? []), op] };
-    return { ...step, inverse: step.inverse.map((old) => (restores(old, top, id) ? changed(old, top, id, op) : old)) };
-  });
+  return amendSteps(history, top, [id], op, (made) =>
+    made.map((old) => (restores(old, top, id) ? changed(old, top, id, op) : old)),
+  );
 }
 
 function amendWire(history: History, doc: Doc, op: Op): History {
   const { source, target } = op.value as unknown as DocEdge;
   const gone = [source, target].map((text) => end(text).node).filter((node) => !Object.hasOwn(doc.nodes, node));
   // Whichever step brings back the last of them makes the wire: before that it is made into nowhere, so not at all.
-  return amendSteps(history, 'nodes', gone, (step) =>
-    step.renamed ? { ...step, late: [...(step.late ?? []), op] } : { ...step, inverse: [...step.inverse, op] },
-  );
+  return amendSteps(history, 'nodes', gone, op, (made) => [...made, op]);
 }
 
-/** Change, for each of what is gone, the newest step whose undo brings it back. */
-function amendSteps(history: History, top: string, gone: readonly string[], change: (step: Step) => Step): History {
-  const at = gone.map((id) => history.done.findLastIndex((step) => step.inverse.some((op) => restores(op, top, id))));
-  return { ...history, done: history.done.map((step, index) => (at.includes(index) ? change(step) : step)) };
+/** Change, for each of what is gone, the first step on the way back that restores it, and the first on the way forth. */
+function amendSteps(
+  history: History,
+  top: string,
+  gone: readonly string[],
+  op: Op,
+  change: (made: Op[]) => Op[],
+): History {
+  const amended = (steps: readonly Step[], made: 'inverse' | 'ops'): Step[] => {
+    const at = gone.map((id) => steps.findLastIndex((step) => step[made].some((each) => restores(each, top, id))));
+    return steps.map((step, index) => {
+      if (!at.includes(index)) return step;
+      return step.renamed ? { ...step, late: [...(step.late ?? []), op] } : { ...step, [made]: change(step[made]) };
+    });
+  };
+  const { done, undone, forgotten = [] } = history;
+  return { done: amended(done, 'inverse'), undone: amended(undone, 'ops'), forgotten: amended(forgotten, 'ops') };
 }
 
 function restores({ path, remove }: Op, top: string, id: string): boolean {

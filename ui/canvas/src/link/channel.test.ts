@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { set } from '../document/ops';
 import type { Inbox, Outbox } from '../protocol';
 import { Channel, type Command, type Notice } from './channel';
 import { Counterpart, Handled } from './counterpart';
@@ -37,6 +38,25 @@ describe('one end', () => {
     expect(channel.oldest).toBe(2);
     channel.receive(inbox({ handled: 2 }));
     expect(channel.oldest).toBeNull();
+  });
+
+  test('an edit that never went out gives way to the next of the same place, and another keeps its own number', () => {
+    const channel = new Channel('me');
+    const say = (edit: string, path: string[], document = 'd') =>
+      channel.say({ type: 'edit', document, edit, ops: [set(path, edit)] })?.edit;
+    channel.receive(inbox({}));
+    expect([say('a', ['nodes', 'n', 'title']), say('b', ['nodes', 'n', 'title'])]).toEqual([undefined, 'a']);
+    expect(channel.outbox().sent.map(({ n }) => n)).toEqual([1]);
+    // It may have arrived, though the connection is lost.
+    channel.reconnected();
+    expect(say('c', ['nodes', 'n', 'title'])).toBeUndefined();
+    // A whole node takes its wires along; and what comes between must find what was there then.
+    expect([say('d', ['nodes', 'n']), say('e', ['nodes', 'n'])]).toEqual([undefined, undefined]);
+    expect([say('f', ['ui', 'k']), say('g', ['ui', 'k'], 'another')]).toEqual([undefined, undefined]);
+    channel.say(save('d'));
+    expect(say('h', ['ui', 'k'], 'another')).toBeUndefined();
+    expect(channel.edits.map(({ edit }) => edit)).toEqual(['b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    expect(channel.outbox().sent.map(({ n }) => n)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
   test('what was handled of another page says nothing about ours', () => {

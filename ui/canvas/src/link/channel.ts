@@ -3,6 +3,7 @@
  * every command and notice counts exactly once although connections drop and servers restart.
  */
 
+import { isWhole } from '../document/ops';
 import { NOT_RESENT, type Inbox, type MakeEdit, type Outbox, type Posted, type Sent } from '../protocol';
 
 export type Command = Sent['command'];
@@ -17,15 +18,26 @@ export class Channel {
   private unhandled: Sent[] = [];
   /** The number of the last command that went out through the present connection. */
   private sent = 0;
+  /** The number of the last command that ever went out: Python may have handled it, whatever became of the connection. */
+  private out = 0;
 
   constructor(client: string) {
     this.client = client;
   }
 
-  /** Put a command on its way; `outbox()` holds it until Python has handled it. */
-  say(command: Command): void {
+  /**
+   * Put a command on its way; `outbox()` holds it until Python has handled it. Gives the edit that it takes the place of:
+   * a long text typed while nothing goes out would fill the memory, each letter with all before it.
+   */
+  say(command: Command): MakeEdit | null {
+    const last = this.unhandled.at(-1);
+    if (last && last.n > this.out && last.command.type === 'edit' && replaces(command, last.command)) {
+      this.unhandled = [...this.unhandled.slice(0, -1), { n: last.n, command }];
+      return last.command;
+    }
     this.unhandled.push({ n: this.next, command });
     this.next += 1;
+    return null;
   }
 
   /**
@@ -72,6 +84,16 @@ export class Channel {
     this.acknowledged = this.seen;
     const sent = this.unhandled.filter(({ n }) => n > this.sent);
     this.sent = this.next - 1;
+    this.out = this.sent;
     return { client: this.client, session: this.session, seen: this.seen, sent };
   }
+}
+
+/** Whether nobody can tell if `before` was ever made: the one place that it changes is changed anew. */
+function replaces(command: Command, before: MakeEdit): boolean {
+  if (command.type !== 'edit' || command.document !== before.document) return false;
+  const [op, ...more] = command.ops;
+  const [was, ...others] = before.ops;
+  if (!op || !was || more.length + others.length > 0 || isWhole(op)) return false;
+  return JSON.stringify(op.path) === JSON.stringify(was.path);
 }

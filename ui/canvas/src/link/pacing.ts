@@ -1,6 +1,6 @@
 /** Sends each message at once, and notices when nothing gets through any more. */
 
-import type { Outbox } from '../protocol';
+import type { MakeEdit, Outbox } from '../protocol';
 import type { Channel, Command } from './channel';
 
 export interface Timer {
@@ -38,10 +38,12 @@ export class Pacing {
     if (this.channel.pending) this.flush();
   }
 
-  say(command: Command): void {
-    this.channel.say(command);
+  /** Say it; gives the edit that never went out and is not said any more. */
+  say(command: Command): MakeEdit | null {
+    const replaced = this.channel.say(command);
     this.await();
     this.flush();
+    return replaced;
   }
 
   /** After something arrived: acknowledge it. */

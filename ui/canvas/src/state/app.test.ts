@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { canonical, deed, opsOf, type Deed } from '../document/arbitraries';
-import { removeItems, setParameter, setTitle } from '../document/edits';
+import { removeItems, setDescription, setParameter, setTitle } from '../document/edits';
 import { apply, EMPTY, set } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import { Clock, Counterpart, Handled } from '../link/counterpart';
@@ -417,12 +417,17 @@ describe('looking and asking', () => {
 
 type Event =
   | { is: 'edit'; who: number; deed: Deed; typing: boolean }
+  | { is: 'write'; who: number; text: string }
   | { is: 'undo' | 'redo' | 'out' | 'in' | 'cut' | 'restart'; who: number };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({ is: fc.constant('edit' as const), who: fc.nat(1), deed, typing: fc.boolean() }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ is: fc.constant('write' as const), who: fc.nat(1), text: fc.constantFrom('a', 'b', 'c') }),
   },
   {
     weight: 6,
@@ -453,6 +458,7 @@ function play(
     if (!at) continue;
     const { app } = at;
     if (step.is === 'edit') app.edit('Edit', opsOf(app.state.doc, step.deed), step.typing ? 'typing' : null);
+    else if (step.is === 'write') app.edit('Describe', setDescription(app.state.doc, step.text), 'description');
     else if (step.is === 'undo') app.undo();
     else if (step.is === 'redo') app.redo();
     else at[step.is]();

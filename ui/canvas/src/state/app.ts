@@ -2,7 +2,7 @@
 
 import { createStore, type StoreApi } from 'zustand/vanilla';
 
-import { record, redo, seal, undo, type Moved } from '../document/history';
+import { giveUp, record, redo, seal, undo, type Moved } from '../document/history';
 import { markOf } from '../document/ids';
 import { apply } from '../document/ops';
 import { Channel, type Command } from '../link/channel';
@@ -144,6 +144,11 @@ export class App {
     return this.travel(redo(this.state.history, this.state.doc));
   }
 
+  /** What is being typed is given up; with edits after it, it stays. */
+  giveUp(group: string): void {
+    this.travel(giveUp(this.state.history, group));
+  }
+
   private travel(moved: Moved | null): string | null {
     if (!moved) return null;
     this.make(moved.ops);
@@ -152,12 +157,13 @@ export class App {
   }
 
   private make(ops: Op[]): void {
-    const { document, doc, pending, selection } = this.state;
+    const { document, doc, selection } = this.state;
     if (document === null) return;
     const edit = `${this.channel.client}-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`;
     const next = apply(doc, ops);
-    this.store.setState({ doc: next, pending: [...pending, { edit, ops }], selection: still(selection, next) });
-    this.pacing.say({ type: 'edit', document, edit, ops });
+    const replaced = this.pacing.say({ type: 'edit', document, edit, ops });
+    const pending = [...this.state.pending.filter((other) => other.edit !== replaced?.edit), { edit, ops }];
+    this.store.setState({ doc: next, pending, selection: still(selection, next) });
     this.shelve();
     this.watch();
   }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { addAnnotation, setText } from '../document/annotations';
+import { addAnnotation, placeAnnotation, setText } from '../document/annotations';
 import { apply, EMPTY, set } from '../document/ops';
 import { App } from './app';
 import { reduce } from './state';
@@ -33,7 +33,8 @@ beforeEach(() => {
 test('each letter is in the document, and all are one step', () => {
   for (const typed of ['w', 'wh', 'why ']) writing.write(typed);
   expect(text()).toBe('why ');
-  expect(app.state.pending).toHaveLength(3);
+  // Nothing goes out here, so that they wait as one edit: each holds all letters before it.
+  expect(app.state.pending).toHaveLength(1);
   writing.end(true);
   expect(text()).toBe('why');
   new Writing(app, 'note').write('later');
@@ -46,6 +47,29 @@ test('what is given up is taken back', () => {
   writing.write('why');
   writing.end(false);
   expect(text()).toBe('before');
+});
+
+test.each([
+  ['given up', ['z', 'zz'], false],
+  ['deleted again', ['z', 'before'], true],
+  ['nothing but spaces', ['before ', 'before  '], true],
+])('what is %s is no step: redo brings what was undone before', (_, letters, kept) => {
+  app.edit('Move note', placeAnnotation(app.state.doc, 'note', { x: 50 }));
+  app.undo();
+  for (const typed of letters) writing.write(typed);
+  writing.end(kept);
+  expect(text()).toBe('before');
+  expect(app.undo()).toBeNull();
+  expect([app.redo(), text()]).toEqual(['Move note', 'before']);
+  expect(app.state.doc.annotations.note?.position.x).toBe(50);
+});
+
+test('what is given up takes back nothing that was done after it', () => {
+  writing.write('why');
+  app.edit('Move note', placeAnnotation(app.state.doc, 'note', { x: 50 }));
+  writing.end(false);
+  expect(text()).toBe('why');
+  expect(app.state.history.done).toHaveLength(2);
 });
 
 describe('another tab’s text stays as it is written there', () => {

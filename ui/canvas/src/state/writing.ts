@@ -27,12 +27,10 @@ export class Writing {
 
   /** It is typed, or given up. What others wrote since the last letter stays as they wrote it. */
   end(kept: boolean): void {
-    const { doc, history } = this.app.state;
     const { written } = this;
-    this.written = null;
-    const isOurs = written !== null && own(doc.annotations, this.id)?.text === written;
+    const isOurs = written !== null && own(this.app.state.doc.annotations, this.id)?.text === written;
     if (isOurs && kept) this.write(written.trim());
-    else if (isOurs && history.done.at(-1)?.group === groupOf(this.id)) this.app.undo();
+    else if (isOurs) this.app.giveUp(groupOf(this.id));
     this.close();
   }
 

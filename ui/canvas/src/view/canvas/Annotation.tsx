@@ -143,7 +143,7 @@ function focusAll(field: Field | null): void {
   if (field) focusSoon(field, FRAMES);
 }
 
-/** What was just added is hidden until React Flow has measured it, and can't take the focus before. */
+/** What is not drawn yet can't take the focus. */
 function focusSoon(field: Field, frames: number): void {
   field.focus({ preventScroll: true });
   if (focusedIn(field) === field) field.select();

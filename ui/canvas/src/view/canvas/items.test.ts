@@ -73,6 +73,18 @@ describe('cards and wires', () => {
     );
   });
 
+  test('frames and notes have a size before they are measured, so that React Flow shows them, and a field, at once', () => {
+    fc.assert(
+      fc.property(doc, (start) => {
+        for (const { id, initialWidth, initialHeight } of cards(start, NOTHING, [])) {
+          const drawn = annotationOf(id);
+          const { width, height } = (drawn === undefined ? undefined : start.annotations[drawn]) ?? {};
+          expect({ width: initialWidth, height: initialHeight }).toEqual({ width, height });
+        }
+      }),
+    );
+  });
+
   test('keep their own mark while a box is drawn', () => {
     fc.assert(
       fc.property(doc, (start) => {

@@ -90,6 +90,9 @@ function drawn(doc: Doc, selection: Selection | null, known: ReadonlyMap<string,
       connectable: false,
       // What is selected is raised by a thousand: a frame stays below its nodes all the same.
       zIndex: frame ? (selected ? -1001 : -1) : 0,
+      // React Flow hides what it has not measured. The field of a new note must take the first letters typed.
+      initialWidth: width,
+      initialHeight: height,
       style: frame ? { width, height, pointerEvents: 'none' } : { width, height },
       ...(frame ? { dragHandle: '.frame-title' } : {}),
     };
