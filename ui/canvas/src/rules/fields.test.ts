@@ -89,6 +89,8 @@ test('whatever is typed, what it means is shown so that it means the same', () =
           ',',
           '[(a), b]',
           '(a)',
+          '""',
+          '"  "',
         ),
       ),
       fc.constantFrom(...types),

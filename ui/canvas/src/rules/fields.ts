@@ -42,7 +42,9 @@ export function written(field: FieldInfo, value: JsonValue | undefined): string 
     return BRACKETED.test(text) ? `[${text}]` : text;
   }
   if (field.type !== 'any' || value === null || value === undefined) return shown(value);
-  return typeof value === 'string' && jsonOr(value.trim(), value) === value ? value : JSON.stringify(value);
+  // Blanks alone would be read as nothing.
+  const isPlain = typeof value === 'string' && value.trim() !== '' && jsonOr(value.trim(), value) === value;
+  return isPlain ? value : JSON.stringify(value);
 }
 
 /**
