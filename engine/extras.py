@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -108,28 +109,39 @@ def tracking_is_off() -> bool:
 
 
 def extras_for(names: Iterable[str]) -> tuple[str, ...]:
-    """The fewest extras that bring these top-level modules; those that no extra brings are left out."""
-    wanted = {name for name in names if name in _PACKAGES}
+    """The fewest extras that bring these modules; those that no extra brings are left out."""
+    wanted = {name for name in map(_top_level, names) if name in _PACKAGES}
     return _fewest(wanted) if wanted else ()
 
 
 def projects_beyond(names: Iterable[str]) -> tuple[str, ...]:
-    """What pip installs for those of the top-level modules that no extra brings, in the versions of here.
+    """What pip installs for those of the modules that no extra brings, in the versions of here.
 
     A module that is not installed is taken for a project of its own name.
     """
-    wanted = [name for name in names if name not in _PACKAGES and name not in sys.stdlib_module_names]
+    others = [name for name in names if _top_level(name) not in {*_PACKAGES, *sys.stdlib_module_names}]
     # It reads the files of every project that is installed: only where it must.
-    known = metadata.packages_distributions() if wanted else {}
-    return tuple(dict.fromkeys(filter(None, (_requirement(name, known.get(name, ())) for name in wanted))))
+    known = metadata.packages_distributions() if others else {}
+    pinned = (_requirement(name, known.get(_top_level(name), ())) for name in others)
+    return tuple(dict.fromkeys(filter(None, pinned)))
+
+
+def _top_level(module: str) -> str:
+    """The part of a module's name by which projects and extras are known: google of google.protobuf."""
+    return module.partition(".")[0]
 
 
 def _requirement(module: str, projects: Iterable[str]) -> str:
-    """The module's project among those that have files of it, pinned; "" where it has none, or which one is unclear."""
+    """The module's project among those that have files of its top-level one, pinned; "" where it has none, or which one
+    is unclear."""
     found = set(projects)
+    if "." in module:
+        # Several may share the package around it. A module such as six.moves is there without a file.
+        having = {project for project in found if _has(project, module)}
+        found = having or (found if _is_installed(module) else set())
     if not found:  # a file of the person's own is in no registry
         return "" if _is_installed(module) else module
-    named = {project for project in found if project.lower().replace("-", "_") == module.lower()}
+    named = {project for project in found if re.sub("[-.]", "_", project).lower() == module.lower().replace(".", "_")}
     if len(named or found) != 1:
         return ""
     project = (named or found).pop()
@@ -137,9 +149,15 @@ def _requirement(module: str, projects: Iterable[str]) -> str:
     return f"{project}=={metadata.version(project).partition('+')[0]}"
 
 
+def _has(project: str, module: str) -> bool:
+    """Whether the project has the module's file or folder."""
+    path = module.replace(".", "/")
+    return any(str(file).startswith((f"{path}/", f"{path}.")) for file in metadata.files(project) or ())
+
+
 def missing_text(subject: str, names: Sequence[str]) -> tuple[str, str]:
     """What to say when `subject` needs modules that are not installed: the message and the hint."""
-    titles = [_PACKAGES[name].title if name in _PACKAGES else name for name in names]
+    titles = [package.title if (package := _PACKAGES.get(_top_level(name))) else name for name in names]
     listed = titles[0] if len(titles) == 1 else f"{', '.join(titles[:-1])} and {titles[-1]}"
     verb, them = ("is", "it") if len(titles) == 1 else ("are", "them")
     return f"{subject} needs {listed}, which {verb} not installed", f"Install {them}: {_command(names)}"
@@ -156,7 +174,7 @@ def missing_package(exc: BaseException) -> MissingPackage | None:
     """What an import that failed means when the module is of an extra that is not installed; else None."""
     if not isinstance(exc, ModuleNotFoundError) or exc.name is None:
         return None
-    name = exc.name.partition(".")[0]
+    name = _top_level(exc.name)
     if name not in _PACKAGES or not missing([name]):
         return None
     _, hint = missing_text("", [name])
@@ -176,8 +194,8 @@ def _is_installed(name: str) -> bool:
 
 def _command(names: Sequence[str]) -> str:
     """The shortest `pip install`: the fewest extras that bring all, and packages that no extra has by name."""
-    of_extras = {name for name in names if name in _PACKAGES}
-    others = [name for name in names if name not in _PACKAGES]
+    of_extras = {name for name in map(_top_level, names) if name in _PACKAGES}
+    others = [name for name in names if _top_level(name) not in _PACKAGES]
     wanted = [f"'voxelflow[{','.join(_fewest(of_extras))}]'"] if of_extras else []
     return " ".join(["pip install", *wanted, *others])
 

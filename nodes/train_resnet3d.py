@@ -47,7 +47,7 @@ from nodes.training.rules import (
     UnknownToTraining,
 )
 from nodes.training.settings import TrainParameters, cannot_turn
-from nodes.transforms.remaining import same_way
+from nodes.transforms.remaining import same_way, told_apart
 
 
 @node(
@@ -183,7 +183,7 @@ def _preview(look: CheckContext) -> Preview:
                 port=port,
             )
         if data.spec and preview.spec and not same_way(data.spec.transforms, preview.spec.transforms):
-            ways = [words_of(each.transforms) or "nothing" for each in (preview.spec, data.spec)]
+            ways = [way or "nothing" for way in told_apart(preview.spec.transforms, data.spec.transforms)]
             look.report(
                 ChangedDifferently,
                 f"the {port} volumes went through {ways[0]}, the others through {ways[1]}",

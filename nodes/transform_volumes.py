@@ -96,8 +96,11 @@ def _on_spark(
 @transform_volumes.revision
 def _version(params: Mapping[str, Any]) -> int:
     """Others since an infinity stays one, percentiles that lie close together are told apart, and a function sees where
-    the voxels lie that it is given: steps of a node before may have moved them, too."""
+    the voxels lie that it is given: steps of a node before may have moved them, too. Since 3 the least and the largest
+    value are told apart, too."""
     kind, once = params.get("normalise"), params.get("statistics", "volume") != "volume"
+    if once and kind == "percentiles" and (params.get("low_percentile"), params.get("high_percentile")) == (0, 100):
+        return 3
     hid_infinities = kind == "percentiles" or (kind == "min-max" and not once)
     return 2 if hid_infinities or (once and params.get("clip_percentiles")) or params.get("function") else 1
 

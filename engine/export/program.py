@@ -90,7 +90,7 @@ class Program:
         Behind it are the projects of packages that no extra brings, which nodes of the person's own may need.
         """
         left_out = {module for extra in without for module in modules(extra)}
-        wanted = [p for p in self.packages if p not in left_out]
+        wanted = [p for p in self.packages if p.partition(".")[0] not in left_out]
         extras = ",".join(extras_for(wanted))
         ours = f"voxelflow{f'[{extras}]' * bool(extras)}=={metadata.version('voxelflow')}"
         return [ours, *projects_beyond(wanted)]

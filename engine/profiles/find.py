@@ -63,7 +63,7 @@ def find_profile(name: str | None, workspace: Workspace | None = None) -> Profil
             raise file.unreadable
         name = file.default or _USUAL
     elif not name:
-        raise UsageError("the name of the profile is empty", hint="`voxelflow profiles` lists them.")
+        raise UsageError(f"no compute profile {name!r}", hint="`voxelflow profiles` lists them.")
     problem = _problem(name, file)
     if problem is not None:
         raise problem

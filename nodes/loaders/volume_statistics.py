@@ -43,9 +43,10 @@ _SAVE_VALUES = 1 << 28
 _ROWS = 20_000
 """Of a listing that are in memory at a time."""
 _EXAMPLES = 3
-_PERCENTILES = 3
+_PERCENTILES = 4
 """Version of how percentiles are measured: raise it when the same volumes give others, so that no kept ones are used.
-The first took all volumes for whole numbers where those of the first file are, the second read no volume again."""
+The first took all volumes for whole numbers where those of the first file are, the second read no volume again, the
+third took least and largest value for equal where they lie in one range."""
 _FINITE = 2
 """Version of what steps make of volumes with values that are not finite, for which steps have no version of their own.
 The first of `_HID_INFINITIES` gave 0 or 1 for infinities, so what came after them was measured of that, too."""
@@ -222,7 +223,8 @@ class Pass:
             width = np.max([np.zeros(found.channels), *map(found.widths, ends)], axis=0)
             coarse = varies & (width > _COARSEST * spread)
             # In one range they are equal as far as is known: nearly all values may be one, as a background's are.
-            equal = ranges_of(offset) == ranges_of(high)
+            # Of least and largest value more is known.
+            equal = ranges_of(offset) == ranges_of(high) if ends else offset == high
             if self.before is not None and not found.whole:
                 # In one range again, which beside an origin is as narrow as the distance between two float32 of the
                 # values' size: there is no difference that more readings would find.

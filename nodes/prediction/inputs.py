@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from engine.declare.datasets import Dataset, Transform, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.errors import DataError
 from engine.extras import require
+from nodes.conversion.formats import ROWS
 from nodes.loaders import open_source
 from nodes.loaders.chained_volumes import rows_as_files, with_transforms
 from nodes.loaders.interface import Source
 from nodes.loaders.rows import RowNumbers
-from nodes.training.labels import Task, renumbered
+from nodes.training.labels import Task, names_without_numbers, renumbered
 from nodes.transforms.function_file import refuse_untrusted
 from nodes.transforms.remaining import refuse_whole_nodes, remaining, went_another_way
 
@@ -32,7 +33,8 @@ class ModelCard:
     """What the folder of a trained model says without loading it.
 
     `shape` is that of one volume, without the batch; `classes` names the classes, none for a regression. `framework` is
-    its name in `nodes.training.learner.FRAMEWORKS`.
+    its name in `nodes.training.learner.FRAMEWORKS`. `learned` names the classes whose numbers a regression learned,
+    none where the labels were numbers; None: it is not known.
     """
 
     file: Path
@@ -42,6 +44,7 @@ class ModelCard:
     framework: str = "keras"
     transforms: tuple[Transform, ...] = ()
     """What was done to the volumes that it was trained on, before they had this shape."""
+    learned: tuple[str, ...] | None = ()
 
     @property
     def scores(self) -> int:
@@ -90,7 +93,20 @@ def _card(folder: Path, description: Mapping[str, Any]) -> ModelCard:
     names = () if task == "regression" else tuple(map(str, description["class_names"]))
     shape = tuple(map(int, description["input"]["shape"]))
     done = tuple(map(Transform.model_validate, description.get("transforms", ())))
-    return ModelCard(file, shape, names, task, description.get("framework", "keras"), done)
+    learned = _learned(description) if task == "regression" else ()
+    return ModelCard(file, shape, names, task, description.get("framework", "keras"), done, learned)
+
+
+def _learned(description: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """See `ModelCard.learned`: the classes of the table that a regression was trained on.
+
+    Which classes files are of shows only when they are opened, and a model in MLflow's format does not name its data.
+    """
+    data = description.get("data") or {}
+    spec = data.get("spec")
+    if spec is None or (data.get("kind") == "VolumeFiles" and data.get("format") != ROWS):
+        return None
+    return tuple(map(str, spec.get("classes", ())))
 
 
 @dataclass(frozen=True)
@@ -123,11 +139,19 @@ def open_rows(data: Dataset, card: ModelCard, *, cores: int) -> Iterator[OpenedR
         if not len(rows):
             raise DataError(f"{data.uri} has no volumes to predict", hint="Check the selection that it comes from.")
         rows = rows[np.argsort(source.rows.stored[rows], kind="stable")]
-        labels = source.rows.labels
-        if card.task == "classification":
-            labels = renumbered(labels, source.spec.classes, card.classes)
+        labels = _in_numbers_of(card, source.rows.labels, source.spec.classes)
         unknown = int((np.isnan(labels[rows]) & ~np.isnan(source.rows.labels[rows])).sum())
         yield OpenedRows(source, rows, labels, unknown)
+
+
+def _in_numbers_of(card: ModelCard, labels: NDArray[np.float32], own: Sequence[str]) -> NDArray[np.float32]:
+    """Labels that number the classes `own`, or are numbers, in the model's: NaN for what it does not know."""
+    classes = card.learned if card.task == "regression" else card.classes
+    if classes is None:
+        return labels
+    if card.task == "regression" and names_without_numbers(own, classes):
+        return np.full_like(labels, np.nan)
+    return renumbered(labels, own, classes)
 
 
 def as_trained(data: Dataset, card: ModelCard, listing: Path, warn: Callable[[str], None]) -> Dataset:

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import Field
 
 from engine.declare.context import TaskContext
-from engine.declare.datasets import VolumeParquet, VolumeSpec, words_of
+from engine.declare.datasets import VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, UsageError
 from engine.storage.place import LocalPlace, Place, RemotePlace
 from engine.text import plural
@@ -27,6 +27,7 @@ from nodes.table.ledger import source_of
 from nodes.table.provenance import OLDER_SOURCE, ids_in
 from nodes.table.snapshot import TableFile, TableVersion, is_table, local_folder
 from nodes.table.staging import left_by_conversions
+from nodes.transforms.remaining import same_way, told_apart
 from nodes.volume_file.footer import read_footer
 from nodes.volume_file.parts import Part
 
@@ -104,11 +105,14 @@ def refuse_other_table(table: TableVersion, wanted: Wanted) -> None:
     Raises `UsageError` for a second dataset in an object store's table that an earlier version made: that version
     would take out the rows of one of them.
     """
-    there = table.spec
-    if there != wanted.spec:
-        names = ("shape", "dtype", "classes", "transforms")
-        differing = [n for n in names if getattr(there, n) != getattr(wanted.spec, n)]
-        theirs, ours = (", ".join(f"{n} {_said(s, n)}" for n in differing) for s in (there, wanted.spec))
+    there, here = table.spec, wanted.spec
+    differing = [n for n in ("shape", "dtype", "classes") if getattr(there, n) != getattr(here, n)]
+    said = [[f"{n} {getattr(spec, n)}" for n in differing] for spec in (there, here)]
+    if not same_way(there.transforms, here.transforms, own_numbers=True):
+        ways = told_apart(there.transforms, here.transforms, own_numbers=True)
+        said = [[*each, f"transforms {way or 'none'}"] for each, way in zip(said, ways, strict=True)]
+    if any(said):
+        theirs, ours = map(", ".join, said)
         raise SpecDiffers(
             f"the table {table.place} holds volumes of {theirs}; these have {ours}",
             hint="Choose another place for the table.",
@@ -130,10 +134,6 @@ def refuse_other_table(table: TableVersion, wanted: Wanted) -> None:
             " place for the table.",
             parameter="table",
         )
-
-
-def _said(spec: VolumeSpec, name: str) -> object:
-    return (words_of(spec.transforms) or "none") if name == "transforms" else getattr(spec, name)
 
 
 def columns_of(wanted: Wanted, part: Part) -> Schema:

@@ -130,6 +130,11 @@ def renumbered(labels: NDArray[np.float32], own: Sequence[str], classes: Sequenc
     return table[np.where(known, labels, len(own)).astype(np.int64)]
 
 
+def names_without_numbers(own: Sequence[str], classes: Sequence[str]) -> bool:
+    """Whether only one side names classes, and by other names than whole numbers: a regression cannot compare them."""
+    return bool(own) != bool(classes) and _whole_numbers(own or classes) is None
+
+
 def unknown_classes(labels: Iterable[float], own: Sequence[str], classes: Sequence[str]) -> list[str]:
     """The names of those of the labels, which number the classes `own`, that `classes` do not know."""
     import numpy as np

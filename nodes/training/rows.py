@@ -7,16 +7,16 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles, VolumeParquet, words_of
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.errors import DataError
 from engine.storage.urls import is_url
 from engine.text import plural
 from nodes.loaders import LoaderName, open_source
 from nodes.loaders.interface import Source
 from nodes.loaders.row_groups import FASTER, RowGroupSource
-from nodes.training.labels import Task, renumbered, unknown_classes
+from nodes.training.labels import Task, names_without_numbers, renumbered, unknown_classes
 from nodes.training.leakage import Part, report_leaks, rows_of_both
-from nodes.transforms.remaining import same_way
+from nodes.transforms.remaining import same_way, told_apart
 
 SPLIT_SALT = "voxelflow.validation"
 """Of the hash that holds rows back for validation; not that of any other node, so that splits of splits are fair."""
@@ -71,7 +71,8 @@ def open_parts(
     Without `validation`, the `share` of the data whose ids have the smallest hashes is held back; with `group`, a
     column, whole groups are, and without it those that SplitDataset kept together. Volumes and groups that are on both
     sides are reported with their number.
-    In a classification the labels of `validation` and `test` become those of the training's classes of the same names.
+    The labels of `validation` and `test` become those of the training's classes of the same names; in a regression,
+    which learns numbers, classes that are called by whole numbers stand for these.
     `verify`: see `nodes.loaders.open_source`. Raises `DataError` when they are of different kinds, or there is no such
     column.
     """
@@ -116,10 +117,9 @@ def open_parts(
         for other, verb in others:
             _check_other(training, other, verb, ctx)
             _check_classes(training, other, task)
-        if task == "classification":
-            # Only now: selections by label, of another part of the same table too, go by the labels that are stored.
-            for other, _ in others:
-                _go_by_names(training, other)
+        # Only now: selections by label, of another part of the same table too, go by the labels that are stored.
+        for other, _ in others:
+            _go_by_names(training, other)
         for other, verb in others:
             report_leaks(training, other, verb, grouping(data, group), ctx)
         if tested is not None and not len(tested.rows):
@@ -179,7 +179,7 @@ def _check_other(training: Part, other: Part, verb: str, ctx: TaskContext) -> No
             hint="Train, validate and test on volumes of the same shape and type.",
         )
     if not same_way(spec.transforms, others.transforms):
-        ways = [words_of(each.transforms) or "nothing" for each in (spec, others)]
+        ways = [way or "nothing" for way in told_apart(spec.transforms, others.transforms)]
         ctx.warn(
             f"the volumes trained on went through {ways[0]}, those {verb} through {ways[1]}: the figures may say little"
         )
@@ -194,14 +194,14 @@ def _check_classes(training: Part, other: Part, task: Task) -> None:
     """Raise `DataError` for labels of `other` that would mean something else than the training's, or nothing."""
     ours, where = training.source.spec.classes, training.source.where
     own, elsewhere = other.source.spec.classes, other.source.where
-    if task == "regression":
-        if own != ours and own and ours:
-            raise DataError(
-                f"a regression learns numbers, and those of {elsewhere} stand for the classes {_listed(own)}, those of"
-                f" {where} for {_listed(ours)}",
-                hint="Give labels that are numbers, or convert both with the same classes.",
-            )
-    elif unknown := unknown_classes(other.labels, own, ours):
+    differing = own != ours and bool(own and ours)
+    if task == "regression" and (differing or (len(other.labels) and names_without_numbers(own, ours))):
+        theirs, mine = (f"for the classes {_listed(names)}" if names else "for themselves" for names in (own, ours))
+        raise DataError(
+            f"a regression learns numbers, and those of {elsewhere} stand {theirs}, those of {where} {mine}",
+            hint="Give labels that are numbers, or convert both with the same classes.",
+        )
+    if unknown := unknown_classes(other.labels, own, ours):
         raise DataError(
             f"{elsewhere} has volumes of classes that {where} does not have: {_listed(unknown)}",
             hint="Leave these volumes out, or train on such volumes too.",

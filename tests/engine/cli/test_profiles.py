@@ -81,7 +81,7 @@ def test_no_profile_is_called_the_default_where_the_file_cannot_be_read(
 
 
 def test_an_empty_name_is_no_profile(command: Command, file: Path) -> None:
-    command("profiles", "show", "").fails("the name of the profile is empty")
+    command("profiles", "show", "").fails("no compute profile ''")
 
 
 def test_looking_at_profiles_makes_no_workspace(command: Command, home: Path) -> None:

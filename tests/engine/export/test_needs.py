@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from engine.document.pipeline import Pipeline
 from engine.document.resolve import resolve
 from engine.errors import UsageError
 from engine.export.platforms import PLATFORMS, export_files
-from engine.extras import projects_beyond
+from engine.extras import extras_for, missing_text, projects_beyond
 from engine.profiles import Profile
 from engine.workspace import Workspace, trust
 
@@ -105,6 +106,32 @@ def test_what_is_no_project_or_may_be_several_is_not_installed(tmp_path: Path, m
     monkeypatch.setattr(metadata, "version", lambda _: "1.2+cu121")
     names = ["helper_of_mine", "google", "my_tool", "built", "json", "tensorflow", "not_there_at_all"]
     assert projects_beyond(names) == ("My-Tool==1.2", "built==1.2", "not_there_at_all")
+
+
+def test_a_module_within_a_package_is_its_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where several projects share the package, as those of Google do, or the module has no file."""
+    for name in ("shared/one/__init__", "shared/oneself", "shared/two"):
+        file = tmp_path / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "single.py").write_text("import sys\nsys.modules['single.made'] = sys\n__path__ = []\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {
+        "Shared.one": ["shared/one/__init__.py"], "other": ["shared/oneself.py", "shared/two.so"],
+        "single": ["single.py"],
+    }  # fmt: skip
+    monkeypatch.setattr(metadata, "files", lambda project: [metadata.PackagePath(file) for file in files[project]])
+    monkeypatch.setattr(
+        metadata, "packages_distributions", lambda: {"shared": ["Shared.one", "other"], "single": ["single"]}
+    )
+    monkeypatch.setattr(metadata, "version", lambda _: "1")
+    importlib.import_module("single")
+    names = ["shared.one", "shared.two", "single.made", "shared.three", "xml.etree", "mlflow.keras", "a.b"]
+    assert projects_beyond(names) == ("Shared.one==1", "other==1", "single==1", "shared.three", "a.b")
+    assert extras_for(names) == ("mlflow",)
+    assert missing_text("it", ["optuna.samplers", "a.b"]) == (
+        "it needs Optuna and a.b, which are not installed", "Install them: pip install 'voxelflow[sweep]' a.b",
+    )  # fmt: skip
 
 
 def loading(**params: Any) -> Pipeline:

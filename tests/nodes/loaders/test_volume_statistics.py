@@ -186,6 +186,23 @@ def test_percentiles_far_from_zero_are_told_apart(tmp_path: Path, kind: str) -> 
         assert source.reads == [*source.volumes] * 2
 
 
+@pytest.mark.parametrize("kind", ["float32", "int32", "float64", "null"])
+@pytest.mark.parametrize("by_source", [False, True])
+def test_the_least_and_the_largest_value_are_told_apart(tmp_path: Path, kind: str, by_source: bool) -> None:
+    """By one pass, however close together they lie."""
+    random = np.random.default_rng(0)
+    source = InMemory({f"v{number}": far_from_zero(kind, random) for number in range(4)})
+    files, steps = listing(source.volumes), []
+    for scale in (
+        Scale("percentiles", by_source=by_source, low=0.0, high=100.0),
+        Scale("min-max", by_source=by_source),
+    ):
+        source.reads.clear()
+        steps.append(measured(scale, TransformedVolumes(source, ()), files, context(tmp_path / scale.kind, "measure")))
+        assert source.reads == [*source.volumes]
+    assert (steps[0].offsets, steps[0].spreads) == (steps[1].offsets, steps[1].spreads)
+
+
 @pytest.mark.parametrize(
     ("background", "dtype", "readings"),
     [

@@ -19,12 +19,13 @@ from volume_sets import labels_for, make_delta, make_files, some_volumes
 
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Dataset, Predictions, Preview, TrainedModel, Transform, VolumeSpec
+from engine.declare.node_step import node_step
 from engine.workspace import Workspace, trust
 from nodes.batch_predict import batch_predict
 from nodes.prediction.few_files import ask
 from nodes.transform_volumes import transform_volumes
 from nodes.transforms.parameters import TransformParameters
-from nodes.transforms.remaining import remaining
+from nodes.transforms.remaining import remaining, same_way, told_apart
 from nodes.transforms.steps import apply_steps, load_steps
 
 CHAIN = TransformParameters(size=(6, 6, 5), clip_low=10.0, normalise="min-max").chain()
@@ -42,6 +43,47 @@ def test_what_is_missing() -> None:
     for done in ((clip,), (CHAIN[0], other), (*CHAIN, clip)):
         assert remaining(CHAIN, done) is None
     assert remaining((), ()) == ()
+
+
+def function(version: int, source: str = "...") -> Transform:
+    return Transform(
+        name="function", version=version, parameters={"file": "gain.py", "source": source}, words="gain.py"
+    )
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_a_function_of_before_is_the_same_where_no_step_moved_its_voxels(table: bool) -> None:
+    """Version 1 was told the place of before the chain, which it then still has."""
+    stay = TransformParameters(
+        channels=(0,), clip_low=10.0, clip_percentiles=(1.0, 99.0), normalise="z-score", dtype="float32"
+    ).chain()
+    once = tuple(Transform(name=name, parameters={"kind": "z-score"}) for name in ("scale", "clip-measured"))
+    for before in ((), stay, once):
+        chains = [(*before, function(version), *CHAIN) for version in (1, 2)]
+        assert remaining(*chains) == remaining(*chains[::-1]) == ()
+        assert same_way(*chains, own_numbers=table)
+        assert not same_way(chains[0], (*before, function(2, "other"), *CHAIN), own_numbers=table)
+    moves = {
+        "orientation": {"orientation": "RAS"}, "axes": {"axes": "ZYX"}, "resample": {"spacing": (1.0,)},
+        "crop": {"size": (4, 4, 4)},
+    }  # fmt: skip
+    moving: list[tuple[Transform, ...]] = [TransformParameters(**each).chain() for each in moves.values()]
+    for step in (function(2), node_step("Blur", {}, "code", "Blur"), Transform(name="newer")):
+        moving.append((step,))
+    for steps in moving:
+        chains = [(*steps, *stay, function(version)) for version in (1, 2)]
+        assert remaining(*chains) is remaining(*chains[::-1]) is None
+        assert not same_way(*chains, own_numbers=table)
+
+
+def test_chains_of_the_same_words_are_told_apart() -> None:
+    crop = CHAIN[:1]
+    older, newer, other = ((*crop, function(version, source)) for version, source in ((1, "a"), (2, "a"), (2, "b")))
+    plain, earlier = "crop 6x6x5, gain.py", "crop 6x6x5, gain.py, made by an earlier version of Voxelflow"
+    assert told_apart(older, newer) == (earlier, plain)
+    assert told_apart(newer, older) == (plain, earlier)
+    assert told_apart(older, other) == told_apart(newer, other) == (plain, f"{plain} with other code or values")
+    assert told_apart(crop, ()) == ("crop 6x6x5", "")
 
 
 def planned(data: VolumeSpec) -> dict[str, str]:

@@ -25,6 +25,7 @@ from nodes.prediction.part_process import Died, Job, make_in_process, write_job
 from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
 from nodes.prediction.predictions_table import commit, problem_with, read_predictions, version_of
 from nodes.table.commit import table_writer
+from nodes.training.labels import Task
 from nodes.training.labels import renumbered as in_numbers_of
 
 VOLUMES = some_volumes(23, (3, 4, 2))
@@ -75,15 +76,22 @@ def test_labels_in_the_models_numbers() -> None:
     assert [*in_numbers_of(np.array([1.5, -1], np.float32), (), ("-1", "1"))] == [pytest.approx(np.nan, nan_ok=True), 0]
 
 
-@pytest.mark.parametrize(("classes", "expected"), [(("2", "7"), [0, 0, None]), ((), [0, 0, 1])])
+@pytest.mark.parametrize(
+    ("classes", "learned", "expected"),
+    [
+        (("2", "7"), (), [0, 0, None]), ((), ("2", "5"), [0, 0, 1]), ((), ("2", "7"), [0, 0, None]),
+        ((), (), [2, 2, 5]), ((), None, [0, 0, 1]),
+    ],
+)  # fmt: skip
 def test_labels_of_folders_are_the_models(
-    tmp_path: Path, classes: tuple[str, ...], expected: list[float | None]
+    tmp_path: Path, classes: tuple[str, ...], learned: tuple[str, ...] | None, expected: list[float | None]
 ) -> None:
-    """A regression of names has learned their places."""
+    """A regression of names has learned their places, one of numbers these."""
     volumes = {name: np.ones((3, 4, 2), np.float32) for name in ("2/a.npy", "2/b.npy", "5/c.npy")}
     files = make_files(tmp_path, volumes, dict.fromkeys(volumes))
     (tmp_path / "files" / "labels.csv").unlink()
-    own = dataclasses.replace(card(tmp_path, classes), task="classification" if classes else "regression")
+    task: Task = "classification" if classes else "regression"
+    own = dataclasses.replace(card(tmp_path, classes), task=task, learned=learned)
     with open_rows(files, own, cores=1) as opened:
         assert [None if np.isnan(x) else x for x in opened.labels.tolist()] == expected
         assert opened.unknown == expected.count(None)

@@ -25,7 +25,7 @@ from delta_tables import (
 from deltalake import DeltaTable, write_deltalake
 from store_fixtures import upload_folder
 
-from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
 from engine.storage.place import place_at
 from nodes.inspect_dataset import inspect_dataset
@@ -270,6 +270,9 @@ def test_what_does_not_go_together_is_refused(home: str, tmp_path: Path) -> None
     spec = SPEC.model_copy(update={"shape": (2, 2, 2)})
     with pytest.raises(DataError, match="holds volumes of shape"):
         parquet_to_delta(shards(tmp_path / "p", 3, spec=spec), table=url, ctx=ctx)
+    steps = {"transforms": (Transform(name="crop-pad", words="crop"),)}
+    with pytest.raises(DataError, match=r"holds volumes of transforms none; these have transforms crop$"):
+        parquet_to_delta(shards(tmp_path / "p", 3, spec=SPEC.model_copy(update=steps)), table=url, ctx=ctx)
     if "://" in url:
         with pytest.raises(UsageError, match="not vacuumed"):
             optimize_delta(table, vacuum=True, ctx=ctx)
@@ -277,6 +280,24 @@ def test_what_does_not_go_together_is_refused(home: str, tmp_path: Path) -> None
             optimize_delta(table, rewrite_layout=True, ctx=ctx)
         with pytest.raises(UsageError, match="local folder"):
             inspect_dataset(table, ctx=ctx)
+
+
+def test_a_table_of_a_function_of_before_goes_on_where_it_does_the_same(home: str, tmp_path: Path) -> None:
+    """Version 1 of the step was told another place of the voxels, where a step before it had moved them."""
+    crop = Transform(name="crop-pad", parameters={"size": [4, 3, 2]}, words="crop 4x3x2")
+
+    def chain(*before: Transform, version: int) -> VolumeSpec:
+        given = {"file": "gain.py", "source": "..."}
+        function = Transform(name="function", version=version, parameters=given, words="gain.py")
+        return SPEC.model_copy(update={"transforms": (*before, function)})
+
+    ctx, url = context(tmp_path), f"{home}/t"
+    parquet_to_delta(shards(tmp_path / "p", 2, spec=chain(version=1)), table=url, ctx=ctx)
+    made = parquet_to_delta(shards(tmp_path / "p", 2, 3, spec=chain(version=2)), table=url, ctx=ctx)
+    assert made.count == 5
+    parquet_to_delta(shards(tmp_path / "p", 2, spec=chain(crop, version=1)), table=f"{home}/moved", ctx=ctx)
+    with pytest.raises(DataError, match=r"gain\.py, made by an earlier version of Voxelflow; these have .*, gain\.py$"):
+        parquet_to_delta(shards(tmp_path / "p", 2, 3, spec=chain(crop, version=2)), table=f"{home}/moved", ctx=ctx)
 
 
 def test_a_part_that_changed_is_not_put_into_the_table(home: str, tmp_path: Path) -> None:

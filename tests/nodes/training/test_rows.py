@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from volume_sets import compact, labels_for, make_delta, make_files, reference, some_volumes
 
 from engine.declare.context import TaskContext
-from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles
+from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles, VolumeSpec
 from engine.declare.events import Event, Message
 from engine.errors import DataError
-from nodes.prediction.inputs import ModelCard, open_rows
+from nodes.prediction.inputs import ModelCard, open_rows, read_card
 from nodes.splitting.selections import Folds, Shares, by_label
 from nodes.table.lease import no_new_leases
 from nodes.training.leakage import Part
@@ -203,21 +203,80 @@ def test_an_unknown_class_of_another_part_of_the_same_table_is_refused(tmp_path:
             raise AssertionError("an unknown class was opened")
 
 
-def test_the_numbers_of_a_regression_stay_as_they_are(tmp_path: Path) -> None:
-    """As BatchPredict has them."""
-    data, other = in_a_table(tmp_path / "data", 20, 40), in_folders(tmp_path / "other", "20", "40")
+def made_of(folder: Path, *labels: str | float) -> VolumeFiles:
+    return (in_folders if isinstance(labels[0], str) else in_a_table)(folder, *labels)  # type: ignore[arg-type]
+
+
+def labels_in_a_prediction(data: VolumeFiles, learned: tuple[str, ...] | None) -> tuple[list[float], int]:
+    """Of a regression: in the model's numbers, -1 for none, and how many it does not know."""
+    with open_rows(data, ModelCard(Path(), (3, 3, 3), (), "regression", learned=learned), cores=1) as opened:
+        return np.nan_to_num(opened.labels, nan=-1).tolist(), opened.unknown
+
+
+@pytest.mark.parametrize(
+    ("trained", "tested", "expected"),
+    [
+        ((20, 40), ("20", "40"), [20, 40]),
+        ((20, 0.5), ("0", "-7"), [-7, 0]),
+        ((20, 40), (30, 0.5), [0.5, 30]),
+        (("20", "40"), (20, 40), [0, 1]),
+        (("a", "b"), ("a", "b"), [0, 1]),
+        (("20", "40"), ("20", "40"), [0, 1]),
+    ],
+)
+def test_a_regression_takes_classes_that_are_called_by_numbers_for_these(
+    tmp_path: Path, trained: tuple[str | float, ...], tested: tuple[str | float, ...], expected: list[float]
+) -> None:
+    """Against the numbers that it learns; those of the same classes stay as they are."""
+    data, other = made_of(tmp_path / "data", *trained), made_of(tmp_path / "other", *tested)
     settings = Settings(task="regression", loader="npy", batch_size=2)
-    with prepare(data, None, settings, context(tmp_path), test=other) as prepared:
+    with prepare(data, other, settings, context(tmp_path), test=other) as prepared:
+        assert prepared.held_out is not None
         assert prepared.test is not None
         found = np.concatenate([batch.labels for batch in prepared.test.batches()])
-    with open_rows(other, ModelCard(tmp_path, (3, 3, 3), (), "regression"), cores=1) as opened:
-        assert found.tolist() == opened.labels.tolist() == [0, 0, 0, 1, 1, 1]
+        assert sorted(found.tolist()) == sorted(prepared.held_out.labels.tolist()) == sorted(expected * 3)
+        learned = prepared.rows.source.spec.classes
+    labels, unknown = labels_in_a_prediction(other, learned)
+    assert (sorted(labels), unknown) == (sorted(expected * 3), 0)
 
 
-def test_a_regression_of_classes_with_other_numbers_is_refused(tmp_path: Path) -> None:
-    data, other = in_folders(tmp_path / "data", "a", "b"), in_folders(tmp_path / "other", "b")
+@pytest.mark.parametrize(
+    ("trained", "tested", "reason"),
+    [
+        (("a", "b"), ("b",), r"stand for the classes b, those of .* for the classes a, b$"),
+        ((20, 40), ("a", "b"), r"stand for the classes a, b, those of .* for themselves$"),
+        (("a", "b"), (0, 1), r"stand for themselves, those of .* for the classes a, b$"),
+        (("20", "40"), (20, 30), r"has volumes of classes that .* does not have: 30$"),
+    ],
+)
+def test_a_regression_of_classes_with_other_numbers_is_refused(
+    tmp_path: Path, trained: tuple[str | float, ...], tested: tuple[str | float, ...], reason: str
+) -> None:
+    data, other = made_of(tmp_path / "data", *trained), made_of(tmp_path / "other", *tested)
     with (
-        pytest.raises(DataError, match=r"stand for the classes b, those of .* for a, b$"),
+        pytest.raises(DataError, match=reason) as caught,
         open_parts(data, None, other, loader="npy", share=0.2, ctx=context(tmp_path), task="regression"),
     ):
         raise AssertionError("numbers with two meanings were opened")
+    assert caught.value.hint
+
+
+def test_a_prediction_has_no_labels_that_its_regression_does_not_know(tmp_path: Path) -> None:
+    named, plain = in_folders(tmp_path / "named", "a", "b"), in_a_table(tmp_path / "plain", 20, 30)
+    assert labels_in_a_prediction(named, ()) == labels_in_a_prediction(plain, ("a", "b")) == ([-1] * 6, 6)
+    assert labels_in_a_prediction(plain, ("20", "40")) == ([0, 0, 0, -1, -1, -1], 3)
+    assert labels_in_a_prediction(named, None) == ([0, 0, 0, 1, 1, 1], 0)
+
+
+def test_which_classes_a_regression_has_learned_the_numbers_of(tmp_path: Path) -> None:
+    """Models in MLflow's format do not say what they were trained on, and files not what classes they are of."""
+    table, files = delta_of(tmp_path / "t", a=2, b=2), in_folders(tmp_path / "f", "a", "b")
+    named = table.model_copy(update={"spec": VolumeSpec(shape=(3, 3, 3), dtype="float32", classes=("a", "b"))})
+    rows = files.model_copy(update={"format": "rows"})
+    (tmp_path / "model.keras").touch()
+    for data, learned in ((named, ("a", "b")), (table, ()), (rows, ()), (files, None), (None, None)):
+        description = {"task": "regression", "input": {"shape": [3, 3, 3]}}
+        if data is not None:
+            description["data"] = data.model_dump(mode="json")
+        (tmp_path / "model.json").write_text(json.dumps(description))
+        assert read_card(tmp_path).learned == learned

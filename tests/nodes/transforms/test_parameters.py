@@ -63,3 +63,6 @@ def test_results_that_stayed_the_same_are_still_used() -> None:
     ]
     assert {transform_volumes.version_with(params) for params in same} == {1}
     assert {transform_volumes.version_with(params) for params in other} == {2}
+    ends = {"normalise": "percentiles", "low_percentile": 0, "high_percentile": 100.0}
+    versions = [transform_volumes.version_with(ends | {"statistics": each}) for each in ("volume", "source", "all")]
+    assert versions == [2, 3, 3]
