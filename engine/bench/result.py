@@ -412,7 +412,7 @@ def _told_apart(results: Sequence[BenchResult]) -> list[BenchResult]:
 
 
 def _distinct(result: BenchResult, group: Sequence[BenchResult]) -> str:
-    """The name, and as many of GPUs, cores, memory and type as tell it from the others of the same name."""
+    """The name, and as many of GPUs, cores, memory and type as make it differ from others of the same name."""
     if result.cores == result.machine.cores and all(_part_of(result, other) for other in group):
         # The table of prices has the whole machine by this name.
         return result.name

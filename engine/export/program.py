@@ -87,7 +87,7 @@ class Program:
     def requirements(self, *without: str) -> list[str]:
         """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named.
 
-        Behind it are the projects of packages that no extra brings, which nodes of the person's own may need.
+        After it come the projects of packages that a user's own nodes need and no extra installs.
         """
         left_out = {module for extra in without for module in modules(extra)}
         wanted = [p for p in self.packages if p.partition(".")[0] not in left_out]

@@ -199,7 +199,7 @@ class Values:
         whole = substitute(raw, {n: c.value for n, c in self._shared.items()})
         if not parameter.is_path or _is_absolute(str(whole)):
             return text
-        # Whoever changes the value at the top may give an absolute path there.
+        # The value at the top of the file may be changed to an absolute path.
         return f"below({literal(str(self._base))}, {text})"
 
     def _evaluated(self, raw: JsonValue, parameter: Parameter) -> Any:

@@ -234,7 +234,7 @@ class Recorder:
                 if is_number(value):
                     self.parent.point(f"{where}.{name}", value, time)
                 elif name in self._described.params.get(node, {}):
-                    # What the node was told has that key, and may be spelled in another way.
+                    # The parameter of that name has this key, perhaps with another spelling of the value.
                     self.parent.param(f"{node}.{port}.{name}", value)
                 else:
                     self.parent.param(f"{where}.{name}", value)

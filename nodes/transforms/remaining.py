@@ -93,7 +93,7 @@ def _identities(chain: Sequence[Transform], *, own_numbers: bool = False) -> lis
             # Earlier versions kept a default as its author had written it, 1, where 1.0 was given: that is the same.
             values = {**values, "values": json.loads(values["values"])}
         if each.name == "function" and stayed:
-            # Version 1 told it the place of before the chain, where the voxels still are, as version 2 does.
+            # Version 1 gave it the affine of before the chain. No step has moved the voxels: version 2 gives the same.
             version = max(version, 2)
         stayed = stayed and each.name in _STAYING
         out.append((version, (each.name, values)))

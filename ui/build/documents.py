@@ -73,7 +73,7 @@ def apply(doc: Doc, ops: Iterable[Op]) -> Doc:
     """The document after `ops`, in order; `doc` stays as it is.
 
     An op inside a node that is not there does nothing: someone else removed it. So that edits which cross
-    leave no wire that nobody sees, a node goes with its wires, a wire without one of its ends is not made,
+    leave no wire to a missing node, a node goes with its wires, a wire without one of its ends is not made,
     and an input keeps the newest of its wires, but for those `exempt`; the canvas does the same. Raises
     `PipelineError` when an op would leave no valid pipeline, or its path is invalid.
     """

@@ -202,7 +202,7 @@ def test_one_that_does_not_begin_is_ended_at_once(
 
     def press() -> None:
         wait_until(lambda: [s for s in store.sweeps.newest() if s.sweep_id in start._children], "its process")
-        # Before somebody counts them, a signal would end the tests.
+        # Without the handler of `Interrupts` the signal would end the tests.
         wait_until(lambda: isinstance(getattr(signal.getsignal(number), "__self__", None), Interrupts), "its handler")
         os.kill(os.getpid(), number)
         store.close()

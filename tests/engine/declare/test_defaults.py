@@ -95,7 +95,7 @@ def test_chains_of_before_are_the_same_way() -> None:
 
 
 def test_built_in_nodes_keep_their_fingerprints() -> None:
-    """Each default that is left out enters the fingerprint as it stands in the signature."""
+    """A parameter that is left out enters the fingerprint with the default as the signature has it."""
     for node_type in voxelflow.catalog():
         signature = inspect.signature(node_type.function).parameters
         written = {name: a.default for name, a in signature.items()}

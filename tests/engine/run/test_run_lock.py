@@ -80,7 +80,7 @@ def test_one_whose_process_is_killed_before_it_begins_has_failed(runner: Runner,
 
 
 def test_nor_is_one_failed_that_was_to_be_cancelled_or_has_begun(runner: Runner, gate: Path) -> None:
-    """Whoever sees first that the process is gone."""
+    """Whichever process first finds that it has ended."""
     run_id = runner.start(pipeline(box("a", "Make")))
     runner.store.request_cancel(run_id)
     launch._children[run_id].kill()

@@ -226,7 +226,7 @@ def test_one_whose_process_is_killed_before_it_begins_has_failed(swept: Swept, g
 
 
 def test_one_that_was_to_be_cancelled_when_its_process_died_is_cancelled(swept: Swept, gate: Path) -> None:
-    """Whoever sees first that the process is gone."""
+    """Whichever process first finds that it has ended."""
     sweep = swept.start(document(), "model.auc=0.6,0.9")
     swept.store.sweeps.request_cancel(sweep.sweep_id)
     _children[sweep.sweep_id].kill()
