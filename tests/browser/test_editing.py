@@ -37,12 +37,13 @@ def far(canvas: CanvasPage, most: int = 55) -> None:
         expect(shown).not_to_have_text(before)
 
 
-def at_rest(canvas: CanvasPage) -> int:
-    """The zoom in per cent, once it stays."""
-    seen: list[int] = []
+def at_rest(canvas: CanvasPage) -> float:
+    """The zoom in per cent, once it stays; not rounded: a key pressed during a movement may stop it at 45.3."""
+    seen: list[float] = []
+    scale = "view => 100 * new DOMMatrixReadOnly(getComputedStyle(view).transform).a"
 
     def stays() -> bool:
-        seen.append(int(canvas.zoom.removesuffix("%")))
+        seen.append(canvas.page.locator(".react-flow__viewport").evaluate(scale))
         canvas.page.wait_for_timeout(200)
         return len(seen) > 1 and seen[-1] == seen[-2]
 
@@ -122,9 +123,9 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
     for most in (100, 70, 55, 33):
         far(canvas, most)
         zoom = at_rest(canvas)
-        assert zoom <= most
+        assert zoom < most + 0.5
         for part, least in shown.items():
-            expect(card.locator(part).first).to_be_visible(visible=zoom > least)
+            expect(card.locator(part).first).to_be_visible(visible=zoom >= least)
         title = card.locator(".card-title")
         expect(title).to_be_visible()
         eventually(
@@ -132,7 +133,7 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
                 zoom / 100 * title.evaluate("title => parseFloat(getComputedStyle(title).fontSize)")
                 >= min(7.8, zoom / 100 * FARTHEST_TITLE)
             ),
-            f"at {zoom}% nobody can read the title",
+            f"at {zoom:.1f}% nobody can read the title",
         )
         assert title.evaluate("title => getComputedStyle(title).opacity") == "1"
 
