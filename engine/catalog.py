@@ -160,7 +160,7 @@ def _add_workspace(catalog: Catalog, workspace: Workspace) -> None:
         return
     for path in files:
         try:
-            module, digest = _load_file(path)
+            module, digest = load_user_file(path)
             _add_from(catalog, module, str(path), digest)
         except BaseException as exc:  # a person's file may even call sys.exit()
             if isinstance(exc, KeyboardInterrupt):
@@ -200,8 +200,11 @@ class _FromSource(SourceFileLoader):
         return code
 
 
-def _load_file(path: Path) -> tuple[ModuleType, str]:
-    """The module of a file of `my_nodes/`, and the hash of its source."""
+def load_user_file(path: Path) -> tuple[ModuleType, str]:
+    """The module of a file of `my_nodes/`, run anew, and the hash of its source.
+
+    Raises what the file raises, and `OSError` when it cannot be read.
+    """
     check_regular(path)
     name = user_module(path)
     loader = _FromSource(name, str(path))

@@ -187,6 +187,46 @@ def test_every_folder_has_its_line_on_the_page_of_the_architecture(folder: str, 
     assert sorted(parts - named) == []
 
 
+# --- links -------------------------------------------------------------------------------------
+
+_WITH_LINKS = (
+    *_ROOT.glob("*.md"),
+    *(p for f in (*_PACKAGES, "pipelines", "benchmarks") for p in _ROOT.glob(f"{f}/*.md")),
+    _ROOT / "engine/prices/README.md",
+    *(_ROOT / "examples").glob("*/README.md"),
+)
+
+
+def _anchors(page: str) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _dead_links(page: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in _anchors(file.read_text(encoding="utf-8"))):
+            yield target
+
+
+@pytest.mark.parametrize("page", _WITH_LINKS, ids=lambda path: path.relative_to(_ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    assert list(_dead_links(page)) == []
+
+
+def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# The other's page (whole)\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md#the-others-page-whole) [b](other.md#gone) [c](gone.md) [d](https://x.org) [e](#own)\n"
+    )
+    assert list(_dead_links(page)) == ["other.md#gone", "gone.md", "#own"]
+
+
 # --- examples ----------------------------------------------------------------------------------
 
 

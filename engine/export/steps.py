@@ -21,7 +21,6 @@ Left out on purpose: the run store and MLflow, retries and time limits, the chec
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import re
 import shutil
@@ -33,7 +32,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from engine.catalog import AnyNodeType, user_module
+from engine.catalog import AnyNodeType, load_user_file, user_module
 from engine.declare.context import Resources
 from engine.declare.dataset_type import details_of
 from engine.declare.datasets import Dataset
@@ -131,12 +130,10 @@ def load_node(path: Path | str, name: str) -> AnyNodeType:
     path = expanded(str(path)).absolute()
     module_name = user_module(path)
     if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        if not path.is_file() or spec is None or spec.loader is None:
+        if not path.is_file():
             raise UsageError(f"the node's file {path} is not there", hint="Change its folder at the top of the file.")
         # Under the name that it has in a workspace: functions travel to executors by name.
-        sys.modules[module_name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[module_name])
+        load_user_file(path)
     module = sys.modules[module_name]
     for value in vars(module).values():
         if isinstance(value, NodeType) and value.name == name:

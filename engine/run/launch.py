@@ -312,26 +312,23 @@ def wait_started(
 
     Raises `ExecutionError` when it does not begin.
     """
-    began = time.monotonic()
-    while True:
-        # In this order: a process that has ended said before whether it began. Another one with the lock may yet.
-        child = _children.get(run_id)
-        lives = child is not None and child.poll() is None
-        died = child is not None and not lives and not is_held(workspace.run_folder(run_id) / "lock")
-        if died:
-            _record_unbegun(store, run_id)
-        if store.run(run_id).attempt >= attempt or stop():
-            return
-        if died or time.monotonic() - began > (run_lock.LONGEST_START_S if lives else timeout_s):
-            break
-        time.sleep(0.05)
+    folder = workspace.run_folder(run_id)
+    if run_lock.wait_begun(
+        _children.get(run_id),
+        folder,
+        lambda: store.run(run_id).attempt >= attempt,
+        lambda: _record_unbegun(store, run_id),
+        timeout_s,
+        stop,
+    ):
+        return
     if (full := full_disk(workspace.root)) is not None:
         raise DiskFull(f"the run's process did not start: {full.message}", hint=full.hint)
-    raise ExecutionError("the run's process did not start", hint=f"See {workspace.run_folder(run_id) / _LOG}.")
+    raise ExecutionError("the run's process did not start", hint=f"See {folder / _LOG}.")
 
 
 def _record_unbegun(store: RunStore, run_id: str) -> None:
-    """A new run whose process is gone has failed, and can be resumed at once: else it counts as starting for a minute.
+    """A new run whose process is gone has failed, and can be resumed at once.
 
     Not on a full disk, which `wait_started` reports.
     """

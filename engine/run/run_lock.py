@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.processes.detached import start_detached
-from engine.storage.process_lock import ProcessLock
+from engine.storage.process_lock import ProcessLock, is_held
 
 USUAL_START_S = 60.0
 LONGEST_START_S = 900.0
@@ -66,6 +67,33 @@ def handed_on(folder: Path) -> ProcessLock | None:
     if number.isdigit() and lock.adopt(int(number)):
         return lock
     return lock if lock.acquire_within(_PATIENCE_S) else None
+
+
+def wait_begun(
+    child: subprocess.Popen[bytes] | None,
+    folder: Path,
+    has_begun: Callable[[], bool],
+    record_unbegun: Callable[[], None],
+    timeout_s: float = USUAL_START_S,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Wait until the process of the run or sweep in `folder` has begun, or `stop` says so; whether either came.
+
+    As long as `child` lives, else `timeout_s` seconds; it is None where somebody else has started that process. When it
+    has died and nobody else has the lock, `record_unbegun` is called: else the run counts as starting for a minute.
+    """
+    since = time.monotonic()
+    while True:
+        # In this order: a process that has ended said before whether it began. Another one with the lock may yet.
+        lives = child is not None and child.poll() is None
+        died = child is not None and not lives and not is_held(folder / "lock")
+        if died:
+            record_unbegun()
+        if has_begun() or stop():
+            return True
+        if died or time.monotonic() - since > (LONGEST_START_S if lives else timeout_s):
+            return False
+        time.sleep(0.05)
 
 
 def kill_unbegun(folder: Path, name: str, *, begun: int | None = None, since: float = 0.0) -> bool:

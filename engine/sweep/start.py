@@ -15,7 +15,6 @@ from engine.limit import Limit, require_price
 from engine.profiles import Profile, find_profile
 from engine.run import run_lock
 from engine.run.worker_process import PROGRAM
-from engine.storage.process_lock import is_held
 from engine.store.runs import RunStore
 from engine.store.sweeps import Sweep
 from engine.sweep.changes import as_options, changed, record_changes
@@ -183,22 +182,16 @@ def wait_started(
 ) -> None:
     """Wait until the sweep's process has begun the attempt after `before`: as long as it lives, else `timeout_s`
     seconds, and no longer once `stop` says so. Raises `ExecutionError` when it does not begin."""
-    began = time.monotonic()
-    while True:
-        # In this order: a process that has ended said before whether it began. Another one with the lock may yet.
-        child = _children.get(before.sweep_id)
-        lives = child is not None and child.poll() is None
-        died = child is not None and not lives and not is_held(workspace.sweep_folder(before.sweep_id) / "lock")
-        if died:  # else it counts as starting for a minute, and cannot be resumed
-            store.sweeps.end_unbegun(before.sweep_id)
-        if store.sweeps.find(before.sweep_id).attempt > before.attempt or stop():
-            return
-        if died or time.monotonic() - began > (run_lock.LONGEST_START_S if lives else timeout_s):
-            break
-        time.sleep(0.05)
-    raise ExecutionError(
-        "the sweep's process did not start", hint=f"See {workspace.sweep_folder(before.sweep_id) / _LOG}."
-    )
+    folder = workspace.sweep_folder(before.sweep_id)
+    if not run_lock.wait_begun(
+        _children.get(before.sweep_id),
+        folder,
+        lambda: store.sweeps.find(before.sweep_id).attempt > before.attempt,
+        lambda: store.sweeps.end_unbegun(before.sweep_id),
+        timeout_s,
+        stop,
+    ):
+        raise ExecutionError("the sweep's process did not start", hint=f"See {folder / _LOG}.")
 
 
 def _spawn(workspace: Workspace, sweep_id: str) -> None:

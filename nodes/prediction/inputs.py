@@ -98,10 +98,9 @@ def _card(folder: Path, description: Mapping[str, Any]) -> ModelCard:
 
 
 def _learned(description: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """See `ModelCard.learned`: the classes of the table that a regression was trained on.
-
-    Which classes files are of shows only when they are opened, and a model in MLflow's format does not name its data.
-    """
+    """See `ModelCard.learned`. Earlier releases named the classes of a table alone, and none in MLflow's format."""
+    if "label_names" in description:
+        return tuple(map(str, description["label_names"]))
     data = description.get("data") or {}
     spec = data.get("spec")
     if spec is None or (data.get("kind") == "VolumeFiles" and data.get("format") != ROWS):

@@ -140,7 +140,7 @@ def _publish(
             final,
             checkpoints.path_of(final),
             spec=spec,
-            description=_description(prepared, final, epoch=len(chosen.history)),
+            description=described(prepared, final, epoch=len(chosen.history)),
             metrics=metrics,
             confusion={title: matrix for title, matrix in confusion.items() if matrix},
             roc={title: curves for title, curves in roc.items() if curves},
@@ -200,7 +200,7 @@ def _answer_facts(prepared: Prepared) -> dict[str, Any]:
     return {"classes": len(classes), "class_counts": json.dumps(counts, ensure_ascii=False)}
 
 
-def _description(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[str, Any]:
+def described(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[str, Any]:
     """What `model.json` says beyond the model itself."""
     rows, held_out, classes, settings = prepared.rows, prepared.held_out, prepared.classes, prepared.settings
     spec = rows.source.spec
@@ -216,6 +216,8 @@ def _description(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[s
         "classes": len(classes),
         "class_names": list(classes.names),
         "labels": prepared.target._asdict() if prepared.target is not None else None,
+        # The classes whose numbers a regression has learned; none where its labels are numbers.
+        **({"label_names": list(spec.classes)} if prepared.target is not None else {}),
         "normalisation": {"mean": list(begin.mean), "variance": list(begin.variance)},
         "epoch": epoch,
         "training": settings.deciding()

@@ -54,7 +54,7 @@ def publish(
     `learner` has, `confusion` and `roc` their confusion matrices and ROC curves by the name of the data.
     """
     description = {**description, "metrics": _finite(metrics)}
-    kept = ("task", "architecture", "depth", "class_names", "input", "transforms", "metrics")
+    kept = ("task", "architecture", "depth", "class_names", "label_names", "input", "transforms", "metrics")
     published = {key: description[key] for key in kept if key in description}
     learner.save(folder, shape=spec.shape, metadata=published)
     for source, name in ((state, STATE), (best, BEST)):

@@ -68,7 +68,11 @@ def test_so_does_one_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sys.modules.pop("decorated_nodes", None)
 
 
-def test_code_of_the_same_length_and_second_is_not_that_of_before(own_file: Path, workspace: Workspace) -> None:
+def test_code_of_the_same_length_and_second_is_not_that_of_before(
+    own_file: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+
     def load(text: str) -> tuple[str, str]:
         own_file.write_text(text)
         os.utime(own_file, (1_700_000_000, 1_700_000_000))

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 from waiting import WAIT_S
 
-from engine.catalog import build_catalog
+from engine.catalog import build_catalog, user_module
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Report
 from engine.declare.node import node
@@ -298,6 +299,19 @@ def test_a_persons_own_node_may_have_its_parameters_in_a_class(folder: Folder, w
     assert Path(made.uri).read_text() == "Greeting(words='hello', times=3, names=('a', 'b'))"
     with pytest.raises(UsageError, match="times must be at least 1, not 0"):
         folder.run("greet", load_node(file, "Greet"), times=0)
+
+
+def test_an_own_node_runs_as_its_file_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when two versions of equal length were saved within one second: each time a program loads it anew."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "greet.py"
+    shown = []
+    for help_text in ("Greet.", "Howdy."):
+        file.write_text(OWN.replace("Greet.", help_text))
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        monkeypatch.delitem(sys.modules, user_module(file), raising=False)
+        shown.append(load_node(file, "Greet").summary)
+    assert shown == ["Greet.", "Howdy."]
 
 
 def test_only_versions_of_tables_are_protected(folder: Folder) -> None:

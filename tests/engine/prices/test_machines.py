@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import prices
 from engine.errors import UsageError
 from engine.prices import COLUMNS, Machine, add_machines, import_machines, machine_table, machines_file
 from engine.prices.doubts import own_doubts
@@ -60,10 +61,10 @@ def test_what_a_shipped_machine_says_of_github_names_a_commit() -> None:
             assert "github.com" not in source or re.search(r"/blob/[0-9a-f]{40}/", source), (machine.key, source)
 
 
-def test_the_readme_counts_the_table() -> None:
+def test_the_page_of_prices_counts_the_table() -> None:
     machines = machine_table().machines
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-    counted = re.search(r"lists (\d+) machine types of three providers \((\d+) prices", readme)
+    page = Path(prices.__file__).with_name("README.md").read_text()
+    counted = re.search(r"lists (\d+) machine types of three providers \((\d+) prices", page)
     assert counted is not None
     assert [int(counted[1]), int(counted[2])] == [len({m.name for m in machines}), len(machines)]
 

@@ -15,12 +15,15 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Selection, VolumeDelta, VolumeFiles, VolumeSpec
 from engine.declare.events import Event, Message
 from engine.errors import DataError
+from nodes.loaders.interface import LoaderState
 from nodes.prediction.inputs import ModelCard, open_rows, read_card
 from nodes.splitting.selections import Folds, Shares, by_label
 from nodes.table.lease import no_new_leases
+from nodes.training.checkpoints import Checkpoint
 from nodes.training.leakage import Part
 from nodes.training.preparation import prepare
 from nodes.training.rows import open_parts
+from nodes.training.session import described
 from nodes.training.settings import Settings
 
 VOLUMES = some_volumes(30)
@@ -235,8 +238,10 @@ def test_a_regression_takes_classes_that_are_called_by_numbers_for_these(
         assert prepared.test is not None
         found = np.concatenate([batch.labels for batch in prepared.test.batches()])
         assert sorted(found.tolist()) == sorted(prepared.held_out.labels.tolist()) == sorted(expected * 3)
-        learned = prepared.rows.source.spec.classes
-    labels, unknown = labels_in_a_prediction(other, learned)
+        description = described(prepared, Checkpoint(LoaderState(0), {}, (0.0,), (1.0,)), epoch=1)
+    (tmp_path / "model.keras").write_bytes(b"")
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    labels, unknown = labels_in_a_prediction(other, read_card(tmp_path).learned)
     assert (sorted(labels), unknown) == (sorted(expected * 3), 0)
 
 
