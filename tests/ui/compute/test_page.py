@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bench_results import result, runs
@@ -17,6 +20,7 @@ from engine.profiles import default_profile, find_profile
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 from ui import studio_context
+from ui.compute import checks
 from ui.compute import page as compute_page
 from ui.studio_context import Studio
 
@@ -159,7 +163,14 @@ def test_a_verdict_goes_once_the_profile_is_another(app: Open, workspace: Worksp
     assert "mine can be used." not in html(app("compute", profile="mine"))
 
 
-def test_a_test_ends_once_the_profile_is_another(app: Open, workspace: Workspace) -> None:
+def test_a_test_ends_once_the_profile_is_another(
+    app: Open, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Instead of Python: a test that takes long.
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(checks, "sys", SimpleNamespace(executable=str(program)))
     file = workspace.root / "profiles.toml"
     file.write_text("[mine]\ncores = 1\n")
     page = app("compute", profile="mine")
@@ -170,6 +181,7 @@ def test_a_test_ends_once_the_profile_is_another(app: Open, workspace: Workspace
     file.write_text("[mine]\ncores = 2\n")
     assert page.run().button(key="compute_test").label == "Test"
     wait_until(lambda: not test.running, "the end of the test")
+    assert test.exit_status == -signal.SIGKILL
 
 
 def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspace: Workspace, store: RunStore) -> None:
