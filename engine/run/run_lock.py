@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.processes.detached import start_detached
 from engine.storage.process_lock import ProcessLock, is_held
+
+if TYPE_CHECKING:
+    import psutil
 
 USUAL_START_S = 60.0
 LONGEST_START_S = 900.0
@@ -105,13 +109,24 @@ def kill_unbegun(folder: Path, name: str, *, begun: int | None = None, since: fl
 
     try:
         process = psutil.Process(int(_lock(folder).noted()))
-        if process.pid == begun or name not in process.cmdline() or process.create_time() < since:
+        if process.pid == begun or name not in _arguments_of(process) or process.create_time() < since:
             return False
         process.kill()
         psutil.wait_procs([process], _KILLED_S)
     except (ValueError, psutil.Error):
         return False
     return True
+
+
+def _arguments_of(process: psutil.Process) -> list[str]:
+    """As `psutil.Process.cmdline`, also of a process that was started this moment.
+
+    While the kernel sets up the program, after `Popen` has returned, that gives no arguments.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    while not (found := process.cmdline()) and time.monotonic() < until:
+        time.sleep(0.005)
+    return found
 
 
 def _lock(folder: Path) -> ProcessLock:

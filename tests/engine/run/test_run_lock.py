@@ -51,12 +51,24 @@ def test_nor_is_one_that_is_resumed(runner: Runner, gate: Path) -> None:
     assert runner.finish(run_id).state == "cancelled"
 
 
+def test_one_that_was_started_this_moment_can_be_cancelled(
+    runner: Runner, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the kernel sets a program up, nobody can read its arguments."""
+    real, unset = psutil.Process.cmdline, iter(range(2))
+    monkeypatch.setattr(
+        psutil.Process, "cmdline", lambda process: [] if next(unset, None) is not None else real(process)
+    )
+    run_id = runner.start(pipeline(box("a", "Make")))
+    assert launch.cancel(runner.store, run_id, at_once=True).state == "cancelled"
+    assert next(unset, None) is None
+    wait_until(lambda: launch._children[run_id].poll() is not None, "the end of its process")
+
+
 def test_one_that_hangs_before_it_begins_can_be_cancelled(
     runner: Runner, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = runner.start(pipeline(box("a", "Make")))
-    started = psutil.Process(launch._children[run_id].pid)
-    wait_until(lambda: run_id in started.cmdline(), "the process")
     monkeypatch.setattr(run_lock, "USUAL_START_S", 0.0)
     assert launch.cancel(runner.store, run_id).state == "cancelled"
     wait_until(lambda: launch._children[run_id].poll() is not None, "the end of its process")
