@@ -216,8 +216,7 @@ class Lineage:
 
     def _only(self, kept: Set[str]) -> Lineage:
         items = {item: found for item, found in self.items.items() if item in kept}
-        links = tuple(link for link in self.links if link.source in items and link.target in items)
-        return replace(self, items=items, links=links)
+        return self._part(items, (link for link in self.links if link.source in items and link.target in items))
 
     def _contracted(self, kept: Set[str]) -> Lineage:
         items = {item: found for item, found in self.items.items() if item in kept}
@@ -226,7 +225,13 @@ class Lineage:
             if link.target in kept:
                 for source in self._kept_before(link.source, kept):
                     links.setdefault((source, link.target), Link(source, link.target, link.by))
-        return replace(self, items=items, links=tuple(links.values()))
+        return self._part(items, links.values())
+
+    def _part(self, items: Mapping[str, Item], links: Iterable[Link]) -> Lineage:
+        out = replace(self, items=items, links=tuple(links))
+        # What is older than another stays so where that one is not among these.
+        vars(out)["_newest"] = self._newest
+        return out
 
     def _kept_before(self, item: str, kept: Set[str]) -> Iterator[str]:
         """The nearest items that are kept, on all ways that lead to `item`."""

@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.environment import Machine
 from engine.storage.files import read_document, write_whole
@@ -78,7 +78,7 @@ class StorageProbe(BaseModel):
     machine: Machine
     cache: Literal["cold", "warm", "unknown", "none"]
     """Whether the system's own cache was empty of what was read: "none" for an object store, which has none here."""
-    file_bytes: int
+    file_bytes: Annotated[int, Field(ge=1)]
     bytes_written: int
     small_reads: Timed
     small_reads_at_once: Timed

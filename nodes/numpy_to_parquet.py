@@ -129,7 +129,7 @@ def _look_for_labels(
     if source == "manifest" and not (rule.file or found):
         return {"no_table": True}
     try:
-        labels = find_labels(ids, rule)
+        labels = find_labels(ids, rule, _of_files(files, params["hash_sources"]))
     except DataError as exc:
         # What is wrong with a pattern itself is reported without a scan.
         if source == "pattern" and not _compiles(rule.pattern):
@@ -221,11 +221,16 @@ def _preview(look: CheckContext) -> Preview:
 
 def _columns(of_labels: Sequence[str], files: Preview, hash_sources: bool) -> tuple[str, ...]:
     """Those of the table of labels, and those that the files' format or the rows have."""
+    return tuple(dict.fromkeys([*of_labels, *_of_files(files, hash_sources)]))
+
+
+def _of_files(files: Preview, hash_sources: bool) -> tuple[str, ...]:
+    """Those that the files' format or the rows have: columns of a table of labels make way for them."""
     found = files.dataset if isinstance(files.dataset, VolumeFiles) else None
     hashed = (
         (HASH[0],) if found is not None and found.format != ROWS and (found.format != "npy" or hash_sources) else ()
     )
-    return tuple(dict.fromkeys([*of_labels, *(files.columns or ()), *hashed]))
+    return (*(files.columns or ()), *hashed)
 
 
 def _columns_of_rows(params: Mapping[str, Any], files: Preview) -> tuple[str, ...] | None:

@@ -155,7 +155,6 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from nodes.table.selection import nan_as_null
     from nodes.volume_file.parts import Part
 
     path = folder / name
@@ -180,7 +179,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     if not rows:
         return None, own
     ids = pc.min_max(table.column("id").cast(pa.string()))
-    labels = nan_as_null(table.column("label").cast(pa.float32())) if "label" in wanted else None
+    labels = _labels(table.column("label"), name) if "label" in wanted else None
     ends = pc.min_max(labels) if labels is not None else None
     if table.column("id").null_count:
         raise UnsupportedTable(f"{name} has rows without an id", hint="Give every row an id of its own.")
@@ -198,6 +197,26 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
         ),
         own,
     )
+
+
+def _labels(column: Any, name: str) -> Any:
+    """The labels of a file as a table has them, null for none. Raises `UnsupportedTable` where one would be another."""
+    import numpy as np
+    import pyarrow as pa
+
+    from nodes.table.selection import nan_as_null
+
+    if pa.types.is_integer(column.type):
+        values = column.drop_null().to_numpy()
+        # One out of range becomes another of its type, too.
+        with np.errstate(invalid="ignore"):
+            lost = values[values.astype(np.float32).astype(values.dtype) != values]
+        if len(lost):
+            raise UnsupportedTable(
+                f"the column label of {name}: label {lost[0]} is not exact in 32 bits",
+                hint="Use smaller numbers, or class names and ConvertTable.",
+            )
+    return nan_as_null(column.cast(pa.float32(), safe=False))
 
 
 def _check_first_volume(file: pq.ParquetFile, name: str, given: VolumeSpec) -> None:
@@ -237,7 +256,10 @@ def _check_columns(columns: Any, name: str) -> None:
         )
     fits = {
         "id": types.is_string(found["id"]) or types.is_large_string(found["id"]),
-        "volume": types.is_binary(found["volume"]) or types.is_fixed_size_binary(found["volume"]),
+        # A file holds the same bytes whether its writer, such as polars, calls them large or not.
+        "volume": any(
+            test(found["volume"]) for test in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+        ),
         # Training takes any number, and ParquetToDelta, which takes the files as they are, float32 alone.
         "label": "label" not in found or types.is_floating(found["label"]) or types.is_integer(found["label"]),
     }

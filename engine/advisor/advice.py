@@ -47,11 +47,11 @@ class Estimate:
     low: float = 0.0
     high: float = 0.0
     step_s: float = 0.0
-    """A step in an epoch after the first."""
+    """A step in an epoch after the first; where there is only one, in that."""
     compute_s: float = 0.0
     """What a step computes."""
     input_s: float = 0.0
-    """Until the volumes of a step have come, in an epoch after the first."""
+    """Until the volumes of such a step have come."""
     first_epoch_s: float = 0.0
     later_epoch_s: float = 0.0
     memory_bytes: int = 0
@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def rate(self) -> float:
-        """Volumes a second in epochs after the first; 0 where it does not fit."""
+        """Volumes a second in steps of `step_s`; 0 where it does not fit."""
         return self.batch_size / self.step_s if self.step_s > 0 else 0.0
 
     def _cost(self, seconds: float) -> float | None:
@@ -195,8 +195,8 @@ def estimate(
     later = again if cached else first
     if known.fresh and cached and way != "remote table":
         first = again
-    step_first, _ = _step(compute_s, batch, ranks, first, candidate)
-    step_later, input_s = _step(compute_s, batch, ranks, later, candidate)
+    step_first, input_first = _step(compute_s, batch, ranks, first, candidate)
+    step_later, input_later = _step(compute_s, batch, ranks, later, candidate)
     steps = max(1, work.volumes // batch)
     validation = [
         _step(_FORWARD * batch * model.volume(network), batch, ranks, each, candidate)[0] * work.validation / batch
@@ -207,8 +207,9 @@ def estimate(
     epoch_later = steps * step_later + validation[1] + begins[1]
     start = _START_S + _START_S_PER_LAYER * network.layers
     training = epoch_first + (work.epochs - 1) * epoch_later
+    # A training of one epoch has none after the first.
+    limit, step_s, input_s = (later, step_later, input_later) if work.epochs > 1 else (first, step_first, input_first)
     bound: Bound = "input" if input_s - compute_s > WAITING * input_s else "compute"
-    limit = later if work.epochs > 1 else first
     spread = (
         limit.spread if bound == "input" and limit else math.hypot(model.error(network, ranks), computing.scale_spread)
     )
@@ -220,7 +221,7 @@ def estimate(
         seconds=seconds,
         low=seconds * math.exp(-DEVIATIONS * relative),
         high=seconds * math.exp(DEVIATIONS * relative),
-        step_s=step_later,
+        step_s=step_s,
         compute_s=compute_s,
         input_s=input_s,
         first_epoch_s=epoch_first,

@@ -54,6 +54,8 @@ training performance)."""
 Basis = Literal["measured", "scaled", "guessed"]
 DATA_SHEET = "by its data sheet"
 """What is known of a machine with an accelerator where none was ever measured."""
+NO_SHEET = "as for its processors, since nothing is known of its GPU"
+"""What is known where its accelerator is in no table either."""
 _OF_PEAK = 0.4
 """Share of its peak that an accelerator reaches in convolutions of small volumes."""
 _TOUCHES = 12
@@ -191,6 +193,8 @@ def measured_machine(
         if network is None or not row.steps:
             continue
         step = _computed(row, network)
+        if step.seconds <= 0:
+            continue
         kind = (configuration.mixed_precision, configuration.jit)
         key = (*kind, network, step.batch_size, step.workers)
         # Others at work on the machine, and reading, make a step longer and never shorter.
@@ -212,7 +216,7 @@ def _computed(row: BenchRow, network: Network) -> MeasuredStep:
     steps = sorted(row.step_s) if configuration.input == "synthetic" else []
     seconds = steps[(len(steps) - 1) // 2] if steps else (row.computing_s + row.rest_s) / row.steps
     scatter = 0.0
-    if len(steps) > 2:
+    if len(steps) > 2 and seconds > 0:
         low, high = steps[len(steps) // 4], steps[len(steps) * 3 // 4]
         # By the quartiles, which no single slow step moves: the relative deviation of a median.
         scatter = (high - low) / 1.35 / seconds * 1.25 / math.sqrt(len(steps))
@@ -240,7 +244,8 @@ def computing_on(
     if bool(candidate.gpus) != bool(nearest.candidate.gpus):
         # How fast processors are says nothing of an accelerator.
         model = StepModel(promised(candidate), model.exchange, 0.0)
-        return Computing(model, DATA_SHEET, "guessed", _MOST_GAIN / DEVIATIONS)
+        known = not candidate.gpus or candidate.accelerator is not None
+        return Computing(model, DATA_SHEET if known else NO_SHEET, "guessed", _MOST_GAIN / DEVIATIONS)
     gain = measured_gain(nearest.candidate, candidate, mixed_precision=wanted[0])
     if gain is not None:
         # In the middle between that ratio and none: small volumes wait for launches, which no GPU does faster.
@@ -252,6 +257,8 @@ def computing_on(
     # As if half of the gain, or of the loss, failed to come; up to three times.
     half = min(_MOST_GAIN, abs(math.log(ratio.multiply_adds)) / 2)
     source = f"from {nearest.candidate.name}" + (" by their data sheets" if candidate.gpus else "")
+    if candidate.gpus and candidate.accelerator is None:
+        source = f"from {nearest.candidate.name}" if nearest.candidate.accelerator is None else NO_SHEET
     return Computing(
         model.scaled(ratio), source, "guessed" if candidate.gpus else "scaled", max(half, _SAME) / DEVIATIONS
     )
@@ -371,10 +378,13 @@ def from_profile(profile: Profile, named: Machine | None = None, here: Hardware 
         remote=profile.on_databricks,
     )
     if here is not None and not own.remote:
-        own = replace(own, processor=here.processor, gpu=here.gpus[0] if own.gpus and here.gpus else "")
+        # A training takes the GPUs that are there, also under a profile that names none.
+        takes = profile.is_here and (named is None or named.gpus != 0)
+        gpus = own.gpus or (len(here.gpus) if takes else 0)
+        own = replace(own, processor=here.processor, gpus=gpus, gpu=here.gpus[0] if gpus and here.gpus else "")
     if named is None:
         return own
-    own = replace(own, gpu=named.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
+    own = replace(own, gpu=named.gpu or own.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
     if not own.remote:
         return own
     # The profile's own figures are those of this machine, from which jobs are sent there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Any
 
 from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, table_in_place, usual_currency
@@ -239,7 +240,7 @@ def _cost(estimate: Estimate) -> float:
 
 def missing(advice: Advice, place: str) -> list[str]:
     """What to measure for a better prediction, as commands."""
-    out = []
+    out, place = [], quote(place)
     if not advice.estimates:
         out.append(BENCH_FIRST)
     elif advice.own is None or advice.own.source:

@@ -217,18 +217,27 @@ def _is_like(amount: float | None, samples: Sequence[Sample]) -> bool:
 
 def _as_before(node: str, amount: float | None, samples: Sequence[Sample]) -> NodeTime:
     """As the samples of the nearest amount: scaled from what does not grow with the work to what grows as it does."""
-    nearest = min((_distance(amount, s) for s in samples), default=math.inf)
-    used = [s for s in samples if _distance(amount, s) == nearest]
-    if not used or nearest == math.inf:
+    nearest = min(samples, key=lambda s: _distance(amount, s), default=None)
+    if nearest is None or _distance(amount, nearest) == math.inf:
         return NodeTime(node, amount=amount)
-    measured = used[0].amount
+    # Half and twice the work are as near and scaled otherwise: the newer amount counts.
+    measured = nearest.amount
+    used = [s for s in samples if s.amount == measured]
     times = amount / measured if amount and measured else 1.0
     basis = f"as in {plural(len(used), 'earlier runs')}"
     if times != 1:
-        basis += f" with {times:.2g} times less work" if times > 1 else f" with {1 / times:.2g} times the work"
+        basis += f" with {_beside(times)}"
     low = min(s.seconds for s in used) * min(1.0, times) / SCATTER
     high = max(s.seconds for s in used) * max(1.0, times) * SCATTER
     return NodeTime(node, low, high, basis, amount)
+
+
+def _beside(times: float) -> str:
+    """How much work earlier runs had beside one that has so many `times` as much."""
+    text = number(float(f"{max(times, 1 / times):.2g}"))
+    if text == "1":
+        return "nearly as much work"
+    return f"{text} times less work" if times > 1 else f"{text} times the work"
 
 
 def _predicted(

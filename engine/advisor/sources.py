@@ -12,7 +12,7 @@ from engine.advisor.advice import Advice, Knowledge, advise
 from engine.advisor.machines import all_candidates, measured_machine
 from engine.advisor.reading import InputModel, Way, from_bench, from_memory, from_probe
 from engine.advisor.report import in_a_line
-from engine.bench.result import BenchResult, Configuration, bench_results, newest_by_machine
+from engine.bench.result import BenchResult, Configuration, bench_results, newest_by_machine, same_machine
 from engine.catalog import AnyNodeType
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
@@ -60,8 +60,12 @@ def read_known(workspace: Workspace, benches: Sequence[BenchResult] = ()) -> Kno
     Of quick ones nothing is predicted.
     """
     own = [b for b in benches if b.measured and not b.quick]
-    given = {b.name for b in own}
-    kept = (r for r in bench_results(workspace) if r.measured and not r.quick and r.name not in given)
+
+    def is_given(kept: BenchResult) -> bool:
+        # A name alone is no machine: that of a processor is the name of machines of many sizes.
+        return any(kept.name == each.name and same_machine(kept, each) for each in own)
+
+    kept = (r for r in bench_results(workspace) if r.measured and not r.quick and not is_given(r))
     found = newest_by_machine([*own, *kept])
     return Known(found, probes(workspace), _here() if found else None)
 
@@ -120,6 +124,8 @@ def advise_training(
     table = machine_table(workspace).machines
     network_of = networks(training.node_type)
     measured = [m for r in known.benches if (m := measured_machine(r, network_of, table)) is not None]
+    # How volumes come to this machine its own benchmark says, whatever is newer of others.
+    measured.sort(key=lambda m: not _is_alike(m.result.machine, known.here))
     cold: dict[Way, InputModel] = {}
     cached: dict[Way, InputModel] = {}
     guessed: set[Way] = set()
@@ -156,6 +162,12 @@ def advise_training(
         elsewhere=tuple(_elsewhere(work, way, workspace, known.probes)),
     )
     return advise(work, way, knowledge, within_s=within_s)
+
+
+def _is_alike(machine: Machine, here: Machine | None) -> bool:
+    """Whether a machine is this one, or one like it."""
+    figures = (machine.processor, machine.cores, machine.gpus)
+    return here is not None and figures == (here.processor, here.cores, here.gpus)
 
 
 def _elsewhere(
@@ -227,10 +239,14 @@ def networks(node_type: AnyNodeType) -> Callable[[Configuration], Network | None
     def network_of(configuration: Configuration) -> Network | None:
         key = (configuration.depth, configuration.shape, configuration.stem, configuration.width)
         if key not in known and node_type.workload_hook is not None:
-            spec = VolumeSpec(shape=configuration.shape, dtype=configuration.dtype)
             own = {"depth": configuration.depth, "stem": configuration.stem, "width": configuration.width}
-            data = Preview(kind="VolumeDelta", count=configuration.batch_size, spec=spec)
-            work = node_type.workload_hook(CheckContext(params=defaults | own, inputs={"data": data}))
+            try:
+                # Whatever type is stored, the network is the same.
+                spec = VolumeSpec(shape=configuration.shape, dtype="float32")
+                data = Preview(kind="VolumeDelta", count=configuration.batch_size, spec=spec)
+                work = node_type.workload_hook(CheckContext(params=defaults | own, inputs={"data": data}))
+            except Exception:  # a newer Voxelflow may have measured what this one does not know
+                work = None
             known[key] = work.network if work is not None else None
         return known.get(key)
 

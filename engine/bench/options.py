@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.bench.result import INPUTS, Input
 from engine.environment import Machine
@@ -51,15 +53,11 @@ class BenchOptions:
             return self.warmup
         return _GPU_WARMUP if machine.gpus else _WARMUP
 
-    def quick(self) -> BenchOptions:
-        """The same with what is not given at its smallest: a try of the command, no figure to go by."""
-        start = BenchOptions()
-        return replace(
-            self,
-            shape=QUICK_SHAPE if self.shape == start.shape else self.shape,
-            batch_sizes=(8,) if self.batch_sizes == start.batch_sizes else self.batch_sizes,
-            steps=4 if self.steps == start.steps else self.steps,
-        )
+    def quick(self, given: Collection[str]) -> BenchOptions:
+        """The same with what is not `given`, by the names of the fields, at its smallest: a try of the command, no
+        figure to go by."""
+        smallest: dict[str, Any] = {"shape": QUICK_SHAPE, "batch_sizes": (8,), "steps": 4}
+        return replace(self, **{name: value for name, value in smallest.items() if name not in given})
 
     @property
     def volumes_to_make(self) -> int:

@@ -64,12 +64,20 @@ def _in_bounds(machine: Machine) -> Machine:
     for name in ("cores", "memory_bytes"):
         if getattr(machine, name) < 0:
             raise ValueError(f"has {name} below 0")
+        if getattr(machine, name) > _MOST:
+            raise ValueError(f"has {name} above {_MOST:,}")
     if bad := control_character(machine.gpus):
         raise ValueError(f"holds the control character {bad!r} in its gpus")
     return machine
 
 
 _Line = Annotated[str, AfterValidator(_without_control)]
+_DTYPE = r"(?:float|int|uint)(8|16|32|64)"
+_MOST = 10**15
+"""Larger counts are slips, and too large to compute with."""
+_Count = Annotated[int, Field(ge=0, le=_MOST)]
+_AtLeastOne = Annotated[int, Field(ge=1, le=_MOST)]
+_Seconds = Annotated[float, Field(ge=0)]
 
 
 class _Frozen(BaseModel):
@@ -84,10 +92,10 @@ class Configuration(_Frozen):
     """
 
     depth: int
-    shape: tuple[int, ...]
-    dtype: str
-    batch_size: Annotated[int, Field(ge=1)]
-    workers: int = 1
+    shape: tuple[_AtLeastOne, ...]
+    dtype: Annotated[str, Field(pattern=f"^{_DTYPE}$")]
+    batch_size: _AtLeastOne
+    workers: _AtLeastOne = 1
     loader: str = ""
     input: Input = "synthetic"
     storage: str = ""
@@ -97,14 +105,13 @@ class Configuration(_Frozen):
     deterministic: bool = True
     optimizer: str = "adam"
     stem: str = "standard"
-    width: int = 64
+    width: _AtLeastOne = 64
 
     @property
     def volume_bytes(self) -> int:
-        """Bytes of a volume as it is stored. Raises `ValueError` for a type that is not known."""
-        found = re.fullmatch(r"(?:float|int|uint)(8|16|32|64)", self.dtype)
-        if found is None:
-            raise ValueError(f"the type {self.dtype} is not known")
+        """Bytes of a volume as it is stored."""
+        found = re.fullmatch(_DTYPE, self.dtype)
+        assert found is not None
         out = int(found[1]) // 8
         for length in self.shape:
             out *= length
@@ -158,15 +165,15 @@ class BenchRow(_Frozen):
     outcome: Outcome
     note: str = ""
     """Why there are no figures; or, of a cold row, how the caches were emptied."""
-    steps: int = 0
-    warmup: int = 0
+    steps: _Count = 0
+    warmup: _Count = 0
     """Steps before the measured ones."""
-    waiting_s: float = 0.0
-    computing_s: float = 0.0
-    rest_s: float = 0.0
-    step_s: tuple[float, ...] = ()
+    waiting_s: _Seconds = 0.0
+    computing_s: _Seconds = 0.0
+    rest_s: _Seconds = 0.0
+    step_s: tuple[_Seconds, ...] = ()
     """Of each measured step, in their order: how much they scatter says how far a figure can be trusted."""
-    processor_s: float = 0.0
+    processor_s: _Seconds = 0.0
     """Processor seconds (user and system) of all workers' processes during the measured steps."""
     memory_bytes: int = 0
     """Most that one process had resident, all that Python and the framework need included; 0 where not known."""
@@ -174,7 +181,7 @@ class BenchRow(_Frozen):
     """Most that the framework had on one device; 0 without one."""
     cache: CacheState = "none"
     """Of a cold row: whether the system's cache was empty, as far as the system says; "none" for an object store."""
-    latency_ms: float | None = None
+    latency_ms: _Seconds | None = None
     """Median of a 4 kB read from where the volumes lie, with empty caches; None with synthetic input."""
     curves: Curves = Curves()
 
@@ -219,7 +226,7 @@ class BenchResult(_Frozen):
     seconds: float
     """How long the benchmark took, from the first volume that was made."""
     machine: Annotated[Machine, AfterValidator(_in_bounds)]
-    cores: int
+    cores: _Count
     """Those that the training was given."""
     machine_type: _Line = ""
     """Its key in the table of prices (`m5.2xlarge@us-east-1`); "" where that is not known."""
@@ -380,6 +387,14 @@ def by_machine(results: Iterable[BenchResult]) -> list[list[BenchResult]]:
     return sorted(out, key=lambda each: each[0].measured_at, reverse=True)
 
 
+def same_machine(one: BenchResult, other: BenchResult) -> bool:
+    """Whether both were measured on one machine, or on parts of it: by its type, else its name, and what it has."""
+    mine, theirs = one.machine, other.machine
+    types = {found.machine_type or found.name for found in (one, other)}
+    same = len(types) == 1 and (mine.cores, mine.gpus) == (theirs.cores, theirs.gpus)
+    return same and _same_memory(mine, theirs)
+
+
 def _same_memory(one: Machine, other: Machine) -> bool:
     return abs(one.memory_bytes - other.memory_bytes) < _SAME_MEMORY
 
@@ -427,10 +442,7 @@ def _distinct(result: BenchResult, group: Sequence[BenchResult]) -> str:
 
 def _part_of(whole: BenchResult, result: BenchResult) -> bool:
     """Whether it was measured on the same machine, with no more cores than that has."""
-    mine, theirs = whole.machine, result.machine
-    types = {found.machine_type or found.name for found in (whole, result)}
-    same = len(types) == 1 and (mine.cores, mine.gpus) == (theirs.cores, theirs.gpus)
-    return same and _same_memory(mine, theirs) and result.cores <= mine.cores
+    return same_machine(whole, result) and result.cores <= whole.machine.cores
 
 
 def _title(result: BenchResult, parts: Sequence[Callable[[BenchResult], str]]) -> str:

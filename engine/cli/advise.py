@@ -124,6 +124,11 @@ def _result_in(path: Path) -> BenchResult:
             f"{path} is of `voxelflow bench --quick`, whose figures say nothing of a training",
             hint="Run `voxelflow bench` on that machine without --quick.",
         )
+    if not found.measured:
+        raise UsageError(
+            f"{path} has no row that was measured, so nothing can be predicted from it",
+            hint="Look at its rows, which say why, and run `voxelflow bench` on that machine again.",
+        )
     return found
 
 
@@ -136,6 +141,7 @@ def _show(training: Training, advice: Advice, workspace: Workspace, profile: Pro
     from engine.advisor import report
     from engine.advisor.run_estimate import UNITS, not_included, price_in_table
     from engine.cli.screen import say, table
+    from engine.text import plural
 
     say(f"{training.title}: {report.subject(advice)}")
     shown = report.chosen_few(advice, len(advice.estimates) if show_all else report.SHOWN)
@@ -144,7 +150,7 @@ def _show(training: Training, advice: Advice, workspace: Workspace, profile: Pro
         table(report.COLUMNS, [report.row(each) for each in shown], right=("cores", "time", "cost"))
         left = len(advice.estimates) - len(shown)
         if left:
-            say(f"{left:,} other machines: --all lists them")
+            say(f"{plural(left, 'other machines')}: --all lists them")
     best = advice.recommended
     storage = advice.storage
     if shown:

@@ -22,9 +22,12 @@ _PAGE = "bench-compare.html"
 
 
 class _Numbers(click.ParamType[Any]):
-    """Whole numbers of at least 1 with commas between them."""
+    """Whole numbers of at least 1 with commas between them; where they are `distinct`, each once."""
 
     name = "N,N"
+
+    def __init__(self, *, distinct: bool = True) -> None:
+        self._distinct = distinct
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         try:
@@ -33,7 +36,7 @@ class _Numbers(click.ParamType[Any]):
             self.fail(f"{value!r} is no list of whole numbers such as 8,32.", param, ctx)
         if not all(number >= _LEAST for number in out):
             self.fail(f"{value!r} holds a number below 1.", param, ctx)
-        return tuple(dict.fromkeys(out))
+        return tuple(dict.fromkeys(out)) if self._distinct else out
 
 
 class _Names(click.ParamType[Any]):
@@ -60,7 +63,9 @@ def _switch(name: str, help_text: str) -> Callable[[F], F]:
 @click.option("--quick", is_flag=True, help="Tiny volumes and few steps: a try of the command, no figures to go by.")
 @click.option("--data", default="", metavar="PLACE", help="Your own labelled volumes: a folder of .npy files, a table.")
 @click.option("--storage", default="", metavar="PLACE", help="Where made volumes lie: a folder, az://..., s3://...")
-@click.option("--shape", type=_Numbers(), metavar="X,Y,Z,C", help="Of made volumes. Default: 30,30,10,10.")
+@click.option(
+    "--shape", type=_Numbers(distinct=False), metavar="X,Y,Z,C", help="Of made volumes. Default: 30,30,10,10."
+)
 @click.option("--volumes", type=click.IntRange(8), metavar="N", help="How many are made. Default: eight batches.")
 @click.option("--depth", "depths", type=_Numbers(), help="Layers of the network: 18, 34, 50, 101, 152. Default: 18.")
 @click.option("--batch-sizes", type=_Numbers(), help="Volumes in a batch. Default: 8,32.")
@@ -162,7 +167,7 @@ def _measure(
 
     try:
         result = session.work.run_bench(
-            options.quick() if quick else options, bench_folder(workspace) / ".work", report=report, keep=keep
+            options.quick(values) if quick else options, bench_folder(workspace) / ".work", report=report, keep=keep
         )
     except BaseException:
         if path is not None and not as_json:
@@ -201,7 +206,15 @@ def _priced(machine: str, price: float | None, workspace: Workspace) -> dict[str
     else:
         found = this_machine(machines, workspace)
     own = found.price_per_hour if price is None else price
+    if own is not None and not found.machine_type and machines.problem is not None:
+        # Its price joins that table once all is measured: it is not measured in vain.
+        raise machines.problem
     return {"machine_type": found.machine_type, "currency": found.currency, "price_per_hour": own}
+
+
+def _brings_price(result: BenchResult) -> bool:
+    """Whether it has a price of its own that may be in no table."""
+    return not result.machine_type and result.price_per_hour is not None and bool(result.name.strip())
 
 
 def _join_prices(result: BenchResult, workspace: Workspace) -> None:
@@ -217,7 +230,7 @@ def _join_prices(result: BenchResult, workspace: Workspace) -> None:
     from engine.text import hourly
 
     name = result.name.strip()
-    if result.machine_type or result.price_per_hour is None or not name:
+    if not _brings_price(result):
         return
     table = machine_table(workspace)
     if table.problem is not None:
@@ -252,7 +265,9 @@ def _join_prices(result: BenchResult, workspace: Workspace) -> None:
     type=click.Choice(["synthetic", "cached", "cold"]),
     help="Default: that of most machines, of these the coldest.",
 )
-@click.option("--epoch", type=click.IntRange(1), default=650_000, show_default=True, help="Volumes that are priced.")
+@click.option(
+    "--epoch", type=click.IntRange(1, 10**15), default=650_000, show_default=True, help="Volumes that are priced."
+)
 @click.option(
     "--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Where the page goes."
 )
@@ -368,9 +383,14 @@ def add(session: Session, files: Sequence[Path], root: Path | None) -> int:
     """
     from engine.bench.result import keep_result, read_result
     from engine.cli.screen import say
+    from engine.prices import machine_table
 
     workspace = session.workspace(root)
-    for result in [read_result(path) for path in files]:
+    results = [read_result(path) for path in files]
+    problem = machine_table(workspace).problem
+    if problem is not None and any(map(_brings_price, results)):
+        raise problem
+    for result in results:
         path = keep_result(workspace, result)
         _join_prices(result, workspace)
         say(f"{result.name}: kept as {path}")

@@ -12,8 +12,18 @@ from engine.cli.session import Session, json_option, workspace_option
 
 @click.command("probe", short_help="Measure how fast storage is, and how long an epoch takes there.")
 @click.argument("place", required=False)
-@click.option("--files", type=click.IntRange(1), metavar="N", help="Files in an epoch. Default: those in PLACE.")
-@click.option("--file-kb", type=Finite(0, min_open=True), metavar="KB", help="Their size, in kB.")
+@click.option(
+    "--files",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Files in an epoch. Default: those in PLACE; with --file-kb 650,000.",
+)
+@click.option(
+    "--file-kb",
+    type=Finite(0, min_open=True),
+    metavar="KB",
+    help="Their size, in kB. Default: that of those in PLACE; with --files 360.",
+)
 @click.option("--seconds", type=click.IntRange(5, 120), default=20, show_default=True, help="How long it may take.")
 @click.option(
     "--limit-mb", type=click.IntRange(4, 65_536), default=256, show_default=True, help="What it may write at most."

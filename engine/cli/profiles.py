@@ -207,7 +207,8 @@ def _fields(profile: Profile, origin: str) -> Iterator[tuple[str, str]]:
     price = profile.hourly_price
     yield "price an hour", "none known" if price is None else hourly(price, profile.currency, an_hour="")
     if profile.machine:
-        yield "machine type", profile.machine + (", at its spot price" if profile.spot else "")
+        is_spot = profile.spot and profile.price_per_hour is None
+        yield "machine type", profile.machine + (", at its spot price" if is_spot else "")
     yield "storage root", "the workspace" if profile.storage_root is None else str(profile.storage_root)
     yield from sorted(profile.spark.items())
 

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 def dry_run_of(inputs: SweepInputs, *, as_json: bool) -> int:
     """Print the trials of a sweep that is not started, what each would run, and the time and cost of all."""
     from engine.cli.screen import say, say_json
+    from engine.limit import require_price
     from engine.sweep.forecast import forecast
     from engine.sweep.trials import check_values
     from engine.text import plural
 
     document, options = inputs.pipeline, inputs.options
+    require_price(options.limit, inputs.profile.hourly_price, inputs.profile.name, "sweep")
     check_values(document, inputs.catalog, options)
     found = forecast(inputs)
     if as_json:

@@ -17,6 +17,10 @@ from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
 from engine.storage.io_errors import remedy
 
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
+"""What spreadsheets write between columns where a comma is the decimal point."""
+_MOST = 1e15
+"""Larger figures are slips, and what is computed from them may be no number any more."""
 Cell = str | int | float
 Row = TypeVar("Row")
 Read = Callable[[Path], list[Row]]
@@ -44,12 +48,17 @@ def read_rows(path: Path, layout: Layout, *, codes: bool = False) -> Iterator[tu
     `codes`: a currency has to be a code of three letters. Earlier versions took any text into a workspace's own table.
     Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong.
     """
-    reader = csv.DictReader(io.StringIO(_text(path)), strict=True)
+    # Lines may end as on any system.
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     try:
         header = [name.strip() for name in reader.fieldnames or ()]
+        while header and not header[-1]:
+            header.pop()  # spreadsheets write empty columns, and rows, too
         reader.fieldnames = header
         _check_header(path, header, layout)
         for row in reader:
+            if not any(_texts(row)):
+                continue
             where = f"{path}, line {reader.line_num}"
             yield where, _cells(where, row, layout, codes)
     except csv.Error as exc:
@@ -121,6 +130,11 @@ def _text(path: Path) -> str:
 
 def _check_header(path: Path, header: list[str], layout: Layout) -> None:
     hint = f"It may have: {', '.join(layout.columns)}."
+    if len(header) == 1 and (mark := next((mark for mark in _OTHER_MARKS if mark in header[0]), "")):
+        raise UsageError(
+            f"{path} has {_OTHER_MARKS[mark]} between its columns",
+            hint="Save it as a CSV file with commas between them, and a point in numbers.",
+        )
     for name in layout.needed:
         if name not in header:
             raise UsageError(f"{path} has no column {name}", hint=hint)
@@ -131,14 +145,21 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
         raise UsageError(f"{path} has a column twice", hint="Name each column once.")
 
 
+def _texts(row: Mapping[str | None, str | list[str] | None]) -> Iterator[str]:
+    """What stands in all cells of a row, those beyond the columns too."""
+    for cell in row.values():
+        yield from (text.strip() for text in (cell if isinstance(cell, list) else [cell or ""]))
+
+
 def _cells(
     where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout, codes: bool
 ) -> dict[str, Cell]:
-    if None in row:
+    if any(text.strip() for text in row.get(None) or ()):
         raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
     values: dict[str, Cell] = {}
     for column, cell in row.items():
-        assert column is not None
+        if column is None:
+            continue
         text = cell.strip() if isinstance(cell, str) else ""
         if bad := control_character(text):
             raise UsageError(f"{where}, {column}: holds the control character {bad!r}", hint="Remove it.")
@@ -179,6 +200,8 @@ def _number(where: str, column: str, text: str, layout: Layout) -> int | float:
     if not 0 <= value < math.inf or (column in layout.whole and value != int(value)):
         kind = "a whole number" if column in layout.whole else "a number"
         raise UsageError(f"{where}, {column}: must be {kind} of at least 0, not {text!r}", hint="Write it as 0.384.")
+    if value > _MOST:
+        raise UsageError(f"{where}, {column}: {text!r} is more than there is of anything", hint="Look the figure up.")
     return int(value) if column in layout.whole else value
 
 

@@ -8,7 +8,7 @@ on demand is most likely in the wrong column.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from engine.prices.dbu import dbu_table
@@ -35,9 +35,10 @@ def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
     machines = [replace(filled, provider=m.provider) for m, filled in zip(given, with_figures(given), strict=True)]
     added = [m for m in machines if m.price_per_hour is not None]
     others = {m.key.casefold(): m for m in known if m.price_per_hour is not None}
-    now = others | {m.key.casefold(): m for m in added}
+    brought = {m.key.casefold(): m for m in added}
+    now = others | brought
     out = [text for machine in machines for text in _spot_doubts(machine, now.get(machine.key.casefold()))]
-    return out + [text for machine in added for text in _doubts(machine, others, list(now.values()))]
+    return out + [text for machine in added for text in _doubts(machine, others, list(now.values()), brought)]
 
 
 def own_doubts(workspace: Workspace) -> list[str]:
@@ -57,7 +58,9 @@ def _spot_doubts(machine: Machine, on_demand: Machine | None) -> Iterator[str]:
         )
 
 
-def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine]) -> Iterator[str]:
+def _doubts(
+    machine: Machine, others: dict[str, Machine], beside: list[Machine], brought: Collection[str]
+) -> Iterator[str]:
     price = machine.price_per_hour or 0.0
     shown = f"{machine.key} at {hourly(price, machine.currency)}"
     units = dbu_table().get(machine.name.casefold())
@@ -69,9 +72,14 @@ def _doubts(machine: Machine, others: dict[str, Machine], beside: list[Machine])
         if was and not 1 / _UNLIKE < price / was < _UNLIKE:
             yield f"{shown} is older than what is known: {hourly(was, before.currency)}, as of {before.date}"
     for other in beside:
-        if times := _unlike(machine, other):
+        times = _unlike(machine, other)
+        if not times and other.key.casefold() not in brought and (larger := _unlike(other, machine)):
+            # Of two that are brought along the larger one is named.
+            times = 1 / larger
+        if times:
+            ratio = price / (other.price_per_hour or 1.0)
             yield (
-                f"{shown} costs {number(round(price / (other.price_per_hour or 1.0), 2))} times as much as {other.name}"
+                f"{shown} costs {number(float(f'{ratio:.3g}'))} times as much as {other.name}"
                 f" ({hourly(other.price_per_hour or 0.0, other.currency)}), and is {number(times)} times as large"
             )
 

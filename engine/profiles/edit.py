@@ -246,7 +246,7 @@ def _spark_in(document: tomlkit.TOMLDocument, name: str) -> dict[str, str | None
 def _read(workspace: Workspace) -> tuple[str, tomlkit.TOMLDocument]:
     path = profiles_file(workspace)
     try:
-        text = read_document(path).decode()
+        text = read_document(path).decode("utf-8-sig")
     except FileNotFoundError:
         text = ""
     except OSError as exc:

@@ -83,11 +83,19 @@ class ProfilesFile:
             return False
         return not self.text or re.search(r"^\s*[\"']?default[\"']?\s*=", self.text, re.MULTILINE) is not None
 
+    @property
+    def default_problem(self) -> UsageError | None:
+        """Why it is not known which profile is used where none is named, if so."""
+        if self.may_set_default():
+            return self.unreadable
+        return self.problems.get("default") if "default" in self.lines else None
+
 
 def read_profiles_file(path: Path) -> ProfilesFile:
     """Read the file; one that is not there is empty. Raises nothing: problems are part of what it gives."""
     try:
-        text = read_document(path).decode()
+        # Some editors begin a file with a byte order mark.
+        text = read_document(path).decode("utf-8-sig")
     except FileNotFoundError:
         return ProfilesFile(path)
     except OSError as exc:
@@ -158,10 +166,7 @@ def check_name(name: str, where: str = "") -> None:
 
 def _profile(path: Path, name: str, table: object) -> dict[str, Any]:
     if not isinstance(table, Mapping):
-        raise UsageError(
-            f"{path}: {name} is outside every profile",
-            hint=f"Write the profile's name above it: [NAME], then {name}.",
-        )
+        raise _no_table(path, name, table)
     check_name(name, f"{path}: ")
     out: dict[str, Any] = {}
     for key, value in table.items():
@@ -177,6 +182,22 @@ def _profile(path: Path, name: str, table: object) -> dict[str, Any]:
         except _Wrong as exc:
             raise _wrong(path, name, exc.field or key, exc.what, exc.hint) from None
     return out
+
+
+def _no_table(path: Path, name: str, value: object) -> UsageError:
+    """What is wrong with a value in the file that is no profile's table."""
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        return UsageError(
+            f"{path}: the profile {name} is in double brackets, which begin a list", hint=f"Write [{name}]."
+        )
+    if name == "default":
+        return UsageError(
+            f"{path}: default must be the name of a profile in quotes, not {value!r}",
+            hint='Write for example default = "local".',
+        )
+    return UsageError(
+        f"{path}: {name} is outside every profile", hint=f"Write the profile's name above it: [NAME], then {name}."
+    )
 
 
 def _wrong(path: Path, profile: str, field_name: str, what: str, hint: str) -> UsageError:

@@ -59,8 +59,8 @@ def find_profile(name: str | None, workspace: Workspace | None = None) -> Profil
     """
     file = _read(workspace)
     if name is None:
-        if file.unreadable is not None and file.may_set_default():
-            raise file.unreadable
+        if (unknown := file.default_problem) is not None:
+            raise unknown
         name = file.default or _USUAL
     elif not name:
         raise UsageError(f"no compute profile {name!r}", hint="`voxelflow profiles` lists them.")
@@ -73,10 +73,10 @@ def find_profile(name: str | None, workspace: Workspace | None = None) -> Profil
 def default_profile(workspace: Workspace | None = None) -> str:
     """The name of the profile that is used where none is named; it may have a mistake in its table, or not exist.
 
-    "" where the file cannot be read and seems to name one.
+    "" where the file cannot be read and seems to name one, or names it by what is no text.
     """
     file = _read(workspace)
-    return "" if file.may_set_default() else file.default or _USUAL
+    return "" if file.default_problem is not None else file.default or _USUAL
 
 
 def list_profiles(workspace: Workspace | None = None) -> list[Listed]:

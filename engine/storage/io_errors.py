@@ -63,7 +63,7 @@ def explain(
     file = file_of(cause) or file_of(exc)
     folder = _folder(file, folders)
     if _is_of_sqlite(cause):
-        number = _behind_sqlite(cause, number, folder)
+        number = _behind_sqlite(cause, number, file, folder)
     if number is None:
         return None
     text = getattr(cause, "strerror", None)
@@ -177,10 +177,15 @@ def _is_of_sqlite(exc: BaseException) -> TypeGuard[sqlite3.Error]:
     return type(exc).__module__ == "sqlite3"
 
 
-def _behind_sqlite(exc: sqlite3.Error, number: int | None, folder: Path | None) -> int | None:
-    """The likely number behind SQLite's "disk I/O error" and "unable to open database file", which hide it."""
-    code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
-    if code not in (_IOERR, _CANTOPEN) or folder is None:
+def _behind_sqlite(exc: sqlite3.Error, number: int | None, file: str | None, folder: Path | None) -> int | None:
+    """The likely number behind SQLite's "disk I/O error", "unable to open database file" and "attempt to write a
+    readonly database", which hide it."""
+    code = getattr(exc, "sqlite_errorcode", None) or 0
+    if folder is None:
+        return number
+    if code & 0xFF == _READONLY and file is not None:
+        return _behind_read_only(Path(file), folder, code, number)
+    if code & 0xFF not in (_IOERR, _CANTOPEN):
         return number
     if (_free(folder) or 0) < _NEARLY_NOTHING:
         return errno.ENOSPC
@@ -188,9 +193,27 @@ def _behind_sqlite(exc: sqlite3.Error, number: int | None, folder: Path | None) 
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as refused:
         return refused.errno
-    if code == _CANTOPEN and not os.access(folder, os.W_OK | os.X_OK):
+    if code & 0xFF == _CANTOPEN and not os.access(folder, os.W_OK | os.X_OK):
         return errno.EACCES
     return number
+
+
+def _behind_read_only(file: Path, folder: Path, code: int, number: int | None) -> int | None:
+    """A file that SQLite cannot open for writing it opens for reading, and complains with the first change.
+
+    Of the codes with more in them than `_READONLY` one says that the folder may not be written to.
+    """
+    with suppress(OSError):
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return errno.EROFS
+    if file.is_absolute() and os.access(folder, os.X_OK) and not os.path.exists(file):
+        return errno.ENOENT
+    if not os.access(file, os.W_OK) or not os.access(folder, os.W_OK | os.X_OK):
+        return errno.EACCES
+    if code != _READONLY:
+        return number
+    # It may be written: what was missing for a moment was a file handle.
+    return errno.EMFILE
 
 
 def _open_file(traceback: TracebackType | None) -> str | None:

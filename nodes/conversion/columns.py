@@ -219,9 +219,15 @@ def by_file(table: pa.Table, places: NDArray[np.int64], count: int) -> Named:
     remarks: list[str] = []
     for name in table.column_names:
         values = table.column(name).combine_chunks()
+        is_floating = pa.types.is_floating(values.type)
 
-        def differ(a: NDArray[np.int64], b: NDArray[np.int64], values: pa.Array = values) -> NDArray[np.bool_]:
-            return to_bools(pc.not_equal(values.take(pa.array(a)), values.take(pa.array(b))))
+        def differ(
+            a: NDArray[np.int64], b: NDArray[np.int64], values: pa.Array = values, is_floating: bool = is_floating
+        ) -> NDArray[np.bool_]:
+            one, other = values.take(pa.array(a)), values.take(pa.array(b))
+            found = to_bools(pc.not_equal(one, other))
+            # A NaN is unequal to itself, and two that say the same do not differ.
+            return found & ~to_bools(pc.and_(pc.is_nan(one), pc.is_nan(other))) if is_floating else found
 
         found = ByFile.of(places, to_bools(pc.is_valid(values)), count, differ)
         columns[name] = values.take(pa.array(found.row, mask=found.row < 0))

@@ -7,9 +7,11 @@ one file has it. A name with its ending is that file's before it is one of anoth
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,24 @@ from numpy.typing import NDArray
 
 from engine.errors import DataError
 from engine.storage.files import check_regular
-from engine.storage.io_errors import remedy
+from engine.storage.io_errors import number_of, remedy
 from nodes.conversion.columns import typed
 from nodes.conversion.commas import NUMBER
 from nodes.conversion.label_values import label_values, nfc
 
 KEY_COLUMNS = ("file", "path", "id", "name")
 LABEL_COLUMNS = ("label", "class", "target", "y")
-_MISSING = pa.array(["NA", "N/A", "NaN", "nan", "null", "NULL"])
+_MISSING = pa.array(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"])
 """What programs write into a CSV file for a value that is missing. `None` is that among numbers and dates alone."""
 _LARGEST_TABLE = 2_000_000_000
 """Bytes of a table of labels, which is read whole: some 20 million rows."""
 _LONGEST_HEADER = 1_000_000
+_SEPARATORS = ",;\t"
+_SAID = re.compile(r'"?sep=(?P<separator>[,;\t])"?[,;\s]*', re.IGNORECASE)
+"""A line before the header that tells Excel what separates cells."""
+_PARQUET = b"PAR1"
+_END = 64
+"""Bytes at the end of a table in which its last character is."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +108,8 @@ def _read(path: Path, find: _Find, carry: bool, parameter: str, header: str) -> 
             hint=f"{remedy(exc)} Or name another table in {parameter}.",
             parameter=parameter,
         ) from exc
-    read = _read_parquet if path.suffix == ".parquet" else _read_csv
     try:
+        read = _read_parquet if path.suffix == ".parquet" or _starts_as_parquet(path) else _read_csv
         keys, label, others = read(path, find, carry)
         return pc.cast(keys, pa.string()).combine_chunks(), label, others
     except (pa.ArrowException, csv.Error, OSError, ValueError) as exc:
@@ -109,7 +117,11 @@ def _read(path: Path, find: _Find, carry: bool, parameter: str, header: str) -> 
 
 
 def _unreadable(path: Path, exc: Exception, header: str) -> DataError:
+    if isinstance(exc, OSError) and number_of(exc) is not None:  # nothing is wrong with what is in it
+        return DataError(f"{path.name} cannot be read: {exc.strerror or exc}", hint=remedy(exc))
     reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+    if "straddling" in reason:  # two blocks of Arrow's
+        reason = "a row of it is longer than 1 MB; perhaps a quotation mark is never closed"
     return DataError(
         f"{path.name} cannot be read: {reason}",
         hint=f"Save it as UTF-8 text with a header line such as {header}, or as a Parquet file.",
@@ -125,11 +137,7 @@ _Columns = tuple[Any, pa.ChunkedArray | None, pa.Table]
 def _read_csv(path: Path, find: _Find, carry: bool) -> _Columns:
     from pyarrow import csv as arrow_csv
 
-    with path.open(encoding="utf-8-sig", newline="") as source:
-        first = source.readline(_LONGEST_HEADER)
-    # Spreadsheets in half of Europe separate by semicolons.
-    delimiter = max(",;\t", key=first.count)
-    names = next(csv.reader([first], delimiter=delimiter), [])
+    names, separator, lines = _header(path)
     key, label = find(names)
     found = [place for place in (key, label) if place is not None]
     wanted = list(dict.fromkeys([*found, *(range(len(names)) if carry else ())]))
@@ -137,15 +145,18 @@ def _read_csv(path: Path, find: _Find, carry: bool) -> _Columns:
     numbered = [str(number) for number in range(len(names))]
     table = arrow_csv.read_csv(
         path,
-        read_options=arrow_csv.ReadOptions(column_names=numbered, skip_rows=1),
-        parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+        read_options=arrow_csv.ReadOptions(column_names=numbered, skip_rows=lines),
+        # Notes in quotes have several lines.
+        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=[numbered[place] for place in wanted],
-            column_types={name: pa.string() for name in numbered},
+            include_columns=[numbered[place] for place in dict.fromkeys([*wanted, len(names) - 1])],
+            # As bytes where it is only looked at: it may be no UTF-8.
+            column_types={numbered[-1]: pa.binary()} | {numbered[place]: pa.string() for place in wanted},
             strings_can_be_null=True,
             null_values=[""],
         ),
     )
+    _refuse_open_quote(path, table.column(numbered[-1]))
     others = [place for place in sorted(wanted) if place not in found]
     texts = [_without_missing(table.column(numbered[place])) for place in others]
     carried = pa.Table.from_arrays([typed(column) for column in texts], [names[place] for place in others])
@@ -153,11 +164,55 @@ def _read_csv(path: Path, find: _Find, carry: bool) -> _Columns:
     return table.column(numbered[key]), labels, carried
 
 
+def _refuse_open_quote(path: Path, last: pa.ChunkedArray) -> None:
+    """Raise `ValueError` when a quote in the `last` column is never closed: all rows below are in its cell."""
+    cell = last[-1].as_py() if len(last) else None
+    if cell is None or len(cell.strip().splitlines()) < 2:
+        return
+    with path.open("rb") as file:
+        file.seek(-min(_END, path.stat().st_size), os.SEEK_END)
+        if not file.read().rstrip(b" \t\r\n\0\x1a").endswith(b'"'):
+            raise ValueError(f"a quotation mark in row {len(last)} below the header is never closed")
+
+
+def _header(path: Path) -> tuple[list[str], str, int]:
+    """The columns' names, what separates cells, and the lines before the first row: a name in quotes may have several.
+
+    Spreadsheets in half of Europe separate by semicolons, and names may have commas, too: what separates is what makes
+    one of the names that of the files, and else most names. Raises `csv.Error`, `UnicodeDecodeError`.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as source:
+        said = _SAID.fullmatch(source.readline(_LONGEST_HEADER))
+    found: list[tuple[list[str], str, int]] = []
+    separators = said["separator"] if said else _SEPARATORS
+    for separator in separators:
+        with path.open(encoding="utf-8-sig", newline="") as source:
+            before = 1 if said and source.readline() else 0
+            start = source.tell()
+            try:
+                # Strictly: else a quote that is never closed makes rows a part of the last name.
+                reader = csv.reader(
+                    iter(partial(source.readline, _LONGEST_HEADER), ""), delimiter=separator, strict=True
+                )
+                found.append((next(reader, []), separator, before + reader.line_num))
+                continue
+            except csv.Error:
+                source.seek(start)
+            try:
+                names = next(csv.reader([source.readline(_LONGEST_HEADER)], delimiter=separator), [])
+                found.append((names, separator, before + 1))
+            except csv.Error:  # all names in one, which is too long
+                if separator == separators[-1] and not found:
+                    raise
+    return max(found, key=lambda each: (not _places_of(each[0]).keys().isdisjoint(KEY_COLUMNS), len(each[0])))
+
+
 def _without_missing(column: pa.ChunkedArray) -> pa.Array:
-    """The texts, null for those that stand for a missing value."""
+    """The texts, null for those that stand for a missing value, whatever blanks are around them."""
     texts, nothing = column.combine_chunks(), pa.scalar(None, pa.string())
-    texts = pc.if_else(pc.is_in(texts, value_set=_MISSING), nothing, texts)
-    without = pc.if_else(pc.equal(texts, "None"), nothing, texts)
+    trimmed = pc.utf8_trim_whitespace(texts)
+    texts = pc.if_else(pc.is_in(trimmed, value_set=_MISSING), nothing, texts)
+    without = pc.if_else(pc.equal(trimmed, "None"), nothing, texts)
     present = pc.drop_null(without)
     is_text = pa.types.is_string(typed(without).type) and bool(len(present))
     # Labels are read with blanks around them, leading zeros and decimal commas.
@@ -165,6 +220,15 @@ def _without_missing(column: pa.ChunkedArray) -> pa.Array:
         return without
     # Among texts it is one of them, as in None, Mild, Severe.
     return texts if is_text else without
+
+
+def _starts_as_parquet(path: Path) -> bool:
+    """Whether it is a Parquet file by its content: some are called .pq."""
+    with path.open("rb") as file:
+        if file.read(len(_PARQUET)) != _PARQUET:
+            return False
+        file.seek(-len(_PARQUET), os.SEEK_END)
+        return file.read() == _PARQUET
 
 
 def _read_parquet(path: Path, find: _Find, carry: bool) -> _Columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from nodes.conversion.formats.interface import VolumeHeader
 _NULL = 1e29
 """Larger depths stand for none, as 1e30 does in many programs."""
 _COMMENTS = ("#", "!", "@", "%")
+_DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d*),(\d+(?:[eE][-+]?\d+)?\s*)$")
+"""A number that is all there is between two semicolons."""
 ABOVE, BELOW, WITHIN = "above", "below", "within"
 INSIDE, OUTSIDE = "inside", "outside"
 
@@ -24,8 +27,9 @@ INSIDE, OUTSIDE = "inside", "outside"
 def read_points(path: Path) -> list[NDArray[np.float64]]:
     """The points of a text file, (n, 2) or (n, 3) for each block; blank lines and lines with ">" are between blocks.
 
-    Numbers have blanks, tabs, commas or semicolons between them. Lines that begin with #, !, @ or %, and words before
-    the first point, are left out. Raises `DataError` with the line.
+    Numbers have blanks, tabs, commas or semicolons between them; a comma within the only number between semicolons is a
+    decimal point. Lines that begin with #, !, @ or %, and words before the first point, are left out. Raises
+    `DataError` with the line.
     """
     blocks: list[list[list[float]]] = [[]]
     width = 0
@@ -35,7 +39,10 @@ def read_points(path: Path) -> list[NDArray[np.float64]]:
         why = exc.strerror if isinstance(exc, OSError) else "it is no text"
         raise _unusable(f"{path} cannot be read: {why}") from exc
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.replace(",", " ").replace(";", " ").split()
+        parts = [part for part in line.split(";") if part.strip()]
+        if len(parts) > 1:  # as spreadsheets in half of Europe write: 120,5;30;1500,25
+            parts = [_DECIMAL_COMMA.sub(r"\1.\2", part) for part in parts]
+        words = " ".join(parts).replace(",", " ").split()
         if not words or line.startswith(">"):
             blocks.append([])
             continue
@@ -79,7 +86,8 @@ def to_voxels(points: NDArray[np.float64], positions: str, header: VolumeHeader,
         counted: NDArray[np.float64] = (points - first) / np.array([axis.step for axis in header.axes], np.float64)
         return counted
     matrix = affine_in(header.columns.get("affine"))
-    if matrix is None or abs(np.linalg.det(matrix)) < 1e-12:
+    # By its rank: the determinant is next to 0 for voxels of some nanometres, too.
+    if matrix is None or not np.isfinite(matrix).all() or np.linalg.matrix_rank(matrix[:3, :3]) < 3:
         raise _no_place(f"{name} does not say where it lies in the world", "world")
     solved: NDArray[np.float64] = np.linalg.solve(matrix[:3, :3], (points - matrix[:3, 3]).T).T.astype(np.float64)
     return solved

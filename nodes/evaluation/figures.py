@@ -27,7 +27,7 @@ from nodes.reporting.classification_metrics import (
     log_loss,
     mean_known,
 )
-from nodes.reporting.page import figure_text, predicted_text
+from nodes.reporting.page import figure_text, first_of, predicted_text
 from nodes.reporting.plots import (
     Picture,
     draw_calibration,
@@ -246,7 +246,8 @@ class ClassEvaluation:
         largest = int(support.argmax())
         missing = [name for name, count in zip(names, support, strict=True) if not count]
         if missing:
-            listed = ", ".join(missing[:CLASS_FIGURES])
+            more = len(missing) - CLASS_FIGURES
+            listed = ", ".join(missing[:CLASS_FIGURES]) + (f" and {more:,} more" if more > 0 else "")
             yield f"no volume is of {listed}: nothing is known of {'it' if len(missing) == 1 else 'these classes'}"
         if self.imbalance >= IMBALANCED:
             smallest = int(np.where(support > 0, support, support.max() + 1).argmin())
@@ -309,7 +310,9 @@ class ClassEvaluation:
     def tables(self) -> Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]:
         rows = [["" if v is None else figure_text(v) for v in row.values()] for row in self._by_class()]
         columns = next(iter(self._by_class())).keys()
-        yield "Classes", [name.replace("_", " ") for name in columns], rows[:_CLASSES_SHOWN]
+        part = first_of(_CLASSES_SHOWN, len(rows), "classes")
+        title = f"Classes, {part}; all are in evaluation.json" if part else "Classes"
+        yield title, [name.replace("_", " ") for name in columns], rows[:_CLASSES_SHOWN]
         names = self.predictions.classes
         if self.mistakes:
             lines = [(m.id, names[m.label], names[m.predicted], f"{m.score:.4f}") for m in self.mistakes]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import DataError
 from engine.storage.files import write_whole
+from engine.text import number, numbers
 from nodes.reporting.page import Html, html_page, html_table
 
 PAGE, FIGURES = "cross_validation.html", "cross_validation.json"
@@ -49,7 +50,11 @@ class FoldFigures:
     def headline(self) -> str:
         """The figure that says most, in a sentence."""
         name = next(iter(self.values))
-        return f"{name} {self.mean(name):.3f} ± {self.deviation(name):.3f} over {len(self.folds)} folds"
+        return f"{name} {number(self.mean(name))} ± {self.deviation_text(name)} over {len(self.folds)} folds"
+
+    def deviation_text(self, name: str) -> str:
+        """The deviation in two digits: of so few folds no more of them are known."""
+        return number(float(f"{self.deviation(name):.2g}"))
 
 
 def fold_figures(metrics: Mapping[str, Mapping[str, float]]) -> FoldFigures:
@@ -70,9 +75,9 @@ def write_fold_report(found: FoldFigures, folder: Path) -> Path:
     rows = [
         (
             name.replace("_", " "),
-            Html(f"<strong>{found.mean(name):.4g}</strong> ± {found.deviation(name):.2g}"),
+            Html(f"<strong>{number(found.mean(name))}</strong> ± {found.deviation_text(name)}"),
             _track(values, found.mean(name)),
-            *(f"{value:.4g}" for value in values),
+            *numbers(values),
         )
         for name, values in found.values.items()
     ]

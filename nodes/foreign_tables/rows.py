@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from nodes.conversion.row_ledger import RowLedger
 from nodes.foreign_tables.cells import decode, number_type
 from nodes.foreign_tables.sample import Roles, column_bytes, find_roles, sample_spec
 from nodes.foreign_tables.table_parameters import TableParameters
-from nodes.foreign_tables.tables import ForeignTable, find_table, opened, reading
+from nodes.foreign_tables.tables import NO_PARAMETERS, ForeignTable, find_table, joined, opened, reading
 from nodes.loaders.data_files import FileAccess
 from nodes.volume_file.layout import ROW_GROUP_ROWS
 from nodes.volume_file.parameters import MB
@@ -108,7 +108,8 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
     """All rows: ids, labels and the columns that are carried. Raises `DataError` for ids or labels that are none."""
     wanted = [name for name in (roles.id, roles.label) if name]
     wanted += roles.carried if parameters.columns == "all" else []
-    counts, rows = read_columns(table, wanted, ctx, roles.volume)
+    named = {roles.id: "id_column", roles.label: "label_column"}
+    counts, rows = read_columns(table, wanted, ctx, roles.volume, named)
     starts = np.concatenate([[0], np.cumsum(counts)])
     at = np.flatnonzero(np.concatenate([table.kept(*each) for each in enumerate(counts.tolist())]))
     if not len(at):
@@ -137,11 +138,16 @@ def _read_rows(table: ForeignTable, roles: Roles, parameters: TableParameters, c
 
 
 def read_columns(
-    table: ForeignTable, wanted: Sequence[str], ctx: TaskContext, volume: str = ""
+    table: ForeignTable,
+    wanted: Sequence[str],
+    ctx: TaskContext,
+    volume: str = "",
+    named: Mapping[str, str] = NO_PARAMETERS,
 ) -> tuple[NDArray[np.int64], pa.Table]:
     """How many rows each file has, and these columns of the table's rows; null where a file does not have one.
 
-    Raises `DataError` for a file that cannot be read, or has no column `volume`.
+    `named` gives the parameters that name some of them. Raises `DataError` for a file that cannot be read, or has no
+    column `volume`.
     """
     access = table.access()
     fixed = [name for name in wanted if name in table.partitions.column_names]
@@ -174,22 +180,11 @@ def read_columns(
             numbers = range(start, min(start + _FILES_AT_ONCE, len(table.names)))
             found = list(pool.map(read, numbers))
             counts += [count for count, _ in found]
-            pieces.append(_joined([piece for _, piece in found], table).combine_chunks())
+            pieces.append(joined([piece for _, piece in found], table.where, named).combine_chunks())
             meter.add(len(found))
     meter.finish()
-    rows = _joined(pieces, table)
+    rows = joined(pieces, table.where, named)
     return np.array(counts, np.int64), rows.select([name for name in wanted if name in rows.column_names])
-
-
-def _joined(pieces: Sequence[pa.Table], table: ForeignTable) -> pa.Table:
-    try:
-        return pa.concat_tables(pieces, promote_options="permissive")
-    except pa.ArrowException as exc:
-        raise UnsupportedTable(
-            f"files of {table.where} have a column with types that do not fit together: {exc}",
-            hint="Write them with one schema, or set columns to none.",
-            parameter="columns",
-        ) from exc
 
 
 def _ids(rows: pa.Table, roles: Roles, table: ForeignTable) -> pa.StringArray:

@@ -19,7 +19,7 @@ from nodes.conversion.npy_files import spread
 from nodes.conversion.quarantine import Refused
 from nodes.foreign_tables.cells import can_hold_arrays, decode, is_bytes, is_list
 from nodes.foreign_tables.table_parameters import TableParameters
-from nodes.foreign_tables.tables import ForeignTable, opened
+from nodes.foreign_tables.tables import ForeignTable, joined, opened
 
 _VOLUMES = ("volume", "array", "image", "data")
 _LABELS = ("label", "class", "target", "y")
@@ -133,7 +133,9 @@ class _Sample:
         for number in dict.fromkeys([len(table.names) - 1, *numbers]):
             with opened(table, access, number) as file:
                 for name, stored in table.stored(file).items():
-                    fields.setdefault(name, file.schema_arrow.field(stored).with_name(name))
+                    # Without any value in a file, pandas writes a column without a type.
+                    if name not in fields or pa.types.is_null(fields[name].type):
+                        fields[name] = file.schema_arrow.field(stored).with_name(name)
                     sizes = column_bytes(file.metadata, stored)
                     mean = sum(sizes) // max(1, file.metadata.num_rows)
                     means[name] = max(means[name], mean)
@@ -243,21 +245,33 @@ def sample_spec(table: ForeignTable, roles: Roles, parameters: TableParameters) 
 
 
 def _first_cells(file: pq.ParquetFile, column: str, kept: NDArray[np.bool_]) -> Iterator[tuple[int, pa.Scalar]]:
-    wanted = np.flatnonzero(kept)[:_SAMPLED_ROWS].tolist()
+    """The first volumes of the rows that are kept; where all are missing, one that is."""
+    left, last = _SAMPLED_ROWS, int(np.flatnonzero(kept)[-1]) if kept.any() else -1
+    missing: tuple[int, pa.Scalar] | None = None
     cells = (
         cell
         for batch in file.iter_batches(1, columns=[column], use_threads=False)
         for cell in batch.column(column)
     )  # fmt: skip
     for row, cell in enumerate(cells):
-        if not wanted:
-            return
-        if row == wanted[0]:
-            yield wanted.pop(0), cell
+        if row > last or not left:
+            break
+        if not kept[row]:
+            continue
+        if not cell.is_valid:
+            missing = missing or (row, cell)
+            continue
+        left -= 1
+        yield row, cell
+    if missing is not None and left == _SAMPLED_ROWS:
+        yield missing
 
 
 def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, bool] | None:
-    """The labels of some files, and whether these are all. None without a column of labels."""
+    """The labels of some files, and whether these are all. None without a column of labels.
+
+    Raises `UnsupportedTable` where they are of types that do not fit together.
+    """
     if not roles.label:
         return None
     numbers = spread(len(table.names), _SAMPLED_FILES)
@@ -273,4 +287,4 @@ def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, b
             else:
                 labels = pa.table({roles.label: table.nulls(roles.label, count)})
             found.append(labels.filter(pa.array(table.kept(number, count))))
-    return pa.concat_tables(found, promote_options="permissive")[roles.label], complete
+    return joined(found, table.where, {roles.label: "label_column"})[roles.label], complete

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -28,6 +29,7 @@ from nodes.foreign_tables.cells import is_bytes
 from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles
 from nodes.table.existing import identity as table_identity
 from nodes.table.features import deletion_vectors, mapped_columns, refuse_unknown_features
+from nodes.table.ledger import is_given_once
 from nodes.table.log import LOG
 from nodes.table.snapshot import is_outside, load_delta
 
@@ -37,14 +39,15 @@ if TYPE_CHECKING:
 _FILES = ("**/*.parquet", "**/*.PARQUET")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FIELD_ID = b"PARQUET:field_id"
+NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ForeignTable:
     """The files of a table. `names` are their paths below it, `partitions` the values that their folders stand for.
 
-    `stamps` say in which state a file is: its bytes and modification time in ns (0 in a Delta table, whose files never
-    change). It is pickled.
+    `stamps` say in which state a file is: its bytes and modification time in ns. In a Delta table, whose files never
+    change, it is the time in the log, in ms, or 0 where no other file gets the name. It is pickled.
     """
 
     where: str
@@ -200,7 +203,10 @@ def _delta(where: str) -> ForeignTable:
     partitions = files.select([f"partition.{name}" for name in partitioned]).rename_columns(partitioned)
     deleted = _deleted(delta, place, names)
     rows = None if counts.null_count else sum(counts.to_pylist()) - sum(map(len, deleted.values()))
-    stamps = tuple((size, 0) for size in files["size_bytes"].to_pylist())
+    # A table that was made anew may have another file under the name of an earlier one.
+    written = (int(ms or 0) for ms in files["modification_time"].to_pylist())
+    times = [0 if is_given_once(name.rpartition("/")[2]) else ms for name, ms in zip(names, written, strict=True)]
+    stamps = tuple(zip(files["size_bytes"].to_pylist(), times, strict=True))
     columns = plain(pa.schema(delta.schema().to_arrow()).empty_table()).schema
     mapped = mapped_columns(delta)
     return ForeignTable(where, names, stamps, partitions, rows, columns=columns, deleted=deleted, mapped=mapped)
@@ -272,7 +278,7 @@ def opened(
     path = table.path(number)
     with reading(path):
         if access.mapped:
-            _refuse_changed(path, table.stamps[number])
+            _refuse_changed(path, table.stamps[number], timed=table.columns is None)
         # What is read ahead is a whole row group: worth it where requests are dear and all of it is wanted.
         whole = not buffer and not access.mapped
         with (
@@ -290,11 +296,42 @@ def opened(
             yield file
 
 
-def _refuse_changed(path: str, stamp: tuple[int, int]) -> None:
+def _refuse_changed(path: str, stamp: tuple[int, int], *, timed: bool) -> None:
     check_regular(Path(path), sys.maxsize)
     found = Path(path).stat()
-    if found.st_size != stamp[0] or stamp[1] not in (0, found.st_mtime_ns):
+    if found.st_size != stamp[0] or (timed and stamp[1] != found.st_mtime_ns):
         raise DataError(f"{path} has changed since it was listed", hint="Run the pipeline again.")
+
+
+def joined(pieces: Sequence[pa.Table], where: str, named: Mapping[str, str] = NO_PARAMETERS) -> pa.Table:
+    """The rows of several files; null where one does not have a column.
+
+    `named` gives the parameters that name some of the columns. Raises `UnsupportedTable` for a column whose types do
+    not fit together.
+    """
+    try:
+        return pa.concat_tables(pieces, promote_options="permissive")
+    except pa.ArrowException as exc:
+        odd = _odd_column(pieces)
+        parameter = named.get(odd, "columns")
+        otherwise = "set columns to none" if parameter == "columns" else "name another column"
+        raise UnsupportedTable(
+            f"files of {where} have a column with types that do not fit together: {odd}: {exc}",
+            hint=f"Write them with one schema, or {otherwise}.",
+            parameter=parameter,
+        ) from exc
+
+
+def _odd_column(pieces: Sequence[pa.Table]) -> str:
+    """The first column whose types do not fit together; "" for none."""
+    names: list[str] = [name for piece in pieces for name in piece.column_names]
+    for name in dict.fromkeys(names):
+        try:
+            # With the values: not all whole numbers fit among decimal ones.
+            pa.concat_tables([p.select([name]) for p in pieces if name in p.column_names], promote_options="permissive")
+        except pa.ArrowException:
+            return name
+    return ""
 
 
 def plain(table: pa.Table) -> pa.Table:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
 from nodes.table.selection import nan_as_null
 
+_SHORT_FLOATS = {pa.float16(): np.float16, pa.float32(): np.float32}
+"""As Python's floats they have digits that nobody wrote: 63.20000076293945 for 63.2."""
 MOST_DIFFERENT = 1_000
 """Different values that are counted; of a column with more only that."""
 
@@ -86,6 +90,18 @@ def decoded(kind: pa.DataType) -> pa.DataType:
     return pa.string() if types.is_string_view(kind) else kind
 
 
+def python_values(values: pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them, None for none. Those of a column in which it lacks one, such as a day after the
+    year 9999 or a time in a zone that it does not know, are texts; a short float is the shortest number that it is."""
+    if short := _SHORT_FLOATS.get(decoded(values.type)):
+        return [None if value is None else float(str(short(value))) for value in values.to_pylist()]
+    try:
+        found: list[Any] = values.to_pylist()
+    except (OverflowError, ValueError, KeyError):
+        found = [_text(value) if value.is_valid else None for value in values]
+    return found
+
+
 def _is_readable(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.UuidType):
         return True
@@ -120,7 +136,8 @@ def _joined(before: pa.Array | None, values: pa.Array) -> pa.ChunkedArray:
 def _text(value: pa.Scalar) -> str:
     """As Python writes it; as Arrow does where Python has no such value, or does not know its time zone."""
     try:
-        return str(value.as_py())
+        found = value.as_py()
+        return str(_SHORT_FLOATS.get(value.type, lambda same: same)(found))
     except (OverflowError, ValueError, KeyError):
         if types.is_timestamp(value.type) and value.type.tz:
             return f"{value.cast(pa.timestamp(value.type.unit)).cast(pa.string())}Z"

@@ -17,7 +17,7 @@ from engine.storage.files import write_whole
 from engine.text import size
 from engine.viewing.pictures import axes_of, four_axes
 from nodes.inspection.dataset_statistics import Found
-from nodes.reporting.page import Html, figure_text, html_page, html_picture, html_table
+from nodes.reporting.page import Html, figure_text, first_of, html_page, html_picture, html_table
 
 CHANNELS_SHOWN = 64
 LABELS_SHOWN = 200
@@ -63,11 +63,11 @@ def _page(found: Found) -> str:
         html_table(("figure", "value"), plain),
         *(["<h2>Damaged files, left out of all figures</h2>"] if damages else []),
         *([html_table(("file", "what is wrong", "what is lost"), damages)] if damages else []),
-        "<h2>Labels</h2>",
+        _heading("Labels", first_of(LABELS_SHOWN, len(found.labels), "labels")),
         html_table(("label", "volumes", ""), labels),
         *(["<h2>Columns</h2>"] if found.columns else []),
         *([html_table(_COLUMN_HEAD, [column.row() for column in found.columns])] if found.columns else []),
-        f"<h2>Values by channel, {sampled}</h2>",
+        _heading(f"Values by channel, {sampled}", first_of(CHANNELS_SHOWN, len(_channels(found)), "channels")),
         html_table(("channel", "minimum", "mean", "maximum", "standard deviation"), channels),
         "<h2>Size of files</h2>",
         html_table(("files up to", "size"), shares),
@@ -78,6 +78,11 @@ def _page(found: Found) -> str:
     if pictures:
         parts += ["<h2>Middle slices, first channel</h2>", *pictures]
     return html_page(where, parts, _STYLE)
+
+
+def _heading(title: str, part: str) -> str:
+    """`part` says of what the page has no room for all; `figures.json` has it."""
+    return f"<h2>{escape(title)}{f', {part}; all are in figures.json' if part else ''}</h2>"
 
 
 def _channels(found: Found) -> list[tuple[float, float, float, float]]:
@@ -110,9 +115,12 @@ def middle_plane(volume: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def png(plane: NDArray[Any]) -> bytes:
-    """A grey PNG of a (height, width) plane, from its least value (black) to its greatest (white)."""
-    values = np.nan_to_num(plane.astype(np.float64), nan=0, posinf=0, neginf=0)
-    low, high = values.min(), values.max()
+    """A grey PNG of a (height, width) plane, from its least finite value (black) to its greatest (white)."""
+    values = plane.astype(np.float64)
+    finite = np.isfinite(values)
+    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
+    # What is no number is black, too. As a 0 it would leave one grey for values far from 0.
+    values = np.where(finite, values, low)
     grey = ((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
     height, width = grey.shape
     # Each row begins with its filter type, 0. Source: the PNG specification, sections 5 and 9.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,14 @@ from engine.declare.datasets import Transform, VolumeDelta, VolumeFiles, VolumeP
 from engine.declare.progress import track
 from engine.errors import DataError
 from engine.storage import manifest
+from engine.text import plural
 from nodes.conversion.formats import ROWS
 from nodes.conversion.npy_files import spread
 from nodes.conversion.table_rows import TableFile, columns_in, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
-from nodes.loaders.data_files import data_files, open_checked, reading
-from nodes.table.ledger import is_content_named
+from nodes.loaders.data_files import data_files, joined, open_checked, reading, small_columns
+from nodes.table.ledger import is_content_named, is_given_once
 from nodes.table.selection import held
 from nodes.table.snapshot import open_table
 from nodes.volume_file.parts import read_parts
@@ -48,7 +49,8 @@ def with_transforms(files: VolumeFiles, transforms: Sequence[Transform]) -> Volu
 def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> VolumeFiles:
     """The rows that the dataset holds; their listing is written to `listing`. They remember the groups of a split.
 
-    Raises what `data_files` raises, and `DataError` when a selection goes by a column that the table lacks.
+    Raises what `data_files` raises, and `DataError` when a row has no id, or a selection goes by a column that the
+    table lacks.
     """
     found = data_files(dataset)
     sizes = _sizes(dataset)
@@ -57,9 +59,14 @@ def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> Volume
     for path in track(found.paths, unit="files", total=len(found.paths), label="reading ids"):
         with reading(path), found.access.open(path) as opened, open_checked(opened) as file:
             names = [name for name in file.schema_arrow.names if name != "volume"]
-            tables.append(file.read(columns=names, use_threads=False).replace_schema_metadata())
+            tables.append(small_columns(file, names, opened))
         counts.append(len(tables[-1]))
-    columns = pa.concat_tables(tables, promote_options="permissive")
+    columns = joined(tables, f"the files of {dataset.uri}")
+    if missing := columns["id"].null_count:
+        raise DataError(
+            f"{plural(missing, 'rows')} of {dataset.uri} {'has' if missing == 1 else 'have'} no id",
+            hint="Give every row an id of its own.",
+        )
     keep = np.ones(len(columns), bool)
     if isinstance(dataset, VolumeDelta) and dataset.selections:
         keep = held(dataset.selections, {name: columns.column(name) for name in columns.column_names})
@@ -87,10 +94,13 @@ def kept_groups(by: Sequence[str], columns: Iterable[str]) -> tuple[str, ...]:
 def _sizes(dataset: VolumeDelta | VolumeParquet) -> list[TableFile]:
     """The files of `data_files`, in its order, by their paths below the table's folder."""
     if isinstance(dataset, VolumeDelta):
-        return [TableFile(file.path, file.bytes) for file in open_table(dataset.uri, dataset.version).files]
-    return [
-        # A name that follows from the content is never given to other content, whenever the file was made.
-        TableFile(part.path, part.bytes, 0 if is_content_named(part.path.rpartition("/")[2]) else part.mtime_ns)
-        for part in read_parts(dataset).parts
-        if part.rows
-    ]
+        files = open_table(dataset.uri, dataset.version).files
+        return [_file(file.path, file.bytes, file.mtime_ms * 1_000_000, is_given_once) for file in files]
+    # A name that follows from the content is never given to other content, whenever the file was made.
+    parts = read_parts(dataset).parts
+    return [_file(part.path, part.bytes, part.mtime_ns, is_content_named) for part in parts if part.rows]
+
+
+def _file(path: str, size: int, mtime_ns: int, is_safe: Callable[[str], bool]) -> TableFile:
+    """Without its time where the name alone says what the file holds."""
+    return TableFile(path, size, 0 if is_safe(path.rpartition("/")[2]) else mtime_ns)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -18,7 +18,9 @@ from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import track
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url
+from nodes.conversion.columns import stored_type
 from nodes.loaders.rows import Rows
+from nodes.table.features import renamed_columns
 from nodes.table.selection import no_column
 from nodes.table.snapshot import local_folder, open_table
 from nodes.volume_file.layout import spec_of
@@ -91,6 +93,8 @@ class DataFiles:
     paths: tuple[str, ...]
     spec: VolumeSpec
     access: FileAccess = LOCAL
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Columns of a Delta table that these files hold under other names, each with that name."""
 
 
 def data_files(dataset: VolumeDelta | VolumeParquet) -> DataFiles:
@@ -106,13 +110,14 @@ def data_files(dataset: VolumeDelta | VolumeParquet) -> DataFiles:
         table = open_table(dataset.uri, dataset.version)
         paths = tuple(str(table.root / file.path) for file in table.files)
         spec: VolumeSpec | None = table.spec
+        renamed = renamed_columns(table.columns, table.properties)
     else:
         folder = local_folder(dataset.uri)
         paths = tuple(str(folder / part.path) for part in read_parts(dataset).parts if part.rows)
-        spec = dataset.spec
+        spec, renamed = dataset.spec, {}
     if not paths:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
-    return DataFiles(paths, spec or _spec_in(paths[0]))
+    return DataFiles(paths, spec or _spec_in(paths[0]), renamed=renamed)
 
 
 def _remote_files(dataset: VolumeDelta) -> DataFiles:
@@ -121,7 +126,8 @@ def _remote_files(dataset: VolumeDelta) -> DataFiles:
     if not table.files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
     sizes = {table.place.path(file.path): file.bytes for file in table.files}
-    return DataFiles(tuple(sizes), table.spec, RemoteFiles(sizes))
+    renamed = renamed_columns(table.columns, table.properties)
+    return DataFiles(tuple(sizes), table.spec, RemoteFiles(sizes), renamed)
 
 
 def _spec_in(path: str) -> VolumeSpec:
@@ -174,16 +180,83 @@ def read_columns(paths: Sequence[str], names: Sequence[str], access: FileAccess 
         with reading(path), access.open(path) as opened, open_checked(opened) as file:
             there = [name for name in names if name in file.schema_arrow.names]
             if there:
-                return file.read(columns=there, use_threads=False).replace_schema_metadata()
+                return small_columns(file, there, opened)
             return pa.table({names[0]: pa.nulls(file.metadata.num_rows)})
 
     with ThreadPoolExecutor(max(2, access.streams)) as pool:
-        found = pa.concat_tables(pool.map(read, paths), promote_options="default")
+        found = joined(list(pool.map(read, paths)), "the table's files")
     if missing := next(
         (n for n in names if n not in found.column_names or found.schema.field(n).type == pa.null()), ""
     ):
         raise no_column(missing)
     return found
+
+
+def small_columns(file: pq.ParquetFile, names: Sequence[str], opened: pa.NativeFile | BinaryIO) -> pa.Table:
+    """These columns of a file that `open_checked` made of `opened`.
+
+    The times that Spark stores as INT96 are nanoseconds, as Arrow has them, unless these hold one of them wrongly.
+    """
+    found = file.read(columns=list(names), use_threads=False).replace_schema_metadata()
+    for number, (name, kind) in enumerate(zip(found.column_names, found.schema.types, strict=True)):
+        # Arrow cannot filter or sort views.
+        if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+            plain = pa.string() if pa.types.is_string_view(kind) else pa.binary()
+            found = found.set_column(number, name, found.column(number).cast(plain))
+    columns = (file.schema.column(number) for number in range(file.metadata.num_columns))
+    for name in {column.path for column in columns if column.physical_type == "INT96"} & {*names}:
+        with suppress(pa.ArrowInvalid):
+            found.column(name).cast(pa.timestamp("ns", found.schema.field(name).type.tz))
+            # Read again, as other programs store digits there that microseconds do not have.
+            precise = pq.ParquetFile(opened, metadata=file.metadata, page_checksum_verification=True)
+            times = precise.read(columns=[name], use_threads=False).column(0)
+            found = found.set_column(found.column_names.index(name), name, times)
+    return found
+
+
+def joined(tables: Sequence[pa.Table], where: str) -> pa.Table:
+    """Columns of several files, one after the other; null where a file does not have one.
+
+    Of types that hold the same values otherwise, as other programs write them (large texts, dictionaries, times of
+    other units), one is taken. Raises `UnsupportedTable` where there is none.
+    """
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException:
+        pass
+    # Each for itself: the values of a column, and so the parts of its groups, do not depend on which others are read.
+    names = dict.fromkeys(name for table in tables for name in table.column_names)
+    return pa.table({name: _joined_column(tables, name, where) for name in names})
+
+
+def _joined_column(tables: Sequence[pa.Table], name: str, where: str) -> pa.ChunkedArray:
+    own = [
+        table.select([name]) if name in table.column_names else pa.table({name: pa.nulls(len(table))})
+        for table in tables
+    ]
+    for options in ("default", "permissive"):
+        with suppress(pa.ArrowException):
+            return pa.concat_tables(own, promote_options=options).column(0)
+    try:
+        return pa.concat_tables([_plain(table) for table in own], promote_options="permissive").column(0)
+    except pa.ArrowException as exc:
+        said = next(iter(str(exc).splitlines()), "")
+        raise UnsupportedTable(
+            f"{where} have a column with types that do not fit together: {name}: {said}",
+            hint="Write them with one schema, or convert them with ConvertTable.",
+        ) from exc
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The one column with the type that a volume table has for it, where it has one."""
+    name, kind, values = table.column_names[0], table.schema.types[0], table.column(0)
+    plain = stored_type(kind)
+    if plain in (None, kind) or pa.types.is_null(kind):
+        return table
+    if pa.types.is_timestamp(kind):
+        # A table's times have microseconds; what is finer is cut off, as Spark does.
+        values = values.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    return pa.table({name: values.cast(plain)})
 
 
 def _read_file(path: str, index_bytes: int | None, access: FileAccess) -> FileRows:
@@ -192,8 +265,11 @@ def _read_file(path: str, index_bytes: int | None, access: FileAccess) -> FileRo
 
 
 def open_checked(opened: pa.NativeFile | BinaryIO, **options: Any) -> pq.ParquetFile:
-    """The file, whose columns beside the volumes are compared with their checksums: that costs next to nothing."""
-    return pq.ParquetFile(opened, page_checksum_verification=True, **options)
+    """The file, whose columns beside the volumes are compared with their checksums: that costs next to nothing.
+
+    Times that are stored as INT96 are read as microseconds: as nanoseconds the year 9999 would be 1816.
+    """
+    return pq.ParquetFile(opened, page_checksum_verification=True, coerce_int96_timestamp_unit="us", **options)
 
 
 @contextmanager

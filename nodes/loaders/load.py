@@ -122,5 +122,5 @@ def load(
 
 
 def _newest(table: str | Path) -> VolumeDelta:
-    uri = str(table) if is_url(table) else str(Path(table).absolute())
+    uri = str(table) if is_url(table) else str(local_folder(table).absolute())
     return open_table(uri).reference(uri)

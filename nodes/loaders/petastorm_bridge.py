@@ -54,26 +54,36 @@ def open_reader(
     reader = importlib.import_module("petastorm.reader")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = reader.make_batch_reader(
-            [f"file://{_quoted(path)}" for path in paths],
-            schema_fields=[f"^{re.escape(name)}$" for name in columns],
-            reader_pool_type="thread",
-            workers_count=workers,
-            results_queue_size=2,
-            seed=seed,
-            shuffle_row_groups=shuffle,
-            cur_shard=shard[0] if shard else None,
-            shard_count=shard[1] if shard else None,
-            filesystem=_Files(access),
-        )
+        try:
+            made = reader.make_batch_reader(
+                [f"file://{_quoted(path)}" for path in paths],
+                schema_fields=[f"^{re.escape(name)}$" for name in columns],
+                reader_pool_type="thread",
+                workers_count=workers,
+                results_queue_size=2,
+                seed=seed,
+                shuffle_row_groups=shuffle,
+                cur_shard=shard[0] if shard else None,
+                shard_count=shard[1] if shard else None,
+                filesystem=_Files(access),
+            )
+        except RuntimeError as exc:
+            if "No fields matching" not in str(exc):
+                raise
+            raise _unread(columns) from exc
     if left_out := set(columns) - set(made.schema.fields):
         made.stop()
         made.join()
-        raise UsageError(
-            f"petastorm does not read the column {', '.join(sorted(left_out))}",
-            hint="Choose columns of numbers, text, binary or lists; lists of a fixed size it does not read.",
-        )
+        raise _unread(left_out)
     return made
+
+
+def _unread(columns: Iterable[str]) -> UsageError:
+    return UsageError(
+        f"petastorm does not read the column {', '.join(sorted(columns))}",
+        hint="It reads numbers, text, binary and lists, but not Arrow's large types, as polars writes them, nor lists"
+        " of a fixed size. Choose the loader arrow, or other columns.",
+    )
 
 
 def tf_dataset(reader: Any) -> Any:

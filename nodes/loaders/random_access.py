@@ -58,7 +58,9 @@ class RandomAccessLoader(Loader):
 
     def __init__(self, source: Source, chosen: RowNumbers, reading: Reading) -> None:
         super().__init__(source, chosen, reading)
-        values = -(-reading.batch_size // reading.ranks) * int(np.prod(source.spec.shape))
+        # A batch may be asked for that is larger than all there is.
+        largest = min(reading.batch_size, len(self.chosen))
+        values = -(-largest // reading.ranks) * int(np.prod(source.spec.shape))
         self._depth = max(1, min(AHEAD_BATCHES, AHEAD_BYTES // (4 * values)))
         # Those being read ahead, and a few that TensorFlow lets go of late and then all at once.
         self._memory = BatchMemory(values, spare=self._depth + 4)

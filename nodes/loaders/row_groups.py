@@ -196,7 +196,13 @@ def volume_bytes_of(column: pa.Array, volume_bytes: int, path: str) -> NDArray[n
     width = np.int32 if column.type == pa.binary() else np.int64
     _, offset_buffer, data = column.buffers()
     offsets = np.frombuffer(offset_buffer, width)[column.offset : column.offset + len(column) + 1]
-    if column.null_count or (np.diff(offsets) != volume_bytes).any():
+    if column.null_count:
+        raise DataError(
+            f"{path} has rows without a volume",
+            hint="Another program wrote them. Delete them from the table, or convert it with ConvertTable, which lists"
+            " such rows.",
+        )
+    if (np.diff(offsets) != volume_bytes).any():
         raise DataError(
             f"{path} holds volumes that are not {volume_bytes:,} bytes long",
             hint="All volumes of a table have one shape and type. Make the table again.",

@@ -53,7 +53,15 @@ def figure_text(value: float | int | str) -> str:
     """A figure as a person reads it."""
     if isinstance(value, str):
         return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    # All digits before the point, as of a maximum of int32, as long as float64 knows them.
+    return f"{value:,.0f}" if 999_999.5 <= abs(value) < 1e15 else f"{value:,.6g}"
+
+
+def first_of(shown: int, count: int, noun: str) -> str:
+    """`the first 200 of 1,234 classes`, for the title of what has no room for all; "" where all are shown."""
+    return f"the first {shown:,} of {count:,} {noun}" if shown < count else ""
 
 
 def predicted_text(value: float, label: float) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.reporting.classification_metrics import Calibration, Counts, f1_curve, ranking, roc_curve
+from nodes.reporting.page import first_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +113,7 @@ def draw_roc(
     panel.grid(alpha=0.3)
     if panel.get_legend_handles_labels()[0]:
         panel.legend(loc="lower right", fontsize=8)
-    return Picture("ROC curve", png_of(figure))
+    return Picture(_title("ROC curve", _CURVES, names), png_of(figure))
 
 
 def draw_class_counts(counts: Counts, names: Sequence[str]) -> Picture:
@@ -128,7 +129,7 @@ def draw_class_counts(counts: Counts, names: Sequence[str]) -> Picture:
         panel.annotate(f" {count:,} ({count / total:.1%})", (int(count), at), va="center", fontsize=8)
     panel.set(xlabel="volumes", xlim=(0, 1.6 * max(1, int(counts.max()))))
     panel.spines[["top", "right"]].set_visible(False)
-    return Picture("Volumes of each class", png_of(figure))
+    return Picture(_title("Volumes of each class", _NAMED, names), png_of(figure))
 
 
 def draw_thresholds(
@@ -149,7 +150,7 @@ def draw_thresholds(
     panel.grid(alpha=0.3)
     if panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=8)
-    return Picture("Thresholds, chosen on the validation", png_of(figure))
+    return Picture(_title("Thresholds, chosen on the validation", _CURVES, names), png_of(figure))
 
 
 def draw_matrix(matrix: Counts, classes: Sequence[str]) -> Picture:
@@ -182,6 +183,12 @@ def draw_numbers(values: NDArray[np.float64], labels: NDArray[np.float64]) -> Pi
     panel.set(xlabel="label", ylabel="predicted")
     panel.grid(alpha=0.3)
     return Picture("Predicted and true", png_of(figure))
+
+
+def _title(title: str, most: int, names: Sequence[str]) -> str:
+    """A picture's title, which says where it has not all classes."""
+    part = first_of(most, len(names), "classes")
+    return f"{title}, {part}" if part else title
 
 
 def _entry(name: str, figure: float) -> str:

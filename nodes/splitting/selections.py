@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, VolumeDelta
-from engine.errors import DataError, UsageError
+from engine.errors import DataError, UnsupportedTable, UsageError
 from engine.text import plural
 from nodes.conversion.source_hash import SOURCE_HASH
 from nodes.loaders.data_files import data_files, read_columns
@@ -110,13 +110,15 @@ def _cuts(
     Each name has an offset of its own, by which it is rounded up or down. Offsets lie evenly in [0, 1), in an order
     that the salt decides, so that many names with few volumes have their shares together.
     """
-    different = np.unique(names)
+    different, places = np.unique(names, return_inverse=True)
+    ends = np.cumsum(np.bincount(places, minlength=len(different)))
+    of_names = np.split(hashes[np.argsort(places, kind="stable")], ends)[:-1]
     order = np.argsort(fractions(pa.array(different.tolist(), pa.string()), f"{salt}.labels"), kind="stable")
     offsets = np.empty(len(different))
     offsets[order] = (np.arange(len(different)) + 0.5) / max(1, len(different))
     return {
-        name: _cut(hashes[names == name], shares, offset)
-        for name, offset in zip(different.tolist(), offsets.tolist(), strict=True)
+        name: _cut(own, shares, offset)
+        for name, own, offset in zip(different.tolist(), of_names, offsets.tolist(), strict=True)
     }
 
 
@@ -139,7 +141,8 @@ def by_time(table: VolumeDelta, salt: str, shares: Shares, column: str) -> Split
     """
     values = _columns(table, (column,))[column]
     kind = values.type
-    if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (pa.types.is_temporal(kind) or number):
         raise DataError(
             f"the column {column} is {kind}, not times or numbers, so nothing says what comes later",
             hint="Write its dates as 2024-01-31 (with a time: 2024-01-31 14:30), or choose another column.",
@@ -281,9 +284,19 @@ def parted_copies(table: VolumeDelta, split: Split) -> Copies | None:
 
 
 def _columns(table: VolumeDelta, names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """Columns of the volumes that the table's own selections hold; `id` and `label` are among them."""
+    """Columns of the volumes that the table's own selections hold; `id` and `label` are among them.
+
+    Raises `DataError` for one that is not there, `UnsupportedTable` for one that files hold under another name.
+    """
     wanted = tuple(dict.fromkeys(("id", "label", *names, *columns_for(table.selections))))
     found = data_files(table)
+    if name := next((name for name in wanted if name in found.renamed), ""):
+        raise UnsupportedTable(
+            f"the table {table.uri} maps the column {name} to {found.renamed[name]} in its files (the Delta feature"
+            " columnMapping)",
+            hint="Split by another column, or take the table's rows under their names by ConvertTable.",
+            parameter="column",
+        )
     read = read_columns(found.paths, wanted, found.access)
     columns = {name: read.column(name).combine_chunks() for name in wanted}
     kept = pa.array(held(table.selections, columns))

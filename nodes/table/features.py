@@ -169,6 +169,14 @@ def mapped_columns(delta: DeltaTable) -> dict[str, str | int]:
     return found
 
 
+def renamed_columns(columns: Schema, properties: Mapping[str, str | None]) -> dict[str, str]:
+    """Of a table with column mapping the columns that its files hold under other names, each with that name."""
+    if (properties.get(_MAPPING) or "none") == "none":
+        return {}
+    given = {f.name: str((f.metadata or {}).get("delta.columnMapping.physicalName", f.name)) for f in columns.fields}
+    return {name: other for name, other in given.items() if other != name}
+
+
 def _refuse_mapping(columns: Schema, properties: Mapping[str, str | None], root: object, names: Sequence[str]) -> None:
     mode = properties.get(_MAPPING) or "none"
     if mode == "none":

@@ -56,6 +56,7 @@ _FIRST_FORMAT = "1"
 _ABSORBED, _TAKEN_OUT, _LEFT_OUT = "absorbed", "taken out", "left out"
 _KEY, _AFTER = b"voxelflow.ledger", b"voxelflow.ledger.after"
 _CONTENT_NAME = re.compile(r"(?<![0-9a-f])[0-9a-f]{16,}(?![0-9a-f])")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SCHEMA = pa.schema(
     [
         ("file", pa.string()),
@@ -101,6 +102,14 @@ def shard_of(part: Part) -> Shard:
 def is_content_named(name: str) -> bool:
     """Whether a file's name identifies its content: it has a hash of 16 digits or more."""
     return _CONTENT_NAME.search(name) is not None
+
+
+def is_given_once(name: str) -> bool:
+    """Whether no other content gets a file's name: it has a hash of its content, or a UUID, as Delta's writers give.
+
+    Decimal digits alone may be a number with zeros before it.
+    """
+    return _UUID.search(name) is not None or not all(digits.isdecimal() for digits in _CONTENT_NAME.findall(name))
 
 
 def names_in_table(part: Part) -> list[str]:

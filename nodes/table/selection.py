@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import Selection, id_digests
 from engine.errors import DataError
-from engine.text import label_text
+from engine.text import label_text, plural
 
 _CHUNK = 50_000
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -98,11 +98,21 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def fractions(keys: pa.Array, salt: str) -> NDArray[np.float64]:
-    """`id_fraction` of texts without nulls: float64 (n,)."""
+    """`id_fraction` of texts: float64 (n,). Raises `DataError` for nulls: ids, where a row has none."""
+    _refuse_missing(keys)
     raw = keys.cast(pa.string()).cast(pa.binary())
     chunks = (raw.slice(start, _CHUNK).to_pylist() for start in range(0, len(raw), _CHUNK))
     digests = b"".join(id_digests(chunk, salt) for chunk in chunks)
     return (np.frombuffer(digests, ">u8").astype(np.uint64) >> np.uint64(11)) / 2**53
+
+
+def _refuse_missing(keys: pa.Array) -> None:
+    """Raise `DataError` for nulls: rows without an id, and without a group."""
+    if missing := keys.null_count:
+        raise DataError(
+            f"{plural(missing, 'rows')} {'has' if missing == 1 else 'have'} no id",
+            hint="Give every row an id of its own.",
+        )
 
 
 def group_keys(columns: Sequence[pa.Array], ids: pa.Array) -> pa.Array:
@@ -127,25 +137,32 @@ def group_fractions(salt: str, columns: Sequence[pa.Array], ids: pa.Array) -> ND
     """Where each row's group falls in [0, 1); equal groups are hashed once."""
     if not columns:
         return fractions(ids, salt)
-    keys = group_keys(columns, ids).dictionary_encode()
+    texts = group_keys(columns, ids)
+    _refuse_missing(texts)
+    keys = texts.dictionary_encode()
     places: NDArray[np.int64] = keys.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return fractions(keys.dictionary, salt)[places] if len(keys) else np.empty(0)
 
 
 def stratum(labels: pa.Array) -> NDArray[np.str_]:
     """The labels as the strata of a selection name them: "" for none."""
+    names, places = _strata(labels)
+    return np.array(names or [""])[places]
+
+
+def _strata(labels: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
+    """The different strata, and which of them each label is in."""
     values = labels.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
     different, places = np.unique(values, return_inverse=True)
-    names = np.array(["" if np.isnan(value) else label_text(value) for value in different] or [""])
-    return names[places]
+    return ["" if np.isnan(value) else label_text(value) for value in different], places.astype(np.int64)
 
 
 def _ends(selection: Selection, labels: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    names = stratum(labels)
-    low, high = np.full(len(names), selection.low), np.full(len(names), selection.high)
-    for name, least, most in selection.strata:
-        low[names == name], high[names == name] = least, most
-    return low, high
+    # One look at all rows for each label would take hours where a label is a measurement, and each another one.
+    names, places = _strata(labels)
+    ends = {name: (least, most) for name, least, most in selection.strata}
+    low, high = np.array([ends.get(name, (selection.low, selection.high)) for name in names]).reshape(-1, 2).T
+    return low[places], high[places]
 
 
 def _in_range(selection: Selection, values: pa.Array) -> NDArray[np.bool_]:
@@ -153,10 +170,21 @@ def _in_range(selection: Selection, values: pa.Array) -> NDArray[np.bool_]:
     values = nan_as_null(values)
     keep = np.ones(len(values), bool)
     if selection.since is not None:
-        keep &= _true(pc.greater_equal(values, pa.scalar(selection.since).cast(values.type)), missing=False)
+        keep &= _true(pc.greater_equal(values, _end(selection.since, values.type)), missing=False)
     if selection.until is not None:
-        keep &= _true(pc.less(values, pa.scalar(selection.until).cast(values.type)), missing=True)
+        keep &= _true(pc.less(values, _end(selection.until, values.type)), missing=True)
     return keep
+
+
+def _end(text: str, kind: pa.DataType) -> pa.Scalar:
+    """The end of a range as a value of the column."""
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowInvalid:
+        if not pa.types.is_timestamp(kind):
+            raise
+        # Earlier versions read some columns as nanoseconds that are microseconds now.
+        return pc.cast(pa.scalar(text).cast(pa.timestamp("ns", kind.tz)), kind, safe=False)
 
 
 def _true(values: pa.Array, *, missing: bool) -> NDArray[np.bool_]:

@@ -138,10 +138,19 @@ class ConfusionMatrices(ChartPanel):
 
 def matrix_chart(title: str, classes: Sequence[str], counts: NDArray[Any]) -> Chart:
     """A matrix of labels (rows) and answers (columns), of as many classes as can be shown."""
-    names = tuple(classes)[:_MOST_CLASSES]
-    note = f"the first {_MOST_CLASSES} of {len(classes)} classes" if len(classes) > len(names) else ""
-    rows = {name: tuple(counts[at, : len(names)].tolist()) for at, name in enumerate(names)}
+    shown = list(classes)[:_MOST_CLASSES]
+    note = f"the first {_MOST_CLASSES} of {len(classes)} classes" if len(classes) > len(shown) else ""
+    # Browsers go through an object with the keys that are whole numbers first: rows in another order than the columns
+    # would have their right answers beside the diagonal.
+    order = sorted(range(len(shown)), key=lambda at: (0, int(shown[at])) if _is_index(shown[at]) else (1, at))
+    names = tuple(shown[at] for at in order)
+    rows = {shown[at]: tuple(counts[at, order].tolist()) for at in order}
     return Chart(title=title, kind="matrix", x=names, series=rows, x_title="predicted", y_title="label", note=note)
+
+
+def _is_index(name: str) -> bool:
+    """Whether JavaScript takes a key for a number: https://tc39.es/ecma262/#array-index."""
+    return name.isascii() and name.isdigit() and len(name) <= 10 and name == str(int(name)) and int(name) < 2**32 - 1
 
 
 class RocCurves(ChartPanel):

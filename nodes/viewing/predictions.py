@@ -28,7 +28,7 @@ from engine.declare.view import (
     TablePage,
     TableRow,
 )
-from engine.errors import DataError
+from engine.errors import DataError, VoxelflowError
 from engine.text import label_text
 from nodes.evaluation.figures import ClassEvaluation
 from nodes.prediction.predictions_table import read_scores
@@ -41,7 +41,6 @@ from nodes.viewing.volumes import volume_rows
 
 _ROC_POINTS = 101
 _MOST_CURVES = 6
-_MOST_CLASSES = 40
 _CALIBRATION_BINS = 10
 _SCORES = ("0.5", "0.7", "0.9", "0.99")
 
@@ -152,7 +151,7 @@ def _choices(rows: Rows) -> list[Choice]:
     if not rows.classes:
         return out
     any_one = Option(value="", text="Any")
-    names = [Option(value=str(at), text=name) for at, name in enumerate(rows.classes[:_MOST_CLASSES])]
+    names = [Option(value=str(at), text=name) for at, name in enumerate(rows.classes)]
     for name, title in (("label", "Label"), ("predicted", "Predicted")):
         out.append(Choice(name=name, title=title, options=(any_one, *names)))
     scores = [Option(value=text, text=f"at least {float(text):.0%}") for text in _SCORES]
@@ -243,6 +242,9 @@ def _roc(measured: ClassEvaluation) -> Chart:
         false, true = roc_curve(ranking(measured.scores, number), measured.labels == number)
         series[f"{classes[number]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
     note = f"the first {len(numbers)} of {len(classes)} classes" if 1 < len(numbers) < len(classes) else ""
+    if not series:
+        among = f", and only {note} are looked at" if note else ""
+        note = f"no curve: it takes volumes of a class and of others{among}"
     return Chart(
         title="ROC", kind="lines", x=tuple(x.tolist()), series=series, x_title="false positive rate",
         y_title="true positive rate", note=note,
@@ -295,5 +297,11 @@ class PredictionsView(DatasetView):
 
 def predictions_view(dataset: Predictions, made_from: Mapping[str, Dataset]) -> DatasetView:
     """A version of a table of predictions."""
-    data = made_from.get("data")
-    return PredictionsView(Rows.of(dataset), None if data is None else volume_rows(data))
+    rows, data = Rows.of(dataset), made_from.get("data")
+    try:
+        return PredictionsView(rows, None if data is None else volume_rows(data))
+    except (VoxelflowError, OSError) as exc:
+        # What the model said can be looked at when the volumes are gone.
+        view = PredictionsView(rows, None)
+        view.note = f"no pictures: {exc.message if isinstance(exc, VoxelflowError) else exc}"
+        return view

@@ -32,6 +32,7 @@ from nodes.conversion.quarantine import Refused
 from nodes.conversion.table_rows import is_rows, labels_in
 from nodes.conversion.volume_sources import label_file_at, reading_of, sample_headers, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes
+from nodes.inspection.column_figures import python_values
 from nodes.loaders.data_files import STREAMS, FileAccess, open_checked, read_columns, reading
 from nodes.loaders.row_groups import volume_bytes_of
 from nodes.table.selection import columns_for, held
@@ -312,7 +313,7 @@ class TableRows(VolumeRows):
             raise DataError(f"{path}: row group {group} cannot be read: {exc}", hint=_VERIFY) from exc
         ids: list[str] = rows.column("id").cast(pa.string()).to_pylist()
         none: list[None] = [None] * len(ids)
-        known = [rows.column(n).to_pylist() if n in rows.column_names else none for n in self.columns]
+        known = [python_values(rows.column(n)) if n in rows.column_names else none for n in self.columns]
         columns = list(zip(*known, strict=True)) if known else [()] * len(ids)
         if "label" not in rows.column_names:
             return _Group(ids, [math.nan] * len(ids), columns)

@@ -59,6 +59,8 @@ _COUNTED_FILES = 300
 classes are in the table's description."""
 _OTHERS = "others"
 _SAMPLE_VOLUMES, _SAMPLE_BYTES = 64, 64 << 20
+_UNREAD = 8
+"""When so many volumes cannot be read, and none could, no more are tried: a store without a connection answers late."""
 _MOST_CHANNELS = 32
 _MOST_FILES, _SAMPLED_FILES = 20_000, 1000
 """Files of a table or a folder that are opened all, and how many of more: opening one takes a millisecond, and labels
@@ -208,22 +210,37 @@ class Values(ChartPanel):
                 note=note,
             )  # fmt: skip
         else:
-            yield _histogram("Labels", known.astype(np.float64), "volumes", note)
+            of = "number of the class" if self._rows.spec.classes else "value"
+            yield _histogram("Labels", known.astype(np.float64), "volumes", note, of)
 
     def _channels(self) -> Iterator[Chart]:
         rows = self._rows
         channels = axes_of(rows.spec.shape)[3]
         most = max(1, min(_SAMPLE_VOLUMES, _SAMPLE_BYTES // rows.spec.volume_bytes))
         numbers = itertools.islice(filter(rows.holds, _shuffled(rows.count, 0)), most)
-        volumes = []
+        volumes, unread = list[NDArray[Any]](), list[Exception]()
         for number in numbers:
-            part, _ = reduced(four_axes(rows.volume(number)), _SAMPLE_BYTES)
+            try:
+                part, _ = reduced(four_axes(rows.volume(number)), _SAMPLE_BYTES)
+            except (VoxelflowError, OSError) as exc:  # one damaged file must not hide what the others hold
+                unread.append(exc)
+                if not volumes and len(unread) == _UNREAD:
+                    break
+                continue
             if part.shape[3] == channels:
                 volumes.append(np.asarray(part).reshape(-1, channels))
         if not volumes:
+            if unread:
+                raise unread[0]
             return
         sample = np.concatenate(volumes)
-        share = f"of {plural(len(volumes), 'volumes')}, drawn at random" if len(volumes) < rows.count else ""
+        whole = len(volumes) + len(unread) >= rows.count
+        parts = [
+            "" if whole else f"of {plural(len(volumes), 'volumes')}, drawn at random",
+            f"{plural(len(unread), 'volumes')} could not be read" if unread else "",
+            f"the first {_MOST_CHANNELS} of {channels:,} channels" if channels > _MOST_CHANNELS else "",
+        ]
+        share = ", ".join(filter(None, parts))
         for channel in range(min(channels, _MOST_CHANNELS)):
             values = sample[:, channel].astype(np.float64)
             finite = values[np.isfinite(values)]
@@ -238,11 +255,11 @@ class Values(ChartPanel):
                 yield _histogram(f"Channel {channel}" if channels > 1 else "Values", finite, "voxels", note)
 
 
-def _histogram(title: str, values: NDArray[np.float64], counted: str, note: str) -> Chart:
+def _histogram(title: str, values: NDArray[np.float64], counted: str, note: str, of: str = "value") -> Chart:
     counts, edges = histogram(values)
     return Chart(
         title=title, kind="histogram", x=tuple(edges.tolist()), series={counted: tuple(counts.tolist())},
-        x_title="value", y_title=counted, note=note,
+        x_title=of, y_title=counted, note=note,
     )  # fmt: skip
 
 
@@ -272,7 +289,8 @@ class RowTable(Table):
         found: list[TableRow] = []
         for number in numbers:
             row = rows.row(number)
-            known = ("" if value is None else str(value) for value in row.columns)
+            # NaN is no value, as InspectDataset counts.
+            known = ("" if value is None or value != value else str(value) for value in row.columns)
             cells = (row.id, rows.spec.label_name(row.label), *known, *([] if in_files else [row.file]))
             found.append(TableRow(cells=cells, volume=number))
         return TablePage(columns=tuple(columns), rows=tuple(found), offset=offset, total=total, note=rows.note)

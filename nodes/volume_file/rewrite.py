@@ -154,6 +154,7 @@ def _groups(sources: Iterable[RowSource], recipe: Recipe) -> Iterator[pa.Table]:
     rows = 0
     for source in sources:
         for batch in read_rows(source, recipe.schema, recipe.group_rows):
+            _refuse_missing(batch, source.path)
             while batch.num_rows:
                 taken = batch.slice(0, recipe.group_rows - rows)
                 waiting.append(taken)
@@ -166,6 +167,17 @@ def _groups(sources: Iterable[RowSource], recipe: Recipe) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting, recipe.schema)
 
 
+def _refuse_missing(batch: pa.RecordBatch, path: Path) -> None:
+    """Raise `DataError` for a row without a value that every row must have."""
+    for column in batch.schema:
+        if not column.nullable and batch.column(column.name).null_count:
+            raise DataError(
+                f"{path} has rows without {column.name}, which every row of a table of volumes has",
+                hint="Another program wrote them. Delete them from the table, or convert it with ConvertTable, which"
+                " lists such rows.",
+            )
+
+
 def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """The source's rows in batches of at most `batch_rows`, with the columns and types of `columns`.
 
@@ -175,7 +187,10 @@ def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterato
     end_of_all = max((end for _, end in keep), default=0)
     first = 0
     try:
-        with pq.ParquetFile(source.path, memory_map=True, page_checksum_verification=True) as file:
+        # Spark's times, INT96, would become others before 1678 and after 2262 as nanoseconds, Arrow's default.
+        with pq.ParquetFile(
+            source.path, memory_map=True, page_checksum_verification=True, coerce_int96_timestamp_unit="us"
+        ) as file:
             names = [n for n in columns.names if n in file.schema_arrow.names]
             for number in range(file.num_row_groups):
                 length = file.metadata.row_group(number).num_rows

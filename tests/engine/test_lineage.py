@@ -167,6 +167,9 @@ def test_the_results_of_one_node_follow_one_another() -> None:
     verdicts = Verdicts(frozenset({"two"}))
     states = {item.title: found.state(key, verdicts)[0] for key, item in found.items.items()}
     assert states == {"one": "older", "two": "current", "x": "unknown", "s": "source"}
+    (one,) = (key for key, item in found.items.items() if item.title == "one")
+    for part in (found.leading_to(one), found.of_kinds({found.items[one].kind}).leading_to(one)):
+        assert [(item.title, part.state(key, verdicts)[0]) for key, item in part.items.items()] == [("one", "older")]
 
 
 def test_results_in_folders_of_hashes_are_named_after_their_nodes() -> None:

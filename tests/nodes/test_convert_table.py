@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +37,7 @@ from engine.errors import DataError, TooManyBadFiles, VoxelflowError
 from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.parquet_folder import parquet_folder
+from nodes.table.ledger import is_given_once
 from nodes.table.log import actions
 
 npy, npz = by_petastorm("NdarrayCodec"), by_petastorm("CompressedNdarrayCodec")
@@ -295,6 +297,94 @@ def test_files_may_differ_in_columns_types_and_string_views(tmp_path: Path) -> N
     pq.write_table(pa.table({"name": ["x"]}), folder / "c.parquet")
     with pytest.raises(VoxelflowError, match=r"c\.parquet has no column image, which other files of the table have"):
         run(tmp_path, folder)
+
+
+def test_a_column_without_a_value_in_a_file_has_no_type_there(tmp_path: Path) -> None:
+    """As pandas writes it, also in a file without rows; and volumes may be missing in the first rows of all files."""
+    folder, volumes = tmp_path / "t", some(20)
+    folder.mkdir()
+    written = table_of(volumes)
+    cells = [None] * 9 + written["image"].to_pylist()[9:]
+    pq.write_table(written.set_column(3, "image", pa.array(cells, LISTS)), folder / "a.parquet")
+    nothing = pa.table({name: pa.nulls(2) for name in written.column_names} | {"name": ["x", "y"]})
+    pq.write_table(nothing, folder / "b.parquet")
+    pq.write_table(pa.table({name: pa.nulls(0) for name in written.column_names}), folder / "c.parquet")
+    seen = look(tmp_path, folder, max_bad_rows=11)
+    assert seen.problems == []
+    assert (seen.inputs["made"].columns, seen.inputs["made"].labels) == (("well",), (0.0, 1.0))
+    out, _ = run(tmp_path, folder, max_bad_rows=11)
+    assert bytes_in(out) == {name: data for name, data in as_bytes(volumes).items() if name > "p008"}
+    assert set(reasons(out).values()) == {"empty"}
+    pq.write_table(nothing, folder / "a.parquet")
+    (problem,) = look(tmp_path, folder).problems
+    assert problem.parameter == "table"
+
+
+@pytest.mark.parametrize(
+    ("column", "parameter", "hint"),
+    [("class", "label_column", "another column"), ("name", "id_column", "another column"), ("well", "columns", "none")],
+)
+def test_types_that_do_not_fit_together_are_reported_at_their_parameter(
+    tmp_path: Path, column: str, parameter: str, hint: str
+) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    written = table_of(some(4))
+    place = written.column_names.index(column)
+    for number, kind in enumerate(([1, 2, 3, 4], ["a", "b", "c", "d"])):
+        pq.write_table(written.set_column(place, column, pa.array(kind)), folder / f"{number}.parquet")
+    problems = look(tmp_path, folder).problems
+    assert [(p.code, p.parameter) for p in problems] == ([("VF562", parameter)] if column == "class" else [])
+    with pytest.raises(VoxelflowError, match=rf"types that do not fit together: .*{column}") as caught:
+        run(tmp_path, folder)
+    assert caught.value.parameter == parameter
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(("column", "parameter"), [("name", "id_column"), ("well", "columns")])
+def test_values_that_do_not_fit_together_are_reported_with_their_column(
+    tmp_path: Path, column: str, parameter: str
+) -> None:
+    """Their types do, as not all whole numbers fit among decimal ones."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    written = table_of(some(2))
+    place = written.column_names.index(column)
+    for number, cells in enumerate(([2**53 + 1, 2], [0.5, 1.5])):
+        pq.write_table(written.set_column(place, column, pa.array(cells)), folder / f"{number}.parquet")
+    with pytest.raises(VoxelflowError, match=rf"types that do not fit together: {column}: ") as caught:
+        run(tmp_path, folder)
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("name", "once"),
+    [
+        ("part-00000-8b9f7b7e-1d5f-4b3e-9f6f-0c1c9f6b2a11-c000.snappy.parquet", True),
+        ("8B9F7B7E-1D5F-4B3E-9F6F-0C1C9F6B2A11.parquet", True),
+        ("0123456789abcdef0123456789abcdef.parquet", True),
+        ("00000000000000000001-0123456789abcdef.parquet", True),
+        ("part-00000.parquet", False),
+        ("00000000000000000001.parquet", False),
+    ],
+)
+def test_a_name_with_a_hash_or_a_uuid_says_what_a_file_holds(name: str, once: bool) -> None:
+    assert is_given_once(name) == once
+
+
+def test_a_table_that_is_made_anew_is_converted_anew(tmp_path: Path) -> None:
+    """Another Delta table at the same place, with a file of the same name and size."""
+    table, before = tmp_path / "t", None
+    for number in (1, 2):
+        shutil.rmtree(table, ignore_errors=True)
+        table.mkdir()
+        volumes = dict(zip(some(6), some(6, 100 * number).values(), strict=True))
+        written = table_of(volumes, np.ndarray.tobytes, pa.binary())
+        pq.write_table(written, table / "part-0.parquet", compression="none")
+        os.utime(table / "part-0.parquet", (number, number))
+        convert_to_deltalake(table)
+        before, _ = run(tmp_path, table, number, before, shape=SHAPE, dtype="float32")
+        assert bytes_in(before) == as_bytes(volumes)
 
 
 def test_times_beyond_nanoseconds_are_read_as_they_are(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from npy_folders import context, rows
 from volume_sets import Labels, Volumes, compact, labels_for, make_delta, make_parquet, some_volumes
 
@@ -23,13 +24,15 @@ import voxelflow
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.node_type import NodeType
-from engine.errors import DataError, UnsupportedTable
+from engine.errors import DataError, UnsupportedTable, UsageError
 from engine.observe.paths import find_path
 from nodes.delta_table import delta_table
 from nodes.loaders import open_source
 from nodes.numpy_to_parquet import numpy_to_parquet
+from nodes.optimize_delta import optimize_delta
 from nodes.parquet_folder import parquet_folder
 from nodes.parquet_to_delta import parquet_to_delta
+from nodes.split_dataset import split_dataset
 from nodes.train_resnet3d import train_resnet3d
 from nodes.transform_volumes import transform_volumes
 from nodes.volume_file.layout import properties, schema
@@ -471,3 +474,67 @@ def test_a_file_that_is_written_anew_under_its_name_gives_its_new_volumes(tmp_pa
         assert values == {name: float(array[0, 0, 0]) for name, array in arrays.items()}
         found.append((given.bytes, made))
     assert found[0][0] == found[1][0]
+
+
+def test_a_table_that_is_made_anew_gives_its_new_volumes(tmp_path: Path) -> None:
+    """Another Delta table at the same place, with a file of the same name and size."""
+    folder, found = tmp_path / "t", list[VolumeParquet]()
+    for level in (100, 200):
+        arrays = {f"v{n}": np.full((4, 4, 4), level + n, np.float32) for n in range(8)}
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        cells = {"id": list(arrays), "volume": [array.tobytes() for array in arrays.values()]}
+        cells["label"] = pa.nulls(8, pa.float32())
+        pq.write_table(pa.table(cells), folder / "part-0.parquet", compression="none")
+        os.utime(folder / "part-0.parquet", (level, level))
+        convert_to_deltalake(folder)
+        said = {"voxelflow.shape": "[4, 4, 4]", "voxelflow.dtype": "float32"}
+        DeltaTable(folder).alter.set_table_properties(said, raise_if_not_exists=False)
+        table = delta_table(table=str(folder), ctx=context(tmp_path, "table"))
+        files = transform_volumes(table, clip_low=0.0, ctx=context(tmp_path, f"transform-{level}"))
+        previous = {"out": found[-1]} if found else {}
+        found.append(numpy_to_parquet(files, ctx=context(tmp_path, "parquet", previous=previous)))
+        values = {name: float(np.frombuffer(data, "<f4")[0]) for name, (_, data) in rows(found[-1]).items()}
+        assert values == {name: float(array[0, 0, 0]) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [(pa.int64(), 2**24 + 1), (pa.int64(), 2**53 + 1), (pa.uint32(), 2**24 + 1), (pa.int32(), 2**24 + 1)],
+    ids=str,
+)
+def test_a_whole_label_that_32_bits_do_not_hold_is_named(tmp_path: Path, kind: pa.DataType, odd: int) -> None:
+    (tmp_path / "in").mkdir()
+    for number, label in enumerate((odd, 2**25)):
+        rows_of_it = {"id": ["a", "b"], "volume": [bytes(8)] * 2, "label": pa.array([label, None], kind)}
+        pq.write_table(pa.table(rows_of_it), tmp_path / "in" / "a.parquet")
+        if number:
+            found = take_parquet(tmp_path / "in", tmp_path / "work", shape=(2, 2, 2), dtype="uint8")
+            assert (found.count, found.labelled) == (2, 1)
+            continue
+        said = f"the column label of a.parquet: label {odd} is not exact in 32 bits"
+        with pytest.raises(UnsupportedTable, match=said):
+            take_parquet(tmp_path / "in", tmp_path / "work", shape=(2, 2, 2), dtype="uint8")
+
+
+def test_files_of_polars_are_taken_where_they_lie(tmp_path: Path) -> None:
+    """Its texts and bytes are Arrow's large ones, which petastorm does not read."""
+    (tmp_path / "in").mkdir()
+    cells: dict[str, Any] = {"id": pa.array(["a", "b"], pa.large_string()), "label": pa.array([0, 1], pa.float32())}
+    cells["volume"] = pa.array([bytes([n] * 8) for n in (3, 4)], pa.large_binary())
+    cells["site"] = pa.array(["x", "y"], pa.large_string())
+    pq.write_table(pa.table(cells), tmp_path / "in" / "a.parquet")
+    taken = take_parquet(tmp_path / "in", tmp_path / "work", shape=(2, 2, 2), dtype="uint8")
+    table = parquet_to_delta(taken, ctx=context(tmp_path, "table"))
+    done = optimize_delta(table, rewrite_layout=True, ctx=context(tmp_path, "optimized"))
+    for data in (taken, table, done):
+        with voxelflow.load(data, 1, training=False) as loaded:
+            assert [(loaded.ids(b.rows), float(b.volumes.max())) for b in loaded] == [(["a"], 3.0), (["b"], 4.0)]
+    split = split_dataset(done, by="group", column="site", validation=0.5, ctx=context(tmp_path, "split"))
+    assert sum(part.selected or 0 for part in split) == 2
+    with (
+        voxelflow.load(taken, 1, loader="petastorm") as loaded,
+        pytest.raises(UsageError, match="petastorm does not read the column id, volume") as caught,
+    ):
+        list(loaded)
+    assert "loader arrow" in caught.value.hint

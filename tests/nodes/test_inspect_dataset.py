@@ -262,6 +262,19 @@ def test_pictures_are_real_png() -> None:
     assert rows[:, 0].tolist() == [0, 0]
     assert rows[0, 1:].tolist() == [0, 63, 127]
     assert png(np.zeros((2, 2)))[:4] == b"\x89PNG"
+    far = np.array([[48_000.0, 48_002.0], [np.nan, 48_004.0]])
+    data = png(far)
+    raw = zlib.decompress(data[data.index(b"IDAT") + 4 : data.index(b"IEND") - 8])
+    assert [*raw] == [0, 0, 127, 0, 0, 255], "what is no number leaves the others their greys"
+    assert png(np.full((2, 2), np.nan))[:4] == b"\x89PNG"
+
+
+def test_a_page_without_room_for_all_labels_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.inspection.dataset_report.LABELS_SHOWN", 1)
+    report = inspect_dataset(shards(tmp_path / "p", 30), ctx=context(tmp_path))
+    labels = len(json.loads(Path(report.uri).with_name("figures.json").read_text())["labels"])
+    assert labels > 1
+    assert f"<h2>Labels, the first 1 of {labels} labels; all are in figures.json</h2>" in Path(report.uri).read_text()
 
 
 def test_an_empty_or_broken_dataset_is_reported(tmp_path: Path) -> None:

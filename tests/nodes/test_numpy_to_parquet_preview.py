@@ -19,13 +19,19 @@ from nodes.numpy_to_parquet import numpy_to_parquet
 
 
 def look_at(
-    root: Path | None, scan: bool = True, refused: int = 0, messages: list[str] | None = None, **params: Any
+    root: Path | None,
+    scan: bool = True,
+    refused: int = 0,
+    messages: list[str] | None = None,
+    of_files: tuple[str, ...] = (),
+    **params: Any,
 ) -> tuple[Preview, list[tuple[str, str | None]]]:
     defaults = {p.name: p.default for p in numpy_to_parquet.parameters}
     files = Preview(kind="VolumeFiles", count=9, spec=VolumeSpec(shape=(30, 30, 10, 10), dtype="float32"))
     if root is not None:
         names = tuple(sorted(p.relative_to(root).as_posix() for p in root.rglob("*.npy")))
         files = files.model_copy(update={"uri": str(root), "sample": names, "count": len(names), "refused": refused})
+    files = files.model_copy(update={"columns": of_files})
     look = CheckContext(params=defaults | params, inputs={"files": files})
     assert numpy_to_parquet.scan_hook is not None
     assert numpy_to_parquet.preview_hook is not None
@@ -110,6 +116,17 @@ def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Pa
     (tmp_path / "labels.csv").write_text("file,label,id,patient\na,1,7,P1\nb,2,8,P2\n")
     out, problems = look_at(tmp_path)
     assert (problems, out.columns) == ([("VF420", "columns")], ("id_", "patient"))
+
+
+def test_columns_make_way_for_those_of_the_files_as_in_the_run(tmp_path: Path) -> None:
+    """A split that goes by patient_id_ is possible, since that is how the run calls the column of the table."""
+    make_volumes(tmp_path, ["a.npy", "b.npy"])
+    (tmp_path / "labels.csv").write_text("file,label,Patient_ID,age\na,1,P1,30\nb,2,P2,40\n")
+    messages: list[str] = []
+    out, problems = look_at(tmp_path, of_files=("patient_id", "modality"), messages=messages)
+    assert out.columns == ("Patient_ID_", "age", "patient_id", "modality")
+    assert problems == [("VF420", "columns")]
+    assert messages == ["labels.csv: the column 'Patient_ID' is kept as Patient_ID_"]
 
 
 def test_numbers_with_commas_are_named_since_they_stay_text(tmp_path: Path) -> None:

@@ -169,6 +169,46 @@ def test_nan_is_before_everything_as_null_is() -> None:
     assert held([late], columns).tolist() == [False, False, False, True]
 
 
+def test_ends_of_an_earlier_version_are_understood() -> None:
+    """It read as nanoseconds what is read as microseconds now."""
+    times = [dt.datetime(2020, 1, 1), dt.datetime(9999, 12, 31)]
+    columns = {"id": pa.array(["a", "b"]), "seen": pa.array(times, pa.timestamp("us"))}
+    late = Selection(salt="", low=0.5, high=1, by=("seen",), since="2021-05-05 00:00:00.000000000")
+    assert held([late], columns).tolist() == [False, True]
+
+
+@pytest.mark.timeout(60)
+def test_a_split_by_labels_that_all_differ_takes_no_longer_than_another(tmp_path: Path) -> None:
+    """As those of a regression; a look at all volumes for each label would take hours."""
+    labels = np.arange(60_000, dtype=np.float32)
+    columns = {"id": pa.array([f"v{n}" for n in range(len(labels))]), "label": pa.array(labels)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(selections, "_columns", lambda *_: columns)
+        table = VolumeDelta(uri=str(tmp_path), count=len(labels), bytes=0, version=0, data_version=0)
+        split = selections.by_label(table, "s", selections.Shares(0.7, 0.9), selections.Folds())
+    parts = [held(part, columns) for part in split]
+    assert [int(part.sum()) for part in parts] == pytest.approx([42_000, 12_000, 6_000], abs=1)
+    assert (np.sum(parts, axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(10, 2), pa.int16()], ids=str)
+def test_numbers_of_any_type_have_an_order(kind: pa.DataType) -> None:
+    columns = {
+        "id": pa.array(list("abcd")),
+        "label": pa.nulls(4, pa.float32()),
+        "seen": pa.array([3, None, 1, 2], kind),
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(selections, "_columns", lambda *_: columns)
+        table = VolumeDelta(uri="t", count=4, bytes=0, version=0, data_version=0)
+        split = selections.by_time(table, "s", selections.Shares(0.34, 0.67), "seen")
+    assert [held(part, columns).tolist() for part in split] == [
+        [False, True, True, False],
+        [False, False, False, True],
+        [True, False, False, False],
+    ]
+
+
 @pytest.mark.slow
 def test_patches_that_overlap_are_never_in_two_parts(tmp_path: Path) -> None:
     # 20 x 20 positions, 2 apart; volumes of 4 x 3 x 2 voxels overlap with their neighbours.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -149,7 +150,8 @@ def _whole(value: object, least: int) -> int | None:
 
 def _amount(value: object) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and 0 <= float(value) < float("inf") else None  # type: ignore[arg-type]
+    # A whole number may be too large for a fraction.
+    return float(value) if number and 0 <= value <= sys.float_info.max else None  # type: ignore[arg-type, operator]
 
 
 def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -260,16 +261,13 @@ def _led_to(item: str) -> None:
 def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping[str, Kind]) -> None:
     """Draw the list of the items, and how much of the graph is shown around the chosen one."""
 
-    def name(key: str) -> str:
-        item = whole.items[key]
-        made = f", {moment(item.created)}" if item.origins else ""
-        return f"{shortened(item.title, 60)} ({kind_of(item, kinds).title}{made})"
-
     keys = sorted({*lineage.items, *([chosen] if chosen else [])}, key=lambda k: (-whole.items[k].created, k))
+    names = names_of(whole, keys, kinds)
     key = _key(_LIST)
     with st.container(horizontal=True, vertical_alignment="center", key="lineage_choice"):
         st.selectbox(
-            "Item", keys, index=keys.index(chosen) if chosen else None, key=key, format_func=name,
+            "Item", keys, index=keys.index(chosen) if chosen else None, key=key,
+            format_func=lambda item: names.get(item, item),
             placeholder="Choose an item here or in the graph", on_change=_listed, args=(key,),
             label_visibility="collapsed", width=420,
         )  # fmt: skip
@@ -278,6 +276,29 @@ def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping
                 "Show", [_EVERYTHING, _BEFORE, _BEHIND], key=_SCOPE, default=_EVERYTHING, required=True,
                 label_visibility="collapsed",
             )  # fmt: skip
+
+
+def names_of(whole: Lineage, keys: Iterable[str], kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """By item, what the list calls it. Streamlit knows the entries of a list by their words, and chooses the last of
+    those that are alike: two folders of one name also have their places, one folder that was read in two states the
+    time at which something was first made from it."""
+
+    def name(key: str) -> str:
+        item = whole.items[key]
+        made = f", {moment(item.created)}" if item.origins else ""
+        return f"{shortened(item.title, 60)} ({kind_of(item, kinds).title}{made})"
+
+    def read(key: str) -> str:
+        first = min((whole.items[other].created for other in whole.targets[key]), default=0.0)
+        return f"read {moment(first)}" if first else ""
+
+    out = {key: name(key) for key in keys}
+    for more in (lambda key: shortened(whole.items[key].place), read, lambda key: key):
+        count = Counter(out.values())
+        out = {
+            key: f"{text}, {words}" if count[text] > 1 and (words := more(key)) else text for key, text in out.items()
+        }
+    return out
 
 
 def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -> None:

@@ -84,16 +84,21 @@ def _free_place(wanted: DocPosition, nodes: Mapping[str, DocNode]) -> DocPositio
 
 def _node_changes(before: Node, after: Node) -> str:
     out = []
-    for name in ("type", "version", "title", "retries", "timeout_s"):
+    for name in ("type", "version", "title", "mode", "retries", "timeout_s"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             out.append(f"{name.replace('_s', '')} {_value(old)} → {_value(new)}")
     for name in sorted({*before.params, *after.params}):
-        if before.params.get(name) != after.params.get(name):
-            old_text = _value(before.params[name]) if name in before.params else "default"
-            new_text = _value(after.params[name]) if name in after.params else "default"
-            out.append(f"{name} {old_text} → {new_text}")
+        # One that is set to nothing is not at its default.
+        if (name in before.params) != (name in after.params) or before.params[name] != after.params[name]:
+            out.append(f"{name} {_set_to(before, name)} → {_set_to(after, name)}")
     return safe(", ".join(out))
+
+
+def _set_to(node: Node, name: str) -> str:
+    if name not in node.params:
+        return "default"
+    return '""' if node.params[name] == "" else _value(node.params[name])
 
 
 def _value(value: Any) -> str:

@@ -21,6 +21,7 @@ from ui.studio_context import studio
 
 _CURVES = 2
 _CHANGES = 12
+_PILL = 40
 
 
 def show(details: Details) -> None:
@@ -161,19 +162,26 @@ def _pictures(details: Details) -> None:
         title if titles.count(title) == 1 else f"{title}: {made.title}"
         for title, made in zip(titles, found, strict=True)
     ]
-    kinds = dict(zip(ids, words, strict=True))
+    pills = dict(zip(ids, pill_words(words), strict=True))
     chosen = st.pills(
         "What to look at",
         ids,
         default=ids[0],
         key=f"look-{details.run.run_id}",
         required=True,
-        format_func=lambda at: plain(kinds[at], 40),
+        format_func=lambda at: pills[at],
         label_visibility="collapsed",
     )
     made = found[ids.index(chosen) if chosen in ids else 0]
     if key := studio().shown.key(made.dataset, made.made_from):
         show_datasets([(made.port, key)], key=f"overview-look-{key}")
+
+
+def pill_words(words: Sequence[str]) -> list[str]:
+    """What stands on pills, as Markdown: cut short, unless two would then be alike. Streamlit knows them by their words
+    and would open the last of them for each."""
+    short = [plain(each, _PILL) for each in words]
+    return [cut if short.count(cut) == 1 else plain(each) for cut, each in zip(short, words, strict=True)]
 
 
 def _artifacts(details: Details) -> None:

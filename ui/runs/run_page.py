@@ -115,9 +115,9 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
         out.append(("Expected", expected.removeprefix("expected ")))
     if run.limit:
         out.append(("Limit", f"{run.limit.text(run.currency)}; at work for {duration(run.worked_s)}"))
-    parts = [f"{name} {run.options[name]}" for name in ("start", "end") if run.options.get(name)]
-    if parts:
-        out.append(("Part", ", ".join(parts).replace("start", "from").replace("end", "to")))
+    ends = (("from", "start"), ("to", "end"))
+    if parts := [f"{word} {run.options[name]}" for word, name in ends if run.options.get(name)]:
+        out.append(("Part", ", ".join(parts)))
     return out
 
 

@@ -189,6 +189,8 @@ class _Slice:
     """Of each stored value, as many as it uses: slices of one series may have different numbers of them."""
     frame: int = 0
     """Which of the file's frames it is, where each is a slice of its own."""
+    uid: str = ""
+    """Of the image (SOPInstanceUID): no other has it but its copies."""
 
 
 class _Frame:
@@ -243,6 +245,7 @@ def open_series(path: Path, dataset: str) -> Iterator[OpenVolume]:
                 normal = _normal(header)
             slices.append(_slice(each, header, normal, number))
     _refuse_turned(slices)
+    _refuse_copies(slices)
     phases = _sort(slices)
     one = slices[0]
     if len({each.inverted for each in slices}) > 1:
@@ -315,6 +318,7 @@ def _slice(path: Path, header: Any, normal: NDArray[np.float64] | None, frame: i
         decoder_of(path, header),
         min(int(header.get("BitsStored") or bits or 16), bits or 16),
         frame,
+        str(header.get("SOPInstanceUID") or ""),
     )
 
 
@@ -328,6 +332,16 @@ def _refuse_turned(slices: list[_Slice]) -> None:
             raise Refused(
                 "format", f"has {each.path.name} in another direction than the other slices: a localizer? Move it away"
             )
+
+
+def _refuse_copies(slices: list[_Slice]) -> None:
+    """Raise `Refused` when a slice is there twice: of a whole series, its copies would be channels."""
+    seen: dict[tuple[Any, ...], _Slice] = {}
+    for each in slices:
+        # Anonymised files may all have one UID: numbers and places then tell them apart.
+        other = seen.setdefault((each.uid, each.corner, each.order), each)
+        if each.uid and other is not each:
+            raise Refused("format", f"has {other.path.name} and {each.path.name}, copies of one slice: remove one")
 
 
 def _sort(slices: list[_Slice]) -> int:
@@ -439,6 +453,23 @@ def _stored(header: Any, slices: list[_Slice], channels: int) -> dict[str, float
     return out
 
 
+def _step_of_frames(header: Any, depth: int, normal: NDArray[np.float64]) -> float:
+    """Millimetres from one frame to the next, along `normal`, of a file that says where its frames lie beside each
+    other, as one of doses does; 0 for any other, NaN for frames at unequal distances."""
+    try:
+        places = np.atleast_1d(np.array(header.get("GridFrameOffsetVector", []), np.float64))
+    except (TypeError, ValueError):  # no numbers: the voxels are fine
+        return 0.0
+    if depth < 2 or len(places) != depth:
+        return 0.0
+    steps = np.diff(places)
+    step = float(steps.mean())
+    if np.abs(steps - step).max() > _UNEVEN * abs(step) + min(_ROUNDING, abs(step) / 4):
+        return float("nan")
+    # From the first frame on; where that is not at 0, along the patient's axis from the feet to the head.
+    return step if places[0] == 0 else step * float(np.sign(normal[2]))
+
+
 def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict[str, float | int | str]:
     out: dict[str, float | int | str] = {}
     directions = header.get("ImageOrientationPatient")
@@ -447,7 +478,8 @@ def _columns(header: Any, slices: list[_Slice], depth: int, phases: int) -> dict
     if normal is not None and spacing is not None and len(spacing) == 2:
         corner = slices[0].corner  # of the first one after sorting
         rows, columns = float(spacing[0]), float(spacing[1])
-        step = float(header.get("SpacingBetweenSlices") or header.get("SliceThickness") or 0.0)
+        step = _step_of_frames(header, depth, normal)
+        step = step or float(header.get("SpacingBetweenSlices") or header.get("SliceThickness") or 0.0)
         at = [each.position for each in slices[::phases]]
         if len(at) > 1 and at[0] is not None and at[-1] is not None:
             step = (at[-1] - at[0]) / (len(at) - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,21 @@ def open_file(path: Path) -> Iterator[Any]:
         yield file
 
 
-def find(file: Any, dataset: str) -> Any:
-    """The dataset of an open file. Raises `Refused`."""
-    names = [dataset.strip("/")] if dataset and _at(file, dataset.strip("/")) is not None else list(_arrays(file))
-    found = _at(file, chosen(names, dataset))
-    if found.external or found.is_virtual:
-        raise Refused("format", f"has the data of {found.name} in other files, which are not opened")
-    _refuse_missing(found)
-    return found
+def find(file: Any, dataset: str, may_be: Callable[[Any], bool] = lambda _: True) -> Any:
+    """The dataset of an open file: without a name the only one, or the only one that `may_be` a volume.
+
+    Raises `Refused`.
+    """
+    if dataset and _at(file, dataset.strip("/")) is not None:
+        names = [dataset.strip("/")]
+    else:
+        found = list(_arrays(file))
+        names = [name for name in found if may_be(file[name])] or found
+    array = _at(file, chosen(names, dataset))
+    if array.external or array.is_virtual:
+        raise Refused("format", f"has the data of {array.name} in other files, which are not opened")
+    _refuse_missing(array)
+    return array
 
 
 def _refuse_missing(found: Any) -> None:

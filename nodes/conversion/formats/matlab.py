@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from nodes.conversion.formats import hdf5, source
 from nodes.conversion.formats.arrays import chosen
@@ -29,7 +30,7 @@ def open_matlab(path: Path, dataset: str) -> Iterator[OpenVolume]:
         raise Refused("empty", "is empty")
     if start.startswith(_HDF5) or start.endswith(_HDF5):
         with hdf5.open_file(path) as opened:
-            found = hdf5.find(opened, dataset)
+            found = hdf5.find(opened, dataset, _is_variable)
             # HDF5 lists the axes of MATLAB's arrays, whose first changes fastest, from the last to the first.
             shape = tuple(found.shape[::-1])
             facts = source.stored(found.dtype, "h5py") if not found.dtype.hasobject else {}
@@ -59,3 +60,12 @@ def open_matlab(path: Path, dataset: str) -> Iterator[OpenVolume]:
     # MATLAB stores whole numbers in the smallest type; the variable's own is what it means.
     facts = source.stored(_CLASSES[kind], "scipy")
     yield OpenVolume(VolumeHeader(shape, _CLASSES[kind], facts), filler(read))  # type: ignore[arg-type]
+
+
+def _is_variable(found: Any) -> bool:
+    """Whether an array of a 7.3 file is a variable of three axes: texts, what lies in structures, and what MATLAB keeps
+    for cells (`#refs#`), are arrays of the file, too. Without the axes a number beside a structure would be taken for
+    the volume that the structure holds."""
+    kind = found.attrs.get("MATLAB_class", b"double")
+    name = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
+    return found.name.count("/") == 1 and name in _CLASSES and len(found.shape) > 2

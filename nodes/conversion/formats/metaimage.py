@@ -153,10 +153,14 @@ def _columns(fields: Mapping[str, str], axes: int) -> dict[str, float | int | st
     )
     origin = next((found for name in ("offset", "position", "origin") if (found := _numbers(fields, name, float))), [])
     factor = _TO_MM.get(fields.get("distanceunits", "").lower())
-    if axes != 3 or len(spacing) != 3:
+    if axes < 3 or len(spacing) != axes:
         return {}
-    directions = np.array(matrix).reshape(3, 3) if len(matrix) == 9 else np.eye(3)
-    affine = affine_of(directions.tolist(), spacing, origin if len(origin) == 3 else [0.0] * 3)
+    # Axes after the third are channels: time, for example. One that is turned into space says nothing of the others.
+    whole = np.array(matrix).reshape(axes, axes) if len(matrix) == axes**2 else np.eye(axes)
+    if axes > 3 and ((matrix and len(matrix) != axes**2) or whole[:3, 3:].any() or whole[3:, :3].any()):
+        return {}
+    directions = whole[:3, :3]
+    affine = affine_of(directions.tolist(), spacing[:3], origin[:3] if len(origin) == axes else [0.0] * 3)
     columns = columns_of(LPS @ np.diag([*[factor or 1.0] * 3, 1.0]) @ affine)
     # Where the axes point to follows without units.
     return columns if factor is not None else {k: v for k, v in columns.items() if k == "orientation"}

@@ -30,7 +30,8 @@ _SIZES = {348: "Nifti1Header", 540: "Nifti2Header"}
 _MOST_BEFORE_DATA = 64 << 20
 """Extensions lie between header and data; scanners write some kilobytes."""
 _COLOURS = {"r": "red", "g": "green", "b": "blue", "a": "alpha"}
-_TO_MM = {"meter": 1000.0, "mm": 1.0, "micron": 0.001}
+_TO_MM = {1: 1000.0, 2: 1.0, 3: 0.001}
+"""Millimetres of a unit by its code, the last three bits of `xyzt_units`; other codes say nothing."""
 
 
 @contextmanager
@@ -129,7 +130,11 @@ def _remarks(header: Any) -> tuple[str, ...]:
 
 
 def _columns(header: Any) -> dict[str, float | int | str]:
-    factor = _TO_MM.get(header.get_xyzt_units()[0], 1.0)
+    factor = _TO_MM.get(int(header["xyzt_units"]) & 7, 1.0)
+    # As NiBabel corrects them when it loads a file: lengths with a sign, and no sign of the third axis (qfac).
+    header["pixdim"][1:4] = np.abs(header["pixdim"][1:4])
+    if header["pixdim"][0] not in (-1, 1):
+        header["pixdim"][0] = 1
     if not _is_placed(header):
         # Nothing says where the volume lies. NiBabel would invent an affine, whose first axis even points to the left.
         pixdim = header["pixdim"]

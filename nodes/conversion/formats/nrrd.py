@@ -43,6 +43,8 @@ _TYPES = {
 _DTYPES = {name: kind for kind, names in _TYPES.items() for name in names.split("|")}
 _TIME = "time"
 _SPATIAL = ("domain", "space", _TIME)
+_UNKNOWN = ("???", "none")
+"""The kind of an axis of which nothing is known, as teem writes it for one that it has joined images along."""
 _TO_MM = {
     name: factor
     for names, factor in (
@@ -183,19 +185,20 @@ def _spacings(fields: Mapping[str, Any], axes: int) -> list[float]:
 def _axes(fields: Mapping[str, Any], sizes: list[int]) -> tuple[list[int], tuple[int, ...]]:
     """The order that puts axes in space first, and the shape with all others as one axis of channels.
 
-    Axes that may be in space, those with a NaN for their spacing and then those of time, are so where fewer than three
-    others are.
+    Axes that may be in space, those with a NaN for their spacing, then those of time and of no known kind, are so where
+    fewer than three others are.
     """
     kinds = _kinds(fields)
     directions, spacings = _directions(fields), _spacings(fields, len(sizes))
 
-    def doubt(axis: int) -> tuple[bool, bool]:
-        return bool(kinds) and kinds[axis] == _TIME, bool(spacings) and math.isnan(spacings[axis])
+    def doubt(axis: int) -> tuple[bool, bool, bool]:
+        kind = kinds[axis] if kinds else ""
+        return kind in _UNKNOWN, kind == _TIME, bool(spacings) and math.isnan(spacings[axis])
 
     inside = [
         axis
         for axis in range(len(sizes))
-        if (not kinds or kinds[axis] in _SPATIAL) and (not directions or directions[axis] is not None)
+        if (not kinds or kinds[axis] in (*_SPATIAL, *_UNKNOWN)) and (not directions or directions[axis] is not None)
     ]
     space = sorted(sorted(inside, key=doubt)[:3])
     others = [axis for axis in range(len(sizes)) if axis not in space]

@@ -30,8 +30,10 @@ _PICTURES = ("thumbnail", "label", "macro", "map", "probability")
 """What tifffile calls the pictures of a slide that lie beside its image."""
 _TO_MM = {
     "mm": 1.0, "cm": 10.0, "m": 1000.0, "nm": 1e-6, "µm": 1e-3, "um": 1e-3, "micron": 1e-3, "microns": 1e-3,
-    "\\u00b5m": 1e-3, "inch": 25.4,
+    "inch": 25.4,
 }  # fmt: skip
+_MICRO = re.compile(r"\\u00b5|\\u03bc|\u03bc", re.IGNORECASE)
+"""The sign for micro as ImageJ escapes it, and Unicode's other letter for it."""
 _OME_SIZE = re.compile(r'PhysicalSize(?P<axis>[XYZ])="(?P<size>[^"]{1,40})"')
 _OME_UNIT = re.compile(r'PhysicalSize(?P<axis>[XYZ])Unit="(?P<unit>[^"]{1,20})"')
 _OME_PIXELS = re.compile(r"<(?:\w+:)?Pixels\s(?P<about>[^>]*)>")
@@ -241,11 +243,11 @@ def _columns(file: Any) -> dict[str, float | int | str]:
         text = str(file.ome_metadata)
         units = {found["axis"]: found["unit"] for found in _OME_UNIT.finditer(text)}
         for found in _OME_SIZE.finditer(text):
-            if (factor := _TO_MM.get(units.get(found["axis"], "µm"))) is not None:
+            if (factor := _factor(units.get(found["axis"], "µm"))) is not None:
                 sizes.setdefault(found["axis"].lower(), _number(found["size"]) * factor)
     elif file.is_imagej:
         about = file.imagej_metadata or {}
-        if (factor := _TO_MM.get(str(about.get("unit", "")))) is not None:
+        if (factor := _factor(str(about.get("unit", "")))) is not None:
             for axis, tag in (("x", "XResolution"), ("y", "YResolution")):
                 above, below = file.pages[0].tags[tag].value if tag in file.pages[0].tags else (0, 1)
                 if above:
@@ -253,6 +255,11 @@ def _columns(file: Any) -> dict[str, float | int | str]:
             if "spacing" in about:
                 sizes["z"] = _number(about["spacing"]) * factor
     return {f"spacing_{axis}": size for axis, size in sizes.items() if math.isfinite(size) and size > 0}
+
+
+def _factor(unit: str) -> float | None:
+    """Millimetres of a unit as OME writes it in XML, or ImageJ; None for one that is not known."""
+    return _TO_MM.get(_MICRO.sub("µ", unescape(unit)).strip())
 
 
 def _channel_names(file: Any, keyframe: Any) -> list[str]:

@@ -25,6 +25,8 @@ _CHUNK_SLACK = 64 << 20
 _MOST_COUNTED = 1_000
 """Missing chunks that are counted for the message; metadata of a few bytes can promise any number."""
 _TO_MM = {"millimeter": 1.0, "micrometer": 1e-3, "nanometer": 1e-6, "centimeter": 10.0, "meter": 1000.0}
+_TO_MM |= {"mm": 1.0, "um": 1e-3, "\u00b5m": 1e-3, "\u03bcm": 1e-3, "micron": 1e-3, "nm": 1e-6, "cm": 10.0, "m": 1000.0}
+"""Millimetres of a unit by its name, in small letters: OME's first, then what programs write instead."""
 
 
 @contextmanager

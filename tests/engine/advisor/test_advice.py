@@ -305,6 +305,25 @@ def test_a_gpu_pays_off_once_the_data_is_a_table() -> None:
     assert reasons(advice)[0].startswith("It is the cheapest: ")
 
 
+def test_a_training_of_one_epoch_waits_as_in_that_epoch() -> None:
+    """Whatever would be in memory in a second one."""
+    slow = reading(2.0)
+    alone, several = (
+        one(work(2_000, epochs=epochs), cold={"files": slow}, cached={"files": slow.cached}) for epochs in (1, 20)
+    )
+    assert (alone.bound, several.bound) == ("input", "compute")
+    assert alone.input_s > alone.compute_s == several.compute_s > several.input_s
+    steps = work(2_000).steps
+    assert steps * alone.step_s <= alone.first_epoch_s
+    assert alone.rate < several.rate
+
+
+def test_a_place_in_a_command_is_quoted_where_the_shell_needs_it() -> None:
+    advice = advise(work(), "table", known())
+    assert "`voxelflow probe '/my data'`" in missing(advice, "/my data")[0]
+    assert "`voxelflow probe az://c/table`" in missing(advice, "az://c/table")[0]
+
+
 def test_the_same_training_is_predicted_for_the_other_places_that_were_probed(workspace: Workspace) -> None:
     here, far, farther = probe(str(workspace.root)), probe("az://c/probed", ms=20.0), probe("s3://b/x", files_per_s=4.0)
     older = probe("az://c/other", ms=0.1)

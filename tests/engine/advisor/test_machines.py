@@ -11,6 +11,7 @@ from pretended_benches import bench_result
 
 from engine.advisor.advice import Advice, estimate
 from engine.advisor.machines import (
+    NO_SHEET,
     Computing,
     accelerator,
     all_candidates,
@@ -55,6 +56,32 @@ def test_a_profile_is_measured_by_a_benchmark_of_this_machine_and_not_of_another
     assert basis_of(with_gpu, card) == ("measured", [])
     faster = card.model_copy(update={"gpus": ("NVIDIA A100",)})
     assert basis_of(with_gpu, card, machine=faster) == ("guessed", ["a"])
+
+
+def test_a_training_here_takes_the_gpus_that_are_here_also_under_a_profile_that_names_none() -> None:
+    card = HARDWARE.model_copy(update={"gpus": ("Tesla T4",)})
+    assert basis_of(PROFILE, card) == ("measured", [])
+    (own,) = all_candidates(PROFILE, [], (), card)
+    assert (own.gpus, own.gpu) == (1, "Tesla T4")
+    # Not those of this machine: a cluster's work is done elsewhere, and the type that is named has none.
+    cluster = PROFILE.model_copy(update={"backend": "spark", "master": "spark://host:7077"})
+    table = machine_table().machines
+    for profile in (cluster, of_type("m5.2xlarge@us-east-1")):
+        assert (all_candidates(profile, [], table, card)[0].gpus, profile.gpus) == (0, 0)
+
+
+def test_of_a_gpu_in_no_table_no_data_sheet_is_named() -> None:
+    card = HARDWARE.model_copy(update={"gpus": ("NVIDIA GeForce RTX 4090",)})
+    found = {}
+    for gpus in ((), ("NVIDIA H100",), ("NVIDIA GeForce RTX 3090",)):
+        other = Hardware(processor="other", cores=8, memory_bytes=32 << 30, gpus=gpus)
+        measured = measured_machine(bench_result("desk", machine=other, cores=8), networks(train_resnet3d))
+        assert measured is not None
+        own = all_candidates(PROFILE, [measured], (), card)[0]
+        computing = computing_on(own, [measured], mixed_precision=None, jit=None)
+        assert computing is not None
+        found[gpus] = (computing.basis, computing.source)
+    assert [*found.values()] == [("guessed", NO_SHEET), ("guessed", NO_SHEET), ("guessed", "from desk")]
 
 
 def test_where_both_machine_types_are_known_they_decide_in_any_region() -> None:

@@ -105,6 +105,31 @@ def test_more_work_takes_from_as_long_to_so_many_times_as_long(workspace: Worksp
     assert "10 times the work" in tenth.basis
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (1 / 1.006, "as in 1 earlier run with nearly as much work"),
+        (1 / 325, "as in 1 earlier run with 320 times less work"),
+        (325, "as in 1 earlier run with 320 times the work"),
+    ],
+)
+def test_the_work_of_earlier_runs_is_said_in_plain_figures(
+    workspace: Workspace, store: RunStore, times: float, said: str
+) -> None:
+    ran(store, "convert", "NumpyToParquet", 10, times * 640 * 360_000, pipeline=QUICKSTART)
+    found = _estimate(_quickstart(), voxelflow.catalog(), workspace, store, volumes=640)
+    assert next(n.basis for n in found.nodes if n.node == "convert") == said
+
+
+def test_runs_of_half_and_of_twice_the_work_are_not_scaled_as_one(workspace: Workspace, store: RunStore) -> None:
+    for volumes, seconds in ((320, 5), (1280, 20)):
+        ran(store, "convert", "NumpyToParquet", seconds, volumes * 360_000, pipeline=QUICKSTART)
+    found = _estimate(_quickstart(), voxelflow.catalog(), workspace, store, volumes=640)
+    (convert,) = (n for n in found.nodes if n.node == "convert")
+    assert convert.basis == "as in 1 earlier run with 2 times the work"
+    assert (convert.low, convert.high) == (pytest.approx(10 / SCATTER, rel=1e-3), pytest.approx(20 * SCATTER, rel=1e-3))
+
+
 def test_a_training_is_predicted_until_it_has_run(workspace: Workspace, store: RunStore) -> None:
     catalog = voxelflow.catalog()
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pretended_benches import bench_result
+from pretended_advice import work
+from pretended_benches import SHAPE, bench_result, bench_row
 
 import voxelflow
 from engine.advisor.report import BENCH_FIRST, missing
-from engine.advisor.sources import Training, advice_by_node, advise_training, read_known, trainings
-from engine.bench.result import keep_result
+from engine.advisor.sources import Known, Training, advice_by_node, advise_training, read_known, trainings
+from engine.bench.result import BenchResult, Configuration, keep_result
 from engine.document.checks import preview_outputs
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline, read_pipeline
@@ -84,6 +85,51 @@ def test_given_results_go_before_those_that_are_kept(workspace: Workspace, tmp_p
     (workspace.root / "bench" / "broken.json").write_text("{")
     known = read_known(workspace, [bench_result("desk", cores=8)])
     assert {(r.name, r.cores) for r in known.benches} == {("other", 2), ("desk", 8)}
+
+
+def test_a_given_result_hides_none_of_another_machine_with_the_same_processor(workspace: Workspace) -> None:
+    keep_result(workspace, bench_result("AMD EPYC 7763"))
+    large = Machine(cores=64, memory_bytes=256 * 10**9)
+    known = read_known(workspace, [bench_result("AMD EPYC 7763", machine=large, cores=64)])
+    assert {r.name for r in known.benches} == {"AMD EPYC 7763, 2 cores", "AMD EPYC 7763, 64 cores"}
+
+
+def test_how_volumes_come_to_this_machine_its_own_result_says_also_where_others_are_newer(
+    workspace: Workspace,
+) -> None:
+    cold = Configuration(
+        depth=18, shape=SHAPE, dtype="float32", batch_size=8, loader="npy", input="cold", storage="local"
+    )
+
+    def measured(processor: str, waiting_s: float, at: float) -> BenchResult:
+        rows = (*bench_result().rows, bench_row(cold, waiting_s=waiting_s))
+        machine = Machine(processor=processor, cores=2, memory_bytes=16 * 10**9)
+        return bench_result(processor, machine=machine, measured_at=at, rows=rows)
+
+    mine, theirs = measured("mine", 50.0, 1.0), measured("theirs", 1.0, 9.0)
+    training = Training("t", "t", train_resnet3d, replace(work(kind="VolumeFiles"), uri=str(workspace.root)))
+    here = Machine(processor="mine", cores=2)
+    small = DESK.model_copy(update={"memory_bytes": 4 * 10**9})  # each epoch comes from the disk
+    found = [advise_training(training, Known(b, [], here), workspace, small) for b in ([mine], [theirs, mine])]
+    alone, beside = (advice.own for advice in found if advice is not None)
+    assert alone is not None
+    assert beside is not None
+    assert (beside.bound, beside.input_s) == ("input", alone.input_s)
+
+
+@pytest.mark.parametrize("unknown", [{"depth": 10}, {"stem": "tall"}, {"shape": (30,)}])
+def test_what_a_newer_version_has_measured_says_nothing_and_ends_nothing(
+    workspace: Workspace, unknown: dict[str, object]
+) -> None:
+    real = bench_result("desk")
+    keep_result(workspace, real)
+    before = lines(resolved_quickstart(), workspace)
+    newer = real.rows[0].configuration.model_copy(update=unknown)
+    steps: tuple[tuple[float, ...], ...] = ((0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 5.0))
+    took_nothing = [real.rows[1].model_copy(update={"step_s": each}) for each in steps]
+    rows = (real.rows[0].model_copy(update={"configuration": newer}), *took_nothing)
+    keep_result(workspace, bench_result("other", measured_at=9.0, rows=rows))
+    assert lines(resolved_quickstart(), workspace) == before
 
 
 def test_a_latency_that_is_asked_for_tells_nothing_of_a_place_that_was_never_probed(workspace: Workspace) -> None:

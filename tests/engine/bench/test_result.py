@@ -123,14 +123,26 @@ def test_a_figure_that_is_no_number_is_refused(tmp_path: Path) -> None:
         ("measured_at", 1e20),
         ("measured_at", -1e20),
         ("rows.0.configuration.batch_size", 0),
+        ("rows.0.configuration.batch_size", "1" + 400 * "0"),
+        ("rows.0.configuration.workers", 0),
+        ("rows.0.configuration.width", "1" + 400 * "0"),
+        ("cores", -1),
+        ("cores", "1" + 400 * "0"),
+        ("rows.0.configuration.dtype", '"bool"'),
+        ("rows.0.steps", -1),
+        ("rows.0.steps", "1" + 400 * "0"),
+        ("rows.0.computing_s", -5),
+        ("rows.0.processor_s", -5),
         ("machine", '{"gpus": ["a\\nb"]}'),
         ("machine", '{"memory_bytes": -1}'),
+        ("machine", '{"memory_bytes": 1000000000000000000000}'),
     ],
 )
 def test_what_no_table_and_no_comparison_could_take_is_refused(tmp_path: Path, field: str, wrong: object) -> None:
     path, key = tmp_path / "r.json", field.rpartition(".")[2]
     value = json.loads(to_json(result("m", row(10.0), price=1.0)))
-    (value["rows"][0]["configuration"] if "." in field else value)[key] = "?"
+    first = value["rows"][0]
+    (first["configuration"] if "configuration" in field else first if "." in field else value)[key] = "?"
     path.write_text(json.dumps(value).replace('"?"', str(wrong)))
     with pytest.raises(UsageError, match=rf"r\.json is no result of `voxelflow bench`: {re.escape(field)}: (?!Value)"):
         read_result(path)

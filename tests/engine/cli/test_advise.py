@@ -138,6 +138,12 @@ def test_a_try_of_the_benchmark_is_refused(advise: Command, home: Path) -> None:
     advise("quickstart", "--bench", "try.json").fails("try.json is of `voxelflow bench --quick`", "without --quick")
 
 
+def test_a_benchmark_in_which_nothing_was_measured_is_refused(advise: Command, home: Path) -> None:
+    failed = bench_result().rows[0].model_copy(update={"outcome": "not possible", "note": "no"})
+    write_result(home / "failed.json", bench_result("fast", rows=(failed,)))
+    advise("quickstart", "--bench", "failed.json").fails("failed.json has no row that was measured", "which say why")
+
+
 def test_a_pipeline_that_trains_nothing_is_reported(advise: Command, home: Path) -> None:
     document = {"schema_version": 1, "name": "still", "nodes": [{"id": "make", "type": "SyntheticVolumes"}]}
     (home / "still.json").write_text(json.dumps(document))

@@ -90,6 +90,39 @@ def test_quick_leaves_alone_what_is_given(bench: Command, asked: list[BenchOptio
     assert (options.loaders, options.inputs) == (("npy",), ("cold", "synthetic"))
 
 
+def test_a_shape_may_have_sides_of_one_length(bench: Command, asked: list[BenchOptions]) -> None:
+    bench("--shape", "30,30,10,10", "--batch-sizes", "8,32,8").done()
+    bench("--shape", "32,32,16,1").done()
+    assert [(options.shape, options.batch_sizes) for options in asked] == [
+        ((30, 30, 10, 10), (8, 32)), ((32, 32, 16, 1), (8, 32)),
+    ]  # fmt: skip
+
+
+def test_quick_leaves_alone_also_what_is_given_as_it_is_by_default(bench: Command, asked: list[BenchOptions]) -> None:
+    bench("--quick", "--shape", "30,30,10,10", "--batch-sizes", "8,32", "--steps", "8").done()
+    assert asked == [BenchOptions()]
+
+
+def test_a_damaged_table_that_a_price_would_join_is_reported_before_anything_is_measured(
+    bench: Command, workspace: Workspace, asked: list[BenchOptions]
+) -> None:
+    (workspace.root / "machines.csv").write_text("nome\n")
+    bench("--name", "cellar", "--price", "0.5").fails("machines.csv has no column name")
+    assert asked == []
+    bench("--name", "cellar").done()
+
+
+def test_where_the_table_of_prices_is_damaged_no_result_is_taken_in(
+    bench: Command, workspace: Workspace, home: Path
+) -> None:
+    (workspace.root / "machines.csv").write_text("nome\n")
+    write_result(home / "plain.json", result("plain", *runs(20, 20, 19)))
+    write_result(home / "lab.json", result("lab", *runs(20, 20, 19), price=1.0))
+    bench("add", "plain.json", "lab.json").fails("machines.csv has no column name")
+    assert bench_results(workspace) == []
+    bench("add", "plain.json").done()
+
+
 def test_a_try_is_marked_as_one(bench: Command, workspace: Workspace, home: Path) -> None:
     said = bench("--quick", "--out", "mine.json").done()
     assert said.out.splitlines()[-1] == "--quick is a try of the command: no prediction goes by it"
@@ -117,6 +150,7 @@ def test_a_benchmark_in_which_nothing_was_possible_fails(bench: Command, workspa
         (["--workers", "0"], "'0' holds a number below 1."),
         (["--loaders", "arrow,tape"], "'tape' is none of arrow, npy, petastorm."),
         (["--machine", "abacus"], "there is no machine abacus in the table of prices"),
+        (["compare", "--epoch", "9" * 400], "Invalid value for '--epoch'"),
         (["compare"], "there are no results in"),
         (["compare", "nothing.json"], "there is no file nothing.json"),
         (["add", "nothing.json"], "there is no file nothing.json"),

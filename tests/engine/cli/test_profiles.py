@@ -245,6 +245,14 @@ def test_a_profile_takes_its_price_from_its_machine(command: Command, file: Path
     command("profiles", "show", "azure").fails("is in 2 regions")
 
 
+def test_a_price_of_ones_own_is_not_called_a_spot_price(command: Command, file: Path, workspace: Workspace) -> None:
+    (workspace.root / "machines.csv").write_text("name,price_per_hour,spot_per_hour,currency\ncellar,0.9,0.3,EUR\n")
+    spot = 'machine = "cellar"\nspot = true\n'
+    file.write_text(f"[spot]\n{spot}[own]\n{spot}price_per_hour = 0.2\n")
+    assert "cellar, at its spot price" in command("profiles", "show", "spot").done().out
+    assert "spot price" not in command("profiles", "show", "own").done().out
+
+
 def test_the_default_profile_is_used_where_none_is_named(command: Command, save: Save, file: Path) -> None:
     name = save(pipeline(box("a", "Make")))
     command("profiles", "default", "nobody").fails("there is no compute profile nobody")

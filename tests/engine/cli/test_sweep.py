@@ -86,6 +86,10 @@ def test_a_dry_run_says_what_all_trials_take_and_cost(
             ["--set", "a.steps=1,2", "--stop-at-cost", "20"],
             "the sweep cannot be stopped at a cost on the profile local",
         ),
+        (
+            ["--set", "a.steps=1,2", "--stop-at-cost", "20", "--dry-run"],
+            "the sweep cannot be stopped at a cost on the profile local",
+        ),
         (["--set", "a.steps=1,2", "--stop-after", "3"], "is no time to stop after"),
     ],
 )

@@ -27,6 +27,9 @@ def test_what_is_brought_is_there_and_has_rows(tmp_path: Path) -> None:
     given.write_text("name,count\nplum,many\n")
     with pytest.raises(UsageError, match=r"given\.csv, line 2, count"):
         brought_rows(given, read, "fruit")
+    given.write_text("name,count\nplum,1e300\n")
+    with pytest.raises(UsageError, match=r"given\.csv, line 2, count: '1e300' is more than there is of anything"):
+        brought_rows(given, read, "fruit")
     given.write_text("count,name\n3,plum\n")
     assert brought_rows(given, read, "fruit") == [{"name": "plum", "count": 3}]
 
@@ -50,3 +53,39 @@ def test_new_rows_come_first_and_replace_those_of_their_key(tmp_path: Path) -> N
     rows, replaced = merged_rows(new, own, read, lambda row: row["name"])
     assert rows == [*new, {"name": "plum", "count": 1}]
     assert replaced == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"name,count,,\r\nplum,1,,\r\npear,2,,\r\n",
+        b"name,count\nplum,1\n,\n , \npear,2\n,\n",
+        b"name,count\nplum,1,,\npear,2, \n",
+        b"name,count\rplum,1\rpear,2\r",
+    ],
+    ids=["empty columns", "empty rows", "empty cells beyond the columns", "lines as on old Macs"],
+)
+def test_what_a_spreadsheet_adds_is_left_out(tmp_path: Path, data: bytes) -> None:
+    given = tmp_path / "given.csv"
+    given.write_bytes(data)
+    assert brought_rows(given, read, "fruit") == [{"name": "plum", "count": 1}, {"name": "pear", "count": 2}]
+
+
+def test_a_line_is_counted_however_it_ends_and_whatever_is_left_out(tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    for end in ("\n", "\r\n", "\r"):
+        given.write_bytes(end.join(["name,count", ",", "plum,many", ""]).encode())
+        with pytest.raises(UsageError, match=r"given\.csv, line 3, count: must be a number"):
+            brought_rows(given, read, "fruit")
+    given.write_text("name,count\nplum,1,,x\n")
+    with pytest.raises(UsageError, match="line 2 has more cells than the first line"):
+        brought_rows(given, read, "fruit")
+
+
+@pytest.mark.parametrize(("mark", "named"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_marks_between_columns_are_named(tmp_path: Path, mark: str, named: str) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text(f"name{mark}count\nplum{mark}0,5\n")
+    with pytest.raises(UsageError, match=rf"given\.csv has {named} between its columns") as caught:
+        brought_rows(given, read, "fruit")
+    assert "commas between them, and a point in numbers" in caught.value.hint

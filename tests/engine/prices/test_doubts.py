@@ -36,6 +36,11 @@ def test_nothing_shipped_looks_wrong() -> None:
         ),
         ([_machine("x1.2xlarge", 1.0), _machine("x1.xlarge", 1.0)], "and is 2 times as large"),
         (
+            # The smallest size: what is larger is known.
+            [Machine("m5.xlarge", "aws", "us-east-1", price_per_hour=19.2, currency="USD")],
+            "costs 50 times as much as m5.2xlarge (0.384 USD an hour), and is 0.5 times as large",
+        ),
+        (
             [_machine("cellar", 0.3, spot_per_hour=0.9)],
             "at 0.9 USD an hour on the spot market costs more than on demand (0.3 USD an hour)",
         ),

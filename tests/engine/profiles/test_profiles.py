@@ -18,6 +18,7 @@ from engine.profiles import (
     spark_settings,
     unreadable,
 )
+from engine.profiles.edit import set_default
 from engine.profiles.file import memory, to_toml
 from engine.profiles.find import new_profile
 from engine.workspace import Workspace
@@ -188,6 +189,33 @@ def test_the_default_of_a_file_that_cannot_be_read_is_not_guessed(workspace: Wor
     assert find_profile("local", workspace).name == "local"
     write(workspace, "[big]\nprice_per_hour = 3,2\n")
     assert find_profile(None, workspace).name == default_profile(workspace) == "local"
+
+
+@pytest.mark.parametrize("line", ["default = 3", 'default = ["big"]', "default = true"])
+def test_a_default_that_is_no_name_is_reported_and_not_guessed(workspace: Workspace, line: str) -> None:
+    write(workspace, f"{line}\n[big]\ncores = 1\n")
+    with pytest.raises(UsageError, match=r"profiles\.toml: default must be the name of a profile in quotes, not "):
+        find_profile(None, workspace)
+    assert default_profile(workspace) == ""
+    assert find_profile("big", workspace).cores == 1
+    # A profile may be called so.
+    write(workspace, "[default]\ncores = 0\n")
+    assert find_profile(None, workspace).name == default_profile(workspace) == "local"
+
+
+def test_double_brackets_are_named(workspace: Workspace) -> None:
+    write(workspace, "[[big]]\ncores = 1\n")
+    with pytest.raises(UsageError, match="the profile big is in double brackets") as caught:
+        find_profile("big", workspace)
+    assert caught.value.hint == "Write [big]."
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(workspace: Workspace) -> None:
+    write(workspace, "\ufeff[big]\ncores = 1\n")
+    assert find_profile("big", workspace).cores == 1
+    set_default("big", workspace)
+    new_profile("other", workspace)
+    assert find_profile(None, workspace).name == "big"
 
 
 def test_a_setting_that_begins_others_needs_quotes_and_the_error_says_so(workspace: Workspace) -> None:

@@ -105,6 +105,33 @@ def test_other_libraries_errors_are_known_by_their_text(exc: Exception) -> None:
     assert isinstance(explain(exc, [Path("/")]), DiskFull)
 
 
+@pytest.mark.parametrize(
+    ("code", "missing", "denied", "said"),
+    [
+        (sqlite3.SQLITE_READONLY, False, False, "too many open files to open {file}"),
+        (sqlite3.SQLITE_READONLY, False, True, "no permission to use {file}"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, False, True, "no permission to use {file}"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, True, False, "{file}: No such file or directory"),
+        (sqlite3.SQLITE_READONLY_ROLLBACK, False, False, "{folder} is read-only"),
+    ],
+)
+def test_what_sqlite_could_not_write_is_said_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, missing: bool, denied: bool, said: str
+) -> None:
+    file = tmp_path / "runs.db"
+    if not missing:
+        file.touch()
+    if denied:  # root is denied nothing
+        monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    error = sqlite3.OperationalError("attempt to write a readonly database")
+    error.sqlite_errorcode = code
+    with pytest.raises(sqlite3.OperationalError), naming(file):
+        raise error
+    found = explain(error)
+    assert found is not None
+    assert found.message.startswith(said.format(file=file, folder=tmp_path))
+
+
 def test_the_file_stands_in_the_text_of_other_libraries() -> None:
     hdf5 = OSError(28, "Can't write data (file write failed: filename = '/d/m.h5', file descriptor = 5, errno = 28)")
     assert file_of(hdf5) == "/d/m.h5"

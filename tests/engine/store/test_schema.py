@@ -138,16 +138,33 @@ def test_an_error_leaves_the_version_before_it(older: Workspace, monkeypatch: py
     assert ("table", "half_done") not in schema(older)
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("disk", r"is read-only: runs\.db could not be written"),
+        ("permission", r"no permission to use .*runs\.db"),
+        ("handles", r"too many open files to open .*runs\.db.*ulimit -n"),
+    ],
+)
 def test_a_store_that_cannot_be_written_is_an_error_that_says_so(
-    older: Workspace, monkeypatch: pytest.MonkeyPatch
+    older: Workspace, monkeypatch: pytest.MonkeyPatch, reason: str, said: str
 ) -> None:
-    opened = sqlite3.connect
+    """SQLite then opens it for reading, whatever the reason, and says so with the first change."""
+    opened, flags = sqlite3.connect, os.statvfs
 
     def read_only(path: Path, **options: object) -> sqlite3.Connection:
         return opened(f"{Path(path).as_uri()}?mode=ro", uri=True, **options)  # type: ignore[call-overload, no-any-return]
 
+    def on_a_read_only_disk(path: Path) -> os.statvfs_result:
+        found = flags(path)
+        return os.statvfs_result((*found[:8], found.f_flag | os.ST_RDONLY, *found[9:]))
+
     monkeypatch.setattr(sqlite3, "connect", read_only)
-    with pytest.raises(FileError, match=r"is read-only: runs\.db could not be written"):
+    if reason == "disk":
+        monkeypatch.setattr(os, "statvfs", on_a_read_only_disk)
+    if reason == "permission":  # which root has for everything
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(FileError, match=said):
         RunStore(older)
 
 

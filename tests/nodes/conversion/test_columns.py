@@ -137,6 +137,17 @@ def test_rows_of_one_file_that_differ_leave_that_column_empty() -> None:
     assert named.remarks == ("b is left empty for 1 file whose rows differ in it",)
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_rows_that_say_nan_both_do_not_differ(kind: pa.DataType) -> None:
+    """A CSV file has a null there, a Parquet file may have NaN."""
+    table = pa.table({"a": pa.array([np.nan, np.nan, 1.0, np.nan, 2.0, None], kind)})
+    named = by_file(table, np.array([0, 0, 1, 1, 2, 2]), 3)
+    values = named.table["a"].to_pylist()
+    assert np.isnan(values[0])
+    assert values[1:] == [None, 2.0]
+    assert named.remarks == ("a is left empty for 1 file whose rows differ in it",)
+
+
 @given(st.lists(st.tuples(st.integers(-1, 5), st.none() | st.integers(0, 2) | st.booleans()), max_size=30))
 def test_each_file_gets_its_value_or_none_and_nothing_is_lost(rows: list[tuple[int, int | None]]) -> None:
     table = pa.table({"a": pa.array([None if value is None else int(value) for _, value in rows], pa.int64())})

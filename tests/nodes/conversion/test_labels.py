@@ -84,6 +84,71 @@ def test_names_and_how_spreadsheets_write(tmp_path: Path, ids: list[str], text: 
     assert found(from_table(ids, tmp_path / "t.csv", text)) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('file,label,"Age\n(years)"\na,1,30\nb,2,40\n', id="a name in two lines"),
+        pytest.param('file;"Age, in\r\nyears";label\r\na;30;1\r\nb;40;2\r\n', id="and with a comma"),
+        pytest.param("file;label;remarks, notes, and more\na;1;x\nb;2;y, z\n", id="more commas than semicolons"),
+        pytest.param("remarks, notes, more;file;label\nx;a;1\ny, z;b;2\n", id="commas first"),
+        pytest.param("sep=;\r\nfile;label\r\na;1\r\nb;2\r\n", id="a line for Excel"),
+        pytest.param('\ufeff"sep=\t"\nfile\tlabel\na\t1\nb\t2\n', id="the same of tabs"),
+        pytest.param("sep=,,\nfile,label\na,1\nb,2\n", id="the same, saved by Excel"),
+        pytest.param('file,label,note\na,1,"x\ny"\nb,2,z\n', id="a cell in two lines"),
+        pytest.param("file,label\ra,1\rb,2\r", id="as old Macs end lines"),
+        pytest.param('file,label,"note\na,1,x\nb,2,y\n', id="a quote that is not closed"),
+        pytest.param('\ufefffile,label,"5"" core\na,1,x\nb,2,"y"\n', id="inches"),
+        pytest.param("file,label," + ",".join(f"{'n' * 140}{i}" for i in range(1_000)) + "\n"
+                     + "\n".join(f"{row}{',0' * 1_000}" for row in ("a,1", "b,2")), id="long names"),
+    ],
+)  # fmt: skip
+def test_headers_and_cells_of_spreadsheets(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    table = read_label_table(tmp_path / "t.csv", carry=True)
+    assert (table.keys.to_pylist(), table.values.tolist()) == (["a", "b"], [1, 2])
+
+
+def test_cells_of_several_lines_in_a_large_table(tmp_path: Path) -> None:
+    rows = (f'v{i},{i},"the first line of a note\nand its second line"\n' for i in range(40_000))
+    (tmp_path / "t.csv").write_text("file,label,note\n" + "".join(rows))
+    table = read_label_table(tmp_path / "t.csv", carry=True)
+    assert np.array_equal(table.values, np.arange(40_000))
+    assert table.others["note"].unique().to_pylist() == ["the first line of a note\nand its second line"]
+
+
+@pytest.mark.parametrize("carry", [True, False])
+@pytest.mark.parametrize("count", [1, 60_000, 120_000])
+def test_a_quote_that_is_never_closed_takes_no_rows(tmp_path: Path, count: int, carry: bool) -> None:
+    """Arrow alone makes the rows below a part of the cell, up to 2 MB."""
+    rows = "".join(f"v{i},{i},some words of a note\n" for i in range(count))
+    (tmp_path / "t.csv").write_text(f'file,label,note\nw,0,x\nx,0,"open\n{rows}')
+    with pytest.raises(DataError, match=r"^t\.csv cannot be read: .*a quotation mark .*is never closed$"):
+        read_label_table(tmp_path / "t.csv", carry=carry)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n", " \n"])
+def test_a_note_of_several_lines_may_be_the_last(tmp_path: Path, end: str) -> None:
+    (tmp_path / "t.csv").write_bytes(f'file,label,note\na,1,"of\ntwo lines"{end}'.encode())
+    assert len(read_label_table(tmp_path / "t.csv").keys) == 1
+
+
+def test_notes_that_are_not_carried_may_be_no_utf_8(tmp_path: Path) -> None:
+    rows = "".join(f"{i},1,grey\n" for i in range(2_000))
+    (tmp_path / "t.csv").write_bytes(f"file,label,note\n{rows}a,1,grün\n".encode("latin-1"))
+    assert read_label_table(tmp_path / "t.csv").keys[2_000].as_py() == "a"
+    with pytest.raises(DataError, match="cannot be read"):
+        read_label_table(tmp_path / "t.csv", carry=True)
+
+
+@pytest.mark.parametrize("cell", [" NA", "NaN ", "#N/A", "n/a", "<NA>", " #N/A ", " None"])
+def test_what_spreadsheets_write_for_a_missing_value_is_no_class(tmp_path: Path, cell: str) -> None:
+    labels = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", f"file,label\na, 1\nb,{cell}\n")
+    assert (found(labels), labels.classes) == ([1, None], ())
+    if "None" not in cell:
+        labels = from_table(["a.npy", "b.npy"], tmp_path / "t.csv", f"file,label\na, salt\nb,{cell}\n")
+        assert (found(labels), labels.classes) == ([0, None], ("salt",))
+
+
 def test_ids_and_class_names_are_composed(tmp_path: Path) -> None:
     assert nfc(pa.array(["cafe\u0301", None, "b"])).to_pylist() == ["caf\u00e9", None, "b"]
     labels = from_table(["a.npy"], tmp_path / "t.csv", "file,label\na,re\u0301servoir\n")
@@ -285,6 +350,12 @@ def test_a_comma_may_be_a_part_of_a_label(tmp_path: Path, labels: list[str]) -> 
     path = tmp_path / "labels.parquet"
     pq.write_table(pa.table({"id": ["a", "b"], "class": labels}), path)
     assert find_labels(pa.array(["a.npy", "b.npy"]), LabelRule("manifest", found=path)).classes == tuple(labels)
+
+
+def test_a_parquet_table_is_known_by_its_content(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"file": ["a"], "label": [3]}), tmp_path / "labels.pq")
+    assert found(find_labels(pa.array(["a.npy"]), LabelRule("manifest", file=tmp_path / "labels.pq"))) == [3]
+    assert found(from_table(["a.npy"], tmp_path / "t.csv", "PAR1,file,label\nx,a,1\n")) == [1]
 
 
 def test_parquet_labels_that_cannot_be_used(tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeParquet
 from engine.errors import DataError
+from nodes.conversion.formats.geometry import text_of
+from nodes.conversion.formats.interface import VolumeHeader
 from nodes.cutting.cubes import find_cubes
 from nodes.cutting.cut_parameters import CutParameters
 from nodes.cutting.patch_labels import LabelRule
+from nodes.cutting.surfaces import read_points, to_voxels
 
 
 @pytest.fixture
@@ -201,6 +204,38 @@ def test_a_horizon_in_coordinates_of_the_survey(root: Path, tmp_path: Path) -> N
     found = _labels(cut(root, tmp_path / "work", size=(4, 4, 4), **given))
     assert found == {(x, y, z): None if y + 2 > 8 else float(z + 2 - (5 + 0.5 * (x + 2)) >= 0) for x, y, z in found}
     assert set(found.values()) == {None, 0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("x;y;z\n1,5;2;3,25\n4;5,5;6\n", [[1.5, 2, 3.25], [4, 5.5, 6]]),
+        ("1,5;2\n4;5,5\n", [[1.5, 2], [4, 5.5]]),
+        ("1;2;3\n", [[1, 2, 3]]),
+        (",5 ; -1,5e1 ; 3\n", [[0.5, -15, 3]]),
+        ("1,2,3\n4, 5, 6\n", [[1, 2, 3], [4, 5, 6]]),
+        ("1,2,3;\n4,5,6;\n", [[1, 2, 3], [4, 5, 6]]),
+        ("1,2;\n4,5;\n", [[1, 2], [4, 5]]),
+        ("1.5, 2.5; 3\n", [[1.5, 2.5, 3]]),
+        ("1.5\t2\t3\n", [[1.5, 2, 3]]),
+    ],
+)
+def test_points_as_spreadsheets_write_them(tmp_path: Path, text: str, points: list[list[float]]) -> None:
+    (tmp_path / "h.csv").write_text(text)
+    (block,) = read_points(tmp_path / "h.csv")
+    assert block.tolist() == points
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 25.0])
+def test_positions_in_the_world_of_voxels_of_any_size(size: float) -> None:
+    affine = np.array([[0, -size, 0, 5], [size, 0, 0, 6], [0, 0, 4 * size, 7], [0, 0, 0, 1]])
+    header = VolumeHeader((9, 9, 9), "uint8", {"affine": text_of(affine)})
+    points = np.array([[1.0, 2, 3], [8, 0, 4]])
+    there = np.array([(affine @ [*point, 1])[:3] for point in points])
+    assert np.allclose(to_voxels(there, "world", header, "a.nii"), points, rtol=0, atol=1e-6)
+    for broken in ("0 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1", "nan 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1"):
+        with pytest.raises(DataError, match="does not say where it lies in the world"):
+            to_voxels(there, "world", VolumeHeader((9, 9, 9), "uint8", {"affine": broken}), "a.nii")
 
 
 def test_polygons_in_millimetres_of_a_scan(root: Path, tmp_path: Path) -> None:

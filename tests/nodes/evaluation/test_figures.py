@@ -14,7 +14,7 @@ from engine.declare.datasets import Predictions
 from engine.errors import DataError
 from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation, Tally
 from nodes.evaluation.report import write_report
-from nodes.reporting.classification_metrics import best_threshold
+from nodes.reporting.classification_metrics import Calibration, ClassFigures, best_threshold, confusion_matrix
 
 VOLUMES = some_volumes(40, (3, 4, 2))
 LABELS: Labels = labels_for(VOLUMES, unlabelled=4)
@@ -123,3 +123,20 @@ def test_numbers_that_are_off_read_so() -> None:
     evaluated = NumberEvaluation(predictions, Tally(), np.zeros(2), np.zeros(2), worst)
     ((_, _, lines),) = evaluated.tables()
     assert list(lines) == [("a", "1234567", "1234999"), ("b", "2345.61", "2345.9")]
+
+
+def test_of_many_classes_the_page_says_what_it_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.evaluation.figures._CLASSES_SHOWN", 10)
+    names = tuple(f"c{n}" for n in range(30))
+    predictions = Predictions(uri="p", count=5, bytes=1, version=1, model="m", labelled=5, classes=names)
+    scores, labels = np.tile(np.eye(30, dtype=np.float32)[0], (5, 1)), np.zeros(5, np.int64)
+    counts = confusion_matrix(labels, labels, 30)
+    sure = Calibration.of(scores[:, 0], labels == 0, 10)
+    evaluated = ClassEvaluation(
+        predictions, Tally(evaluated=5), scores, labels, counts, ClassFigures.of(counts), [None] * 30, sure, 0.0, []
+    )
+    (remark,) = evaluated.remarks()
+    assert remark.endswith(" c19, c20 and 9 more: nothing is known of these classes")
+    ((title, _, rows),) = evaluated.tables()
+    assert title == "Classes, the first 10 of 30 classes; all are in evaluation.json"
+    assert len(list(rows)) == 10

@@ -108,6 +108,16 @@ def test_a_selection_and_ranks_are_honoured(table: VolumeDelta) -> None:
     assert sorted(parts) == some
 
 
+@pytest.mark.parametrize("rows", [40, 10**6, 10**12])
+def test_a_batch_may_be_larger_than_the_table(tmp_path: Path, rows: int) -> None:
+    """One batch of all there is, and no memory for more."""
+    table = make_delta(tmp_path, VOLUMES, LABELS, own=True)
+    for uri in (table.uri, Path(table.uri).as_uri()):
+        with voxelflow.load(uri, rows, training=False) as volumes:
+            (batch,) = volumes
+            assert len(batch.rows) == 37
+
+
 def test_volumes_are_compared_with_their_checksums_unless_nobody_asks(tmp_path: Path) -> None:
     table = make_delta(tmp_path, VOLUMES, LABELS, own=True)
     flip_a_bit(Path(table.uri) / "part 0.parquet", "volume")

@@ -32,3 +32,22 @@ def test_a_class_whose_name_begins_with_an_underscore_is_in_the_legend(
         "_ (0.250)",
         r"tooth \$1 (1.000)",
     ]
+
+
+@pytest.mark.slow
+def test_a_picture_that_has_not_all_classes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "png_of", lambda figure: b"")
+    names = [f"c{n}" for n in range(50)]
+    scores, labels = np.eye(50, dtype=np.float32), np.arange(50)
+    thresholds = [0.5] * 50
+    assert [
+        plots.draw_roc(scores, labels, thresholds, names).title,
+        plots.draw_thresholds(scores, labels, thresholds, names).title,
+        plots.draw_class_counts(np.ones(50, np.int64), names).title,
+        plots.draw_roc(SCORES, LABELS, [0.5, 0.25, 1.0], NAMES).title,
+    ] == [
+        "ROC curve, the first 10 of 50 classes",
+        "Thresholds, chosen on the validation, the first 10 of 50 classes",
+        "Volumes of each class, the first 40 of 50 classes",
+        "ROC curve",
+    ]

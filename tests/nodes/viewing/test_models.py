@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from nodes.loaders import open_source
 from nodes.training.augmentation import Augmentation, augment
 from nodes.training.rows import SPLIT_SALT
 from nodes.viewing import open_view
+from nodes.viewing.models import matrix_chart
 
 _MEAN, _VARIANCE = 3.0, 4.0
 
@@ -282,6 +284,14 @@ class TestPredictions:
         assert page.total == 3
         assert page.rows[0].volume is None
 
+    def test_when_the_data_is_gone_the_rest_is_shown_and_the_reason(
+        self, predictions: Predictions, data: VolumeDelta
+    ) -> None:
+        shutil.rmtree(data.uri)
+        view = _view(predictions, {"data": data})
+        assert list(view.panels) == ["figures", "rows"]
+        assert view.note == f"no pictures: there is no Delta table at {data.uri}"
+
     def test_pictures_have_the_scale_of_the_data(self, predictions: Predictions, data: VolumeDelta) -> None:
         shown, table = _view(predictions, {"data": data}), open_view(data, {})
         assert table is not None
@@ -322,3 +332,12 @@ def test_a_report_is_shown_as_it_is(tmp_path: Path) -> None:
     assert isinstance(panel, Document)
     assert panel.path == tmp_path / "page.html"
     assert Report(uri="/r", figures={"auc": 0.8}).headline() == ("auc", 0.8)
+
+
+def test_a_matrix_has_its_right_answers_on_the_diagonal_in_a_browser_too() -> None:
+    """JavaScript goes through the whole numbers among an object's keys first."""
+    chart = matrix_chart("t", ("(none)", "10", "2", "01"), np.diag([1, 2, 3, 4]))
+    assert chart.x == ("2", "10", "(none)", "01")
+    assert list(chart.series.items()) == [
+        ("2", (3, 0, 0, 0)), ("10", (0, 2, 0, 0)), ("(none)", (0, 0, 1, 0)), ("01", (0, 0, 0, 4)),
+    ]  # fmt: skip

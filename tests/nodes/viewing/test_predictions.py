@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from engine.declare.datasets import Predictions
-from nodes.viewing.predictions import PredictionTable, Rows
+from nodes.evaluation.figures import ClassEvaluation, Tally
+from nodes.reporting.classification_metrics import Calibration, ClassFigures, class_aucs, confusion_matrix
+from nodes.viewing.predictions import PredictionTable, Rows, _roc
 
 
 def _rows(labels: list[float], predicted: list[float], classes: tuple[str, ...] = ()) -> Rows:
@@ -46,3 +48,38 @@ def test_classes_are_named_and_a_label_that_is_none_is_a_number() -> None:
         "says dog (75%), is 7",
         "says none (75%)",
     ]
+
+
+def test_each_of_many_classes_can_be_chosen() -> None:
+    classes = tuple(f"c{n}" for n in range(120))
+    choices = {
+        choice.name: choice for choice in PredictionTable(_rows([0], [0], classes), with_volumes=False).choices()
+    }
+    for name in ("label", "predicted"):
+        assert [option.text for option in choices[name].options] == ["Any", *classes]
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "note"),
+    [
+        (2, [0, 0], "no curve: it takes volumes of a class and of others"),
+        (
+            8,
+            [6, 7],
+            "no curve: it takes volumes of a class and of others, and only the first 6 of 8 classes are looked at",
+        ),
+    ],
+)
+def test_without_a_curve_the_chart_says_why(classes: int, labels: list[int], note: str) -> None:
+    names = tuple(f"c{n}" for n in range(classes))
+    predictions = Predictions(uri="p", count=2, bytes=1, version=1, model="m", labelled=2, classes=names)
+    scores, known = np.full((2, classes), 1 / classes, np.float32), np.array(labels)
+    counts = confusion_matrix(known, known, classes)
+    sure = Calibration.of(scores.max(axis=1), known == 0, 10)
+    chart = _roc(
+        ClassEvaluation(
+            predictions, Tally(evaluated=2), scores, known, counts, ClassFigures.of(counts),
+            class_aucs(scores, known), sure, 0.0, [],
+        )
+    )  # fmt: skip
+    assert (chart.series, chart.note) == ({}, note)

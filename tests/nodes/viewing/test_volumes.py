@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -34,6 +34,8 @@ from engine.viewing.thumbnails import thumbnail
 from nodes.table.snapshot import TableVersion
 from nodes.viewing import open_view, volume_rows
 from nodes.viewing.histograms import histogram
+from nodes.viewing.volumes import Values
+from nodes.viewing.volumes import volume_rows as rows_of
 
 Make = Callable[[Path, Volumes, Labels], Dataset]
 
@@ -382,3 +384,60 @@ class TestVersions:
 def test_a_view_is_json(dataset: Dataset) -> None:
     gallery = _gallery(_view(dataset))
     assert json.loads(gallery.pick(0, 3, 0, {}).model_dump_json())["items"]
+
+
+@pytest.mark.parametrize("different", [2, 40, 41, 60, 61, 100, 256, 1000])
+@pytest.mark.parametrize("least", [0, -1024])
+def test_whole_numbers_that_are_equally_frequent_make_no_comb(different: int, least: int) -> None:
+    values = np.repeat(np.arange(least, least + different, dtype=np.float64), 3)
+    counts, edges = histogram(values)
+    assert len(counts) <= 40
+    assert len(set(counts[:-1].tolist())) == 1
+    assert 0 < counts[-1] <= counts[0]
+    assert counts.sum() == len(values)
+    assert np.allclose(np.diff(edges), np.diff(edges)[0])
+
+
+def test_of_many_classes_the_chart_says_what_its_numbers_are(tmp_path: Path) -> None:
+    many = some_volumes(50, (2, 2, 2))
+    files = make_files(tmp_path, many, {name: float(at) for at, name in enumerate(many)})
+    view = _view(files)
+    assert view.panels["values"].charts({})[0].x_title == "value"  # type: ignore[attr-defined]
+    (tmp_path / "files" / "labels.csv").write_text("file,label\n" + "".join(f"{n},c{n}\n" for n in many))
+    assert _view(files).panels["values"].charts({})[0].x_title == "number of the class"  # type: ignore[attr-defined]
+
+
+def test_a_damaged_file_does_not_hide_the_values_of_the_others(tmp_path: Path) -> None:
+    some = some_volumes(6)
+    files = make_files(tmp_path, some, labels_for(some))
+    paths = sorted(Path(files.uri).rglob("*.npy"))
+    paths[0].write_bytes(b"no volume")
+    labels, values = _view(files).panels["values"].charts({})  # type: ignore[attr-defined]
+    assert (labels.title, values.note) == ("Labels", "1 volume could not be read")
+    assert sum(values.series["voxels"]) == 5 * next(iter(some.values())).size
+    for path in paths:
+        path.write_bytes(b"no volume")
+    with pytest.raises(DataError, match=r"does not start like a \.npy file"):
+        _view(files).panels["values"].charts({})  # type: ignore[attr-defined]
+
+
+def test_where_none_can_be_read_not_all_are_tried(tmp_path: Path) -> None:
+    """Each may take long, as of a store without a connection."""
+    some = some_volumes(30, (2, 2, 2))
+    files = make_files(tmp_path, some, labels_for(some))
+    rows, tried = rows_of(files), list[int]()
+
+    def lost(number: int) -> NoReturn:
+        tried.append(number)
+        raise DataError("no connection", hint="Connect.")
+
+    rows.volume = lost  # type: ignore[method-assign]
+    with pytest.raises(DataError, match="no connection"):
+        Values(rows).charts({})
+    assert len(tried) == 8
+
+
+def test_where_channels_are_too_many_to_be_drawn_the_charts_say_so(tmp_path: Path) -> None:
+    wide = some_volumes(3, (2, 2, 2, 40))
+    _, *channels = _view(make_files(tmp_path, wide, labels_for(wide))).panels["values"].charts({})  # type: ignore[attr-defined]
+    assert [chart.note for chart in channels] == 32 * ["the first 32 of 40 channels"]

@@ -65,6 +65,11 @@ def test_what_a_form_says_comes_back_as_the_same_form(
     assert back.master == form.master
 
 
+def test_a_price_without_end_is_an_empty_field() -> None:
+    """The profile's own error says what is wrong with it."""
+    assert form_of("x", Written({"price_per_hour": 10**400})).price_per_hour is None
+
+
 def test_rows_of_settings_without_a_name_do_not_count() -> None:
     rows = [{"name": " spark.a ", "value": "1"}, {"name": None, "value": "2"}, {"name": "spark.b", "value": None}]
     assert settings_of(rows) == {"spark.a": "1", "spark.b": ""}

@@ -22,7 +22,7 @@ from ui.lineage.drawing import (
     vis_options,
 )
 from ui.lineage.judging import Judged
-from ui.lineage.page import shown_text, without_older
+from ui.lineage.page import names_of, shown_text, without_older
 from ui.shell.theme import STATE_COLOURS, Mode
 
 KINDS = kinds_of(BUILT_IN_TYPES)
@@ -121,3 +121,23 @@ def test_the_number_shown_is_written() -> None:
     assert shown_text(120, 800, 1000) == "the newest 120 of 800 items"
     assert shown_text(8, 8, 1000) == "8 of 1,000 items"
     assert shown_text(8, 8, 8) == "8 items"
+
+
+def test_each_item_has_a_name_of_its_own_in_the_list() -> None:
+    """Streamlit knows the entries of a list by their words."""
+    read = [("/a/scans", "1" * 16), ("/b/scans", "2" * 16), ("/b/scans", "3" * 16)]
+    results = [
+        stored_result(
+            f"r{at}", node="n", created=1e9 + 3600 * at, outputs={"out": Report(uri=f"/out/{at}")},
+            identity={"params": {"folder": place}, "files": {"folder": digest}},
+        )
+        for at, (place, digest) in enumerate(read)
+    ]  # fmt: skip
+    found = Lineage(*build(results))
+    names = names_of(found, found.items, KINDS)
+    assert len(set(names.values())) == len(found.items) == 6
+    folders = sorted(names[key] for key, item in found.items.items() if not item.origins)
+    assert folders[0] == "scans (Folder), /a/scans"
+    assert all(name.startswith("scans (Folder), /b/scans, read 2001-09-09 ") for name in folders[1:])
+    again = Lineage({key: item for key, item in found.items.items() if not item.origins})
+    assert len(set(names_of(again, again.items, KINDS).values())) == 3

@@ -59,3 +59,18 @@ def test_both_documents_become_one_graph_in_which_no_card_covers_another() -> No
     keys = {change.key for change in document_changes(FIRST, SECOND)}
     assert keys == {"h", "j", "a", *doc.edges}
     assert document_changes(FIRST, FIRST) == []
+
+
+def test_a_node_that_is_bypassed_or_disabled_is_a_difference() -> None:
+    bypassed, disabled = (
+        FIRST.model_copy(update={"nodes": (FIRST.nodes[0], FIRST.nodes[1].model_copy(update={"mode": mode}))})
+        for mode in ("bypass", "disabled")
+    )
+    assert [change.detail for change in document_changes(FIRST, bypassed)] == ["mode run → bypass"]
+    assert [change.detail for change in document_changes(bypassed, disabled)] == ["mode bypass → disabled"]
+
+
+def test_a_parameter_that_is_set_to_nothing_is_not_at_its_default() -> None:
+    plain, nothing, empty = (pipeline(box("a", "Make", **given)) for given in ({}, {"text": None}, {"text": ""}))
+    assert [change.detail for change in document_changes(plain, nothing)] == ["text default → none"]
+    assert [change.detail for change in document_changes(nothing, empty)] == ['text none → ""']

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.history.summary import Tile
-from ui.runs.overview import tile_block
+from ui.runs.overview import pill_words, tile_block
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,13 @@ def test_a_tile_shows_what_it_calls_better(
 ) -> None:
     drawn = tile_block(Tile("a", "A", name, value, before), several=False)
     assert [f">{text}<" in drawn for text in shown] == [True] * len(shown)
+
+
+def test_two_pills_never_read_alike() -> None:
+    node = "Delta table: Split by patient into train, validation and test"
+    words = [f"{node}, train", f"{node}, test", "Report", "Trained model: " + 40 * "x"]
+    found = pill_words(words)
+    assert len(set(found)) == 4
+    assert found[0].endswith("train")
+    assert found[2] == "Report"
+    assert found[3].endswith("…"), "alone it is cut short"

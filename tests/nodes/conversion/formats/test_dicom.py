@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,25 @@ def test_values_that_the_type_does_not_hold_are_refused(tmp_path: Path, slope: i
             Refused, match=r"to 38976 in 0\.dcm, beyond" if intercept else r"to 40000 in 0\.dcm, beyond"
         ):
             opened.fill(out)
+
+
+@pytest.mark.parametrize("copied", [1, 4])
+def test_copies_of_slices_are_no_phases(tmp_path: Path, copied: int) -> None:
+    """As a browser names what it downloads twice."""
+    write_series(tmp_path / "a", volume())
+    for place in sorted((tmp_path / "a").iterdir())[:copied]:
+        shutil.copy(place, place.with_name(f"{place.stem} (1).dcm"))
+    assert refusal(tmp_path, "a") == "format: has s000 (1).dcm and s000.dcm, copies of one slice: remove one"
+
+
+def test_phases_of_files_that_share_a_uid_are_channels(tmp_path: Path) -> None:
+    """Some anonymise a UID by one that all files have."""
+    phases = [volume(seed=seed) for seed in range(2)]
+    for number, each in enumerate(phases):
+        for z in range(4):
+            fields = {"SOPInstanceUID": "1.2", "InstanceNumber": 4 * number + z}
+            write_slice(tmp_path / "a" / f"{number}{z}.dcm", each[:, :, z], 4.0 * z, **fields)
+    assert np.array_equal(read_volume(str(tmp_path), "a", DICOM), np.stack(phases, -1))
 
 
 def test_the_source_says_scale_unit_and_the_decoder_that_was_used(tmp_path: Path) -> None:
@@ -378,6 +398,42 @@ def test_an_enhanced_file_of_a_scanner_lies_where_its_frames_say(tmp_path: Path)
     corners = corners[np.argsort(corners @ normal)] * [-1, -1, 1]
     found = affine @ [np.zeros(176), np.zeros(176), np.arange(176), np.ones(176)]
     assert np.allclose(found[:3].T, corners, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "directions", "spacing", "orientation"),
+    [
+        ([0, 5, 10, 15], [1, 0, 0, 0, 1, 0], 5.0, "LPS"),
+        ([0, -5, -10, -15], [1, 0, 0, 0, 1, 0], 5.0, "LPI"),
+        ([0, 5, 10, 15], [1, 0, 0, 0, -1, 0], 5.0, "LAI"),
+        ([7, 12, 17, 22], [1, 0, 0, 0, 1, 0], 5.0, "LPS"),
+        ([7, 12, 17, 22], [1, 0, 0, 0, -1, 0], 5.0, "LAS"),
+        ([0, 5, 10, 17], [1, 0, 0, 0, 1, 0], None, None),
+        ([0, 5], [1, 0, 0, 0, 1, 0], 1.0, "LPS"),
+    ],
+)
+def test_frames_of_doses_are_as_far_apart_as_their_file_says(
+    tmp_path: Path, offsets: list[float], directions: list[float], spacing: float | None, orientation: str | None
+) -> None:
+    frames = np.ascontiguousarray(volume("uint16").transpose())
+    fields = {"GridFrameOffsetVector": offsets, "ImageOrientationPatient": directions, "Modality": "RTDOSE"}
+    write_slice(
+        tmp_path / "a.dcm", volume("uint16")[:, :, 0], 7.0, NumberOfFrames=4, PixelData=frames.tobytes(), **fields
+    )
+    columns = header_of(str(tmp_path), "a.dcm", DICOM).columns
+    assert (columns.get("spacing_z"), columns.get("orientation")) == (spacing, orientation)
+
+
+def test_offsets_of_frames_that_are_no_numbers_are_passed_over(tmp_path: Path) -> None:
+    frames = np.ascontiguousarray(volume("uint16").transpose())
+    fields = {"GridFrameOffsetVector": [0, 5, 10, 15], "NumberOfFrames": 4, "PixelData": frames.tobytes()}
+    write_slice(tmp_path / "a.dcm", volume("uint16")[:, :, 0], 7.0, **fields)
+    data = (tmp_path / "a.dcm").read_bytes()
+    broken = re.sub(rb"(?<=\\)5(\.0)?(?=\\10)", lambda found: b"x" * len(found[0]), data)
+    assert broken != data
+    (tmp_path / "a.dcm").write_bytes(broken)
+    assert header_of(str(tmp_path), "a.dcm", DICOM).columns["spacing_z"] == 1.0
+    assert np.array_equal(read_volume(str(tmp_path), "a.dcm", DICOM), volume("uint16"))
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,32 @@ class TestNifti(FormatConformance):
             assert spacing == pytest.approx({"x": 0.002, "y": 0.003, "z": 0.004})
             assert ("affine" in columns, columns.get("orientation")) == (known, "RAS" if known else None)
 
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("qform", [0, 1])
+    @pytest.mark.parametrize(
+        ("at", "value"),
+        [
+            (76, struct.pack("<f", 0)),  # no sign of the third axis
+            (76, struct.pack("<f", 3)),
+            (80, struct.pack("<f", -2)),
+            (88, struct.pack("<f", -4)),
+            (123, b"\x3a"),  # millimetres, and a unit of time that there is not
+            (123, b"\x07"),
+        ],
+    )
+    def test_what_other_programs_leave_in_a_header(self, tmp_path: Path, at: int, value: bytes, qform: int) -> None:
+        image = nibabel.Nifti1Image(np.ones((2, 3, 4), np.int16), None)
+        image.set_qform(np.diag([2.0, 3, 4, 1]), qform)
+        image.set_sform(None, 0)
+        data = bytearray(image.to_bytes())
+        data[at : at + len(value)] = value
+        (tmp_path / "a.nii").write_bytes(data)
+        columns = header_of(str(tmp_path), "a.nii", Reading("nifti")).columns
+        assert [columns[f"spacing_{axis}"] for axis in "xyz"] == [2, 3, 4]
+        loaded: Any = nibabel.load(tmp_path / "a.nii")
+        affine = affine_in(columns.get("affine"))
+        assert affine is None if not qform else np.array_equal(np.asarray(affine), loaded.affine)
+
     def test_scaled_integers_become_floats(self, tmp_path: Path) -> None:
         image = nibabel.Nifti1Image(np.arange(24, dtype=np.int16).reshape(2, 3, 4), np.eye(4))
         image.header.set_slope_inter(0.5, -3)
@@ -279,6 +305,26 @@ class TestNrrd(FormatConformance):
             assert self._columns(tmp_path / "a.nrrd", stored, fields) == known
             assert np.array_equal(read_volume(str(tmp_path), "a.nrrd", Reading("nrrd")), stored)
 
+    @pytest.mark.parametrize(
+        ("kinds", "sizes", "space"),
+        [
+            ("domain domain ???", (4, 5, 6), (0, 1, 2)),
+            ("??? ??? ???", (4, 5, 6), (0, 1, 2)),
+            ("none none none", (4, 5, 6), (0, 1, 2)),
+            ("??? space space space", (2, 4, 5, 6), (1, 2, 3)),
+            ("domain domain ??? domain", (4, 5, 2, 6), (0, 1, 3)),
+            ("vector domain domain ???", (2, 4, 5, 6), (1, 2, 3)),
+        ],
+    )
+    def test_an_axis_of_no_known_kind_is_in_space_where_others_are_few(
+        self, tmp_path: Path, kinds: str, sizes: tuple[int, ...], space: tuple[int, ...]
+    ) -> None:
+        stored = np.arange(np.prod(sizes), dtype=np.int16).reshape(sizes)
+        nrrd.write(str(tmp_path / "a.nrrd"), stored, {"kinds": kinds.split()})
+        others = [axis for axis in range(len(sizes)) if axis not in space]
+        read = read_volume(str(tmp_path), "a.nrrd", Reading("nrrd"))
+        assert np.array_equal(read, stored.transpose([*space, *others]))
+
     @pytest.mark.parametrize("encoding", ["raw", "gzip", "bzip2"])
     def test_data_beside_the_header(self, tmp_path: Path, encoding: str) -> None:
         volume = self.volume("int16")
@@ -347,6 +393,24 @@ class TestMetaImage(FormatConformance):
             assert np.allclose(affine, wanted, rtol=1e-8, atol=0)
         metaimage(tmp_path / "a.mha", self.volume("int16"), DistanceUnits="parsec")
         assert "spacing_x" not in header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
+
+    def test_four_axes_lie_where_their_first_three_do(self, tmp_path: Path) -> None:
+        volume = np.arange(2 * 3 * 4 * 5, dtype=np.int16).reshape(2, 3, 4, 5)
+        turned = {"NDims": 4, "TransformMatrix": "0 1 0 0 -1 0 0 0 0 0 1 0 0 0 0 1", "DimSize": "2 3 4 5"}
+        places = {"Offset": "1 2 3 0", "ElementSpacing": "2 3 4 0.5"}
+        metaimage(tmp_path / "a.mha", volume, **turned, **places)
+        # Its channels come first, and time comes last.
+        path = tmp_path / "a.mha"
+        head = path.read_bytes().partition(b"LOCAL\n")
+        path.write_bytes(head[0] + head[1] + volume.tobytes("F"))
+        assert np.array_equal(read_volume(str(tmp_path), "a.mha", Reading("metaimage")), volume)
+        columns = header_of(str(tmp_path), "a.mha", Reading("metaimage")).columns
+        assert [columns[f"spacing_{axis}"] for axis in "xyz"] == [2, 3, 4]
+        assert (columns["orientation"], columns["affine"]) == ("PRS", "0 3 0 -1 -2 0 0 -2 0 0 4 3 0 0 0 1")
+        for mixed in ("0 0 0 1 0 1 0 0 0 0 1 0 1 0 0 0", "1 0 0 0 1 0 0 0 1"):
+            metaimage(tmp_path / "b.mha", volume, **turned | {"TransformMatrix": mixed}, **places)
+            found = header_of(str(tmp_path), "b.mha", Reading("metaimage")).columns
+            assert not {"spacing_x", "orientation", "affine"} & {*found}
 
     def test_data_beside_the_header(self, tmp_path: Path) -> None:
         volume = self.volume("int16")

@@ -142,6 +142,29 @@ class TestMatlab73(FormatConformance):
     format_name = "matlab"
     dtypes = ("uint8", "float64")
 
+    def test_texts_structures_and_cells_are_no_other_volumes(self, tmp_path: Path) -> None:
+        volume = np.arange(24.0).reshape(2, 3, 4)
+        arrays = [("about/spacing", "double"), ("name", "char"), ("#refs#/a", "double"), ("volume", "double")]
+        for left in range(len(arrays)):
+            with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+                for name, kind in arrays[left:]:
+                    file[name] = volume.transpose()
+                    file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+            assert np.array_equal(read_volume(str(tmp_path), "a.mat", Reading("matlab")), volume)
+            assert np.array_equal(read_volume(str(tmp_path), "a.mat", Reading("matlab", arrays[left][0])), volume)
+        with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+            file["volume"], file["affine"], file["rate"] = volume.transpose(), np.eye(4), np.ones((1, 1))
+        assert np.array_equal(read_volume(str(tmp_path), "a.mat", Reading("matlab")), volume)
+        with h5py.File(tmp_path / "b.mat", "w", userblock_size=512) as file:
+            file["about/volume"], file["rate"] = volume.transpose(), np.ones((1, 1))
+        assert refusal(tmp_path / "b.mat", "matlab").startswith("format: holds several arrays: rate, about/volume;")
+        with h5py.File(tmp_path / "b.mat", "w", userblock_size=512) as file:
+            file["about/volume"] = volume.transpose()
+        assert np.array_equal(read_volume(str(tmp_path), "b.mat", Reading("matlab")), volume)
+        with h5py.File(tmp_path / "b.mat", "a") as file:
+            file["one"] = file["two"] = volume
+        assert refusal(tmp_path / "b.mat", "matlab").startswith("format: holds several arrays: one, two;")
+
     def write(self, path: Path, volume: NDArray[Any]) -> None:
         with h5py.File(path, "w", userblock_size=512) as file:
             file["volume"] = volume.transpose()

@@ -39,6 +39,24 @@ class TestTiff(FormatConformance):
             assert np.array_equal(read, stored.transpose(3, 2, 0, 1))
             assert spacing_in(tmp_path / name, "tiff") == pytest.approx(columns)
 
+    @pytest.mark.parametrize("unit", ["µm", "\u03bcm", "&#181;m", "&#xB5;m"])
+    def test_micrometres_of_ome_however_they_are_written(self, tmp_path: Path, unit: str) -> None:
+        stored = np.zeros((5, 3, 4), np.uint16)
+        sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeXUnit": "µm", "PhysicalSizeZ": 2, "PhysicalSizeZUnit": "mm"}
+        tifffile.imwrite(tmp_path / "a.ome.tif", stored, photometric="minisblack", metadata={"axes": "ZYX", **sizes})
+        with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
+            about = str(file.ome_metadata).replace("µm", unit).encode()
+        tifffile.imwrite(tmp_path / "b.ome.tif", stored, photometric="minisblack", description=about, metadata=None)
+        assert spacing_in(tmp_path / "b.ome.tif", "tiff") == pytest.approx({"spacing_x": 0.0005, "spacing_z": 2.0})
+
+    @pytest.mark.parametrize("unit", ["um", "micron", "\\u00B5m", "\\u00b5m"])
+    def test_micrometres_of_imagej_however_they_are_written(self, tmp_path: Path, unit: str) -> None:
+        about = {"axes": "ZYX", "spacing": 2.5, "unit": unit}
+        stored = np.zeros((5, 3, 4), np.uint16)
+        tifffile.imwrite(tmp_path / "a.tif", stored, imagej=True, resolution=(2, 4), metadata=about)
+        wanted = {"spacing_x": 0.0005, "spacing_y": 0.00025, "spacing_z": 0.0025}
+        assert spacing_in(tmp_path / "a.tif", "tiff") == pytest.approx(wanted)
+
     @pytest.mark.parametrize(
         ("axes", "stored", "shape"),
         [

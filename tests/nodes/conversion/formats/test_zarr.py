@@ -125,6 +125,28 @@ class TestZarr(FormatConformance):
         (path / ".zarray").write_text(json.dumps(metadata))
         assert refusal(path, "zarr").startswith("pickle: ")
 
+    @pytest.mark.parametrize(
+        ("unit", "size"),
+        [
+            ("micrometer", 0.0005),
+            ("um", 0.0005),
+            ("\u00b5m", 0.0005),
+            ("\u03bcm", 0.0005),
+            ("mm", 0.5),
+            ("parsec", None),
+        ],
+    )
+    def test_lengths_become_millimetres_however_their_unit_is_written(
+        self, tmp_path: Path, unit: str, size: float | None
+    ) -> None:
+        group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w", zarr_format=2)
+        group.create_array("0", shape=(3, 4, 5), dtype=np.uint8)[...] = np.ones((3, 4, 5), np.uint8)
+        axes = [{"name": name, "type": "space", "unit": unit} for name in "zyx"]
+        levels = [{"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [0.5] * 3}]}]
+        group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": levels}]
+        wanted = {} if size is None else {f"spacing_{axis}": size for axis in "xyz"}
+        assert spacing_in(tmp_path / "a.zarr", "zarr") == pytest.approx(wanted)
+
     @pytest.mark.parametrize(("version", "names"), [("0.5", ("0", "1")), ("0.4", ("0", "1")), ("0.4", ("s0", "s1"))])
     def test_an_ome_image_has_its_axes_turned(self, tmp_path: Path, version: str, names: tuple[str, str]) -> None:
         group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w", zarr_format=3 if version == "0.5" else 2)
