@@ -315,13 +315,25 @@ def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: i
         "needed": f", about {size(about_bytes)} needed for the node's output" if about_bytes else "",
         "to_open": f" to open {file}" if file else "",
         "files": files,
-        "more_files": max(4096, 4 * files),
-        "most_files": "" if most_files == resource.RLIM_INFINITY else f" (up to {most_files})",
+        "raise_files": _raise_files(files, most_files),
         "size": "its file system allows" if largest == resource.RLIM_INFINITY else f"{size(largest)} (`ulimit -f`)",
         "user": _user() if number in (errno.EACCES, errno.EPERM) else "",
         "again": _AGAIN,
     }
     return kind(message.format_map(values), hint=hint.format_map(values))
+
+
+def _raise_files(now: int, most: int) -> str:
+    """How to be allowed more open files than `now`: `most` without asking anybody."""
+    wanted = max(4096, 4 * now)
+    if most == now:
+        return (
+            f"Have an administrator raise the hard limit of open files, which is {most},"
+            f" and enter `ulimit -n {wanted}` in the shell that starts Voxelflow"
+        )
+    if most == resource.RLIM_INFINITY or most > wanted:
+        most = wanted
+    return f"Raise the limit in the shell that starts Voxelflow, as in `ulimit -n {most}`"
 
 
 def _beside(file: str, folder: Path | None) -> str:
@@ -374,7 +386,7 @@ _SENTENCES: Mapping[int, tuple[type[DiskFull | FileError], str, str]] = {
     errno.EMFILE: (
         FileError,
         "too many open files{to_open}: a process may have {files} open (`ulimit -n`)",
-        "Raise the limit in the shell that starts Voxelflow, as in `ulimit -n {more_files}`{most_files}, {again}.",
+        "{raise_files}, {again}.",
     ),
     errno.ENFILE: (
         FileError,

@@ -224,4 +224,4 @@ def test_too_many_open_files_names_the_limit(workspace: Workspace, store: RunSto
     run, _ = Runner(voxelflow.catalog(workspace), workspace, store).run(pipeline(box("greedy", "Greedy")))
     assert run.state == "failed"
     assert run.error.startswith("greedy: too many open files to open ")
-    assert "a process may have 64 open (`ulimit -n`). Raise the limit" in run.error
+    assert "a process may have 64 open (`ulimit -n`). Have an administrator raise the hard limit" in run.error

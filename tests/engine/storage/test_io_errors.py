@@ -64,10 +64,30 @@ def test_each_error_names_its_file_and_says_what_to_do(
         (None, "Check that the file"),
     ],
 )
-def test_the_remedy_goes_by_the_error_number_and_resumes_no_run(number: int | None, hint: str) -> None:
+def test_the_remedy_goes_by_the_error_number_and_resumes_no_run(
+    number: int | None, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 524_288))
     error = OSError("no number") if number is None else refused(number)
     assert remedy(error).startswith(hint)
     assert "resume" not in remedy(error)
+
+
+@pytest.mark.parametrize(
+    ("now", "most", "hint"),
+    [
+        (256, resource.RLIM_INFINITY, "Raise the limit in the shell that starts Voxelflow, as in `ulimit -n 4096`,"),
+        (1024, 524_288, "Raise the limit in the shell that starts Voxelflow, as in `ulimit -n 4096`,"),
+        (20_000, 1_000_000, "Raise the limit in the shell that starts Voxelflow, as in `ulimit -n 80000`,"),
+        (1024, 2048, "Raise the limit in the shell that starts Voxelflow, as in `ulimit -n 2048`,"),
+        (20_000, 20_000, "Have an administrator raise the hard limit of open files, which is 20000, and enter"),
+    ],
+)
+def test_nobody_is_told_to_raise_a_limit_beyond_what_is_allowed(
+    now: int, most: int, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (now, most))
+    assert remedy(refused(errno.EMFILE)).startswith(hint)
 
 
 def test_a_limit_on_file_size_is_named(tmp_path: Path) -> None:

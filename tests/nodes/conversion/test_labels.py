@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import os
 import re
 from pathlib import Path
@@ -56,6 +57,24 @@ def test_a_row_names_a_file_by_its_path_or_by_a_name_that_only_one_has(
     labels = from_table(["x/a.npy", "y/a.npy", "y/b.npy"], tmp_path / "t.csv", f'file,label\n"{name}",1\n')
     assert found(labels) == expected
     assert labels.rows_without_file == (expected == [None] * 3)
+
+
+def test_a_table_that_cannot_be_opened_is_not_called_badly_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def without_handles(path: Path, *args: Any, **options: Any) -> Any:
+        if path.name == "t.csv" and "w" not in args:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return opened(path, *args, **options)
+
+    (tmp_path / "t.csv").write_text("file,label\na.npy,1\n")
+    monkeypatch.setattr(Path, "open", without_handles)
+    with pytest.raises(DataError) as caught:
+        find_labels(nfc(pa.array(["a.npy"])), LabelRule("manifest", file=tmp_path / "t.csv"))
+    assert caught.value.message == "t.csv cannot be read: Too many open files"
+    assert "ulimit -n" in caught.value.hint
 
 
 @pytest.mark.parametrize("folder", ["", "x/"])
