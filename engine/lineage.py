@@ -128,6 +128,8 @@ class Lineage:
     links: tuple[Link, ...] = ()
     read: int = 0
     known: int = 0
+    whole: Lineage | None = field(default=None, compare=False, repr=False)
+    """The lineage that this is a part of: what is older than another result stays so where that one is left out."""
 
     @cached_property
     def sources(self) -> Mapping[str, tuple[str, ...]]:
@@ -209,7 +211,7 @@ class Lineage:
     @cached_property
     def _newest(self) -> Mapping[tuple[str, str, str], float]:
         out: dict[tuple[str, str, str], float] = {}
-        for item in self.items.values():
+        for item in (self.whole or self).items.values():
             for origin in item.origins:
                 out[_maker(origin)] = max(out.get(_maker(origin), 0.0), origin.created)
         return out
@@ -228,10 +230,7 @@ class Lineage:
         return self._part(items, links.values())
 
     def _part(self, items: Mapping[str, Item], links: Iterable[Link]) -> Lineage:
-        out = replace(self, items=items, links=tuple(links))
-        # What is older than another stays so where that one is not among these.
-        vars(out)["_newest"] = self._newest
-        return out
+        return replace(self, items=items, links=tuple(links), whole=self.whole or self)
 
     def _kept_before(self, item: str, kept: Set[str]) -> Iterator[str]:
         """The nearest items that are kept, on all ways that lead to `item`."""

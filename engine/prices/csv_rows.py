@@ -146,7 +146,7 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
 
 
 def _texts(row: Mapping[str | None, str | list[str] | None]) -> Iterator[str]:
-    """What stands in all cells of a row, those beyond the columns too."""
+    """The text of each cell of a row, also of those beyond the last column."""
     for cell in row.values():
         yield from (text.strip() for text in (cell if isinstance(cell, list) else [cell or ""]))
 

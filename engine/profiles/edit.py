@@ -265,7 +265,7 @@ def _revision(text: str) -> str:
 def _check_revision(text: str, revision: str, workspace: Workspace) -> None:
     if _revision(text) != revision:
         raise UsageError(
-            f"{profiles_file(workspace)} was changed by somebody else meanwhile, and nothing was saved",
+            f"{profiles_file(workspace)} was changed by another program meanwhile, and nothing was saved",
             hint="Load the profile again, then repeat your change.",
         )
 

@@ -83,8 +83,9 @@ def wait_begun(
 ) -> bool:
     """Wait until the process of the run or sweep in `folder` has begun, or `stop` says so; whether either came.
 
-    As long as `child` lives, else `timeout_s` seconds; it is None where somebody else has started that process. When it
-    has died and nobody else has the lock, `record_unbegun` is called: else the run counts as starting for a minute.
+    As long as `child` lives, else `timeout_s` seconds; it is None where another process has started that one. When it
+    has died and no other process holds the lock, `record_unbegun` is called: else the run counts as starting for a
+    minute.
     """
     since = time.monotonic()
     while True:

@@ -38,6 +38,8 @@ _NEARLY_NOTHING = 1 << 20
 """With less free than this, SQLite or a log could not be written."""
 _READONLY, _IOERR, _SQLITE_FULL, _CANTOPEN = 8, 10, 13, 14
 """Of SQLite (https://sqlite.org/rescode.html), whose module is not imported here: node types are loaded without it."""
+_SQLITE_PATH = 500
+"""Bytes. SQLite opens no file whose path, with what it adds for a journal, is longer than 512."""
 _OF_SQLITE = {_SQLITE_FULL: errno.ENOSPC, _IOERR: errno.EIO, _READONLY: errno.EROFS}
 _NUMBERS = (r"\(os error (\d+)\)", r"(?i:\[errno (\d+)\])", r"\berrno = (\d+)")
 _PHRASES = {os.strerror(number): number for number in OUT_OF_RESOURCES | {errno.EROFS}} | {
@@ -193,9 +195,23 @@ def _behind_sqlite(exc: sqlite3.Error, number: int | None, file: str | None, fol
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as refused:
         return refused.errno
-    if code & 0xFF == _CANTOPEN and not os.access(folder, os.W_OK | os.X_OK):
+    if code & 0xFF != _CANTOPEN:
+        return number
+    if not os.access(folder, os.W_OK | os.X_OK):
         return errno.EACCES
-    return number
+    return errno.EMFILE if file is not None and _can_be_opened(file) else number
+
+
+def _can_be_opened(file: str) -> bool:
+    """Whether the file can be opened for writing, and its journal beside it: what was missing when SQLite tried was a
+    file handle."""
+    if len(os.fsencode(file)) > _SQLITE_PATH or not os.path.isfile(file):
+        return False
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return all(os.path.isfile(side) or not os.path.lexists(side) for side in (f"{file}-journal", f"{file}-wal"))
 
 
 def _behind_read_only(file: Path, folder: Path, code: int, number: int | None) -> int | None:
@@ -324,7 +340,7 @@ def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: i
 
 
 def _raise_files(now: int, most: int) -> str:
-    """How to be allowed more open files than `now`: `most` without asking anybody."""
+    """How to be allowed more open files than `now`: `most` without an administrator."""
     wanted = max(4096, 4 * now)
     if most == now:
         return (

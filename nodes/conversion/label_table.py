@@ -36,7 +36,7 @@ _LARGEST_TABLE = 2_000_000_000
 _LONGEST_HEADER = 1_000_000
 _SEPARATORS = ",;\t"
 _SAID = re.compile(r'"?sep=(?P<separator>[,;\t])"?[,;\s]*', re.IGNORECASE)
-"""A line before the header that tells Excel what separates cells."""
+"""Excel's `sep=;`: a line before the header with the separator of the cells."""
 _PARQUET = b"PAR1"
 _END = 64
 """Bytes at the end of a table in which its last character is."""

@@ -41,8 +41,8 @@ _FILES_OPEN = 8
 
 
 class TableFile(NamedTuple):
-    """A file by its path below the table's folder, its bytes, and when it was changed: 0 for one of a Delta table,
-    where no name is given to other content."""
+    """A file by its path below the table's folder, its bytes, and when it was changed: 0 for one of a Delta table
+    whose name has a hash or a UUID, as no other content gets that name."""
 
     path: str
     bytes: int

@@ -29,8 +29,9 @@ from nodes.conversion.row_ledger import RowLedger
 from nodes.foreign_tables.cells import decode, number_type
 from nodes.foreign_tables.sample import Roles, column_bytes, find_roles, sample_spec
 from nodes.foreign_tables.table_parameters import TableParameters
-from nodes.foreign_tables.tables import NO_PARAMETERS, ForeignTable, find_table, joined, opened, reading
+from nodes.foreign_tables.tables import ForeignTable, find_table, opened, reading
 from nodes.loaders.data_files import FileAccess
+from nodes.loaders.joined_columns import joined
 from nodes.volume_file.layout import ROW_GROUP_ROWS
 from nodes.volume_file.parameters import MB
 
@@ -141,8 +142,8 @@ def read_columns(
     table: ForeignTable,
     wanted: Sequence[str],
     ctx: TaskContext,
-    volume: str = "",
-    named: Mapping[str, str] = NO_PARAMETERS,
+    volume: str,
+    named: Mapping[str, str],
 ) -> tuple[NDArray[np.int64], pa.Table]:
     """How many rows each file has, and these columns of the table's rows; null where a file does not have one.
 
@@ -180,10 +181,10 @@ def read_columns(
             numbers = range(start, min(start + _FILES_AT_ONCE, len(table.names)))
             found = list(pool.map(read, numbers))
             counts += [count for count, _ in found]
-            pieces.append(joined([piece for _, piece in found], table.where, named).combine_chunks())
+            pieces.append(joined([piece for _, piece in found], f"files of {table.where}", named).combine_chunks())
             meter.add(len(found))
     meter.finish()
-    rows = joined(pieces, table.where, named)
+    rows = joined(pieces, f"files of {table.where}", named)
     return np.array(counts, np.int64), rows.select([name for name in wanted if name in rows.column_names])
 
 

@@ -19,7 +19,8 @@ from nodes.conversion.npy_files import spread
 from nodes.conversion.quarantine import Refused
 from nodes.foreign_tables.cells import can_hold_arrays, decode, is_bytes, is_list
 from nodes.foreign_tables.table_parameters import TableParameters
-from nodes.foreign_tables.tables import ForeignTable, joined, opened
+from nodes.foreign_tables.tables import ForeignTable, opened
+from nodes.loaders.joined_columns import joined
 
 _VOLUMES = ("volume", "array", "image", "data")
 _LABELS = ("label", "class", "target", "y")
@@ -287,4 +288,4 @@ def sample_labels(table: ForeignTable, roles: Roles) -> tuple[pa.ChunkedArray, b
             else:
                 labels = pa.table({roles.label: table.nulls(roles.label, count)})
             found.append(labels.filter(pa.array(table.kept(number, count))))
-    return joined(found, table.where, {roles.label: "label_column"})[roles.label], complete
+    return joined(found, f"files of {table.where}", {roles.label: "label_column"})[roles.label], complete

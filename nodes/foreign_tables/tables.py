@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 _FILES = ("**/*.parquet", "**/*.PARQUET")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FIELD_ID = b"PARQUET:field_id"
-NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -301,37 +299,6 @@ def _refuse_changed(path: str, stamp: tuple[int, int], *, timed: bool) -> None:
     found = Path(path).stat()
     if found.st_size != stamp[0] or (timed and stamp[1] != found.st_mtime_ns):
         raise DataError(f"{path} has changed since it was listed", hint="Run the pipeline again.")
-
-
-def joined(pieces: Sequence[pa.Table], where: str, named: Mapping[str, str] = NO_PARAMETERS) -> pa.Table:
-    """The rows of several files; null where one does not have a column.
-
-    `named` gives the parameters that name some of the columns. Raises `UnsupportedTable` for a column whose types do
-    not fit together.
-    """
-    try:
-        return pa.concat_tables(pieces, promote_options="permissive")
-    except pa.ArrowException as exc:
-        odd = _odd_column(pieces)
-        parameter = named.get(odd, "columns")
-        otherwise = "set columns to none" if parameter == "columns" else "name another column"
-        raise UnsupportedTable(
-            f"files of {where} have a column with types that do not fit together: {odd}: {exc}",
-            hint=f"Write them with one schema, or {otherwise}.",
-            parameter=parameter,
-        ) from exc
-
-
-def _odd_column(pieces: Sequence[pa.Table]) -> str:
-    """The first column whose types do not fit together; "" for none."""
-    names: list[str] = [name for piece in pieces for name in piece.column_names]
-    for name in dict.fromkeys(names):
-        try:
-            # With the values: not all whole numbers fit among decimal ones.
-            pa.concat_tables([p.select([name]) for p in pieces if name in p.column_names], promote_options="permissive")
-        except pa.ArrowException:
-            return name
-    return ""
 
 
 def plain(table: pa.Table) -> pa.Table:

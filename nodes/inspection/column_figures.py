@@ -15,7 +15,7 @@ import pyarrow.types as types
 from nodes.table.selection import nan_as_null
 
 _SHORT_FLOATS = {pa.float16(): np.float16, pa.float32(): np.float32}
-"""As Python's floats they have digits that nobody wrote: 63.20000076293945 for 63.2."""
+"""As Python's floats they show their rounding errors: 63.20000076293945 for 63.2."""
 MOST_DIFFERENT = 1_000
 """Different values that are counted; of a column with more only that."""
 

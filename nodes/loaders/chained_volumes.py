@@ -18,7 +18,8 @@ from nodes.conversion.npy_files import spread
 from nodes.conversion.table_rows import TableFile, columns_in, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
-from nodes.loaders.data_files import data_files, joined, open_checked, reading, small_columns
+from nodes.loaders.data_files import data_files, open_checked, reading, small_columns
+from nodes.loaders.joined_columns import joined
 from nodes.table.ledger import is_content_named, is_given_once
 from nodes.table.selection import held
 from nodes.table.snapshot import open_table

@@ -18,7 +18,7 @@ from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import track
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url
-from nodes.conversion.columns import stored_type
+from nodes.loaders.joined_columns import joined
 from nodes.loaders.rows import Rows
 from nodes.table.features import renamed_columns
 from nodes.table.selection import no_column
@@ -212,51 +212,6 @@ def small_columns(file: pq.ParquetFile, names: Sequence[str], opened: pa.NativeF
             times = precise.read(columns=[name], use_threads=False).column(0)
             found = found.set_column(found.column_names.index(name), name, times)
     return found
-
-
-def joined(tables: Sequence[pa.Table], where: str) -> pa.Table:
-    """Columns of several files, one after the other; null where a file does not have one.
-
-    Of types that hold the same values otherwise, as other programs write them (large texts, dictionaries, times of
-    other units), one is taken. Raises `UnsupportedTable` where there is none.
-    """
-    try:
-        return pa.concat_tables(tables, promote_options="default")
-    except pa.ArrowException:
-        pass
-    # Each for itself: the values of a column, and so the parts of its groups, do not depend on which others are read.
-    names = dict.fromkeys(name for table in tables for name in table.column_names)
-    return pa.table({name: _joined_column(tables, name, where) for name in names})
-
-
-def _joined_column(tables: Sequence[pa.Table], name: str, where: str) -> pa.ChunkedArray:
-    own = [
-        table.select([name]) if name in table.column_names else pa.table({name: pa.nulls(len(table))})
-        for table in tables
-    ]
-    for options in ("default", "permissive"):
-        with suppress(pa.ArrowException):
-            return pa.concat_tables(own, promote_options=options).column(0)
-    try:
-        return pa.concat_tables([_plain(table) for table in own], promote_options="permissive").column(0)
-    except pa.ArrowException as exc:
-        said = next(iter(str(exc).splitlines()), "")
-        raise UnsupportedTable(
-            f"{where} have a column with types that do not fit together: {name}: {said}",
-            hint="Write them with one schema, or convert them with ConvertTable.",
-        ) from exc
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """The one column with the type that a volume table has for it, where it has one."""
-    name, kind, values = table.column_names[0], table.schema.types[0], table.column(0)
-    plain = stored_type(kind)
-    if plain in (None, kind) or pa.types.is_null(kind):
-        return table
-    if pa.types.is_timestamp(kind):
-        # A table's times have microseconds; what is finer is cut off, as Spark does.
-        values = values.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
-    return pa.table({name: values.cast(plain)})
 
 
 def _read_file(path: str, index_bytes: int | None, access: FileAccess) -> FileRows:

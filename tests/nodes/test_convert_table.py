@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +297,20 @@ def test_files_may_differ_in_columns_types_and_string_views(tmp_path: Path) -> N
     pq.write_table(pa.table({"name": ["x"]}), folder / "c.parquet")
     with pytest.raises(VoxelflowError, match=r"c\.parquet has no column image, which other files of the table have"):
         run(tmp_path, folder)
+
+
+def test_times_with_and_without_a_zone_are_one_column(tmp_path: Path) -> None:
+    """As some writers of a folder keep the zone and others do not: those without are taken as UTC."""
+    folder, volumes = tmp_path / "t", some(4)
+    folder.mkdir()
+    written, noon = table_of(volumes), datetime(2026, 3, 1, 12)
+    for number, kind in enumerate((pa.timestamp("us", "UTC"), pa.timestamp("ns"))):
+        times = pa.array([noon, noon]).cast(pa.timestamp("ns")).cast(kind)
+        part = written.slice(2 * number, 2)
+        pq.write_table(part.set_column(part.column_names.index("well"), "well", times), folder / f"{number}.parquet")
+    out, _ = run(tmp_path, folder)
+    stored = pa.concat_tables([pq.read_table(Path(out.uri) / p.path) for p in parts_of(out).parts])
+    assert stored["well"].to_pylist() == [noon.replace(tzinfo=UTC)] * 4
 
 
 def test_a_column_without_a_value_in_a_file_has_no_type_there(tmp_path: Path) -> None:

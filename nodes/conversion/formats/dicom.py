@@ -338,7 +338,7 @@ def _refuse_copies(slices: list[_Slice]) -> None:
     """Raise `Refused` when a slice is there twice: of a whole series, its copies would be channels."""
     seen: dict[tuple[Any, ...], _Slice] = {}
     for each in slices:
-        # Anonymised files may all have one UID: numbers and places then tell them apart.
+        # Anonymised files may all have one UID: then numbers and positions decide.
         other = seen.setdefault((each.uid, each.corner, each.order), each)
         if each.uid and other is not each:
             raise Refused("format", f"has {other.path.name} and {each.path.name}, copies of one slice: remove one")

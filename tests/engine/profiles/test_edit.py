@@ -168,9 +168,9 @@ def test_what_is_wrong_is_refused_and_nothing_written(workspace: Workspace, file
 def test_two_people_do_not_overwrite_each_other(workspace: Workspace, file: Path) -> None:
     revision = read_written("mine", workspace).revision
     save(workspace, "mine", {"cores": 3}, {})
-    with pytest.raises(UsageError, match="changed by somebody else meanwhile"):
+    with pytest.raises(UsageError, match="changed by another program meanwhile"):
         save_profile("mine", {"cores": 2}, {}, workspace, revision=revision, instead_of="mine")
-    with pytest.raises(UsageError, match="changed by somebody else meanwhile"):
+    with pytest.raises(UsageError, match="changed by another program meanwhile"):
         delete_profile("mine", workspace, revision=revision)
     assert find_profile("mine", workspace).cores == 3
 

@@ -133,6 +133,8 @@ def test_other_libraries_errors_are_known_by_their_text(exc: Exception) -> None:
         (sqlite3.SQLITE_READONLY_DIRECTORY, False, True, "no permission to use {file}"),
         (sqlite3.SQLITE_READONLY_DBMOVED, True, False, "{file}: No such file or directory"),
         (sqlite3.SQLITE_READONLY_ROLLBACK, False, False, "{folder} is read-only"),
+        (sqlite3.SQLITE_CANTOPEN, False, False, "too many open files to open {file}"),
+        (sqlite3.SQLITE_CANTOPEN, False, True, "no permission to use {file}"),
     ],
 )
 def test_what_sqlite_could_not_write_is_said_with_its_reason(
@@ -150,6 +152,18 @@ def test_what_sqlite_could_not_write_is_said_with_its_reason(
     found = explain(error)
     assert found is not None
     assert found.message.startswith(said.format(file=file, folder=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["runs.db", "n" * 250 + "/" + "m" * 250 + "/runs.db"], ids=["journal", "long"])
+def test_a_database_that_can_never_be_opened_is_not_taken_for_a_shortage_of_handles(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    if name == "runs.db":
+        (tmp_path / "runs.db-journal").mkdir()
+    with pytest.raises(sqlite3.OperationalError) as caught, naming(file), sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE t (a)")
+    assert explain(caught.value) is None
 
 
 def test_the_file_stands_in_the_text_of_other_libraries() -> None:

@@ -100,7 +100,7 @@ def test_a_file_changed_elsewhere_is_not_overwritten(app: Open, workspace: Works
     page.number_input(key="compute_draft_cores").set_value(2).run()
     file.write_text("[mine]\ncores = 1\ngpus = 0\n")
     page.button(key="compute_save").click().run()
-    assert "was changed by somebody else meanwhile" in html(page)
+    assert "was changed by another program meanwhile" in html(page)
     assert file.read_text() == "[mine]\ncores = 1\ngpus = 0\n"
 
 
