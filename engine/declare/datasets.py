@@ -29,6 +29,7 @@ from engine.declare.figures import HEADLINES, JUDGING
 from engine.declare.selection import Selection, id_digests, id_fraction
 from engine.declare.volume_spec import DTYPES, FORMAT_VERSION, DTypeName, Transform, VolumeSpec, words_of
 from engine.storage.files import size_problem
+from engine.storage.io_errors import OUT_OF_RESOURCES
 from engine.storage.workspace_paths import LocalPath
 
 __all__ = [
@@ -165,10 +166,15 @@ class VolumeParquet(_ListedVolumes):
         return out | ({"left out": self.left_out} if self.left_out else {})
 
     def check(self) -> str:
-        """One `stat` a file: 3,000 for 650,000 volumes of 360 kB."""
+        """One `stat` a file: 3,000 for 650,000 volumes of 360 kB.
+
+        Raises `OSError` when there are no file handles left.
+        """
         try:
             listed = _ListedParts.model_validate_json(Path(self.manifest).read_bytes())
         except (OSError, ValueError) as exc:
+            if isinstance(exc, OSError) and exc.errno in OUT_OF_RESOURCES:
+                raise
             return f"the list of its files, {self.manifest}, cannot be read: {exc}"
         for part in listed.parts:
             path = f"{self.uri}/{part.path}"

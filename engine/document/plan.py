@@ -19,6 +19,7 @@ from engine.document.resolve import Resolved, TypedNode
 from engine.errors import ExecutionError, UsageError
 from engine.profiles import Backend, Profile
 from engine.storage import is_url
+from engine.storage.io_errors import OUT_OF_RESOURCES
 from engine.storage.workspace_paths import INSIDE, LocalFolder, LocalPath, LocalValues, WorkspacePaths
 from engine.store.schema import recorded_paths
 from engine.workspace import Storage, Workspace
@@ -379,10 +380,13 @@ def read_plan(workspace: Workspace, run_id: str) -> Plan | None:
 
 
 def require_plan(workspace: Workspace, run_id: str) -> Plan:
-    """The run's plan. Raises `ExecutionError` when it is gone, or a power cut has cut it short."""
+    """The run's plan. Raises `ExecutionError` when it is gone, or a power cut has cut it short, `OSError` when there
+    are no file handles left."""
     try:
         return _read(workspace, run_id)
     except OSError as exc:
+        if exc.errno in OUT_OF_RESOURCES:
+            raise
         why = f"cannot be read: {exc.strerror or exc}"
     except ValueError:
         why = "is damaged"

@@ -23,6 +23,7 @@ from engine.declare.datasets import Dataset, UnknownDataset
 from engine.errors import ExecutionError
 from engine.storage import is_url
 from engine.storage.files import size_problem, write_whole
+from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 
 if TYPE_CHECKING:
     # A worker writes down its result with this module, and needs nothing of documents and the run store.
@@ -110,7 +111,11 @@ def check_result(node_type: AnyNodeType | None, result: Result, data: Path) -> C
 
 
 def problem_with(node_type: AnyNodeType | None, out: Path, outputs: Mapping[str, Dataset]) -> str:
-    """Why a result can no longer be used, with the name of the file, or "". `out` is the task's own folder."""
+    """Why a result can no longer be used, with the name of the file, or "". `out` is the task's own folder.
+
+    What a check raises because the machine is short of space or of file handles is raised here too: it says nothing of
+    the result.
+    """
     for dataset in outputs.values():
         if isinstance(dataset, UnknownDataset):
             return dataset.check()
@@ -133,6 +138,8 @@ def _problem_of_type(dataset: Dataset) -> str:
     try:
         return dataset.check()
     except Exception as exc:  # whatever is wrong with it, it can't be used
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         return f"{dataset.uri} cannot be read as {dataset.kind}: {exc}"
 
 
@@ -147,6 +154,8 @@ def _asked(node_type: AnyNodeType | None, outputs: Mapping[str, Dataset], *, for
     try:
         return node_type.verify_hook(outputs, for_change)
     except Exception as exc:  # whatever is wrong with it, it can't be used
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         return f"it cannot be read: {exc}"
 
 
@@ -159,6 +168,8 @@ def _size_problem(out: Path) -> str:
     except FileNotFoundError:
         return ""  # made by an earlier Voxelflow
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         return f"{path} cannot be read: {exc}"
 
 

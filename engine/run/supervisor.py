@@ -33,7 +33,7 @@ from engine.run.execute import Execution
 from engine.run.monitor import INTERVAL_S, Monitor
 from engine.run.system_metrics import SystemSampler, idle_share, mean_of
 from engine.run.worker_process import PROGRAM
-from engine.storage.io_errors import explain
+from engine.storage.io_errors import explain, explained
 from engine.storage.process_lock import ProcessLock
 from engine.store import ending as run_ending
 from engine.store.ending import Ending
@@ -51,11 +51,12 @@ _RECORD_PATIENCE_S = 1.0
 def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     """Execute the run's plan to its end. The exit status is 0 when the run is done.
 
-    Raises `ExecutionError` when another process is already at it.
+    Raises `ExecutionError` when another process is already at it, `FileError` when its locks cannot be opened.
     """
     folder = workspace.run_folder(run_id)
-    start = start_lock.handed_on(workspace)
-    lock = run_lock.handed_on(folder)
+    with explained(folder, in_run=False):
+        start = start_lock.handed_on(workspace)
+        lock = run_lock.handed_on(folder)
     if lock is None:
         raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)

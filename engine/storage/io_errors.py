@@ -38,6 +38,8 @@ _NEARLY_NOTHING = 1 << 20
 """With less free than this, SQLite or a log could not be written."""
 _READONLY, _IOERR, _SQLITE_FULL, _CANTOPEN = 8, 10, 13, 14
 """Of SQLite (https://sqlite.org/rescode.html), whose module is not imported here: node types are loaded without it."""
+_IOERR_SHMSIZE = 4874
+"""The index of SQLite's log cannot grow: by SQLite's own list of codes the disk may be full."""
 _SQLITE_PATH = 500
 """Bytes. SQLite opens no file whose path, with what it adds for a journal, is longer than 512."""
 _OF_SQLITE = {_SQLITE_FULL: errno.ENOSPC, _IOERR: errno.EIO, _READONLY: errno.EROFS}
@@ -189,6 +191,8 @@ def _behind_sqlite(exc: sqlite3.Error, number: int | None, file: str | None, fol
         return _behind_read_only(Path(file), folder, code, number)
     if code & 0xFF not in (_IOERR, _CANTOPEN):
         return number
+    if code == _IOERR_SHMSIZE:
+        return errno.ENOSPC
     if (_free(folder) or 0) < _NEARLY_NOTHING:
         return errno.ENOSPC
     try:

@@ -29,6 +29,7 @@ from engine.declare.context import TaskContext, Transaction
 from engine.declare.datasets import Dataset, Predictions
 from engine.errors import DataError, TableConflict, VoxelflowError
 from engine.storage.files import flush_many, size_problem
+from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.storage.place import link_or_copy
 from nodes.prediction.inputs import ModelCard
 from nodes.prediction.parts import SCHEMA, Ledger, Record
@@ -229,6 +230,8 @@ def problem_with(outputs: Mapping[str, Dataset]) -> str:
             root = local_folder(dataset.uri)
             sizes = active_sizes(load_delta(root, dataset.version))
         except VoxelflowError as exc:
+            if number_of(exc) in OUT_OF_RESOURCES:
+                raise
             return exc.message
         found = ((path, size_problem(root / path, size)) for path, size in sorted(sizes.items()))
         damage = next((f"{path} of version {dataset.version} {problem}" for path, problem in found if problem), "")

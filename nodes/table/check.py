@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from engine.declare.datasets import Dataset, VolumeDelta
 from engine.errors import VoxelflowError
+from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.storage.place import Place, place_at
 from nodes.table.log import data_version
 from nodes.table.snapshot import TableFile, TableVersion, load_delta, open_table
@@ -47,4 +48,6 @@ def _problem(table: VolumeDelta, for_change: bool) -> str:
             return f"the table has other rows since version {table.version}"
         return damage_in(open_table(place, newest)) if newest != table.version else ""
     except VoxelflowError as exc:
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         return exc.message

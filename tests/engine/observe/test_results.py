@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from building import box, pipeline
+from file_handles import none_left
 from running import Runner
 from stored_results import stored_result
 
@@ -71,6 +73,15 @@ def test_every_visible_file_of_a_task_counts(tmp_path: Path) -> None:
     assert f"{out / SIZES} cannot be read" in problem_with(None, out, outputs)
     (out / SIZES).unlink()
     assert problem_with(None, out, outputs) == "", "a result of an earlier Voxelflow has no list"
+
+
+def test_a_shortage_of_file_handles_is_not_taken_for_a_damaged_result(tmp_path: Path) -> None:
+    outputs, out = _report(tmp_path / "out"), tmp_path / "out"
+    refuse_damaged(None, out, outputs)
+    with none_left(), pytest.raises(OSError) as caught:
+        problem_with(None, out, outputs)
+    assert caught.value.errno == errno.EMFILE
+    assert problem_with(None, out, outputs) == ""
 
 
 def test_volumes_are_for_the_check_of_their_own_node(tmp_path: Path) -> None:

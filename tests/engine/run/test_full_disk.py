@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import runs_in_one_process
 from building import box, pipeline
 from command_line import NO_WORK
+from file_handles import none_left
 from io_faults import Action, FaultyDisk, build_library
 from outside_parts import require
 from running import Runner
@@ -23,8 +25,12 @@ from engine.catalog import Catalog
 from engine.cli import main
 from engine.declare.datasets import VolumeDelta
 from engine.document.pipeline import dump, write_pipeline
+from engine.document.plan import PLAN, require_plan
+from engine.errors import FileError
 from engine.profiles import Profile
 from engine.profiles.file import to_toml
+from engine.run import run_lock
+from engine.run.supervisor import supervise
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore, Task
 from engine.workspace import Workspace, trust
@@ -225,3 +231,19 @@ def test_too_many_open_files_names_the_limit(workspace: Workspace, store: RunSto
     assert run.state == "failed"
     assert run.error.startswith("greedy: too many open files to open ")
     assert "a process may have 64 open (`ulimit -n`). Have an administrator raise the hard limit" in run.error
+
+
+def test_too_many_open_files_stop_a_run_before_it_begins(
+    workspace: Workspace, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its locks are the first files that its process opens, and its plan is one of the next."""
+    run_id = store.create_run("p", "{}", {}, "local", {PLAN: "{}"})
+    with none_left(), pytest.raises(OSError, match="Too many open files"):
+        require_plan(workspace, run_id)
+
+    def refused(folder: Path) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(folder / "lock"))
+
+    monkeypatch.setattr(run_lock, "handed_on", refused)
+    with pytest.raises(FileError, match=r"too many open files to open .*/lock: .*`ulimit -n`"):
+        supervise(workspace, run_id, voxelflow.catalog(workspace))

@@ -135,6 +135,7 @@ def test_other_libraries_errors_are_known_by_their_text(exc: Exception) -> None:
         (sqlite3.SQLITE_READONLY_ROLLBACK, False, False, "{folder} is read-only"),
         (sqlite3.SQLITE_CANTOPEN, False, False, "too many open files to open {file}"),
         (sqlite3.SQLITE_CANTOPEN, False, True, "no permission to use {file}"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, False, False, "no space left on {folder}"),
     ],
 )
 def test_what_sqlite_could_not_write_is_said_with_its_reason(

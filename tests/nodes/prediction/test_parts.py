@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from delta_tables import context
+from file_handles import none_left
 from hypothesis import given
 from hypothesis import strategies as st
 from prediction_parts import card, make_predictions, of_the_sum, work
 from volume_sets import flip_a_bit, labels_for, make_delta, make_files, make_parquet, some_volumes
 
 from engine.errors import DataError, ExecutionError, TableConflict
+from engine.storage.io_errors import number_of
 from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation
 from nodes.evaluation.report import write_report
 from nodes.prediction.few_files import ask
@@ -115,6 +117,9 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     assert problem_with({"out": made}) == ""
     # Once more, as after a kill: nothing changes.
     assert commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx) == made
+    with none_left(), pytest.raises(Exception) as caught:
+        problem_with({"out": made})
+    assert number_of(caught.value) == errno.EMFILE, "a shortage of file handles is no damage"
     next((ctx.out / "t").glob("*.parquet")).unlink()
     assert "is gone" in problem_with({"out": made})
 

@@ -11,16 +11,18 @@ import pytest
 from building import box, pipeline
 from delta_tables import context, dataset_of, ids, read_by_deltalake, rows_of, shards, write_shard
 from deltalake import DeltaTable
+from file_handles import none_left
 from running import Runner
 from volumes import rows_by_pyarrow, write_volumes
 
 import voxelflow
-from engine.declare.datasets import VolumeDelta
+from engine.declare.datasets import Dataset, VolumeDelta
 from engine.document.pipeline import Pipeline
 from engine.document.plan import Choice
-from engine.errors import DataError, StaleInput
-from engine.observe.results import check_result
+from engine.errors import DataError, FileError, StaleInput
+from engine.observe.results import check_result, problem_with
 from engine.run.launch import prepare
+from engine.storage.io_errors import explain
 from engine.storage.place import link_or_copy
 from engine.store.runs import Run, RunStore
 from engine.workspace import Workspace
@@ -90,6 +92,22 @@ def test_a_damaged_file_of_a_table_is_named_and_put_back_from_its_part(
         # The same bytes under the same name: older versions can be read again too.
         assert again == table
         assert _problem(table) == ""
+
+
+@pytest.mark.parametrize("made", ["parts", "table"])
+def test_a_shortage_of_file_handles_is_not_taken_for_damage(tmp_path: Path, made: str) -> None:
+    """Else the result would be made again, and the table of a later run refused."""
+    parts = shards(tmp_path / "p", 3)
+    table = parquet_to_delta(parts, ctx=context(tmp_path))
+    outputs: dict[str, Dataset] = {"out": parts if made == "parts" else table}
+    node_type = parquet_to_delta if made == "table" else None
+    assert problem_with(node_type, tmp_path, outputs) == ""
+    with none_left(), pytest.raises(Exception) as caught:
+        problem_with(node_type, tmp_path, outputs)
+    found = explain(caught.value)
+    assert isinstance(found, FileError)
+    assert found.message.startswith("too many open files")
+    assert problem_with(node_type, tmp_path, outputs) == ""
 
 
 def test_the_problem_names_both_sizes(tmp_path: Path) -> None:
