@@ -51,18 +51,19 @@ _RECORD_PATIENCE_S = 1.0
 def supervise(workspace: Workspace, run_id: str, catalog: Catalog) -> int:
     """Execute the run's plan to its end. The exit status is 0 when the run is done.
 
-    Raises `ExecutionError` when another process is already at it, `FileError` when its locks cannot be opened.
+    Raises `ExecutionError` when another process is already at it, `FileError` when its lock or the run store
+    cannot be opened.
     """
     folder = workspace.run_folder(run_id)
     with explained(folder, in_run=False):
         start = start_lock.handed_on(workspace)
         lock = run_lock.handed_on(folder)
-    if lock is None:
-        raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    store = RunStore(workspace)
-    before = store.run(run_id)
+        if lock is None:
+            raise ExecutionError(f"run {run_id} is already running", hint="`voxelflow runs show` shows how far it is.")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        store = RunStore(workspace)
+        before = store.run(run_id)
     attempt = before.attempt + 1
     execution: Execution | None = None
     unrecorded: Mapping[str, Mapping[str, Any]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from engine.profiles.file import to_toml
 from engine.run import run_lock
 from engine.run.supervisor import supervise
 from engine.run.worker_process import PROGRAM
+from engine.store import liveness
 from engine.store.runs import RunStore, Task
 from engine.workspace import Workspace, trust
 from tests.torture.scene import whole_document
@@ -241,9 +243,12 @@ def test_too_many_open_files_stop_a_run_before_it_begins(
     with none_left(), pytest.raises(OSError, match="Too many open files"):
         require_plan(workspace, run_id)
 
-    def refused(folder: Path) -> None:
+    def refused(folder: Path, *args: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(folder / "lock"))
 
-    monkeypatch.setattr(run_lock, "handed_on", refused)
-    with pytest.raises(FileError, match=r"too many open files to open .*/lock: .*`ulimit -n`"):
-        supervise(workspace, run_id, voxelflow.catalog(workspace))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # a run's process leaves Ctrl-C to its starter
+    for place, name in ((run_lock, "handed_on"), (liveness, "is_held")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, refused)
+            with pytest.raises(FileError, match=r"too many open files to open .*/lock: .*`ulimit -n`"):
+                supervise(workspace, run_id, voxelflow.catalog(workspace))
