@@ -23,7 +23,7 @@ from engine.declare.datasets import Dataset, UnknownDataset
 from engine.errors import ExecutionError
 from engine.storage import is_url
 from engine.storage.files import size_problem, write_whole
-from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
+from engine.storage.io_errors import OUT_OF_RESOURCES, explained, number_of
 
 if TYPE_CHECKING:
     # A worker writes down its result with this module, and needs nothing of documents and the run store.
@@ -101,12 +101,17 @@ def is_removed(out: Path, outputs: Mapping[str, Dataset]) -> bool:
 
 
 def check_result(node_type: AnyNodeType | None, result: Result, data: Path) -> Cached:
-    """Whether a result is still whole, and its table can still be changed. `data` is what its folders lie below."""
+    """Whether a result is still whole, and its table can still be changed. `data` is what its folders lie below.
+
+    Raises `FileError` or `DiskFull` when the machine is short of file handles or space, which says nothing of
+    the result.
+    """
     from engine.store.results import Cached
 
     out = data / result.out
-    problem = problem_with(node_type, out, result.outputs)
-    moved_on = problem or change_problem(node_type, result.outputs)
+    with explained(out, in_run=False):
+        problem = problem_with(node_type, out, result.outputs)
+        moved_on = problem or change_problem(node_type, result.outputs)
     return Cached(result, problem, moved_on, damaged=bool(problem) and not is_removed(out, result.outputs))
 
 

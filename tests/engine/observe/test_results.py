@@ -19,11 +19,12 @@ from engine.declare.datasets import Dataset, Report, VolumeDelta, VolumeFiles, V
 from engine.declare.node import node
 from engine.declare.parameters import Extendable
 from engine.document.identity import identity_of
-from engine.errors import ExecutionError
+from engine.errors import ExecutionError, FileError
 from engine.export.done import Done
 from engine.observe.results import (
     SIZES,
     Results,
+    check_result,
     is_removed,
     problem_with,
     protected_versions,
@@ -81,6 +82,9 @@ def test_a_shortage_of_file_handles_is_not_taken_for_a_damaged_result(tmp_path: 
     with none_left(), pytest.raises(OSError) as caught:
         problem_with(None, out, outputs)
     assert caught.value.errno == errno.EMFILE
+    result = stored_result("f", outputs=outputs, out="out")
+    with none_left(), pytest.raises(FileError, match="too many open files"):
+        check_result(None, result, tmp_path)
     assert problem_with(None, out, outputs) == ""
 
 
