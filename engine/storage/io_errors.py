@@ -207,13 +207,13 @@ def _behind_sqlite(exc: sqlite3.Error, number: int | None, file: str | None, fol
 
 
 def _can_be_opened(file: str) -> bool:
-    """Whether the file can be opened for writing, and its journal beside it: what was missing when SQLite tried was a
-    file handle."""
-    if len(os.fsencode(file)) > _SQLITE_PATH or not os.path.isfile(file):
-        return False
-    try:
-        os.close(os.open(file, os.O_RDWR | os.O_CLOEXEC))
-    except OSError:
+    """Whether the database's file can be opened for writing, and its journal beside it: what was missing when SQLite
+    tried was a file handle.
+
+    It is not opened: closing it would drop the locks that SQLite holds for other connections of this process
+    (https://sqlite.org/howtocorrupt.html, 2.2).
+    """
+    if len(os.fsencode(file)) > _SQLITE_PATH or not os.path.isfile(file) or not os.access(file, os.R_OK | os.W_OK):
         return False
     return all(os.path.isfile(side) or not os.path.lexists(side) for side in (f"{file}-journal", f"{file}-wal"))
 
