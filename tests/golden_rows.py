@@ -82,7 +82,7 @@ def _ours(root: Path, scratch: Path) -> tuple[pa.Table, int]:
         resources=Resources(cores=2),
     )  # fmt: skip
     assert table.columns is not None
-    counts, rows = read_columns(table, _single(table.columns), ctx)
+    counts, rows = read_columns(table, _single(table.columns), ctx, volume="", named={})
     # Without a column that is read, Arrow's table has no rows.
     return rows, sum(int(table.kept(*each).sum()) for each in enumerate(counts.tolist()))
 
