@@ -38,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"one or more of {', '.join(names)} (default: all)")
     parser.add_argument("--rounds", type=int, help="of each kind (default: every one, or as many as are usual)")
     parser.add_argument("--seed", type=int, default=0, help="the first round; the next ones follow (default: 0)")
+    parser.add_argument("--call", help='of failed calls: just this one, such as "grown optimize 480"')
     parser.add_argument("--minutes", type=float, help="end each kind after so long")
     parser.add_argument("--short", action="store_true", help="a few rounds with fixed seeds, as in CI")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
@@ -49,11 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [kind for kind in KINDS if not options.kinds or kind.name in options.kinds]
     minutes = options.minutes if options.minutes is not None else float("inf")
     tallies = []
-    for tally in campaign(wanted, options.seed, options.rounds, minutes, short=options.short, folder=options.folder):
+    for tally in campaign(
+        wanted, options.seed, options.rounds, minutes, short=options.short, folder=options.folder, call=options.call
+    ):
         tallies.append(tally)
         if options.json:
             options.json.write_text(as_json(tallies))
     print(table(tallies), flush=True)
+    if options.call and all(tally.not_run for tally in tallies):
+        return 1
     return int(any(tally.findings for tally in tallies))
 
 
@@ -65,6 +70,7 @@ def campaign(
     *,
     short: bool = False,
     folder: Path | None = None,
+    call: str | None = None,
 ) -> Iterator[Tally]:
     """The rounds of each kind in turn, in `folder` or in memory; kinds of one environment share a world."""
     for environment, group in groupby(kinds, lambda kind: kind.environment()):
@@ -73,7 +79,7 @@ def campaign(
             continue
         with world(environment, folder) as made:
             for kind in tried:
-                seeds: Sequence[int] | None = kind.short if short else None
+                seeds: Sequence[int] | str | None = kind.short if short else call
                 if rounds is not None:
                     seeds = range(seed, seed + rounds)
                 tally = play(kind, made, seeds, time.monotonic() + 60 * minutes, lambda line: print(line, flush=True))

@@ -47,8 +47,22 @@ class FailedCalls(Kind):
     def all_rounds(self) -> int:
         return len(self._all)
 
+    def repeating(self, seed: int) -> str:
+        # How many calls there are differs a little from start to start, and with it what a seed means.
+        stage, role, call = self._struck(seed)
+        return f'--call "{stage.name} {stage.roles(tracker=True)[role]} {call}"'
+
+    def seed_of(self, call: str) -> int:
+        for index, (stage, role, number) in enumerate(self._all):
+            if call.split() == [stage.name, stage.roles(tracker=True)[role], str(number)]:
+                return index * pow(_STRIDE, -1, len(self._all)) % len(self._all)
+        raise NotRun(f'no call is "{call}" this time; name its stage, who makes it, and its number')
+
+    def _struck(self, seed: int) -> tuple[Stage, int, int]:
+        return self._all[seed * _STRIDE % len(self._all)]
+
     def play(self, seed: int) -> str:
-        stage, role, call = self._all[seed * _STRIDE % len(self._all)]
+        stage, role, call = self._struck(seed)
         action, error = FAULTS[(call + role) % len(FAULTS)]
         self._stages.set(stage)
         self._disk.strike(role, call, action, error)
@@ -60,7 +74,7 @@ class FailedCalls(Kind):
         try:
             self._stages.check_answer(answer)
             _check_reason(answer, error, at)
-            self._stages.finish(stage, resume=bool(seed % 2))
+            self._stages.finish(stage, resume=bool(call // len(FAULTS) % 2))
             if self.tracked:
                 self._scene.settle()
                 tracked_once(self._scene)

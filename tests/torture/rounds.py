@@ -63,6 +63,14 @@ class Kind(ABC):
         """How many rounds try everything, for a kind that can; seeds 0 to that number."""
         return None
 
+    def repeating(self, seed: int) -> str:
+        """The options that play this round again."""
+        return f"--seed {seed} --rounds 1"
+
+    def seed_of(self, call: str) -> int:
+        """The round that strikes this call. Raises `NotRun`."""
+        raise NotRun("its rounds are chosen by --seed, not by --call")
+
     @abstractmethod
     def play(self, seed: int) -> str:
         """One round; what was struck in it, or "" when the fault met nothing. Raises `Finding`."""
@@ -83,20 +91,22 @@ class Tally:
     """Rounds whose fault met nothing, such as a call that was not made this time."""
     of: int | None = None
     seconds: float = 0.0
-    findings: list[tuple[int, str]] = field(default_factory=list)
+    findings: list[tuple[str, str]] = field(default_factory=list)
+    """The options that repeat the round, and what was found in it."""
     not_run: str = ""
 
-    def add(self, seed: int, outcome: str | Finding) -> None:
+    def add(self, repeating: str, outcome: str | Finding) -> None:
         self.rounds += 1
         if isinstance(outcome, Finding):
-            self.findings.append((seed, " ".join(str(outcome).split())[:_LONGEST]))
+            self.findings.append((repeating, " ".join(str(outcome).split())[:_LONGEST]))
         else:
             self.passed += 1
             self.missed += not outcome
 
 
-def play(kind: type[Kind], world: World, seeds: Iterable[int] | None, until: float, say: Any = print) -> Tally:
-    """Play rounds until the seeds are used up or the time (`time.monotonic`) is over; None for all or the usual."""
+def play(kind: type[Kind], world: World, seeds: Iterable[int] | str | None, until: float, say: Any = print) -> Tally:
+    """Play rounds until the seeds are used up or the time (`time.monotonic`) is over; a text is a call that is to be
+    struck, None all rounds or the usual number."""
     tally = Tally(kind.name, kind.what)
     began = time.monotonic()
     try:
@@ -106,7 +116,11 @@ def play(kind: type[Kind], world: World, seeds: Iterable[int] | None, until: flo
         return tally
     try:
         tally.of = made.all_rounds
-        for seed in range(tally.of or kind.usual) if seeds is None else seeds:
+        if seeds is None:
+            seeds = range(tally.of or kind.usual)
+        elif isinstance(seeds, str):
+            seeds = [made.seed_of(seeds)]
+        for seed in seeds:
             if time.monotonic() > until:
                 break
             outcome: str | Finding
@@ -115,14 +129,16 @@ def play(kind: type[Kind], world: World, seeds: Iterable[int] | None, until: flo
             except Exception as exc:
                 # An error of ours must not end a night's work, and is no round that passed.
                 outcome = exc if isinstance(exc, Finding) else Finding(f"the round itself: {exc!r}")
-                say(f"FAILED  {kind.name} --seed {seed}: {str(outcome)[:_LONGEST]}")
+                say(f"FAILED  {kind.name} {made.repeating(seed)}: {str(outcome)[:_LONGEST]}")
             finally:
                 if world.disk is not None:
                     world.disk.heal()
                 world.forks.kill_all()
-            tally.add(seed, outcome)
+            tally.add(made.repeating(seed), outcome)
             if tally.rounds % 25 == 0:
                 say(f"{kind.name}: {tally.rounds} rounds, {len(tally.findings)} failed")
+    except NotRun as exc:
+        tally.not_run = str(exc)
     finally:
         tally.seconds = time.monotonic() - began
         made.close()
@@ -140,8 +156,8 @@ def table(tallies: Iterable[Tally]) -> str:
             after.append(f"{tally.kind} was not run: {tally.not_run}")
         if tally.missed:
             after.append(f"{tally.kind}: in {tally.missed:,} rounds that passed the fault met nothing")
-        for seed, text in tally.findings:
-            after.append(f"python -m tests.torture {tally.kind} --seed {seed} --rounds 1\n    {text}")
+        for repeating, text in tally.findings:
+            after.append(f"python -m tests.torture {tally.kind} {repeating}\n    {text}")
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
     lines.insert(1, "| " + " | ".join("-" * w for w in widths) + " |")
