@@ -275,6 +275,19 @@ class CanvasPage:
         self.take(start, to)
         self.page.mouse.up()
 
+    def place(self, column: int, row: int) -> Point:
+        """A place on the canvas; cards that are half as large as they can be do not touch from place to place."""
+        frame = box(self.frame)
+        return frame["x"] + 75 + 145 * column, frame["y"] + 60 + 105 * row
+
+    def far(self, most: int = 55) -> None:
+        """Zoom out to about half size, or to at most so many per cent."""
+        shown = self.page.get_by_role("button", name=re.compile("^Zoom .* %"))
+        while int(self.zoom.removesuffix("%")) > most:
+            before = self.zoom
+            self.frame_keys("-")
+            expect(shown).not_to_have_text(before)
+
     def frame_keys(self, *keys: str) -> None:
         """Press keys while the canvas has the focus."""
         self.frame.focus()

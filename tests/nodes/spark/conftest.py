@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from spark_sessions import spark_local
+from tables_on_spark import tables
 
-__all__ = ["spark_local"]
+__all__ = ["spark_local", "tables"]

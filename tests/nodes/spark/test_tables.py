@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,17 +21,13 @@ from delta_tables import (
     shards,
     write_shard,
 )
-from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import SparkSession
-from spark_nodes import on_spark, rows_by_duckdb, rows_by_spark, spark_context
-from volumes import rows_by_polars, rows_by_pyarrow
+from deltalake import DeltaTable
+from spark_nodes import on_spark, rows_by_spark
+from tables_on_spark import EMBEDDED, SPARK, Tables, log_of
 
-from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeDelta, VolumeParquet
-from engine.declare.events import Event, Message
-from engine.errors import DataError, StaleInput, TableConflict, UnsupportedTable
+from engine.errors import DataError, TableConflict, UnsupportedTable
 from engine.storage.table_lock import WRITER_APP_ID
-from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.spark import convert_to_delta
 from nodes.spark.delta_transactions import DeltaTransactions
@@ -42,56 +37,10 @@ from nodes.table.log import actions, note_of
 from nodes.table.log_writer import Operation
 from nodes.table.snapshot import is_table, open_table
 from nodes.table.staging import open_conversion
-from nodes.volume_file.layout import properties, schema
+from nodes.volume_file.layout import properties
 from nodes.volume_file.parts import read_parts
-from nodes.volume_file.rewrite import layout_problem, read_metadata
 
 pytestmark = pytest.mark.slow
-
-EMBEDDED, SPARK = "embedded", "spark"
-
-
-class Tables:
-    """Runs the nodes on either backend, and reads what they made with everything there is."""
-
-    def __init__(self, session: SparkSession, base: Path) -> None:
-        self.session, self.base = session, base
-        self.said: list[str] = []
-
-    def ctx(self, name: str) -> TaskContext:
-        return spark_context(self.session, self.base, name, emit=self._hear)
-
-    def fill(self, backend: str, dataset: VolumeParquet, ctx: Any = None, **params: Any) -> VolumeDelta:
-        return self._run(parquet_to_delta, backend, dataset, ctx or self.ctx("t"), **params)
-
-    def optimize(self, backend: str, table: VolumeDelta, ctx: Any = None, **params: Any) -> VolumeDelta:
-        return self._run(optimize_delta, backend, table, ctx or self.ctx("o"), **params)
-
-    def hold(self, table: VolumeDelta, volume_ids: list[str]) -> None:
-        wanted = rows_of(volume_ids)
-        for read in (read_by_deltalake, rows_by_pyarrow, rows_by_polars):
-            assert read(table.uri, table.version) == wanted, read
-        assert rows_by_spark(self.session, table.uri, table.version) == wanted
-        if table.version == open_table(table.uri).version:
-            assert rows_by_duckdb(table.uri) == wanted
-        assert table.count == len(volume_ids)
-
-    def _run(self, node: Any, backend: str, dataset: Any, ctx: Any, **params: Any) -> VolumeDelta:
-        return on_spark(node, dataset, ctx=ctx, **params) if backend == SPARK else node(dataset, **params, ctx=ctx)
-
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, Message):
-            self.said.append(event.text)
-
-
-@pytest.fixture
-def tables(spark_local: SparkSession, tmp_path: Path) -> Tables:
-    return Tables(spark_local, tmp_path)
-
-
-def log_of(table: VolumeDelta, version: int) -> dict[str, Any]:
-    path = Path(table.uri) / "_delta_log" / f"{version:020d}.json"
-    return {kind: action for line in path.read_text().splitlines() for kind, action in json.loads(line).items()}
 
 
 def internals(table: VolumeDelta) -> set[str]:
@@ -418,147 +367,3 @@ def test_damaged_files_are_put_back_from_their_parts(tables: Tables, tmp_path: P
         tables.optimize(SPARK, optimized)
     tables.hold(tables.fill(SPARK, dataset), ids(0, 12))
     assert operations(tables, optimized)[2:] == ["OPTIMIZE", "WRITE"]
-
-
-# --- compaction -------------------------------------------------------------------------------
-
-
-def test_a_compaction_makes_embedded_s_files(tables: Tables, tmp_path: Path) -> None:
-    dataset = shards(tmp_path / "p", *[5] * 12)
-    tables_of = {b: tables.fill(EMBEDDED, dataset, tables.ctx(b)) for b in (EMBEDDED, SPARK)}
-    done = {b: tables.optimize(b, t, target_file_mb=1) for b, t in tables_of.items()}
-    tables.hold(done[SPARK], ids(0, 60))
-    here, there = (open_table(done[b].uri) for b in (EMBEDDED, SPARK))
-    assert [f.path for f in there.files] == [f.path for f in here.files]
-    for file in here.files:
-        assert (here.root / file.path).read_bytes() == (there.root / file.path).read_bytes()
-    assert done[SPARK].data_version == tables_of[SPARK].data_version
-    assert [p for p in (there.root / "_voxelflow" / "staging").rglob("*") if p.is_file()] == [
-        there.root / "_voxelflow" / "staging" / "0.lock"
-    ]
-
-
-@pytest.mark.parametrize("point", ["optimize:file-written", "optimize:before-commit"])
-def test_a_commit_of_another_program_is_planned_around(tables: Tables, tmp_path: Path, point: str) -> None:
-    table = tables.fill(EMBEDDED, shards(tmp_path / "p", *[5] * 12))
-    ctx = Interfering(tables.ctx("o"), point, lambda: DeltaTable(table.uri).optimize.compact())
-    ctx.__dict__["spark"] = tables.session
-    done = tables.optimize(SPARK, table, ctx)
-    assert any("planning again" in text for text in ctx.said)
-    tables.hold(done, ids(0, 60))
-
-
-def test_rows_that_changed_are_a_stale_input_with_the_history(tables: Tables, tmp_path: Path) -> None:
-    table = tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4))
-    tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4, 5))
-    with pytest.raises(StaleInput, match="has other rows since"):
-        tables.optimize(SPARK, table)
-    assert tables.said[-1].startswith(f"version {table.version + 1}: WRITE by Voxelflow/")
-
-
-def test_a_source_that_cannot_be_read_is_reported_as_the_embedded_backend_does(tables: Tables, tmp_path: Path) -> None:
-    table = tables.fill(EMBEDDED, shards(tmp_path / "p", 3, 4), mode="copy")
-    damaged = Path(table.uri) / open_table(table.uri).files[1].path
-    damaged.write_bytes(b"x" * damaged.stat().st_size)
-    with pytest.raises(DataError, match="cannot be read") as caught:
-        tables.optimize(SPARK, table)
-    assert damaged.name in caught.value.message
-    assert open_table(table.uri).version == table.version
-
-
-def foreign(base: Path, commits: int, **options: Any) -> VolumeDelta:
-    """A volume table that another program made: several small files, no ledger."""
-    DeltaTable.create(base / "foreign", schema(SPEC), configuration=properties(SPEC), raise_if_key_not_exists=False)
-    for number in range(commits):
-        rows = rows_of(ids(150 * number, 150))
-        columns = {name: [r[i] for r in rows] for i, name in enumerate(("id", "label", "volume"))}
-        table = pa.table(columns, schema=schema(SPEC))
-        write_deltalake(base / "foreign", table, mode="append", **options)
-    return open_table(base / "foreign").reference(str(base / "foreign"))
-
-
-def test_somebody_else_s_table_is_optimized_by_delta_in_our_layout(tables: Tables, tmp_path: Path) -> None:
-    from deltalake import WriterProperties
-
-    table = foreign(tmp_path, 4, writer_properties=WriterProperties(compression="UNCOMPRESSED", max_row_group_size=64))
-    done = tables.optimize(SPARK, table)
-    assert (done.files, done.version, done.data_version) == (1, table.version + 1, table.data_version)
-    assert log_of(done, done.version)["commitInfo"]["operation"] == "OPTIMIZE"
-    (file,) = open_table(done.uri).files
-    footer = read_metadata(Path(done.uri) / file.path, file.bytes)
-    assert layout_problem(footer) == ""
-    assert [footer.row_group(i).num_rows for i in range(footer.num_row_groups)] == [64] * 9 + [24]
-    assert "OPTIMIZE by Apache-Spark" in tables.said[-1]
-    tables.hold(done, ids(0, 600))
-    tables.hold(table, ids(0, 600))
-    assert tables.optimize(SPARK, done) == done, "nothing is left to do"
-    grown = tables.fill(SPARK, shards(tmp_path / "p", 5, first=1000), table=table.uri)
-    tables.hold(grown, ids(0, 600) + ids(1000, 5))
-
-
-def settings_of(session: SparkSession) -> dict[str, str]:
-    """All but Delta's own note of what it committed last."""
-    return {name: value for name, value in session.conf.getAll.items() if "lastCommit" not in name}
-
-
-def test_a_table_that_was_compressed_stays_so(tables: Tables, tmp_path: Path) -> None:
-    before = settings_of(tables.session)
-    done = tables.optimize(SPARK, foreign(tmp_path, 2))
-    (file,) = open_table(done.uri).files
-    footer = read_metadata(Path(done.uri) / file.path, file.bytes)
-    assert layout_problem(footer) == "compressed with snappy"
-    assert "Set rewrite_layout" in tables.said[-1]
-    assert max(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) == 64
-    assert not any(c.has_dictionary_page for c in (footer.row_group(0).column(i) for i in range(3)))
-    assert rows_by_pyarrow(done.uri) == rows_of(ids(0, 300))
-    assert settings_of(tables.session) == before, "the session's settings are as they were"
-
-
-def test_another_layout_is_our_rewriter_s(tables: Tables, tmp_path: Path) -> None:
-    """Compressed files would outgrow Delta's target once they are plain; so where that is asked for, we write."""
-    table = foreign(tmp_path, 2)
-    done = tables.optimize(SPARK, table, rewrite_layout=True)
-    (file,) = open_table(done.uri).files
-    assert file.path.startswith("rewritten-")
-    assert layout_problem(read_metadata(Path(done.uri) / file.path, file.bytes)) == ""
-    tables.hold(done, ids(0, 300))
-
-
-def test_vacuum_on_spark_keeps_what_is_needed(tables: Tables, tmp_path: Path) -> None:
-    table = tables.fill(EMBEDDED, shards(tmp_path / "p", *[3] * 4))
-    ctx = dataclasses.replace(tables.ctx("o"), protected={table.uri: (table.version,)})
-    done = tables.optimize(SPARK, table, ctx, vacuum=True)
-    tables.hold(table, ids(0, 12))
-    tables.hold(done, ids(0, 12))
-    again = tables.optimize(SPARK, done, context_of(tables), vacuum=True)
-    assert again == done
-    assert len(list(Path(done.uri).glob("*.parquet"))) == 1
-
-
-def test_files_that_spark_logged_in_its_own_spelling_come_out(tables: Tables, tmp_path: Path) -> None:
-    """By each backend, by Delta's OPTIMIZE and by a commit of our removals: one table, copied for each way."""
-    made = tmp_path / "made"
-    for place, name in enumerate(("k=0", "a+b", "a@b", "a b", "100%", "a%20b", "ü", "u\u0308")):
-        write_shard(made, ids(2 * place, 2), name=f"{name}.parquet")
-    tables.session.sql(f"CONVERT TO DELTA parquet.`{made}`")
-    given = ", ".join(f"'{name}' = '{value}'" for name, value in properties(SPEC).items())
-    tables.session.sql(f"ALTER TABLE delta.`{made}` SET TBLPROPERTIES ({given})")
-    assert {a["path"] for a in actions(made, 0, "add")} > {"k=0.parquet", "ü.parquet", "u\u0308.parquet"}
-
-    def copied(name: str) -> VolumeDelta:
-        root = shutil.copytree(made, tmp_path / name)
-        return open_table(root).reference(str(root))
-
-    tables.hold(copied("as-it-is"), ids(0, 16))
-    for backend, params in ((EMBEDDED, {}), (SPARK, {}), (SPARK, {"rewrite_layout": True})):
-        done = tables.optimize(backend, copied(f"optimized-{backend}-{len(params)}"), **params)
-        assert done.files == 1
-        assert ("Spark" in log_of(done, done.version)["commitInfo"]["engineInfo"]) == (backend == SPARK)
-        tables.hold(done, ids(0, 16))
-    filled = tables.fill(SPARK, shards(tmp_path / "p", 3, first=50), table=copied("replaced").uri, existing="replace")
-    tables.hold(filled, ids(50, 3))
-
-
-def context_of(tables: Tables) -> TaskContext:
-    """A context in which nothing is protected."""
-    return dataclasses.replace(context(tables.base, "v"), open_spark=lambda: tables.session)

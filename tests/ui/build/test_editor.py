@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import re
 from pathlib import Path
@@ -35,7 +34,7 @@ from ui.protocol.commands import (
     Seen,
 )
 from ui.protocol.document import Op
-from ui.protocol.notices import Edited, Exported, FileState, Library, Listing, Opened, Others, Welcome
+from ui.protocol.notices import Edited, Exported, FileState, Library, Listing, Opened, Welcome
 
 
 def _two() -> Pipeline:
@@ -473,29 +472,3 @@ def test_a_fault_of_ours_is_reported_logged_and_survived(
     assert "division by zero" in log.getvalue()
     tab.set("description", to="alive")
     assert tab.pipeline.description == "alive"
-
-
-@pytest.mark.slow
-def test_a_browser_that_is_silent_for_long_gets_the_whole_document_again(open_tab: OpenTab) -> None:
-    tab = open_tab(_two())
-    other = open_tab(address="my-pipeline", client="second")
-    for i in range(400):
-        other.set("nodes", "a", "params", "text", to=str(i))
-    waiting = len(json.dumps(tab.editor.inbox().model_dump(mode="json")))
-    assert waiting < 50_000
-    tab.turn()
-    assert tab.pipeline == other.pipeline
-    tab.set("description", to="still here")
-    assert other.turn().pipeline.description == "still here"
-
-
-def test_a_tab_that_was_thought_gone_comes_back(open_tab: OpenTab) -> None:
-    tab = open_tab(_two())
-    other = open_tab(address="my-pipeline", client="second")
-    assert other.last(Others).count == 1
-    tab.editor.leave()
-    assert other.turn().last(Others).count == 0
-    other.set("description", to="meanwhile")
-    tab.turn()
-    assert tab.pipeline.description == "meanwhile"
-    assert other.turn().last(Others).count == 1

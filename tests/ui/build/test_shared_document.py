@@ -255,3 +255,29 @@ def test_a_disk_that_takes_no_draft_is_reported_and_the_work_goes_on(
     saved = documents.files.read("shared")
     assert saved is not None
     assert saved.pipeline.description == "not kept"
+
+
+@pytest.mark.slow
+def test_a_browser_that_is_silent_for_long_gets_the_whole_document_again(open_tab: OpenTab) -> None:
+    tab = open_tab(_two())
+    other = open_tab(address="shared", client="second")
+    for i in range(400):
+        other.set("nodes", "a", "params", "text", to=str(i))
+    waiting = len(json.dumps(tab.editor.inbox().model_dump(mode="json")))
+    assert waiting < 50_000
+    tab.turn()
+    assert tab.pipeline == other.pipeline
+    tab.set("description", to="still here")
+    assert other.turn().pipeline.description == "still here"
+
+
+def test_a_tab_that_was_thought_gone_comes_back(open_tab: OpenTab) -> None:
+    tab = open_tab(_two())
+    other = open_tab(address="shared", client="second")
+    assert other.last(Others).count == 1
+    tab.editor.leave()
+    assert other.turn().last(Others).count == 0
+    other.set("description", to="meanwhile")
+    tab.turn()
+    assert tab.pipeline.description == "meanwhile"
+    assert other.turn().last(Others).count == 1
