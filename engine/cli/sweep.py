@@ -250,6 +250,7 @@ def cancel(session: Session, sweep: str, as_json: bool, root: Path | None) -> in
 def list_sweeps(session: Session, limit: int, as_json: bool, root: Path | None) -> int:
     """List the newest sweeps with their state, what they vary and their best score."""
     from engine.cli.screen import say, say_json, table
+    from engine.sweep.score import best_of
     from engine.text import moment
 
     _, store = session.workspace_with_runs(root)
@@ -262,11 +263,11 @@ def list_sweeps(session: Session, limit: int, as_json: bool, root: Path | None) 
         rows = []
         for each in found:
             ranked, objective = ranked_trials(store, each)
-            done = sum(t.ended for t in ranked)
+            best, done = best_of(ranked, objective), sum(t.ended for t in ranked)
             rows.append(
                 (
                     each.sweep_id, each.state, each.pipeline, moment(each.created), f"{done}/{options_of(each).count}",
-                    ", ".join(options_of(each).space.names), score_text(ranked[0]) if ranked and objective else "",
+                    ", ".join(options_of(each).space.names), "" if best is None else score_text(best),
                 )
             )  # fmt: skip
         table(("sweep", "state", "pipeline", "started", "trials", "varies", "best"), rows, right=("trials", "best"))

@@ -150,7 +150,7 @@ def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
     """The trials as a table, best first, what they took, and the commands that come next."""
     from engine.cli.screen import COLOURS, say, table
     from engine.sweep.expected import against_estimate
-    from engine.sweep.score import score_texts
+    from engine.sweep.score import best_of, score_texts
     from engine.sweep.space import value_text
     from engine.sweep.spent import resume_command, spent, spent_line
 
@@ -176,7 +176,7 @@ def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
         say(line)
     if sweep.error:
         say(f"error: {sweep.error}", style=COLOURS["error"])
-    best = ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
+    best = best_of(ranked, objective)
     if best is not None and objective is not None:
         say(f"{objective.words}: {scores[0]}, trial {best.number}; to run it:")
         say(f"  {_command_for(sweep, best.values)}")
@@ -215,12 +215,13 @@ def _command_for(sweep: Sweep, values: Mapping[str, JsonValue]) -> str:
 
 def sweep_as_json(store: RunStore, sweep: Sweep) -> dict[str, Any]:
     """The sweep with its trials, best first, as plain values."""
+    from engine.sweep.score import best_of
     from engine.sweep.spent import spent
 
     used = spent(store, sweep)
     ranked, objective = ranked_trials(store, sweep)
     runs = store.sweeps.runs_of_trials(sweep.sweep_id)
-    best = ranked[0] if ranked and ranked[0].score is not None and ranked[0].state == "done" else None
+    best = best_of(ranked, objective)
     return {
         "sweep_id": sweep.sweep_id,
         "pipeline": sweep.pipeline,

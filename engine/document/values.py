@@ -27,7 +27,7 @@ def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog)
 
     The pipeline's document records them, so a relative path would mean another folder wherever the
     document is run next. Raises `UsageError` for a text without `=`, a name given twice, and a value with a
-    control character or that is not UTF-8.
+    control character, that is not UTF-8, or with NaN or infinity.
     """
     texts: dict[str, str] = {}
     for text in settings:
@@ -52,7 +52,7 @@ def read_texts(
     """Values by name from what a person typed: text is read as that parameter's kind of value, all else stays.
 
     Relative paths start at `base`, by default the current directory, and become absolute. Raises `UsageError` for a
-    value with a control character or that is not UTF-8.
+    value with a control character, that is not UTF-8, or with NaN or infinity.
     """
     paths = path_parameters(pipeline, catalog)
     out: dict[str, JsonValue] = {}
@@ -60,6 +60,7 @@ def read_texts(
         node, parameter = _of_node(name, pipeline, catalog)
         value = read_setting(typed, _held(name, pipeline, node, parameter)) if isinstance(typed, str) else typed
         _refuse_unwritable(name, value)
+        _refuse_non_finite(name, value)
         _refuse_control(name, value, layout=True)
         is_path = parameter.is_path if parameter is not None else name in paths
         if is_path and isinstance(value, str) and value:
@@ -191,6 +192,16 @@ def _refuse_unwritable(name: str, value: JsonValue) -> None:
         raise UsageError(
             f"--set {name} is not UTF-8 text: {value!r}", hint="Rename the file or folder, or correct the value."
         )
+
+
+def _refuse_non_finite(name: str, value: JsonValue) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise UsageError(
+            f"--set {name} holds NaN or a number beyond the largest, which no pipeline can hold",
+            hint="Write numbers below 1.8e308.",
+        ) from None
 
 
 def _refuse_control(name: str, value: JsonValue, *, layout: bool) -> None:

@@ -23,10 +23,10 @@ from engine.spark.kubernetes import (
     driver_template,
     executor_template,
     is_kubernetes,
-    mounts,
     of_the_pod,
     program_volume,
     secret_variables,
+    shared_mounts,
 )
 from engine.spark.submit import submit_arguments
 
@@ -69,13 +69,13 @@ def kubernetes_files(program: Program) -> dict[str, str]:
     volumes: list[dict[str, Any]] = [program_volume(name, paths)]
     volume_mounts: list[dict[str, Any]] = [{"name": "program", "mountPath": FOLDER, "readOnly": True}]
     executors = program.on_spark and is_kubernetes(profile.master)
-    claims = [(path, claim) for _, path, claim in mounts(profile) if claim] if executors else []
+    data: list[tuple[str, dict[str, dict[str, str]]]] = shared_mounts(profile) if executors else []
     root = str(profile.storage_root) if profile.storage_root is not None else _DATA
     if not executors:
-        claims = [(root, f"{name}-data")]
+        data = [(root, {"persistentVolumeClaim": {"claimName": f"{name}-data"}})]
         objects.append(("Results and half-done work, which a Job that is started again goes on from.", _claim(name)))
-    for number, (path, claim) in enumerate(claims):
-        volumes.append({"name": f"data-{number}", "persistentVolumeClaim": {"claimName": claim}})
+    for number, (path, source) in enumerate(data):
+        volumes.append({"name": f"data-{number}", **source})
         volume_mounts.append({"name": f"data-{number}", "mountPath": path})
     if executors:
         objects += [("The driver starts and ends executors.", item) for item in _rights(name)]

@@ -14,7 +14,7 @@ from engine.document.pipeline import Pipeline, load
 from engine.document.plan import read_plan
 from engine.environment import Environment, kept_environment, read_environment
 from engine.errors import TrackingError, UsageError, VoxelflowError
-from engine.store.runs import Run, RunStore
+from engine.store.runs import ACTIVE, Run, RunStore
 from engine.tracking import tracked_here
 from engine.tracking.description import recorded_reference, wires_of
 from engine.tracking.destination import Destination, connect, destination
@@ -79,7 +79,12 @@ def find_recorded(workspace: Workspace, store: RunStore, name: str) -> Recorded:
         recorded = read_from_store(workspace, store, store.run(run_id))
     except UsageError:
         recorded = read_from_mlflow(workspace, name)
-    if recorded.state in ("starting", "running"):
+    if recorded.state == "stuck":
+        raise UsageError(
+            f"run {recorded.run_id} is stuck and has not ended",
+            hint=f"`voxelflow runs cancel {recorded.run_id}` ends it.",
+        )
+    if recorded.state in ACTIVE:
         raise UsageError(f"run {recorded.run_id} is still running", hint="Wait until it has ended.")
     if not recorded.nodes:
         raise UsageError(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.declare.events import RunState
+from engine.declare.events import RunState, TaskState
 from engine.document.plan import Plan, read_plan
 from engine.errors import UsageError
 from engine.run.start_lock import nobody_starts
@@ -108,27 +108,39 @@ def _salvage(damaged: Path, store: RunStore) -> tuple[dict[str, int], bool]:
         with suppress(sqlite3.Error):
             whole = old.execute("PRAGMA quick_check").fetchone()[0] == "ok"
         for table in tables:
-            columns = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
             if table.startswith("sqlite_") or table == "pulses":
                 continue
+            # A store of an earlier version lacks some columns. SQLite would read their names as texts.
+            there = _columns(old, table)
+            columns = [column for column in _columns(new, table) if column in there]
             before = new.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            places = ", ".join("?" * len(columns))
-            for row in _rows(old, table, columns):
+            named, places = _quoted(columns), ", ".join("?" * len(columns))
+            for row in _rows(old, table, columns) if columns else ():
                 if _is_sound(table, columns, row):
                     with suppress(sqlite3.Error):  # a value that may not be there
                         how = "REPLACE" if table == "settings" else "IGNORE"
-                        new.execute(f"INSERT OR {how} INTO {table} VALUES ({places})", row)
+                        new.execute(f"INSERT OR {how} INTO {table} ({named}) VALUES ({places})", row)
             counts[table] = new.execute(f"SELECT count(*) FROM {table}").fetchone()[0] - before
         return counts, whole
     return counts, False
+
+
+def _columns(db: sqlite3.Connection, table: str) -> list[str]:
+    """None where the table is not there, or what it is cannot be read."""
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        return [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    return []
+
+
+def _quoted(columns: list[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
 
 
 def _rows(db: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:
     """From the first row to the damage, then from the last one back to it; a row may come twice."""
     for order in ("", "DESC"):
         try:
-            named = ", ".join(f'"{column}"' for column in columns)
-            yield from db.execute(f"SELECT {named} FROM {table} NOT INDEXED ORDER BY rowid {order}")
+            yield from db.execute(f"SELECT {_quoted(columns)} FROM {table} NOT INDEXED ORDER BY rowid {order}")
             return
         except (sqlite3.Error, UnicodeDecodeError):
             continue
@@ -138,7 +150,7 @@ def _is_sound(table: str, columns: list[str], row: tuple[Any, ...]) -> bool:
     values = dict(zip(columns, row, strict=True))
     try:
         for name in _JSON.get(table, ()):
-            if values[name] is not None:
+            if values.get(name) is not None:
                 json.loads(values[name])
     except (ValueError, TypeError):
         return False
@@ -164,13 +176,17 @@ def _from_records(workspace: Workspace, store: RunStore) -> int:
 
 def _from_folders(workspace: Workspace, store: RunStore) -> tuple[int, list[str]]:
     """Runs whose row was lost, by their folders. Gives their number, and those of which the end is not known."""
-    known = {run.run_id for run in store.runs(limit=2**31)}
+    known = {run.run_id: run for run in store.runs(limit=2**31)}
     folder = workspace.root / "runs"
     made, unknown = 0, []
     for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         run_id = place.name
         plan = read_plan(workspace, run_id)
-        if run_id in known or plan is None:
+        if plan is None:
+            continue
+        if (run := known.get(run_id)) is not None:
+            if run.attempt:  # else it had no tasks yet
+                _add_tasks(store, run_id, plan, "done" if run.state == "done" else "queued")
             continue
         document = ""
         with suppress(OSError, UnicodeDecodeError):
@@ -199,11 +215,22 @@ def _add_run(store: RunStore, run_id: str, plan: Plan, document: str, place: Pat
         run_id, plan.pipeline, document, {"backend": plan.profile.backend}, plan.profile.name, state, error,
         created=created, ended=ended,
     )  # fmt: skip
+    _add_tasks(store, run_id, plan, "queued")
+    return ending is not None or state == "done"
+
+
+def _add_tasks(store: RunStore, run_id: str, plan: Plan, without_result: TaskState) -> None:
+    """The run's tasks whose rows were lost; `without_result` is the state of one of which there is no result."""
+    # Not by `tasks`: a row of which a bit was flipped may be none that it can read.
+    there = {row["node"] for row in store.read("SELECT node FROM tasks WHERE run_id = ?", run_id)}
     store.set_tasks(run_id, [(task.node, task.node_type, task.title) for task in plan.tasks])
     for task in plan.tasks:
-        result = results[task.node]
-        columns: dict[str, Any] = {"fingerprint": task.identity.fingerprint, "reason": task.reason}
+        if task.node in there:
+            continue
+        result = store.results.find(task.identity.fingerprint)
+        columns: dict[str, Any] = {
+            "fingerprint": task.identity.fingerprint, "reason": task.reason, "state": without_result,
+        }  # fmt: skip
         if result is not None:
             columns |= {"state": "done", "outputs": result.outputs, "ended": result.created}
         store.update_task(run_id, task.node, **columns)
-    return ending is not None or state == "done"

@@ -24,6 +24,10 @@ _CONTAINER = "spark.kubernetes.executor.podTemplateContainerName"
 _VOLUME = re.compile(
     r"spark\.kubernetes\.executor\.volumes\.(?P<kind>\w+)\.(?P<name>[\w-]+)\.(mount\.path|options\.(?P<option>[\w.]+))"
 )
+_SOURCES = {"persistentVolumeClaim": ("claimName",), "nfs": ("server", "path"), "hostPath": ("path", "type")}
+"""Kinds of volumes that several pods see, and the options that Spark and a pod's own volume both know."""
+_OF_EACH = ("OnDemand", "SPARK_EXECUTOR_ID")
+"""What in the name of a claim Spark replaces, so that each pod has another one."""
 
 
 def is_kubernetes(master: str) -> bool:
@@ -39,10 +43,11 @@ def check(profile: Profile) -> None:
             f"profile {profile.name} names no image for the executors",
             hint="Set spark.kubernetes.container.image: Spark's own image with Python of our version and our packages.",
         )
-    if EXECUTOR_TEMPLATE in names or any(kind == "hostPath" for kind, _, _ in mounts(profile)):
+    shared = shared_mounts(profile)
+    if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared):
         return
     root = profile.storage_root
-    if root is None or not any(root.is_relative_to(path) for _, path, _ in mounts(profile)):
+    if root is None or not any(root.is_relative_to(path) for path, _ in shared):
         raise UsageError(
             f"the executors of profile {profile.name} would not see {root or 'the workspace'}",
             hint="Set storage_root to a folder of a volume that this machine and the executors mount, and name its"
@@ -67,16 +72,29 @@ def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict
     return out
 
 
-def mounts(profile: Profile) -> list[tuple[str, str, str]]:
-    """The volumes of the executors: kind, path in the pod, and name of the claim ("" for other kinds)."""
+def mounts(profile: Profile) -> list[tuple[str, str, dict[str, str]]]:
+    """The volumes of the executors: kind, path in the pod, and options, as the claim's name or the server of NFS.
+
+    Without claims that each executor has alone.
+    """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for name, value in profile.spark.items():
         if match := _VOLUME.fullmatch(name):
-            found.setdefault((match["kind"], match["name"]), {})[match["option"] or "path"] = value
+            # Not by "path": NFS and a folder of the machine have an option of that name.
+            found.setdefault((match["kind"], match["name"]), {})[match["option"] or ""] = value
     return [
-        (kind, str(PurePath(volume["path"])), volume.get("claimName", ""))
+        (kind, str(PurePath(volume.pop(""))), volume)
         for (kind, _), volume in found.items()
-        if "path" in volume
+        if "" in volume and not any(word in volume.get("claimName", "") for word in _OF_EACH)
+    ]
+
+
+def shared_mounts(profile: Profile) -> list[tuple[str, dict[str, dict[str, str]]]]:
+    """Those that a driver's pod mounts too: the path, and the source as a pod's volume has it."""
+    return [
+        (path, {kind: {name: options[name] for name in _SOURCES[kind] if name in options}})
+        for kind, path, options in mounts(profile)
+        if kind in _SOURCES and options.get(_SOURCES[kind][0])
     ]
 
 

@@ -92,9 +92,21 @@ def best_first(trials: Sequence[Trial], objective: Objective | None) -> list[Tri
     """Trials that are done by their score, then the others in their order."""
 
     def place(trial: Trial) -> tuple[int, float, int]:
-        if trial.state != "done" or trial.score is None or not math.isfinite(trial.score) or objective is None:
+        if objective is None or (score := _final_score(trial)) is None:
             order = {"done": 1, "pruned": 2}.get(trial.state, 3)
             return order, 0.0, trial.number
-        return 0, -trial.score if objective.maximise else trial.score, trial.number
+        return 0, -score if objective.maximise else score, trial.number
 
     return sorted(trials, key=place)
+
+
+def best_of(trials: Sequence[Trial], objective: Objective | None) -> Trial | None:
+    """The trial with the best score; None before one is done that has a score, and where none is asked for."""
+    first = next(iter(best_first(trials, objective)), None)
+    return None if objective is None or first is None or _final_score(first) is None else first
+
+
+def _final_score(trial: Trial) -> float | None:
+    """Of a trial that is done."""
+    found = trial.score if trial.state == "done" else None
+    return found if found is not None and math.isfinite(found) else None

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Collection
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ from pydantic import JsonValue
 
 from engine.store.sweeps import TrialState
 from engine.sweep.options import SweepOptions
+from engine.sweep.space import Range
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -135,10 +137,22 @@ class _OptunaSearch:
         return tuple(range(len(self._space.lists[name])))
 
     def _value(self, name: str, chosen: Any) -> JsonValue:
-        """The value to run with. Of a fraction five digits, which people can read and type."""
+        """The value to run with. Of a fraction as few digits as tell it apart, which people can read and type."""
         within = self._space.ranges.get(name)
         if within is not None:
-            return int(chosen) if within.whole else min(within.high, max(within.low, float(f"{chosen:.5g}")))
+            if within.whole:
+                return int(chosen)
+            if within.step is not None:
+                # As it was written: in floats 0.1 + 2 * 0.1 is 0.30000000000000004, and -0.3 + 3 * 0.1 is not 0.
+                low, step = Decimal(repr(within.low)), Decimal(repr(within.step))
+                return float(low + round((chosen - within.low) / within.step) * step)
+            return min(within.high, max(within.low, float(f"{chosen:.{_digits(within)}g}")))
         categories = self._categories[name]
         at = next(i for i, each in enumerate(categories) if type(each) is type(chosen) and each == chosen)
         return self._space.lists[name][at]
+
+
+def _digits(within: Range) -> int:
+    """Five, and more in a range that is narrow for its place, such as 0.9999..0.99999."""
+    narrow = max(abs(within.low), abs(within.high)) / (within.high - within.low)
+    return min(17, 5 + max(0, math.floor(math.log10(narrow))))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.tracking.mlflow_api import RunDeleted, is_refusal, key, line, milliseconds, param_text, tag_text
+from engine.tracking.mlflow_api import RunDeleted, is_gone, is_refusal, key, line, milliseconds, param_text, tag_text
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -65,6 +65,7 @@ class MlflowRun:
         self._params: list[tuple[str, str]] = []
         self._tags: dict[str, str] = {}
         self._tags_sent: dict[str, str] = {}
+        self._untagged: set[str] = set()
 
     def point(self, name: str, value: float, time: float, step: int = 0, *, series: bool = False) -> None:
         """`time` is in seconds since the epoch."""
@@ -77,6 +78,26 @@ class MlflowRun:
     def tag(self, name: str, value: str) -> None:
         """A tag; the last value counts."""
         self._tags[key(name)] = tag_text(value)
+        self._untagged.discard(key(name))
+
+    def untag(self, *names: str) -> None:
+        """Take away the tags that do not hold any more, where MLflow has them. Raises as `flush` does."""
+        wanted = {key(name) for name in names} - self._untagged
+        if not wanted:
+            return
+        for name in wanted:
+            self._tags.pop(name, None)
+            self._tags_sent.pop(name, None)
+        for name in sorted(wanted & self._client.get_run(self.id).data.tags.keys()):
+            try:
+                self._client.delete_tag(self.id, name)
+            except Exception as exc:
+                if is_refusal(exc):
+                    self._stop_if_deleted()
+                    self._note(f"MLflow does not take tag {name} away: {line(exc)}")
+                elif not is_gone(exc):
+                    raise
+        self._untagged |= wanted
 
     def replay(self) -> None:
         """From here on, steps that were sent before may come again: the first ones stay."""

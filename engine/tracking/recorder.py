@@ -189,6 +189,8 @@ class Recorder:
         parent.tag("voxelflow.attempt", str(run.attempt))
         if run.error:
             parent.tag("voxelflow.error", run.error)
+        elif run.attempt > 1:
+            parent.untag("voxelflow.error")  # that of the attempt before
         if run.active:
             if self.state.status != status:
                 parent.reopen()

@@ -86,13 +86,16 @@ def _send(parent: MlflowRun, sweep: Sweep, trials: list[Trial]) -> None:
         parent.param(f"sweep.{name}", values)
     for name, text in space["ranges"].items():
         parent.param(f"sweep.{name}", text)
+    tags = {"voxelflow.error": sweep.error}
     for state in ("done", "failed", "pruned", "cancelled", "waiting"):
         count = sum(trial.state == state for trial in trials)
-        if count:
-            parent.tag(f"voxelflow.sweep.{state}", str(count))
+        tags[f"voxelflow.sweep.{state}"] = str(count) if count else ""
+    for name, text in tags.items():
+        if text:
+            parent.tag(name, text)
+    # Of what a sweep that went on was before, only that is there which still holds.
+    parent.untag(*(name for name, text in tags.items() if not text))
     parent.tag("voxelflow.state", sweep.state)
-    if sweep.error:
-        parent.tag("voxelflow.error", sweep.error)
     if objective is not None:
         scored = [(t.score, t) for t in trials if t.state == "done" and t.score is not None and math.isfinite(t.score)]
         figure = f"trials.{objective['figure']}"

@@ -51,6 +51,11 @@ def four_axes(volume: NDArray[Any]) -> NDArray[Any]:
 
 def window_of(values: NDArray[Any]) -> tuple[float, float]:
     """The least and the greatest value to show, of the finite ones."""
+    return widened(*limits_of(values))
+
+
+def limits_of(values: NDArray[Any]) -> tuple[float, float]:
+    """The 1st and the 99th percentile of the finite values; where these are one, the least and the greatest of them."""
     flat = values.reshape(-1)
     flat = flat[:: max(1, flat.size // _SAMPLED)].astype(np.float64)
     flat = flat[np.isfinite(flat)]
@@ -61,6 +66,11 @@ def window_of(values: NDArray[Any]) -> tuple[float, float]:
     # Between two values at the ends of float64 there is no percentile.
     if not -math.inf < low < high < math.inf:
         low, high = float(flat.min()), float(flat.max())
+    return low, high
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """The same where they can be divided into levels, else a window around the one value that they are."""
     return (low, high) if high - low > _NARROWEST else around(low)
 
 

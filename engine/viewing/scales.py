@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.declare.view import Gallery
-from engine.viewing.pictures import SIGNED, SMALLER_SIDE, ColourMap, about_zero, four_axes, window_of
+from engine.viewing.pictures import SIGNED, SMALLER_SIDE, ColourMap, about_zero, four_axes, limits_of, widened
 
 _VOLUMES, _LEAST_VOLUMES = 16, 2
 """Volumes that a scale is found from; fewer where they are large."""
@@ -40,10 +40,11 @@ class Scale(NamedTuple):
 
 def scale_of(values: NDArray[Any]) -> Scale:
     """The 1st to the 99th percentile in grey; in red and blue about zero where the values lie on both sides of it."""
-    low, high = window_of(values)
+    low, high = limits_of(values)
     smaller, larger = sorted((abs(low), abs(high)))
+    # Not by the window, which reaches over zero where all values are zero, or 0.1.
     two_sided = low < 0 < high and smaller > SMALLER_SIDE * larger
-    return Scale(low, high, "grey").in_colours("seismic" if two_sided else "grey")
+    return Scale(*widened(low, high), "grey").in_colours("seismic" if two_sided else "grey")
 
 
 class GalleryScales:

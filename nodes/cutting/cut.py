@@ -183,16 +183,16 @@ def cut_files(
         if cube.name in found.known:
             _select(files.uri, reading, cube, found.known[cube.name], steps, rule, stored, rows, ctx)
     stored.forget_others()
+    if not sum(map(len, rows.keys)):
+        raise DataError(
+            f"no patch of {_times(steps.size)} voxels is left of {plural(len(found.known), 'volumes')}",
+            hint="Choose a smaller size, other edges, or keep more.",
+            parameter="keep" if rows.left_out else "size",
+        )
     # A volume that cannot be opened counts as one: how many patches it has is not known.
     refused = [cube for cube in cubes if cube.name in found.refused]
     for cube in refused:
         rows.add(cube, pa.array([cube.name]), np.full(1, np.nan, np.float32))
-    if not sum(map(len, rows.keys)):
-        raise DataError(
-            f"no patch of {_times(steps.size)} voxels is left of {plural(len(cubes), 'volumes')}",
-            hint="Choose a smaller size, other edges, or keep more.",
-            parameter="keep" if rows.left_out else "size",
-        )
     for name, number in sorted(rows.counts.items()) if parameters.labels != "none" else ():
         ctx.info(f"{name}: {number:,} patches")
     if rows.left_out:

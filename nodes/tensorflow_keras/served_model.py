@@ -65,10 +65,12 @@ class ServedModel:
         """
         import pandas as pd
 
-        spacing = [float(each) for each in (params or {}).get("spacing", ()) if each]
-        row: dict[str, Any] = (
-            dict(zip(("spacing_x", "spacing_y", "spacing_z"), spacing, strict=True)) if spacing else {}
-        )
+        spacing = [float(each) for each in (params or {}).get("spacing", ())]
+        row: dict[str, Any] = {}
+        if any(spacing):  # without one MLflow gives zeros
+            if len(spacing) != 3 or not all(0 < each < float("inf") for each in spacing):
+                raise ValueError(f"spacing is {spacing}: give millimetres a voxel along X, Y and Z, as [1.0, 1.0, 2.5]")
+            row = dict(zip(("spacing_x", "spacing_y", "spacing_z"), spacing, strict=True))
         row |= {"orientation": given} if (given := str((params or {}).get("orientation", ""))) else {}
         volumes = next(iter(model_input.values())) if isinstance(model_input, Mapping) else model_input
         found = [

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,7 +114,7 @@ def _report_overlaps(training: Part, other: Part, both: RowNumbers, verb: str, c
         return
     found = pairs = unknown = 0
     extent = extent_before(spec)
-    common = np.intersect1d(ours.names, theirs.names).tolist()
+    common = sorted(ours.numbers.keys() & theirs.numbers.keys())
     if extent is None:
         if common:
             ctx.warn(
@@ -121,11 +122,12 @@ def _report_overlaps(training: Part, other: Part, both: RowNumbers, verb: str, c
                 " after they were cut"
             )
         return
+    # A row on both sides is no neighbour of itself.
+    alone = ~np.isin(other.rows, both)
     for name in common:
-        before, after = ours.of(name), theirs.of(name)
-        # A row on both sides is no neighbour of itself.
-        after = after[~np.isin(other.rows[theirs.names == name], both)]
-        overlapping = count_overlaps(before, after, extent)
+        before, numbers = ours.numbers[name], theirs.numbers[name]
+        after = numbers[alone[numbers]]
+        overlapping = count_overlaps(ours.positions[before], theirs.positions[after], extent)
         if overlapping is None:
             unknown += 1
         else:
@@ -144,12 +146,10 @@ def _report_overlaps(training: Part, other: Part, both: RowNumbers, verb: str, c
 
 @dataclass(frozen=True)
 class _Places:
-    names: NDArray[np.object_]
-    positions: NDArray[np.int64]
+    """The first voxel of each patch of a part, (n, 3), and which of them each volume has."""
 
-    def of(self, name: str) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.positions[self.names == name]
-        return found
+    positions: NDArray[np.int64]
+    numbers: Mapping[str, NDArray[np.int64]]
 
 
 def _places(part: Part) -> _Places | None:
@@ -161,7 +161,12 @@ def _places(part: Part) -> _Places | None:
     if not whole or any(column.null_count for column in columns):
         return None
     positions = np.stack([axis.to_numpy().astype(np.int64) for axis in axes], axis=1)
-    return _Places(names.to_numpy(zero_copy_only=False), positions)
+    volumes = pc.unique(names)
+    found_at = pc.index_in(names, value_set=volumes).to_numpy()
+    # Sorted once, 6 s for 650,000 patches of 5,000 volumes; to look for each name among all took more than 2 minutes.
+    order = np.argsort(found_at, kind="stable")
+    ends = np.cumsum(np.bincount(found_at, minlength=len(volumes)))
+    return _Places(positions, dict(zip(volumes.to_pylist(), np.split(order, ends[:-1]), strict=True)))
 
 
 def count_overlaps(

@@ -104,10 +104,12 @@ class Prepared:
             state = read(Path(result.uri) / STATE, self.identity)
             if self.settings.keep == "best" and best_epoch(state.history, self.settings.best_by):
                 checkpoints.take_over_best(Path(result.uri) / BEST, state)
-            return state
         except Torn as exc:
             ctx.warn(f"the shorter training cannot be continued, this one begins anew ({exc})")
             return None
+        # One that ended early takes no further step, so this is the state that is published.
+        checkpoints.take_over(Path(result.uri) / STATE, state)
+        return state
 
     def _first(self, ctx: TaskContext) -> Checkpoint:
         measured = measure(self.rows.source, self.rows.rows)

@@ -179,9 +179,10 @@ class RocCurves(ChartPanel):
             }
             if series:
                 note = f"the first {len(curves)} of {len(names)} classes" if len(curves) < len(shown) else ""
+                chance = "chance" if "chance" not in series else "no better than chance"  # a class may be called so
                 out.append(
                     Chart(
-                        title=title.capitalize(), kind="lines", x=rates, series={**series, "chance": rates},
+                        title=title.capitalize(), kind="lines", x=rates, series={**series, chance: rates},
                         x_title="false positive rate", y_title="true positive rate", note=note,
                     )
                 )  # fmt: skip

@@ -56,6 +56,15 @@ def test_any_value_can_be_kept_in_a_document(text: str, default: JsonValue) -> N
     json.dumps(read_setting(text, default), allow_nan=False)
 
 
+@pytest.mark.parametrize("text", ["[1, 1e999]", "[[-1e999]]", '{"a": 1e999}'])
+def test_a_list_with_a_number_that_no_document_can_hold_is_refused(text: str, probes: Catalog) -> None:
+    document = pipeline(box("n", "Make"), sizes=[1.0])
+    with pytest.raises(UsageError, match="--set sizes holds NaN or a number beyond the largest"):
+        read_settings([f"sizes={text}"], document, probes)
+    with pytest.raises(UsageError, match="--set sizes holds NaN"):
+        read_texts({"sizes": float("nan")}, document, probes)
+
+
 def test_relative_paths_start_at_the_current_directory(home: Path, probes: Catalog) -> None:
     document = pipeline(box("n", "Count", folder="${data}"), box("m", "Make", text="${text}"), data=None, text="t")
     assert read_settings(["data=some/../files", "text=some/files"], document, probes) == {

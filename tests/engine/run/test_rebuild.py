@@ -7,11 +7,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from building import box, pipeline
+from running import Runner
 from stored_results import stored_result
+from waiting import wait_until
 
 from engine.errors import DamagedStore, UsageError
 from engine.run.rebuild import rebuild
-from engine.storage.process_lock import ProcessLock
+from engine.storage.process_lock import ProcessLock, is_held
 from engine.store.results import RECORD
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -114,3 +117,61 @@ def test_a_row_with_a_flipped_bit_in_its_text_is_left_out(workspace: Workspace) 
     made = rebuild(workspace)
     assert (made.read["results"], made.results) == (39, 1)
     assert json.dumps(dict(RunStore(workspace).results.all()[3].identity))
+
+
+def test_a_store_of_an_earlier_version_is_rebuilt(workspace: Workspace) -> None:
+    (run_id, *others) = _fill(workspace)
+    with sqlite3.connect(workspace.database) as db:
+        for table, column in (("runs", "paused_s"), ("sweeps", "worked_s"), ("sweeps", "heartbeat")):
+            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        db.execute("DROP TABLE trials")
+        db.execute("UPDATE runs SET started = 1000, ended = 1060 WHERE run_id = ?", (run_id,))
+        db.execute("PRAGMA user_version = 4")
+    db.close()
+    made = rebuild(workspace)
+    assert (made.whole, made.read["runs"], made.read["results"]) == (True, 3, 40)
+    store = RunStore(workspace)
+    assert {run.run_id for run in store.runs()} == {run_id, *others}
+    assert (store.run(run_id).paused_s, store.run(run_id).seconds) == (0.0, 60.0)
+
+
+@pytest.mark.slow
+def test_a_run_has_its_tasks_again_also_where_their_rows_alone_were_lost(runner: Runner) -> None:
+    document = pipeline(
+        box("one", "Make"),
+        box("two", "Make", text="b"),
+        box("end", "Join"),
+        wires="one.out>end.first two.out>end.second",
+    )
+    run, before = runner.run(document)
+    assert run.state == "done"
+    with runner.store.write() as db:
+        db.execute("DELETE FROM tasks WHERE run_id = ? AND node != 'one'", (run.run_id,))
+        # Of this one it is not known any more what it made.
+        db.execute("DELETE FROM results WHERE fingerprint = ?", (before["two"].fingerprint,))
+    runner.store.close()
+    for path in runner.workspace.data.rglob(RECORD):
+        if json.loads(path.read_bytes())["fingerprint"] == before["two"].fingerprint:
+            path.unlink()
+    lock = runner.workspace.run_folder(run.run_id) / "lock"
+    wait_until(lambda: not is_held(lock), "the end of the run's process")
+    rebuild(runner.workspace)
+    store = RunStore(runner.workspace)
+    tasks = {task.node: task for task in store.tasks(run.run_id)}
+    assert list(tasks) == list(before)
+    assert {task.state for task in tasks.values()} == {"done"}
+    assert tasks["end"].outputs == before["end"].outputs
+    assert not tasks["two"].outputs
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["state = 'dona'", "outputs = '5'"])
+def test_a_task_whose_row_is_none_that_can_be_read_does_not_stop_it(runner: Runner, damage: str) -> None:
+    run, _ = runner.run(pipeline(box("one", "Make")))
+    with runner.store.write() as db:
+        db.execute(f"UPDATE tasks SET {damage}")
+    runner.store.close()
+    lock = runner.workspace.run_folder(run.run_id) / "lock"
+    wait_until(lambda: not is_held(lock), "the end of the run's process")
+    assert rebuild(runner.workspace).read["runs"] == 1

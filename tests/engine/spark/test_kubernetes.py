@@ -9,6 +9,7 @@ from typing import Any
 
 import pyspark
 import pytest
+import yaml
 from kubernetes_api import KubernetesApi
 
 import nodes
@@ -134,3 +135,49 @@ def test_what_spark_cannot_guess_is_asked_for_before_anything_starts(
     assert "spark.kubernetes." in caught.value.hint
     mounted = profile().spark | {kubernetes.EXECUTOR_TEMPLATE: "mine.yaml"}
     kubernetes.check(profile(spark=mounted, storage_root=None))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "source"),
+    [
+        ("nfs", {"server": "nas", "path": "/exports"}, {"nfs": {"server": "nas", "path": "/exports"}}),
+        ("hostPath", {"path": "/srv", "type": "Directory"}, {"hostPath": {"path": "/srv", "type": "Directory"}}),
+        (
+            "persistentVolumeClaim",
+            {"claimName": "c", "sizeLimit": "1Gi"},
+            {"persistentVolumeClaim": {"claimName": "c"}},
+        ),
+    ],
+)
+def test_the_job_mounts_what_the_executors_mount(kind: str, options: dict[str, str], source: dict[str, Any]) -> None:
+    volume = f"spark.kubernetes.executor.volumes.{kind}.data"
+    spark = {"spark.kubernetes.container.image": "i:1", f"{volume}.mount.path": "/mnt/shared"}
+    spark |= {f"{volume}.options.{name}": value for name, value in options.items()}
+    pods = profile(spark=spark)
+    assert [(at, path) for at, path, _ in kubernetes.mounts(pods)] == [(kind, "/mnt/shared")]
+    kubernetes.check(pods)
+    resolved = resolve(read_pipeline(shipped_pipelines()["quickstart"]), build_catalog(nodes.BUILT_IN), {})
+    files = platform_files("kubernetes", resolved, pods, {}, base=Path.cwd(), machine=False)
+    (job,) = (d for d in yaml.safe_load_all(files["quickstart.yaml"]) if d["kind"] == "Job")
+    pod = job["spec"]["template"]["spec"]
+    assert [v for v in pod["volumes"] if v["name"] != "program"] == [{"name": "data-0", **source}]
+    mounted = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] != "program"]
+    assert mounted == ["/mnt/shared"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("persistentVolumeClaim", {"claimName": "OnDemand"}),
+        ("persistentVolumeClaim", {"claimName": "scratch-SPARK_EXECUTOR_ID"}),
+        ("emptyDir", {"medium": "Memory"}),
+    ],
+)
+def test_a_volume_that_each_executor_has_alone_is_not_shared(kind: str, options: dict[str, str]) -> None:
+    scratch = f"spark.kubernetes.executor.volumes.{kind}.spark-local-dir-1"
+    each = {f"{scratch}.mount.path": "/scratch"}
+    each |= {f"{scratch}.options.{name}": value for name, value in options.items()}
+    pods = profile(spark=profile().spark | each)
+    assert kubernetes.shared_mounts(pods) == [("/mnt/shared", {"persistentVolumeClaim": {"claimName": "shared"}})]
+    with pytest.raises(UsageError, match="would not see /scratch"):
+        kubernetes.check(profile(spark=pods.spark, storage_root=Path("/scratch")))

@@ -21,7 +21,7 @@ from engine.sweep import drive
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective, best_first
 from engine.sweep.search import _OptunaSearch, open_search
-from engine.sweep.space import Space
+from engine.sweep.space import Space, read_range
 from engine.sweep.start import _children, cancel_sweep, wait_started
 from engine.workspace import Workspace, trust
 
@@ -294,6 +294,40 @@ def test_a_search_learns_from_reported_scores(tmp_path: Path, swept: Swept) -> N
     assert again.gives_up(number, 2, 0.0)
     again.ended(number, "pruned", 0.0)
     assert again.next()[0] == lost + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("1000.25..1001.25:0.25", 12),
+        ("0.1..0.9:0.1", 1),
+        ("0.9999..0.99999", 9),
+        ("100000.5..100010.5", 9),
+        ("1..3.5", 5),
+    ],
+)
+def test_a_search_runs_with_the_values_that_it_chose(tmp_path: Path, text: str, digits: int) -> None:
+    within = read_range("n.rate", text)
+    assert within is not None
+    search = open_search(tmp_path, SweepOptions(Space({}, {}, {"n.rate": within}), HIGHEST, trials=9))
+    found = [search.next()[1]["n.rate"] for _ in range(9)]
+    assert isinstance(search, _OptunaSearch)
+    chosen = [trial.params["n.rate"] for trial in search._study.trials]
+    assert found == [float(f"{value:.{digits}g}") for value in chosen]
+    assert within.step is not None or len(set(found)) == len(set(chosen)), "no two choices become one value"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["-0.3..0.3:0.1", "1000000.0000001..1000000.0000005:0.0000001"])
+def test_steps_are_numbers_as_they_would_be_written(tmp_path: Path, text: str) -> None:
+    within = read_range("n.rate", text)
+    assert within is not None
+    search = open_search(tmp_path, SweepOptions(Space({}, {}, {"n.rate": within}), HIGHEST, trials=40))
+    found = sorted({search.next()[1]["n.rate"] for _ in range(40)})
+    decimals = len(text.rpartition(".")[2])
+    assert found == [round(within.low + step * within.step, decimals) for step in range(len(found))]  # type: ignore[operator]
+    assert len(found) > 4
 
 
 def test_what_cannot_be_swept_is_refused_before_anything_starts(swept: Swept) -> None:

@@ -14,7 +14,15 @@ from engine.declare.datasets import Report
 from engine.declare.events import Metrics
 from engine.store.runs import RunStore
 from engine.store.sweeps import Trial
-from engine.sweep.score import Objective, best_first, figures_of_run, objective_of, steps_of_run, usual_objective
+from engine.sweep.score import (
+    Objective,
+    best_first,
+    best_of,
+    figures_of_run,
+    objective_of,
+    steps_of_run,
+    usual_objective,
+)
 
 TRIAL = Trial("s", 0, {}, "done", None, "")
 
@@ -49,12 +57,15 @@ def test_the_best_comes_first_and_nothing_is_lost(scores: list[float | None], ma
     assert sorted(t.number for t in ranked) == list(range(len(trials)))
     known = [t.score for t in ranked if t.score is not None and math.isfinite(t.score)]
     assert [t.score for t in ranked[: len(known)]] == known == sorted(known, reverse=maximise)
+    assert best_of(trials, objective) == (ranked[0] if known else None)
+    assert best_of(trials, None) is None
 
 
 def test_those_that_did_not_end_well_come_last() -> None:
     states = ["failed", "pruned", "waiting", "done"]
     trials = [replace(TRIAL, number=i, state=state, score=9.0 - i) for i, state in enumerate(states)]  # type: ignore[arg-type]
     assert [t.state for t in best_first(trials, Objective("f", True))] == ["done", "pruned", "failed", "waiting"]
+    assert best_of(trials[:3], Objective("f", True)) is None
 
 
 def test_figures_of_a_run_are_those_of_what_it_made_else_the_last_of_its_curves(store: RunStore) -> None:

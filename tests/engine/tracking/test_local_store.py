@@ -164,6 +164,21 @@ def test_a_failed_task_is_named_in_tags(local: Workspace, sent: Sent) -> None:
     assert found[""].tags["voxelflow.error"] == "train: out of memory"
 
 
+def test_a_run_that_went_on_well_has_no_error_of_the_attempt_before(local: Workspace, sent: Sent) -> None:
+    run = FakeRun(local).begin().training(0)
+    run.finish("failed", "train: out of memory")
+    assert sent(run)[""].tags["voxelflow.error"] == "train: out of memory"
+    run.begin().training(1, attempt=2)
+    run.finish(attempt=2)
+    found = sent(run)[""]
+    assert (found.status, found.tags["voxelflow.state"]) == ("FINISHED", "done")
+    assert "voxelflow.error" not in found.tags
+    # Sent by another tracker, which knows of nothing that was sent before.
+    run.begin()
+    run.end("done")
+    assert "voxelflow.error" not in sent(run)[""].tags
+
+
 def test_a_cancelled_run_is_killed(local: Workspace, sent: Sent) -> None:
     run = FakeRun(local).begin().training(0)
     run.finish("cancelled")

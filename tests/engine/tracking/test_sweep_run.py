@@ -59,6 +59,29 @@ def test_trials_are_children_of_their_sweep(local: Workspace, reader: Callable[[
     assert ended.tags["voxelflow.sweep.done"] == "2"
 
 
+def test_a_sweep_that_went_on_has_only_what_became_of_it_in_the_end(
+    local: Workspace, reader: Callable[[Workspace], Reader]
+) -> None:
+    store = RunStore(local)
+    values = [{"train.epochs": 2}, {"train.epochs": 3}, {"train.epochs": 4}]
+    sweep_id = store.sweeps.create(DOCUMENT["name"], "{}", OPTIONS, "local", values)  # type: ignore[arg-type]
+    store.sweeps.set_trial(sweep_id, 0, "done", score=0.8)
+    store.sweeps.set_trial(sweep_id, 1, "failed")
+    store.sweeps.end(sweep_id, "failed", "trial 1 failed")
+    assert close_sweep(local, sweep_id)
+    tags = reader(local).runs(sweep_id)[""].tags
+    assert (tags["voxelflow.sweep.waiting"], tags["voxelflow.error"]) == ("1", "trial 1 failed")
+    store.sweeps.begin(sweep_id)
+    for number in (1, 2):
+        store.sweeps.set_trial(sweep_id, number, "done", score=0.7)
+    store.sweeps.end(sweep_id, "done")
+    assert close_sweep(local, sweep_id)
+    tags = reader(local).runs(sweep_id)[""].tags
+    assert (tags["voxelflow.state"], tags["voxelflow.sweep.done"]) == ("done", "3")
+    left = ("voxelflow.sweep.waiting", "voxelflow.sweep.failed", "voxelflow.error")
+    assert not [name for name in left if name in tags]
+
+
 def test_a_run_whose_sweep_is_not_known_any_more_is_sent_alone(
     local: Workspace, reader: Callable[[Workspace], Reader]
 ) -> None:

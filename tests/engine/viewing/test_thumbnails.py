@@ -108,6 +108,13 @@ class TestScale:
         assert (scale.low == -scale.high) is (colours == "seismic")
         assert scale.high == pytest.approx(3 if colours == "seismic" else high, rel=0.06)
 
+    @pytest.mark.parametrize("value", [0.0, 0.1, -0.3, 0.5, 7.0, 1e17])
+    def test_one_value_lies_on_one_side_of_zero(self, value: float) -> None:
+        """The window around it reaches to the other one: volumes of zeros were white, those of 0.1 pink."""
+        scale = scale_of(np.full(100, value))
+        assert scale.colours == "grey"
+        assert scale.low < value < scale.high
+
     def test_chosen_colours_with_a_middle_are_about_zero(self) -> None:
         assert Scale(1, 4, "grey").in_colours("seismic") == Scale(-4, 4, "seismic")
         assert Scale(1, 4, "grey").in_colours("viridis") == Scale(1, 4, "viridis")

@@ -308,3 +308,14 @@ def test_channels_that_do_not_fit(root: Path, tmp_path: Path) -> None:
     np.save(root / "t_a.npy", volume_of((8, 8, 8)))
     with pytest.raises(DataError, match=r"of 2 volumes 1 do not have all channels: t has no b"):
         cut(root, tmp_path / "work", size=(4, 4, 4), channels_from="{cube}_{channel}.npy")
+
+
+@pytest.mark.parametrize("params", [{"size": (8, 8, 8)}, {"size": (2, 2, 2), "keep": "unlabelled=0"}])
+def test_where_no_patch_is_left_that_is_said_also_beside_a_volume_that_is_left_out(
+    root: Path, tmp_path: Path, params: dict[str, Any]
+) -> None:
+    np.save(root / "a.npy", volume_of((4, 4, 4)))
+    (root / "b.npy").write_bytes(b"no volume")
+    with pytest.raises(DataError, match=r"no patch of .* is left of 1 volume") as caught:
+        cut(root, tmp_path / "work", bad_volumes="leave out", **params)
+    assert caught.value.parameter == ("keep" if "keep" in params else "size")

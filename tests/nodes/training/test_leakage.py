@@ -158,6 +158,10 @@ def test_patches_that_overlap_with_trained_ones_are_counted(tmp_path: Path, monk
     # p begins within v1 and reaches into v2, r begins within v8.
     assert found.startswith("2 patches validated on overlap with patches that were trained on (3 pairs): the figures")
     assert warnings_of(train, None, tmp_path) == []  # parts of one table, whose patches lie side by side
+    mixed = patches(tmp_path / "ghi", {"a": ("one", 0), "b": ("two", 0), "c": ("one", 30), "d": ("two", 60)})
+    others = patches(tmp_path / "jklm", {"p": ("two", 61), "q": ("one", 1), "r": ("two", 1), "s": ("one", 60)})
+    (found,) = warnings_of(mixed, others, tmp_path)
+    assert found.startswith("3 patches validated on overlap with patches that were trained on (3 pairs): the figures")
     # A patch that is on both sides, read by two sources, does not overlap with itself.
     again = train.model_copy(update={"found": 99})
     assert warnings_of(train, again, tmp_path) == [

@@ -11,12 +11,15 @@ import forked_programs
 import numpy as np
 import numpy_learner
 import pytest
+from training_scenarios import Place
 from volume_sets import labels_for, make_delta, some_volumes
 
 from engine.declare.datasets import Predictions, Selection, VolumeDelta
 from nodes.prediction.predictions_table import read_predictions
 from nodes.testing.learner import LearnerConformance
 from nodes.training.learner import Framework
+from nodes.training.session import train_and_publish
+from nodes.training.settings import Settings
 
 VOLUMES = some_volumes(40, (4, 4, 3, 2))
 PARAMS: dict[str, Any] = {
@@ -74,3 +77,17 @@ def test_it_trains_is_killed_stops_early_and_predicts_without_tensorflow(tmp_pat
     rows = [row for batch in read_predictions(made, ["id", "scores"]) for row in batch.to_pylist()]
     assert {row["id"] for row in rows} == VOLUMES.keys()
     assert all(sum(row["scores"]) == pytest.approx(1, abs=1e-6) for row in rows)
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_one_that_stopped_early_and_gets_more_epochs_is_published_as_it_was(tmp_path: Path, keep: str) -> None:
+    table = make_delta(tmp_path / "table", VOLUMES, labels_for(VOLUMES))
+    learner = numpy_learner.NumpyFramework()
+    params = {name: value for name, value in PARAMS.items() if name != "flips"} | {"keep": keep}
+    short, longer = Place(tmp_path / "short"), Place(tmp_path / "longer")
+    made = train_and_publish(table, None, Settings(**params), short.context(), learner)
+    assert len(json.loads((short.out / "history.json").read_text())) < PARAMS["epochs"]
+    more = Settings(**params | {"epochs": PARAMS["epochs"] + 20})
+    again = train_and_publish(table, None, more, longer.context(extends={"out": made}), learner)
+    assert again.metrics == made.metrics
+    assert longer.state() == short.state()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -84,3 +85,12 @@ def test_raw_volumes_are_turned_as_the_caller_says_they_point(tmp_path: Path) ->
     assert served.predict([volume], {"orientation": "LAS"})["value"].tolist() == [2.0]
     with pytest.raises(ValueError, match=r'does not say where its axes point.* Give params=\{"orientation": "LAS"\}'):
         served.predict([volume])
+
+
+@pytest.mark.usefixtures("_forgotten")
+@pytest.mark.parametrize("spacing", [[2.0], [2.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
+def test_a_spacing_that_is_no_three_lengths_is_refused_by_name(tmp_path: Path, spacing: list[float]) -> None:
+    module = _model(tmp_path / "model", 1)
+    served = module.ServedModel.__new__(module.ServedModel)
+    with pytest.raises(ValueError, match=rf"spacing is {re.escape(str(spacing))}.* X, Y and Z"):
+        served.predict([np.zeros((2, 2, 2))], {"spacing": spacing})

@@ -184,6 +184,10 @@ class TestTrainedModels:
         chart = _charts(_view(model), "roc")["Validation"]
         assert chart.x == tuple(rates)
         assert chart.series == {"b": (0.2, 0.9, 1.0), "chance": tuple(rates)}
+        stored = {"classes": ["a", "chance"], "false_positive_rates": rates, "validation": [[0.2, 0.9, 1.0]]}
+        (Path(model.uri) / "roc.json").write_text(json.dumps(stored))
+        called_so = _charts(_view(model), "roc")["Validation"].series
+        assert called_so == {"chance": (0.2, 0.9, 1.0), "no better than chance": tuple(rates)}
         (Path(model.uri) / "roc.json").unlink()
         with pytest.raises(DataError, match="trained before") as caught:
             _charts(_view(model), "roc")
