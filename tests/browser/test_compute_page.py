@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browser import ColorScheme
 from building import box, pipeline
 from canvas_page import seed
@@ -39,7 +40,11 @@ def test_a_profile_is_made_tested_and_chosen_in_the_browser(page: Page, studio: 
     made = find_profile("small", studio.workspace)
     assert (made.backend, made.cores, made.memory_bytes) == ("embedded", 1, 10**9)
 
-    page.get_by_role("button", name="Test", exact=True).click()
+    button = page.get_by_role("button", name="Test", exact=True)
+    beside = page.get_by_text("Looks whether everything is there.")
+    middles = [(found["y"] + found["height"] / 2) for each in (button, beside) if (found := each.bounding_box())]
+    assert middles[0] == pytest.approx(middles[1], abs=1.5)
+    button.click()
     checks = page.get_by_role("list", name="Checks").get_by_role("listitem")
     expect(checks.filter(has_text="can be written and locked")).to_contain_text("ok")
     expect(page.get_by_role("status").filter(has_text="small can be used.")).to_be_visible()

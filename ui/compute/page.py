@@ -386,9 +386,9 @@ def _test(name: str) -> None:
             _tests.start(name, workspace)
             st.rerun()
         if test is None:
-            st.html(tag("p", "Looks whether everything is there. For Spark it starts a session.", class_="vf-muted"))
+            st.html(tag("span", "Looks whether everything is there. For Spark it starts a session.", class_="vf-muted"))
         elif running:
-            st.html(tag("p", text(test.doing or "Testing"), class_="vf-muted"))
+            st.html(tag("span", text(test.doing or "Testing"), class_="vf-muted"))
     if running != st.session_state.setdefault(_SHOWN, running) and not is_request_waiting():
         st.session_state[_SHOWN] = running
         st.rerun()  # the pace changes

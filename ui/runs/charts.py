@@ -29,6 +29,10 @@ _LONGEST_LABEL_PX = 240
 _SETS = ("training", "validation", "test")
 """Lines that have one colour in all charts, whichever of them a chart has."""
 _POINT_PX = 8
+_MOST_MARKED = 60
+"""Points of a line up to which each is marked."""
+_FORMAT = ".6~g"
+"""Of an axis of values: with fewer digits it would have 1.2e+4 above 8000."""
 _COUNTED = ("epoch", "step")
 """What steps may count: whole numbers from 1 on. Others are times."""
 
@@ -161,7 +165,7 @@ def curves(
     """The specification of lines over steps. The data has the columns `step`, `value` and `line`; with `smoothing`
     also `raw`, which is drawn faintly. Shift and the wheel zoom, dragging moves, a double click goes back."""
     names = [line.label for line in lines]
-    few = max((len(line.series) for line in lines), default=0) <= 60
+    few = max((len(line.series) for line in lines), default=0) <= _MOST_MARKED
     if logarithmic:
         scale = alt.Scale(type="log", nice=False)
     elif bounds is None:
@@ -170,12 +174,13 @@ def curves(
     else:
         # `domainMin` alone lets the data decide where the axis ends.
         low, high = bounds
+        if high is None and not any(value > low for line in lines for value in line.series.values):
+            high = low + 1  # nothing but zeros would lie in the middle of an axis of no length
         scale = alt.Scale(domainMin=low, nice=True) if high is None else alt.Scale(domain=[low, high])
-    # One epoch alone would have an axis of no length, with a tick at "1.000000".
-    alone = axis in _COUNTED and len({step for line in lines for step in line.series.steps[:2]}) < 2
-    scale_of_steps = alt.Scale(zero=alone, nice=False, padding=12 if axis in _COUNTED else 0)
+    padding = 12 if axis in _COUNTED else _POINT_PX if few else 0
+    scale_of_steps = alt.Scale(zero=axis in _COUNTED and _is_alone(lines), nice=False, padding=padding)
     step = alt.X("step:Q", title=axis, scale=scale_of_steps, axis=_step_axis(axis))
-    value = alt.Y("value:Q", title=unit or None, scale=scale, axis=alt.Axis(format=".4~g", tickCount=5))
+    value = alt.Y("value:Q", title=unit or None, scale=scale, axis=alt.Axis(format=_FORMAT, tickCount=5))
     colour = alt.Color(
         "line:N",
         title=None,
@@ -206,6 +211,11 @@ def curves(
     behind = [base.mark_line(strokeWidth=1, opacity=0.3).encode(y=alt.Y("raw:Q"))] if smoothing else []
     chart = alt.layer(*behind, drawn.add_params(zoom), touched).properties(height=height)
     return specification(chart, mode)
+
+
+def _is_alone(lines: Sequence[Line]) -> bool:
+    """Whether there is one step only. Its axis would have no length, with a tick at "1.000000"."""
+    return len({step for line in lines for step in line.series.steps[:2]}) < 2
 
 
 def line_colours(lines: Sequence[Line], mode: Mode) -> list[str]:
@@ -240,18 +250,20 @@ def stack(lines: Sequence[Line], axis: str, mode: Mode, *, height: int = _CURVE_
     names = [line.label for line in lines]
     many = max((len(line.series) for line in lines), default=0) > 40
     scale = alt.Scale(domain=names, range=[SERIES[mode][i % len(SERIES[mode])] for i in range(len(names))])
-    x = alt.X("step:Q", title=axis, scale=alt.Scale(zero=True, nice=False, padding=14), axis=_step_axis(axis))
+    x = alt.X(
+        "step:Q", title=axis, scale=alt.Scale(zero=_is_alone(lines), nice=False, padding=14), axis=_step_axis(axis)
+    )
     chart = (
         alt.Chart(height=height)
         .mark_bar(size=3 if many else 12)
         .encode(
             x=x,
-            y=alt.Y("value:Q", title=None, axis=alt.Axis(format=".4~g", tickCount=5)),
+            y=alt.Y("value:Q", title=None, axis=alt.Axis(format=_FORMAT, tickCount=5)),
             color=alt.Color("line:N", title=None, scale=scale, legend=_legend(columns=4)),
             tooltip=[
                 alt.Tooltip("line:N", title="part"),
                 alt.Tooltip("step:Q", title=axis),
-                alt.Tooltip("value:Q", title="seconds", format=".4~g"),
+                alt.Tooltip("value:Q", title="seconds", format=_FORMAT),
             ],
         )
     )

@@ -39,7 +39,7 @@ from ui.runs.comparison_charts import (
     parallel_points,
 )
 from ui.runs.feed import Feed, feed_of
-from ui.runs.metrics import axis_of, chart_order, family_name, may_be_logarithmic
+from ui.runs.metrics import chart_order, common_axis, may_be_logarithmic
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
@@ -199,7 +199,7 @@ def _parameters(runs: Sequence[Details]) -> None:
     rows = parameter_rows(runs)
     differing = [row for row in rows if row.differs]
     with st.container(horizontal=True, vertical_alignment="center", key="compare_parameters"):
-        st.html(heading("Parameters"), width="content")
+        st.html(tag("h3", "Parameters", class_="vf-heading", style="margin: 0"), width="content")
         everything = st.toggle("Show equal ones too", key="compare_all", bind="query-params")
     shown = rows if everything else differing
     if not shown:
@@ -224,14 +224,13 @@ def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     logarithmic = False
     if any("loss" in name for name in found):
         logarithmic = st.toggle("Logarithmic loss", key="compare_log_loss", bind="query-params")
+    axes = {name: common_axis(name, [feed.metrics for feed in feeds]) for name in found}
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="compare_charts") as grid:
-        for name in sorted(found, key=lambda n: chart_order(n, found)):
+        for name in sorted(found, key=lambda n: chart_order(n, axes[n])):
             lines = found[name]
             with grid.cell():
                 log = logarithmic and may_be_logarithmic(name, lines)
-                draw_curves(
-                    figure_name(name), lines, axis_of(family_name(name), found), key=f"compare-{name}", logarithmic=log
-                )
+                draw_curves(figure_name(name), lines, axes[name], key=f"compare-{name}", logarithmic=log)
 
 
 def _confusions(runs: Sequence[Details]) -> None:

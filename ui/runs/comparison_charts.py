@@ -23,6 +23,8 @@ MOST_AXES = 9
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 20
 _CELL, _LEAST_SIDE, _MOST_SIDE, _LETTER = 46, 150, 420, 10
 _HEIGHT = 300
+_STRONG_FROM: Mapping[Mode, float] = {"light": 0.89, "dark": 0.67}
+"""Above this share what is written on the full colour can be read better on a cell than the page's text."""
 
 
 # --- confusion matrices ----------------------------------------------------------------------------
@@ -100,14 +102,19 @@ def confusion_chart(found: Confusion, mode: Mode) -> dict[str, Any]:
     background, full = SURFACE[mode]["raised"], SERIES[mode][0]
     # Names that are longer than a cell is wide would lie over each other.
     fits = max(map(len, names)) * _LETTER < side / len(names)
-    answers = alt.Axis(orient="top", labelAngle=0 if fits else -40, labelLimit=120)
+    # Flush, as Streamlit would have them, the first and the last name stand beside the middle of their cells.
+    # It would also leave out names that are turned or many.
+    answers = alt.Axis(
+        orient="top", labelAngle=0 if fits else -60, labelLimit=120, labelFlush=False, labelOverlap=False
+    )
+    labels = alt.Axis(labelLimit=140, labelFlush=False, labelOverlap=False)
     # Altair gives each layer an empty record beside the data.
     base = (
         alt.Chart()
         .transform_filter("isValid(datum.count)")
         .encode(
             x=alt.X("answer:N", title="predicted", scale=alt.Scale(domain=names), axis=answers),
-            y=alt.Y("label:N", title="label", scale=alt.Scale(domain=names), axis=alt.Axis(labelLimit=140)),
+            y=alt.Y("label:N", title="label", scale=alt.Scale(domain=names), axis=labels),
             tooltip=[
                 alt.Tooltip("label:N", title="label"),
                 alt.Tooltip("answer:N", title="predicted"),
@@ -121,10 +128,8 @@ def confusion_chart(found: Confusion, mode: Mode) -> dict[str, Any]:
     )
     # White on the full colour of the light theme; that of the dark one is bright.
     strong = "#ffffff" if mode == "light" else SURFACE[mode]["background"]
-    texts = base.mark_text(fontSize=13).encode(
-        text=alt.Text("count:Q", format=","),
-        color=alt.condition("datum.share > 0.55", alt.value(strong), alt.value(SURFACE[mode]["text"])),
-    )
+    by_share = alt.condition(f"datum.share > {_STRONG_FROM[mode]}", alt.value(strong), alt.value(SURFACE[mode]["text"]))
+    texts = base.mark_text(fontSize=13).encode(text=alt.Text("count:Q", format=","), color=by_share)
     # Streamlit would else fit all of it, names of the classes too, into the side.
     return specification(alt.layer(cells, texts).properties(width=side, height=side, autosize="pad"), mode)
 

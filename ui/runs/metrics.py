@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,12 +78,15 @@ def families(metrics: Mapping[tuple[str, str], Series], titles: Mapping[str, str
     for family, members in grouped.items():
         stacked = family == SECONDS_TITLE
         sets = {measured_on(name) for _, name, _ in members}
+        alike = Counter((node, measured_on(name)) for node, name, _ in members)
         lines = []
         for node, name, series in members:
             if stacked:
                 label = name.removeprefix(SECONDS).replace("_", " ")
             elif sets == {"training"} and not any(n == f"val_{family}" for _, n in metrics):
                 label = figure_name(name)  # nothing is held against it: a rate, a norm
+            elif alike[node, measured_on(name)] > 1:
+                label = name  # `loss` beside `train_loss`: under one word they would be drawn as one curve
             else:
                 label = measured_on(name)
             lines.append(Line(safe(f"{titles.get(node, node)}: {label}" if several else label), series))
@@ -102,15 +106,30 @@ def _counts_epochs(
     for node, _, series in members:
         names = [name for other, name in metrics if other == node]
         epochs = [metrics[node, name] for name in names if f"{PER_STEP}{name}" in names]
-        if not epochs or not set(series.steps) <= {step for each in epochs for step in each.steps}:
+        known = {step for each in epochs for step in each.steps}
+        if not epochs or not all(step in known for step in series.steps):
             return False
     return True
 
 
-def chart_order(metric: str, names: Iterable[str]) -> tuple[object, ...]:
+def chart_order(metric: str, axis: str) -> tuple[object, ...]:
     """Epochs before steps, losses before all else, a metric beside its validation."""
     family = family_name(metric)
-    return (axis_of(family, names) != "epoch", "loss" not in family, family, metric)
+    return (axis != "epoch", "loss" not in family, family, metric)
+
+
+def common_axis(metric: str, runs: Sequence[Mapping[tuple[str, str], Series]]) -> str:
+    """What a metric's steps count in all runs that have it: what the names in all of them say, else epochs where each
+    run's own chart counts them."""
+    family = family_name(metric)
+    having = []
+    for metrics in runs:
+        members = [(node, name, series) for (node, name), series in metrics.items() if family_name(name) == family]
+        if members:
+            having.append((members, metrics))
+    if axis_of(family, {name for metrics in runs for _, name in metrics}) == "epoch":
+        return "epoch"
+    return "epoch" if having and all(_counts_epochs(family, *each) for each in having) else "step"
 
 
 def axis_of(family: str, names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from ui.studio_context import studio
 
 _CURVES = 2
 _CHANGES = 12
-_PILL = 40
+_PILL = 48
 
 
 def show(details: Details) -> None:

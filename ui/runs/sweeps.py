@@ -14,7 +14,7 @@ from engine.store.sweeps import Sweep, Trial
 from engine.sweep.changes import begun_anew, mixed
 from engine.sweep.expected import SweepEstimate, against_estimate
 from engine.sweep.options import SweepOptions
-from engine.sweep.score import best_first, score_texts
+from engine.sweep.score import best_first, best_of, score_texts
 from engine.sweep.space import settings_text, value_text
 from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
@@ -54,16 +54,9 @@ def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
     options = SweepOptions.from_json(sweep.options)
     ended = sum(trial.ended for trial in trials)
     parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
-    best = best_of(sweep, trials)
-    if best is not None and options.objective is not None:
+    if best_of(trials, options.objective) is not None and options.objective is not None:
         parts.append(f"{plain(options.objective.figure)} {score_texts(_shown(sweep, trials))[0]}")
     return f"Sweep {short_id(sweep.sweep_id)} of {plain(sweep.pipeline, 40)}: {', '.join(parts)}"
-
-
-def best_of(sweep: Sweep, trials: Sequence[Trial]) -> Trial | None:
-    """The trial with the best score; None before one is done."""
-    ranked = best_first(trials, SweepOptions.from_json(sweep.options).objective)
-    return ranked[0] if ranked and ranked[0].state == "done" and ranked[0].score is not None else None
 
 
 def objectives_of(runs: Iterable[Run]) -> set[str]:
@@ -129,11 +122,12 @@ def figures_of(sweep: Sweep, used: Spent) -> list[str]:
 
 
 def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], used: Spent) -> None:
-    ranked = best_first(trials, SweepOptions.from_json(sweep.options).objective)
+    objective = SweepOptions.from_json(sweep.options).objective
+    ranked = best_first(trials, objective)
     made = [runs[trial.number] for trial in ranked if trial.number in runs]
     key = sweep.sweep_id
     with st.container(horizontal=True, key=f"sweep-actions-{key}"):
-        best = best_of(sweep, trials)
+        best = best_of(ranked, objective)
         if st.button(
             "Compare trials", key=f"sweep-compare-{key}", icon=":material/compare_arrows:", disabled=len(made) < 2
         ):

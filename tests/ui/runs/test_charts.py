@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.runs.charts import MOST_POINTS, Line, curves, heading_of, points, smoothed, thinned
+from ui.runs.charts import MOST_POINTS, Line, curves, heading_of, points, smoothed, stack, thinned
 from ui.runs.feed import Series
 from ui.shell.theme import SERIES, Mode
 
@@ -99,6 +99,42 @@ def test_the_axis_of_values_has_the_given_limits() -> None:
     assert scale((0, None))["domainMin"] == 0
     # The highest point is drawn whole.
     assert scale(None) == {"zero": False, "nice": False, "padding": 8}
+
+
+def test_zeros_alone_lie_at_the_beginning_of_their_axis() -> None:
+    def scale(*values: float) -> dict[str, object]:
+        series = Series(list(range(len(values))), list(values))
+        found = curves([Line("a", series)], "minutes", "", "light", bounds=(0, None))
+        return dict(found["layer"][0]["encoding"]["y"]["scale"])
+
+    assert scale(0, 0, math.nan) == scale() == {"domain": [0, 1]}
+    assert scale(0, 0.01) == {"domainMin": 0, "nice": True}
+
+
+def test_marked_points_at_the_ends_of_an_axis_of_time_are_drawn_whole() -> None:
+    def padding(count: int, axis: str) -> object:
+        found = curves([Line("a", Series(list(range(count)), [1.0] * count))], axis, "", "light")
+        return found["layer"][0]["encoding"]["x"]["scale"]["padding"]
+
+    assert (padding(60, "minutes"), padding(61, "minutes"), padding(61, "step")) == (8, 0, 12)
+
+
+def test_five_digits_before_the_point_are_written_out() -> None:
+    series = Series([1, 2], [2000.0, 12_000.0])
+    for found in (
+        curves([Line("a", series)], "minutes", "", "light")["layer"][0],
+        stack([Line("a", series)], "epoch", "light"),
+    ):
+        assert found["encoding"]["y"]["axis"]["format"] == ".6~g"  # ".4~g" of D3 has 1.2e+4
+
+
+def test_bars_begin_with_the_first_epoch_that_a_run_has() -> None:
+    def begins_at_zero(*epochs: float) -> object:
+        found = stack([Line("data", Series(list(epochs), [1.0] * len(epochs)))], "epoch", "light")
+        return found["encoding"]["x"]["scale"]["zero"]
+
+    assert begins_at_zero(5, 6, 7, 8) is False, "it goes on with another run's model"
+    assert begins_at_zero(1) is True
 
 
 def test_each_line_is_thinned_by_itself() -> None:

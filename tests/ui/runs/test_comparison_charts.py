@@ -94,4 +94,9 @@ def test_both_charts_can_be_drawn_in_light_and_dark(mode: Mode, tmp_path: Path) 
     assert data == {"empty"}, "all draw what stands beside the specification"
     (tmp_path / "c.json").write_text(json.dumps({"classes": ["x"], "test": [[5]]}))
     (found,) = confusions(Report(uri=str(tmp_path / "r.html")))
-    assert len(confusion_chart(found, mode)["layer"]) == 2
+    layers = confusion_chart(found, mode)["layer"]
+    assert len(layers) == 2
+    # All names are there, at the middle of their cells, also the first and the last one.
+    for side in "xy":
+        axis = layers[0]["encoding"][side]["axis"]
+        assert (axis["labelFlush"], axis["labelOverlap"]) == (False, False)

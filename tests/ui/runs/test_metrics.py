@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ui.runs.feed import Series
-from ui.runs.metrics import families, family_name, laid_over
+from ui.runs.metrics import common_axis, families, family_name, laid_over
 
 NAMES = ("loss", "val_loss", "accuracy", "val_accuracy", "step_loss", "step_accuracy", "learning_rate")
 
@@ -63,10 +63,33 @@ def test_other_runs_are_laid_over_dashed_under_their_names() -> None:
     ]  # fmt: skip
 
 
+def test_runs_beside_each_other_count_the_steps_that_each_counts_alone() -> None:
+    steps = {("train", "learning_rate"): Series(list(range(10)), [0.1] * 10)}
+    run = _metrics("loss", "val_loss", "step_loss", "samples_per_second") | steps
+    own = {family.name: family.axis for family in families(run, {})}
+    assert own["samples_per_second"] == "epoch"
+    for name in ("loss", "val_loss", "samples_per_second", "learning_rate", "step_loss"):
+        assert common_axis(name, [run, run]) == own[family_name(name)], name
+    # Of a run that says nothing of single steps, it is not known what they count.
+    assert common_axis("samples_per_second", [run, _metrics("samples_per_second")]) == "step"
+    assert common_axis("samples_per_second", [run, _metrics("loss")]) == "epoch"
+    assert common_axis("loss", [run, _metrics("loss")]) == "epoch"
+
+
 def test_where_several_nodes_train_their_titles_distinguish_the_curves() -> None:
     both = _metrics("loss", node="a") | _metrics("loss", node="b")
     (family,) = families(both, {"a": "First", "b": "Second"})
     assert [line.label for line in family.lines] == ["First: Loss", "Second: Loss"]
+
+
+def test_two_metrics_of_one_node_that_were_measured_on_the_same_volumes_are_two_curves() -> None:
+    (family,) = families(_metrics("loss", "train_loss", "val_loss", "validation_loss", "test_loss"), {})
+    assert [line.label for line in family.lines] == ["loss", "test", "train_loss", "val_loss", "validation_loss"]
+    both = _metrics("loss", "train_loss", "val_loss", node="a") | _metrics("loss", "val_loss", node="b")
+    (family,) = families(both, {"a": "First", "b": "Second"})
+    assert [line.label for line in family.lines] == [
+        "First: loss", "Second: training", "First: train_loss", "First: validation", "Second: validation",
+    ]  # fmt: skip
 
 
 def test_only_losses_above_zero_may_be_logarithmic() -> None:

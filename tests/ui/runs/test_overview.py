@@ -32,3 +32,5 @@ def test_two_pills_never_read_alike() -> None:
     assert found[0].endswith("train")
     assert found[2] == "Report"
     assert found[3].endswith("…"), "alone it is cut short"
+    (split,) = pill_words(["Delta table: Train, validate, test, validation"])
+    assert split.endswith("validation"), "as in the template that is shipped"

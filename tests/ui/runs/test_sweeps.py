@@ -16,7 +16,7 @@ from engine.sweep.score import Objective
 from engine.sweep.space import Space
 from engine.sweep.spent import Spent
 from ui.runs.history import Filters, chosen, trial_of
-from ui.runs.sweeps import _resume_help, best_of, can_go_on, figures_of, higher_limit, title_of, trial_rows
+from ui.runs.sweeps import _resume_help, can_go_on, figures_of, higher_limit, title_of, trial_rows
 
 OPTIONS = SweepOptions(Space({}, {"rate": (0.1, 0.2), "train.text": ("2024", "x")}, {}), Objective("val_auc", True))
 SWEEP = Sweep(
@@ -37,8 +37,6 @@ def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
     assert title_of(SWEEP, TRIALS[2:]) == r"Sweep abcdef of p\*: running, 1 of 4 trials"
     formula = replace(SWEEP, pipeline="$a$ `b` :red[c] <d>")
     assert title_of(formula, []).startswith(r"Sweep abcdef of \$a\$ \`b\` \:red\[c\] \<d\>: running")
-    assert best_of(SWEEP, TRIALS) == TRIALS[1]
-    assert best_of(SWEEP, TRIALS[2:]) is None
 
 
 def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:

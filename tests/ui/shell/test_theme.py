@@ -12,6 +12,7 @@ from streamlit import config
 import ui
 from engine.declare.appearance import CATEGORIES, Category
 from engine.declare.events import RunState, TaskState
+from ui.runs.comparison_charts import Confusion, confusion_chart
 from ui.shell.theme import OPTIONS, SERIES, STATE_COLOURS, SURFACE, Mode, style_sheet, tints, variables
 
 MODES = get_args(Mode)
@@ -113,6 +114,16 @@ def test_only_a_full_bleed_page_fills_the_window() -> None:
     assert "100dvh" not in plain
     assert full.startswith(plain)
     assert "</style" not in full
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_count_in_a_confusion_matrix_can_be_read_whatever_its_share(mode: Mode) -> None:
+    colour = confusion_chart(Confusion("test", ("a",), ((1,),)), mode)["layer"][1]["encoding"]["color"]
+    least = float(colour["condition"]["test"].removeprefix("datum.share > "))
+    for share in (percent / 100 for percent in range(101)):
+        written = colour["condition"]["value"] if share > least else colour["value"]
+        assert _contrast(written, _mixed(SERIES[mode][0], SURFACE[mode]["raised"], share)) > 3.5, share
 
 
 def _rules(sheet: str, selector: str) -> dict[str, str]:

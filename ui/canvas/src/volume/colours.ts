@@ -1,7 +1,6 @@
 /** Colour maps as tables of 256 colours, and which of them suits some values. */
 
 import { COLOUR_MAPS } from '../protocol';
-import { isTwoSided, type Range } from './ranges';
 
 export type ColourMap = keyof typeof COLOUR_MAPS;
 
@@ -15,10 +14,10 @@ export const COLOUR_NAMES: Readonly<Record<Colours, string>> = {
   viridis: 'Viridis',
 };
 
-/** The map for values of a usual range: red and blue, where they have both signs. */
-export function mapFor(colours: Colours, usual: Range): ColourMap {
+/** The map for values: red and blue, where they have both signs. */
+export function mapFor(colours: Colours, twoSided: boolean): ColourMap {
   if (colours !== 'auto') return colours;
-  return isTwoSided(usual) ? 'seismic' : 'grey';
+  return twoSided ? 'seismic' : 'grey';
 }
 
 /** Values of these are shown about zero: its colour is the middle one. */

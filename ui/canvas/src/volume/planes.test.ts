@@ -143,9 +143,8 @@ describe('colours', () => {
   });
 
   it('are chosen by the values, unless a person does', () => {
-    expect(mapFor('auto', { low: -1, high: 3 })).toBe('seismic');
-    expect(mapFor('auto', { low: -1, high: 5 })).toBe('grey');
-    expect(mapFor('auto', { low: 0, high: 5 })).toBe('grey');
-    expect(mapFor('viridis', { low: -1, high: 1 })).toBe('viridis');
+    expect(mapFor('auto', true)).toBe('seismic');
+    expect(mapFor('auto', false)).toBe('grey');
+    expect(mapFor('viridis', true)).toBe('viridis');
   });
 });

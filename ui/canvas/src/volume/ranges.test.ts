@@ -15,6 +15,13 @@ describe('a range', () => {
     const flat = volumeOf({ size: [2, 2, 2], channels: 1 });
     flat.values.fill(7);
     expect(ranges(flat, 0).usual).toEqual({ low: 6.5, high: 7.5 });
+    // The range around zero, or around 0.1, reaches to its other side; the values do not.
+    for (const value of [7, 0, 0.1, -0.3, 1e17]) {
+      flat.values.fill(value);
+      const { usual, twoSided } = ranges(flat, 0);
+      const stored = flat.values[0] ?? NaN;
+      expect([usual.low < stored, stored < usual.high, twoSided]).toEqual([true, true, false]);
+    }
     flat.values.fill(NaN);
     expect(ranges(flat, 0).usual.high).toBeGreaterThan(ranges(flat, 0).usual.low);
     expect(aboutZero({ low: 0, high: 0 })).toEqual({ low: -0.5, high: 0.5 });
@@ -31,6 +38,14 @@ describe('a range', () => {
   it('of a volume that arrives is that of its preview', () => {
     const preview = volumeOf({ size: [2, 2, 1], channels: 1, steps: [2, 2, 2] });
     expect(ranges(volumeOf({ channels: 1 }, 8, preview), 0).all).toEqual({ low: 0, high: 11 });
+  });
+
+  it('of few values on either side of zero has two sides', () => {
+    const few = volumeOf({ size: [10, 10, 10], channels: 1 });
+    few.values.fill(0);
+    expect(ranges(few, 0).twoSided).toBe(false);
+    few.values.set([-1, 1]);
+    expect(ranges(few, 0)).toMatchObject({ usual: { low: -1, high: 1 }, twoSided: true });
   });
 
   it('has two sides when the smaller one is over a quarter of the larger', () => {

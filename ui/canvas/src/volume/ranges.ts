@@ -12,7 +12,13 @@ export interface Ranges {
   /** From the 1st to the 99th percentile: a few extreme voxels must not make the others one grey. */
   readonly usual: Range;
   readonly all: Range;
+  /** Whether the values lie on both sides of zero. The range around a single one does so, where that is near zero. */
+  readonly twoSided: boolean;
 }
+
+/** What is shown on either side of a value that is the only one: so much, or this share of it where that is more. */
+const HALF_WIDTH = 0.5;
+const HALF_SHARE = 1e-6;
 
 const SAMPLED = 20_000;
 
@@ -34,9 +40,10 @@ export function ranges(volume: Volume, channel: number): Ranges {
   }
   sample.sort((a, b) => a - b);
   const part = (share: number) => sample[Math.min(sample.length - 1, Math.round(share * (sample.length - 1)))] ?? 0;
-  const all = wide({ low: part(0), high: part(1) });
-  const [low, high] = [part(0.01), part(0.99)];
-  return { usual: high > low ? { low, high } : all, all };
+  const every = { low: part(0), high: part(1) };
+  const most = { low: part(0.01), high: part(0.99) };
+  const usual = most.high > most.low ? most : every;
+  return { usual: wide(usual), all: wide(every), twoSided: isTwoSided(usual) };
 }
 
 /** Whether values lie on both sides of zero, and not merely noise on one of them. */
@@ -59,5 +66,7 @@ export function dragged({ low, high }: Range, right: number, down: number, shift
 
 /** A range that has some length. */
 function wide({ low, high }: Range): Range {
-  return high > low ? { low, high } : { low: low - 0.5, high: low + 0.5 };
+  // Beside 1e17 there is no 1e17 + 0.5.
+  const half = Math.max(HALF_WIDTH, Math.abs(low) * HALF_SHARE);
+  return high > low ? { low, high } : { low: low - half, high: low + half };
 }

@@ -37,7 +37,7 @@ interface Props {
 
 /** The colour map, and the ranges of its window: about zero where its middle stands for zero. */
 function drawn(colours: Colours, found: Ranges) {
-  const map = mapFor(colours, found.usual);
+  const map = mapFor(colours, found.twoSided);
   const signed = isSigned(map);
   const usual = signed ? aboutZero(found.usual) : found.usual;
   return { map, signed, usual, all: signed ? aboutZero(found.all) : found.all };
