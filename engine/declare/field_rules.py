@@ -192,7 +192,7 @@ def check_pattern(source: str) -> None:
         at = token.end()
     try:
         _compiled(source)
-    except re.error as exc:
+    except (re.error, OverflowError) as exc:  # the second of a count that is too large
         raise DeclarationError(
             f"the pattern {source!r} is not a regular expression: {exc}", hint="Correct it."
         ) from None

@@ -60,11 +60,15 @@ def node(
     driver's machine under a profile for another backend ("only names files"). `category` is a name, one of
     `engine.declare.appearance.CATEGORIES` or another, or a `Category` with colour and place; `icon` a name
     of `engine.declare.icons` or the `d` of an SVG path on 24 x 24; `keywords` are further words that find
-    the node. Raises `DeclarationError` when the signature does not fit, or there is no such icon.
+    the node. Raises `DeclarationError` when the signature does not fit, there is no such icon, or text stands for a
+    tuple.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]{1,63}", name):
         raise DeclarationError(f"{name!r} is not a node type's name", hint="Use CamelCase letters and digits.")
-
+    tuples: dict[str, Any] = {"keywords": keywords, "imports": imports, "needs": needs}
+    for argument, given in tuples.items():
+        if isinstance(given, str):  # ("torch") is no tuple: its letters would be taken one by one
+            raise DeclarationError(f"{name}: {argument} is text, not a tuple", hint=f'Write {argument}=("{given}",).')
     try:
         icon_path(icon)
     except DeclarationError as exc:

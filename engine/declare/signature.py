@@ -80,7 +80,8 @@ def read_docstring(text: str, heading: str = "Args") -> tuple[str, str, dict[str
     for line in tail.splitlines():
         if line and not line.startswith(" "):
             break
-        if match := re.match(r"    (\w+): (.*)", line):
+        # A type may follow the name in brackets, as in Google's style: `size (int): how large`.
+        if match := re.match(r"    (\w+)(?: \([^)]*\))?: (.*)", line):
             current = match[1]
             arguments[current] = match[2].strip()
         elif current and line.strip():

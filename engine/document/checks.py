@@ -86,11 +86,11 @@ def check(resolved: Resolved, observation: Observation | None = None, profile: P
         found += _backends(resolved, profile)
     if observation is not None:
         found += _environment(resolved, observation)
-        found += missing_packages(resolved, observation, profile, resolved.nodes.keys() - observation.cached_nodes)
+        found += missing_packages(resolved, observation, profile, not_cached(resolved, observation))
     previews, reported = preview_outputs(resolved, observation)
     found += reported
     if observation is not None:
-        found += _disk(resolved, previews, observation)
+        found += too_little_space(resolved, previews, observation, not_cached(resolved, observation))
     position = {n: i for i, n in enumerate(resolved.nodes)}
     found.sort(key=lambda d: (position.get(d.node or "", -1), d.code))
     return Checked(tuple(dict.fromkeys(found)), previews)
@@ -305,13 +305,22 @@ def _outside(value: object, found: PathFound | None, *, node: str, parameter: st
     )
 
 
-def _disk(
-    resolved: Resolved, previews: Mapping[tuple[str, str], Preview], observation: Observation
+def not_cached(resolved: Resolved, observation: Observation) -> set[str]:
+    """The nodes without a result that can be used: those that run, as far as is known before there is a plan."""
+    return set(resolved.nodes.keys() - observation.cached_nodes)
+
+
+def too_little_space(
+    resolved: Resolved,
+    previews: Mapping[tuple[str, str], Preview],
+    observation: Observation,
+    nodes: Container[str],
 ) -> Iterator[Diagnostic]:
+    """A problem where the disk is too small for what `nodes` write, or may be."""
     needed = rewritten = 0
     largest: tuple[int, str] = (0, "")
     for item in resolved.typed():
-        if item.node.id in observation.cached_nodes:
+        if item.node.id not in nodes:
             continue
         count = written_bytes(item, previews, resolved)
         if item.type.mutates:

@@ -113,6 +113,11 @@ def identity_of(
     return Identity(fingerprint=_hash(parts), base=_hash(base), lineage=_hash(lineage), parts=parts)
 
 
+def added_defaults(node_type: AnyNodeType) -> dict[str, Any]:
+    """The values of parameters that an identity does not name, by name."""
+    return {p.name: _plain(p.default) for p in node_type.parameters if p.added and not p.policy}
+
+
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -122,10 +127,16 @@ def _hash(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def what_changed(old: Mapping[str, Any], new: Mapping[str, Any], files: Mapping[str, str]) -> str:
+def what_changed(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    files: Mapping[str, str],
+    defaults: Mapping[str, Any] | None = None,
+) -> str:
     """Why work with the parts `new` is not the work `old`, in words.
 
-    `files` says for a path parameter how its listing changed, e.g. "gained 20 files".
+    `files` says for a path parameter how its listing changed, e.g. "gained 20 files". `defaults` are those of the
+    parameters that stand in the parts only with another value (`added_defaults`).
     """
     reasons: list[str] = []
     if old.get("type") != new["type"]:
@@ -135,7 +146,8 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any], files: Mapping[
         reasons.append(
             f"node version {old['version']} -> {new['version']}" if both_numbers else "the node's code changed"
         )
-    before, after = old.get("params", {}), new["params"]
+    known = defaults or {}
+    before, after = {**known, **old.get("params", {})}, {**known, **new["params"]}
     reasons += [
         f"parameter {name} changed {before.get(name)} -> {after.get(name)}"
         for name in sorted(before.keys() | after.keys())

@@ -34,6 +34,8 @@ NodeMode = Literal["run", "disabled", "bypass"]
 Colour = Literal["grey", "blue", "green", "amber", "red", "violet"]
 MAX_ANNOTATION_TEXT = 20_000
 """Characters in the title of a frame or in a note."""
+MAX_NESTING = 250
+"""Lists and objects within one another in a document. Pydantic takes 255, and calls one more a cyclic reference."""
 
 
 class _Frozen(BaseModel):
@@ -187,6 +189,20 @@ class Pipeline(_Frozen):
         return next((n for n in self.nodes if n.id == node_id), None)
 
 
+def nests_deeper(value: Any, most: int) -> bool:
+    """Whether more than `most` lists and objects lie within one another in a JSON value; a plain value is none."""
+    level = [value]
+    for _ in range(most):
+        level = [item for each in level for item in _items(each)]
+    return any(isinstance(each, (dict, list)) for each in level)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def _refuse_non_finite(value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("NaN and infinity have no place in a JSON document")
@@ -219,8 +235,12 @@ def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int
         raise PipelineError(
             f"{where} is not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}", hint="Correct it there."
         ) from exc
-    except (RecursionError, ValueError) as exc:
+    except RecursionError as exc:
+        raise _nests_too_deep(where) from exc
+    except ValueError as exc:
         raise PipelineError(f"{where} cannot be read as JSON: {exc}", hint="Save it as JSON in UTF-8.") from exc
+    if nests_deeper(raw, MAX_NESTING):
+        raise _nests_too_deep(where)
     if not isinstance(raw, dict):
         raise PipelineError(f"{where} is not a pipeline: the top level must be an object", hint=_SCHEMA)
     raw.pop("$schema", None)
@@ -236,6 +256,13 @@ def load(text: str | bytes, where: str = "the pipeline", *, migrations: dict[int
             f"{where} is not a pipeline: {path}: {message}{more}",
             hint=_SCHEMA,
         ) from exc
+
+
+def _nests_too_deep(where: str) -> PipelineError:
+    return PipelineError(
+        f"{where} is not a pipeline: more than {MAX_NESTING} lists and objects lie within one another",
+        hint="Correct its values: no parameter needs so many.",
+    )
 
 
 def _no_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -297,7 +324,7 @@ def dump(pipeline: Pipeline) -> str:
         out["description"] = pipeline.description
     if pipeline.parameters:
         out["parameters"] = {
-            name: {"value": p.value} | ({"help": p.help} if p.help else {})
+            name: {"value": _sorted(p.value)} | ({"help": p.help} if p.help else {})
             for name, p in sorted(pipeline.parameters.items())
         }
     out["nodes"] = [_dump_node(n) for n in pipeline.nodes]

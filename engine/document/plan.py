@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,9 +13,9 @@ from engine.catalog import AnyNodeType
 from engine.declare.datasets import AnyDataset
 from engine.diagnostics import rules
 from engine.diagnostics.rule import CheckFailed, Diagnostic
-from engine.document.checks import Observation, check, missing_packages, written_bytes
-from engine.document.identity import Identity, identify, seed_of, what_changed
-from engine.document.resolve import Resolved, TypedNode
+from engine.document.checks import Observation, check, missing_packages, not_cached, too_little_space, written_bytes
+from engine.document.identity import Identity, added_defaults, identify, seed_of, what_changed
+from engine.document.resolve import Resolved, ResolvedNode, TypedNode
 from engine.errors import ExecutionError, UsageError
 from engine.profiles import Backend, Profile
 from engine.storage import is_url
@@ -160,19 +160,25 @@ def plan(
     wanted = _wanted(resolved, choice)
     checked = check(resolved, observation, profile)
     relevant = [d for d in checked.diagnostics if d.node is None or d.node in wanted | resolved.left_out.keys()]
-    if any(d.severity == "error" and d.code != rules.PackageMissing.code for d in relevant):
+    if not wanted <= set(resolved.order):
+        # One problem stands for all cycles, at a node that may not be asked for.
+        relevant += [d for d in checked.diagnostics if d.code == rules.Cycle.code and d not in relevant]
+    by_cache = set(too_little_space(resolved, checked.previews, observation, not_cached(resolved, observation)))
+    if any(d.severity == "error" and d.code != rules.PackageMissing.code and d not in by_cache for d in relevant):
         raise CheckFailed(relevant)
     identities = identify(resolved, observation.paths, observation.own_paths)
-    forced = set(resolved.order) if choice.fresh else set()
-    if choice.start is not None:
-        forced = downstream(resolved, choice.start)
+    forced = downstream(resolved, choice.start) if choice.start is not None else set()
+    if choice.fresh:
+        forced = set(resolved.order)
     order = [n for n in resolved.order if n in wanted]
     must_run = _must_run(resolved, order, identities, observation, forced)
     # The checks went by the cache alone. Now it is known what runs: what is forced too, and not what nobody needs.
     # What a node itself reports of its data, such as a file whose reader is not installed, is reported here alone.
     relevant = [d for d in relevant if d.code != rules.PackageMissing.code or d.node in must_run]
+    relevant = [d for d in relevant if d not in by_cache]
     relevant += [d for d in missing_packages(resolved, observation, profile, must_run) if d not in relevant]
-    if any(d.code == rules.PackageMissing.code for d in relevant):
+    relevant += too_little_space(resolved, checked.previews, observation, must_run)
+    if any(d.severity == "error" for d in relevant):
         raise CheckFailed(relevant)
     tasks = [
         _task(
@@ -229,25 +235,27 @@ def _out_of_sight(tasks: Sequence[PlannedTask], profile: Profile, observation: O
 
 
 def downstream(resolved: Resolved, node: str) -> set[str]:
-    """The node and everything that depends on it."""
-    out = {node}
-    for name in resolved.order:
-        if any(e.source_node in out for e in resolved.wires_into(name)):
-            out.add(name)
-    return out
+    """The node and everything that depends on it, on cycles too."""
+    return _reached(node, resolved.successors) & resolved.nodes.keys()
 
 
 def upstream(resolved: Resolved, node: str) -> set[str]:
-    """The node and everything it depends on."""
-    out = {node}
-    for name in reversed(resolved.order):
-        if name in out:
-            out |= {e.source_node for e in resolved.wires_into(name)}
+    """The node and everything it depends on, on cycles too."""
+    return _reached(node, lambda name: [e.source_node for e in resolved.wires_into(name)])
+
+
+def _reached(node: str, next_to: Callable[[str], Iterable[str]]) -> set[str]:
+    out, ahead = {node}, [node]
+    while ahead:
+        new = set(next_to(ahead.pop())) - out
+        out |= new
+        ahead += new
     return out
 
 
 def _wanted(resolved: Resolved, choice: Choice) -> set[str]:
-    out = set(resolved.order)
+    # Those on a cycle, too: left out, they would be passed over without a word.
+    out = set(resolved.nodes)
     if choice.end is not None:
         out &= upstream(resolved, choice.end)
     if choice.start is not None:
@@ -273,7 +281,7 @@ def _must_run(
         if name in forced:
             out[name] = "asked for"
         elif cached is None:
-            out[name] = _why(name, identity, observation)
+            out[name] = _why(resolved.nodes[name], identity, observation)
         elif cached.problem:
             out[name] = f"its result is no longer usable: {cached.problem}"
     among = set(order)
@@ -298,11 +306,12 @@ def _must_run(
     return out
 
 
-def _why(name: str, identity: Identity, observation: Observation) -> str:
+def _why(item: ResolvedNode, identity: Identity, observation: Observation) -> str:
+    name, defaults = item.node.id, {} if item.type is None else added_defaults(item.type)
     last = observation.last.get(name)
     if last is None:
         return observation.missed.get(name) or "never ran before"
-    changed = what_changed(last.identity, identity.parts, observation.changes.get(name, {}))
+    changed = what_changed(last.identity, identity.parts, observation.changes.get(name, {}), defaults)
     return changed or "its result was removed"
 
 

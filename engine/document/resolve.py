@@ -198,7 +198,8 @@ def _resolve_parameter(
             message = f"refers to ${{{reference}}}, which the pipeline does not have"
             report(rules.UnknownReference, message, "Add it to the parameters.")
             return
-        if reference not in settings:
+        # A run may be given null for a whole value; in the middle of a text it would be the word "null".
+        if reference not in settings or (settings[reference] is None and given != f"${{{reference}}}"):
             message = f"the parameter {reference} has no value"
             hint = f"Give it one in the pipeline, or for a run with --set {reference}=..."
             report(rules.ReferenceWithoutValue, message, hint)

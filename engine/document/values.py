@@ -17,9 +17,12 @@ from engine.declare.field_rules import control_character
 from engine.declare.parameters import Parameter
 from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic
-from engine.document.pipeline import Node, Pipeline, PipelineParameter
+from engine.document.pipeline import Node, Pipeline, PipelineParameter, nests_deeper
 from engine.errors import UsageError
 from engine.storage import place_from
+
+_DEEPEST = 100
+"""Lists and objects within one another in a value, as in the editor: a document holds it, and no recursion fails."""
 
 
 def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog) -> dict[str, JsonValue]:
@@ -27,7 +30,7 @@ def read_settings(settings: Iterable[str], pipeline: Pipeline, catalog: Catalog)
 
     The pipeline's document records them, so a relative path would mean another folder wherever the
     document is run next. Raises `UsageError` for a text without `=`, a name given twice, and a value with a
-    control character, that is not UTF-8, or with NaN or infinity.
+    control character, that is not UTF-8, with NaN or infinity, or that nests too deep.
     """
     texts: dict[str, str] = {}
     for text in settings:
@@ -51,21 +54,25 @@ def read_texts(
 ) -> dict[str, JsonValue]:
     """Values by name from what a person typed: text is read as that parameter's kind of value, all else stays.
 
-    Relative paths start at `base`, by default the current directory, and become absolute. Raises `UsageError` for a
-    value with a control character, that is not UTF-8, or with NaN or infinity.
+    Relative paths start at `base`, by default the current directory, and become absolute, but for a node's that begins
+    with a reference. Raises `UsageError` for a value with a control character, that is not UTF-8, with NaN or infinity,
+    or that nests too deep.
     """
     paths = path_parameters(pipeline, catalog)
     out: dict[str, JsonValue] = {}
     for name, typed in given.items():
         node, parameter = _of_node(name, pipeline, catalog)
         value = read_setting(typed, _held(name, pipeline, node, parameter)) if isinstance(typed, str) else typed
+        _refuse_nested(name, value)  # first: the others go through it by recursion
         _refuse_unwritable(name, value)
         _refuse_non_finite(name, value)
         _refuse_control(name, value, layout=True)
         is_path = parameter.is_path if parameter is not None else name in paths
         if is_path and isinstance(value, str) and value:
             _refuse_control(name, value, layout=False)
-            value = place_from((base or Path.cwd()).absolute(), value)
+            # Of `${data}/train` in a node the parameter says where it begins.
+            if parameter is None or not value.startswith("${"):
+                value = place_from((base or Path.cwd()).absolute(), value)
         out[name] = value
     return out
 
@@ -185,6 +192,14 @@ def is_utf8(value: JsonValue) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _refuse_nested(name: str, value: JsonValue) -> None:
+    if nests_deeper(value, _DEEPEST):
+        raise UsageError(
+            f"--set {name} holds more than {_DEEPEST} lists and objects within one another",
+            hint="Correct the value: no parameter needs so many.",
+        )
 
 
 def _refuse_unwritable(name: str, value: JsonValue) -> None:

@@ -5,22 +5,28 @@ A Spark profile gets the arguments of spark-submit in cluster mode as well, with
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from engine.errors import UsageError
 from engine.export.program import Program
+from engine.export.source import one_line
 from engine.export.yaml_text import to_yaml
-from engine.profiles import Profile
+from engine.profiles import Profile, spark_settings
 from engine.spark.kubernetes import (
+    CONTAINER,
     EXECUTOR_TEMPLATE,
     OF_THE_POD,
     SECRET,
     check,
+    check_driver,
     driver_template,
+    driver_volumes,
     executor_template,
     is_kubernetes,
     of_the_pod,
@@ -29,11 +35,15 @@ from engine.spark.kubernetes import (
     shared_mounts,
 )
 from engine.spark.submit import submit_arguments
+from engine.storage.files import read_document_text
 
 FOLDER = "/voxelflow"
 """Where the program's files lie in the container."""
 _DATA = "/data"
 _EXECUTOR = "executor-pod.yaml"
+_IMAGE = "spark.kubernetes.container.image"
+_ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
+_DRIVER_TEMPLATE = "spark.kubernetes.driver.podTemplateFile"
 
 
 def on_kubernetes(profile: Profile) -> Profile:
@@ -53,31 +63,68 @@ def on_kubernetes(profile: Profile) -> Profile:
         "spark.driver.host": "${POD_IP}",
         "spark.driver.bindAddress": "0.0.0.0",
         "spark.kubernetes.driver.pod.name": "${POD_NAME}",
-        EXECUTOR_TEMPLATE: f"{FOLDER}/{_EXECUTOR}",
     }
+    if _template_file(profile) is not None or EXECUTOR_TEMPLATE not in profile.spark:
+        ours[EXECUTOR_TEMPLATE] = f"{FOLDER}/{_EXECUTOR}"
     # The address in the profile is that of a machine outside.
     return profile.model_copy(update={"spark": {**profile.spark, **ours}})
 
 
-def kubernetes_files(program: Program) -> dict[str, str]:
-    """The manifest and what belongs to it, by their paths in the folder."""
+def own_template(profile: Profile) -> str:
+    """The profile's own template of executors, where it is a file of this machine; else "".
+
+    Raises `UsageError` when it cannot be read, or a variable in its path is not set.
+    """
+    file = _template_file(profile)
+    if file is None:
+        return ""
+    try:
+        return read_document_text(file)
+    except (OSError, ValueError) as exc:
+        raise UsageError(
+            f"{file}, the executors' template of profile {profile.name}, cannot be read:"
+            f" {getattr(exc, 'strerror', None) or exc}",
+            hint=f"Correct {EXECUTOR_TEMPLATE} in the profile, or the file. One that is in the image: local:///PATH.",
+        ) from exc
+
+
+def _template_file(profile: Profile) -> Path | None:
+    if profile.backend != "spark" or not is_kubernetes(profile.master):
+        return None
+    given = {name: value for name, value in profile.spark.items() if name == EXECUTOR_TEMPLATE}
+    path = spark_settings(profile.model_copy(update={"spark": given})).get(EXECUTOR_TEMPLATE, "")
+    if path.startswith("file:"):
+        path = unquote(urlsplit(path).path)
+    # What has another scheme, Spark takes from there wherever it runs.
+    return None if not path or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path) else Path(path)
+
+
+def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
+    """The manifest and what belongs to it, by their paths in the folder. `template` is that of `own_template`.
+
+    Raises `UsageError` when the driver of a Spark on Kubernetes would not see the profile's storage root.
+    """
     profile, name = program.profile, program.dns_name
-    contents, paths = _program_files(program)
+    template = template or to_yaml(executor_template())
+    contents, paths = _program_files(program, template)
     objects: list[tuple[str, dict[str, Any]]] = [
         ("The program.", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": contents})
     ]
     volumes: list[dict[str, Any]] = [program_volume(name, paths)]
     volume_mounts: list[dict[str, Any]] = [{"name": "program", "mountPath": FOLDER, "readOnly": True}]
     executors = program.on_spark and is_kubernetes(profile.master)
-    data: list[tuple[str, dict[str, dict[str, str]]]] = shared_mounts(profile) if executors else []
+    if executors:
+        check_driver(profile)
+    data: list[tuple[dict[str, Any], dict[str, dict[str, str]]]] = shared_mounts(profile) if executors else []
     root = str(profile.storage_root) if profile.storage_root is not None else _DATA
     if not executors:
-        data = [(root, {"persistentVolumeClaim": {"claimName": f"{name}-data"}})]
+        data = [({"mountPath": root}, {"persistentVolumeClaim": {"claimName": f"{name}-data"}})]
         objects.append(("Results and half-done work, which a Job that is started again goes on from.", _claim(name)))
-    for number, (path, source) in enumerate(data):
+    for number, (mount, source) in enumerate(data):
         volumes.append({"name": f"data-{number}", **source})
-        volume_mounts.append({"name": f"data-{number}", "mountPath": path})
-    if executors:
+        volume_mounts.append({"name": f"data-{number}", **mount})
+    account = profile.spark.get(_ACCOUNT)
+    if executors and account is None:
         objects += [("The driver starts and ends executors.", item) for item in _rights(name)]
     container: dict[str, Any] = {
         "name": "driver" if executors else "program",
@@ -90,7 +137,9 @@ def kubernetes_files(program: Program) -> dict[str, str]:
     if executors:
         container["env"] = of_the_pod()
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
-    pod |= {"serviceAccountName": name} if executors else {"automountServiceAccountToken": False}
+    if _own_image(profile):
+        pod |= _pull(profile, container)
+    pod |= {"serviceAccountName": account or name} if executors else {"automountServiceAccountToken": False}
     labels = {"app.kubernetes.io/name": "voxelflow", "app.kubernetes.io/instance": name}
     job = {
         "apiVersion": "batch/v1",
@@ -102,13 +151,16 @@ def kubernetes_files(program: Program) -> dict[str, str]:
         },
     }
     objects.append(("The run.", job))
+    if executors:
+        for _, item in objects:
+            item["metadata"] = {**item["metadata"], "namespace": _namespace(profile)}
     manifest = "---\n".join(to_yaml(data, comment) for comment, data in objects)
     head = "".join(f"# {line}".rstrip() + "\n" for line in _head(program))
     out = {**program.files(), f"{program.stem}.yaml": head + manifest}
     if not _own_image(profile):
         out["Dockerfile"] = _dockerfile(program)
-    if executors:
-        out |= _for_submit(program, name, paths)
+    if executors and _own_image(profile):  # without, spark-submit starts no driver
+        out |= _for_submit(program, name, paths, template)
     return out
 
 
@@ -117,21 +169,40 @@ def _head(program: Program) -> list[str]:
     if not _own_image(program.profile):
         lines.append(f"  docker build -t {_image(program)} .      # and push it where the cluster finds it")
     variables = [v for v in program.environment if v not in OF_THE_POD]
+    where = f" -n {_namespace(program.profile)}" if program.on_spark and is_kubernetes(program.profile.master) else ""
     if variables:
         given = " ".join(f"--from-literal={v}=..." for v in variables)
-        lines.append(f"  kubectl create secret generic {SECRET} {given}")
-    return [*lines, f"  kubectl apply -f {program.stem}.yaml", f"  kubectl logs -f job/{program.dns_name}", ""]
+        lines.append(f"  kubectl create secret generic {SECRET}{where} {given}")
+    lines += [f"  kubectl apply -f {program.stem}.yaml", f"  kubectl logs -f{where} job/{program.dns_name}", ""]
+    return lines
 
 
-def _program_files(program: Program) -> tuple[dict[str, str], dict[str, str]]:
+def _namespace(profile: Profile) -> str:
+    """Where Spark starts executors and looks for its driver: the Job must be there, too."""
+    return profile.spark.get("spark.kubernetes.namespace") or "default"
+
+
+def _pull(profile: Profile, container: dict[str, Any]) -> dict[str, Any]:
+    """What a pod needs to get the profile's image, as the executors have it; the policy goes into the container."""
+    if policy := profile.spark.get(f"{_IMAGE}.pullPolicy"):
+        container["imagePullPolicy"] = policy
+    secrets = [name.strip() for name in profile.spark.get(f"{_IMAGE}.pullSecrets", "").split(",") if name.strip()]
+    return {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
+
+
+def _program_files(program: Program, template: str) -> tuple[dict[str, str], dict[str, str]]:
     """The ConfigMap's texts by key, and the path of each key in the container."""
     contents, paths = {program.file: program.text}, {program.file: program.file}
     for number, (place, text) in enumerate(program.own_files.items()):
         key = f"own-file-{number}.py"
         contents[key], paths[key] = text, place
-    if is_kubernetes(program.profile.master) and program.on_spark:
-        contents[_EXECUTOR], paths[_EXECUTOR] = to_yaml(executor_template()), _EXECUTOR
+    if _carries_template(program):
+        contents[_EXECUTOR], paths[_EXECUTOR] = template, _EXECUTOR
     return contents, paths
+
+
+def _carries_template(program: Program) -> bool:
+    return program.on_spark and program.profile.spark.get(EXECUTOR_TEMPLATE) == f"{FOLDER}/{_EXECUTOR}"
 
 
 def _claim(name: str) -> dict[str, Any]:
@@ -176,7 +247,7 @@ def _resources(profile: Profile) -> dict[str, Any]:
 
 
 def _own_image(profile: Profile) -> str:
-    names = ("spark.kubernetes.driver.container.image", "spark.kubernetes.container.image")
+    names = ("spark.kubernetes.driver.container.image", _IMAGE)
     return next((profile.spark[name] for name in names if name in profile.spark), "")
 
 
@@ -195,8 +266,12 @@ def _dockerfile(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _for_submit(program: Program, name: str, paths: Mapping[str, str]) -> dict[str, str]:
+def _for_submit(program: Program, name: str, paths: Mapping[str, str], template: str) -> dict[str, str]:
     """spark-submit in cluster mode: its arguments, and the pods that it starts."""
+    note, driver = [], program.profile.spark.get(_DRIVER_TEMPLATE)
+    if driver is not None:
+        note = [f"# driver-pod.yaml brings the program along. It stands in place of the profile's {one_line(driver)}:"]
+        note += ["# add to it what the driver needs of that."]
     given = {
         # What only the Job's own pod has.
         key: value
@@ -205,15 +280,16 @@ def _for_submit(program: Program, name: str, paths: Mapping[str, str]) -> dict[s
     }
     ours = {
         "spark.app.name": name,
-        "spark.kubernetes.authenticate.driver.serviceAccountName": name,
-        "spark.kubernetes.driver.podTemplateFile": "driver-pod.yaml",
+        _ACCOUNT: given.get(_ACCOUNT, name),
+        _DRIVER_TEMPLATE: "driver-pod.yaml",
         "spark.kubernetes.driver.podTemplateContainerName": "driver",
-        EXECUTOR_TEMPLATE: _EXECUTOR,
-        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        CONTAINER: given.get(CONTAINER, "executor"),
+        **driver_volumes(program.profile),
     }
-    for setting, value in given.items():
-        if setting.startswith("spark.kubernetes.executor.volumes."):
-            ours.setdefault(setting.replace(".executor.", ".driver.", 1), value)
+    files = {"driver-pod.yaml": to_yaml(driver_template(name, paths, FOLDER))}
+    if _carries_template(program):
+        ours[EXECUTOR_TEMPLATE] = _EXECUTOR
+        files[_EXECUTOR] = template
     profile = program.profile.model_copy(update={"spark": given})
     command = submit_arguments(profile, f"local://{FOLDER}/{program.file}", ours)
     arguments = [*command, "--out", str(PurePosixPath(str(profile.storage_root), f"{program.stem}-out"))]
@@ -221,17 +297,14 @@ def _for_submit(program: Program, name: str, paths: Mapping[str, str]) -> dict[s
         "#!/bin/sh",
         f"# Instead of the Job in {program.stem}.yaml (delete that one, keep the rest of the file): spark-submit",
         "# starts the driver in the cluster.",
+        *note,
         "set -e",
         'cd "$(dirname "$0")"',
         " ".join(shlex.quote(word) for word in arguments[:1]) + " \\",
         *(f"    {' '.join(shlex.quote(w) for w in words)} \\" for words in _pairs(arguments[1:-3])),
         f"    {' '.join(shlex.quote(w) for w in arguments[-3:])}",
     ]
-    return {
-        "submit.sh": "\n".join(script) + "\n",
-        "driver-pod.yaml": to_yaml(driver_template(name, paths, FOLDER)),
-        _EXECUTOR: to_yaml(executor_template()),
-    }
+    return {"submit.sh": "\n".join(script) + "\n", **files}
 
 
 def _pairs(words: list[str]) -> list[list[str]]:

@@ -105,6 +105,8 @@ def allowed_copy(path: str) -> str:
 
 def _trusted_copy(root: Path, folder: str, name: str, text: str) -> Path:
     workspace, copy = Workspace(root), root / folder / name
+    if is_trusted(workspace) and _is_made(copy, text):
+        return copy  # another program may look at it now: written anew, it would have another time for a moment
     copy.parent.mkdir(parents=True, exist_ok=True)
     write_whole(root / "workspace.json", json.dumps({"format": FORMAT}) + "\n", durable=False)
     write_whole(copy, text, durable=False)
@@ -113,6 +115,13 @@ def _trusted_copy(root: Path, folder: str, name: str, text: str) -> Path:
     if not is_trusted(workspace):
         trust(workspace)
     return copy
+
+
+def _is_made(copy: Path, text: str) -> bool:
+    try:
+        return copy.stat().st_mtime == 0 and read_document_text(copy) == text
+    except (OSError, ValueError):
+        return False
 
 
 def _workspace_and_folder(file: Path) -> tuple[Workspace, str] | None:

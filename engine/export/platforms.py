@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.export.airflow import airflow_files
 from engine.export.databricks import databricks_files
 from engine.export.github import github_files
-from engine.export.kubernetes import kubernetes_files, on_kubernetes
+from engine.export.kubernetes import kubernetes_files, on_kubernetes, own_template
 from engine.export.program import Program, program
 from engine.export.source import file_stem
 from engine.export.write import write
@@ -53,8 +53,9 @@ def platform_files(
     _check_profile(platform, profile)
     _check_nodes(platform, resolved)
     if platform == "kubernetes":
-        profile, machine = on_kubernetes(profile), False
-    elif platform == "databricks":
+        inside, template = on_kubernetes(profile), own_template(profile)
+        return kubernetes_files(program(resolved, inside, given, base=base, machine=False), template)
+    if platform == "databricks":
         machine = True
     return PLATFORMS[platform](program(resolved, profile, given, base=base, machine=machine))
 

@@ -19,7 +19,7 @@ from engine.profiles import Profile, spark_settings
 from engine.spark import yarn
 from engine.spark.jars import EXTENSION, with_jars
 from engine.spark.submit import OF_THE_CLIENT
-from engine.storage import expanded
+from engine.storage import expanded, is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +42,12 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
     from pyspark import SparkConf, SparkContext
 
     from engine.spark.jars import delta_jars
+    from engine.spark.session import FOR_THE_START
 
     profile = Profile(name="of this file", backend="spark", cores=1, memory_bytes=1 << 28, spark=dict(settings))
     out = spark_settings(profile)
+    # What is on a command line, everyone on the machine can read.
+    hidden = {k for k, value in out.items() if settings[k] != value and not k.startswith(FOR_THE_START)}
     if out.get("spark.master") == yarn.MASTER:
         out = yarn.settings() | out
     # PySpark reads the variable, spark-submit the setting.
@@ -54,10 +57,13 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
         given = SparkConf()
         here = given.get("spark.submit.deployMode", "client") == "client"
         out = {name: v for name, v in out.items() if not given.contains(name) and (here or name not in OF_THE_CLIENT)}
+        # What spark-submit was not told of, it has not loaded.
+        own = [] if given.contains("spark.jars") else [jar for jar in out.get("spark.jars", "").split(",") if jar]
+        _load(jar for jar in own if not is_url(jar))
         if not _has_delta():
             jars = delta_jars(settings)
             _load(jars)
-            out["spark.jars"] = with_jars(given.get("spark.jars", "") or "", jars)
+            out["spark.jars"] = with_jars(given.get("spark.jars", "") or ",".join(own), jars)
         return out
     if jars := delta_jars(out):
         out["spark.jars"] = with_jars(out.get("spark.jars", ""), jars)
@@ -66,8 +72,7 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
     if SparkContext._gateway is None:
         start = SparkConf(loadDefaults=False)
         for name, value in out.items():
-            # What is on a command line, everyone on the machine can read.
-            if name not in settings or settings[name] == value:
+            if name not in hidden:
                 start.set(name, value)
         SparkContext._ensure_initialized(conf=start)
     return out
@@ -102,7 +107,7 @@ def _has_delta() -> bool:
     return True
 
 
-def _load(jars: Iterable[Path]) -> None:
+def _load(jars: Iterable[Path | str]) -> None:
     """Add jars to a driver that runs already: spark-submit gave it a loader that takes more."""
     from pyspark import SparkContext
 

@@ -21,6 +21,7 @@ Left out on purpose: the run store and MLflow, retries and time limits, the chec
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -53,6 +54,7 @@ from engine.processes.messages import known_error
 from engine.profiles import local_profile
 from engine.run.task import TaskMessage, context_of, run_task
 from engine.storage import expanded, place_from
+from engine.storage.io_errors import explained
 from engine.storage.process_lock import ProcessLock
 from engine.store.results import Result
 
@@ -173,10 +175,11 @@ class Steps:
         self._resources = Resources(cores or machine.cores, memory_bytes or machine.memory_bytes)
         self._session: SparkSession | None = None
         self._origins: dict[int, _Origin] = {}
-        out.mkdir(parents=True, exist_ok=True)
-        self._lock = ProcessLock(out / ".lock")
-        self._take_lock()
-        self._done = Done(out / "done.json")
+        with explained(out, in_run=False):
+            out.mkdir(parents=True, exist_ok=True)
+            self._lock = ProcessLock(out / ".lock")
+            self._take_lock()
+            self._done = Done(out / "done.json")
 
     def embedded(self, name: str, node_type: AnyNodeType) -> Callable[..., Any]:
         """The step `name`: `node_type` on this machine. Call what this gives with its inputs and parameters."""
@@ -196,7 +199,9 @@ class Steps:
         if self._session is not None:
             from engine.export.session import end
 
-            end(self._session)
+            # Where its Java has gone, it has ended, and the step's own error says so.
+            with contextlib.suppress(Exception):
+                end(self._session)
             self._session = None
         self._lock.release()
 

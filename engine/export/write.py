@@ -21,7 +21,7 @@ from engine.export.own_files import own_code_of
 from engine.export.source import Names, Values, file_stem, in_docstring, literal, one_line
 from engine.profiles import Profile
 from engine.spark import kubernetes, yarn
-from engine.spark.jars import DELTA
+from engine.spark.jars import DELTA, with_extension
 from engine.spark.kubernetes import is_kubernetes
 from engine.spark.submit import submit_arguments
 from engine.tracking.destination import ENVIRONMENT as MLFLOW
@@ -80,6 +80,11 @@ def write(
     own_code = own_code_of(resolved) if own_files_beside else {}
     values = Values(resolved, given, names, base, own_code)
     return _File(resolved, profile, imports, values, names, machine, own_files_beside).text()
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines for a docstring. They are broken first: a break between two backslashes would make half an escape."""
+    return [in_docstring(line) for line in textwrap.wrap(one_line(text), width)]
 
 
 def own_file(node_type: AnyNodeType) -> Path | None:
@@ -143,11 +148,10 @@ class _File:
     def _head(self) -> str:
         pipeline, profile = self._resolved.pipeline, self._profile
         stem = file_stem(pipeline.name)
-        lines = textwrap.wrap(f"The pipeline {in_docstring(pipeline.name)} as Python.", WIDTH)
+        lines = _wrapped(f"The pipeline {pipeline.name} as Python.", WIDTH)
         if pipeline.description.strip():
             # Set in: at the start of a line, tools read more into a text than prose.
-            wrapped = textwrap.wrap(in_docstring(pipeline.description), WIDTH - 4)
-            lines += ["", *(f"    {line}" for line in wrapped)]
+            lines += ["", *(f"    {line}" for line in _wrapped(pipeline.description, WIDTH - 4))]
         where = "Spark" if self._on_spark else "this machine"
         lines += ["", f"Written by `voxelflow export` for the compute profile {in_docstring(profile.name)} ({where})."]
         lines += ["Run it where Voxelflow is installed:", ""]
@@ -225,7 +229,9 @@ class _File:
         profile = self._profile
         here = _HERE if profile.master.startswith("local") else {}
         pods = kubernetes.settings(profile, {}) if is_kubernetes(profile.master) else {}
-        return {"spark.master": profile.master, **DELTA, **here, **pods} | profile.spark
+        extensions = with_extension(profile.spark.get("spark.sql.extensions", ""))
+        out = {"spark.master": profile.master, **DELTA, **here, **pods} | profile.spark
+        return out | {"spark.sql.extensions": extensions}
 
     def _session(self) -> str:
         own = [self._own_path(i) for i in self._imports.values() if i.file is not None]

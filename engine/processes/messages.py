@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
-from engine.declare.events import AnyEvent, Event, Failure
+from engine.declare.events import AnyEvent, Event, Failure, Message, Progress
 from engine.errors import ExecutionError, VoxelflowError
 from engine.extras import missing_package
 from engine.storage.io_errors import explain
@@ -52,8 +54,23 @@ _REPORT: TypeAdapter[Result | Failure] = TypeAdapter(Annotated[Result | Failure,
 
 
 def to_line(message: Event) -> bytes:
-    """The message as one line of JSON."""
-    return message.model_dump_json(exclude_none=True).encode() + b"\n"
+    """The message as one line of JSON.
+
+    What people read is escaped where it is no UTF-8, as of a file's name in Latin-1. Raises
+    `pydantic_core.PydanticSerializationError` where a path is not, which must stay as it is.
+    """
+    try:
+        text = message.model_dump_json(exclude_none=True)
+    except PydanticSerializationError:
+        if not isinstance(message, (Failure, Message, Progress)):
+            raise
+        texts = {
+            name: value.encode("utf-8", "backslashreplace").decode()
+            for name, value in message
+            if isinstance(value, str)
+        }
+        text = message.model_copy(update=texts).model_dump_json(exclude_none=True)
+    return text.encode() + b"\n"
 
 
 def from_line(line: bytes) -> Event:
@@ -86,9 +103,9 @@ def known_error(
 def failure_of(
     exc: BaseException, *, node: str | None = None, folders: Sequence[Path] = (), about_bytes: int | None = None
 ) -> Failure:
-    """The report on an error that is being handled. `folders`, `about_bytes`: see `io_errors.explain`."""
+    """The report on an error, mostly one that is being handled. `folders`, `about_bytes`: see `io_errors.explain`."""
     # The traceback of the one that is being handled, also where `exc` says it in other words.
-    details = traceback.format_exc()
+    details = traceback.format_exc() if sys.exc_info()[0] else "".join(traceback.format_exception(exc))
     exc = known_error(exc, folders, about_bytes) or exc
     if isinstance(exc, VoxelflowError):
         return Failure(

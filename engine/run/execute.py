@@ -83,13 +83,12 @@ class Execution:
         return {java: worker.pid for worker, java in self._spark.java.items()}
 
     def cancel(self, why: str = "cancelled on request") -> None:
-        """Ask every task to stop; those that do not within the grace are killed. `why` is the reason they show."""
-        if self._cancelled:
-            return
-        self._cancelled = why
-        for job in self._jobs.values():
-            if job.worker is not None:
-                self._stop(job, "cancelled")
+        """Ask every task to stop; those that do not within the grace are killed. `why` is the reason they show.
+
+        Signal handlers may: `run` asks the tasks, when its loop turns. One that is just being started would not hear it
+        here, and would then run to its end.
+        """
+        self._cancelled = self._cancelled or why
 
     def run(self, on_tick: Any = None, start: ProcessLock | None = None) -> RunState:
         """Run until every task has ended. `on_tick` is called about ten times a second.
@@ -297,7 +296,7 @@ class Execution:
         first = self._slow[task.node] if not on_spark else "" if self._spark.processes else "Spark"
         job.worker = self._spark.take() if on_spark else self._warm.pop(task.node, None) or self._worker(task)
         job.attempt += 1
-        job.failure, job.stopped_for, job.kill_at = None, "", None
+        job.has_reported, job.failure, job.stopped_for, job.kill_at = False, None, "", None
         job.started = time.time()
         job.deadline = time.monotonic() + task.timeout_s if task.timeout_s else None
         columns: dict[str, Any] = {"attempt": job.attempt, "started": job.started, "ended": None, "pid": job.worker.pid}
@@ -400,7 +399,7 @@ class Execution:
                 if job is None or job.worker is not worker:
                     continue
                 if isinstance(event, Outputs):
-                    job.outputs = event.datasets()
+                    job.outputs, job.has_reported = event.datasets(), True
                 elif isinstance(event, Failure):
                     job.failure = event
                 if worker.holds_spark and isinstance(event, Outputs | Failure):
@@ -412,7 +411,7 @@ class Execution:
         for worker in ended:
             job = next((j for j in self._jobs.values() if j.worker is worker), None)
             if job is not None:
-                self._end(job, worker, worker.exit_status == 0 and (bool(job.outputs) or job.failure is None))
+                self._end(job, worker, worker.exit_status == 0 and job.has_reported)
             if self._spark.has_ended(worker):
                 # One that was killed could not report it.
                 self._store.add_events(self._run_id, [SparkSession(state="ended", master=self._plan.profile.master)])
@@ -433,7 +432,7 @@ class Execution:
             return
         job.unlock()
         job.outputs = {}
-        if job.stopped_for == "cancelled":
+        if self._cancelled:  # also where its process was ended before it was asked, as by a machine that shuts down
             self._set(job, "cancelled", self._cancelled, ended=now)
             return
         failure = job.failure
@@ -441,7 +440,7 @@ class Execution:
             failure = job.death(worker.exit_status)
             self._store.add_events(self._run_id, [failure])
         job.failures += 1
-        if job.failures <= job.task.retries and not self._cancelled:
+        if job.failures <= job.task.retries:
             job.not_before = time.monotonic() + min(60.0, 2.0 ** (job.failures - 1))
             self._set(job, "queued", f"attempt {job.attempt} failed: {failure.message}", failure=_failure_json(failure))
             return
@@ -471,6 +470,8 @@ class Execution:
         for job in self._jobs.values():
             if job.worker is None:
                 continue
+            if self._cancelled and job.stopped_for != "cancelled":
+                self._stop(job, "cancelled")
             if job.deadline is not None and now > job.deadline and not job.stopped_for:
                 self._stop(job, "timeout")
             if job.kill_at is not None and now > job.kill_at:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from engine.errors import VoxelflowError
 from engine.store.runs import RunStore
 
 HEARTBEAT_S = 1.0
@@ -49,7 +50,8 @@ class Heartbeat:
         until = time.monotonic() + LONGEST_STEP_S
         try:
             while not over.wait(HEARTBEAT_S) and time.monotonic() < until:
-                with suppress(sqlite3.OperationalError):  # locked by another for long: the next beat
+                # Locked by another for long, or no file handle left for a connection of its own: the next beat.
+                with suppress(sqlite3.Error, VoxelflowError):
                     self._store.heartbeat(self._run_id)
         finally:
             self._store.close()

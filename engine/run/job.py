@@ -79,6 +79,8 @@ class Job:
     kill_at: float | None = None
     stopped_for: str = ""
     outputs: dict[str, Dataset] = field(default_factory=dict)
+    has_reported: bool = False
+    """Whether its worker has sent outputs: a node may have none, and a library may end the process with status 0."""
     failure: Failure | None = None
     waits: str = ""
     """What it waits for, in words, while its state is "waiting"."""

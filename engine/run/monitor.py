@@ -6,9 +6,11 @@ driver's machine alone, and says so.
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -16,11 +18,10 @@ import psutil
 from engine.declare.events import Progress, SystemSample
 from engine.profiles import Profile
 from engine.run.system_metrics import SystemSampler, Traffic
-from engine.store.monitor import Attempt, Moment, MonitorLog
+from engine.store.monitor import PROCESSES, Attempt, Moment, MonitorLog
+from engine.text import safe
 
 INTERVAL_S = 1.0
-PROCESSES = 6
-"""Of one task; what more of them use is added up as "others"."""
 _MB = 1e6
 _MACHINE = {"cpu_utilization_percentage": "cpu", "system_memory_usage_megabytes": "memory"}
 _GPU = {"utilization_percentage": "", "memory_usage_megabytes": "_memory"}
@@ -77,20 +78,24 @@ class Monitor:
         # The task's own process first, and always: then curves do not change places.
         found.sort(key=lambda p: p.pid != pid)
         for process in found[:PROCESSES]:
-            values["cpu:worker" if process.pid == pid else f"cpu:{process.name} {process.pid}"] = process.cpu
+            # Any bytes can be a name; and Linux cuts one after 15, also within a letter.
+            name = "worker" if process.pid == pid else f"{safe(process.name)} {process.pid}"
+            values[f"cpu:{name}"] = process.cpu
         if len(found) > PROCESSES:
             values["cpu:others"] = sum(p.cpu for p in found[PROCESSES:])
         return values
 
     def _about(self, profile: Profile) -> dict[str, object]:
-        return {
+        about: dict[str, object] = {
             "host": socket.gethostname(),
             "cores": psutil.cpu_count() or 1,
-            "memory": round(psutil.virtual_memory().total / _MB),
             "gpu": self._sampler.gpu_problem,
             "unknown": sorted(self._unknown),
             "elsewhere": "" if profile.is_here else profile.where,
         }
+        with suppress(Exception):  # as in `system_metrics`: whatever psutil raises where it cannot be read
+            about["memory"] = round(psutil.virtual_memory().total / _MB)
+        return about
 
 
 class _Work:
@@ -121,7 +126,7 @@ class _Work:
             grown = now.done - before.done
         if grown is not None and grown < 0:
             return {}  # another attempt, or another step of the task, which begins anew
-        if grown is not None and self._unit:
+        if grown is not None and self._unit and math.isfinite(grown):
             out[f"rate:{self._unit}"] = grown / seconds
         if now.waited_s is not None and before.waited_s is not None:
             out["waiting"] = min(100.0, max(0.0, (now.waited_s - before.waited_s) / seconds * 100))

@@ -134,8 +134,9 @@ def _execute(
             samples.append(monitor.sample(os.getpid(), execution.pids, execution.java))
         except (OSError, psutil.Error):
             return  # a run does not fail for want of a figure
-        if is_measured:
-            idle_s += idle_share(samples[-1]) * sampler.interval_s
+        share = idle_share(samples[-1]) if is_measured else None
+        if share is not None:
+            idle_s += share * sampler.interval_s
             measured_s += sampler.interval_s
 
     def keep() -> None:

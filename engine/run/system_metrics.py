@@ -7,6 +7,7 @@ figure that cannot be read is left out.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,10 @@ from engine.declare.events import SystemSample
 _MB = 1e6
 TRAFFIC = ("disk_read", "disk_write", "network_receive", "network_transmit")
 """Of these a sample has megabytes since the sampler's making."""
+_TICK_S = 0.01
+"""The time that a process began is known to this, on Linux."""
+_UNREADABLE = (psutil.Error, OSError, RuntimeError, ValueError, LookupError)
+"""What psutil raises of a process that has ended or is another's, and where /proc is not as it is on Linux."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +51,16 @@ class SystemSampler:
     def __init__(self, disk: Path | None = None) -> None:
         self._disk = disk or Path(os.sep)
         self._gpus = _Gpus()
-        self._io: dict[tuple[int, float], tuple[int, int]] = {}
+        # By the process itself, which is the same as long as it lives: a creation time moves when the clock is set.
+        self._cpu_times: dict[psutil.Process, float] = {}
+        self._io: dict[psutil.Process, tuple[int, int]] = {}
         self.processes: list[ProcessUse] = []
         """Those of the newest sample."""
-        self._network, self._disk_io = _network() or (0, 0), _disk_io() or (0, 0)
-        self._cpu_times: dict[tuple[int, float], float] = {}
-        self._measured_at, self._measured_on = time.monotonic(), time.time()
+        self._counted, self._traffic_bytes = _counters(), dict.fromkeys(TRAFFIC, 0)
+        self._measured_at = time.monotonic()
         self.interval_s = 0.0
-        """Between the newest sample and the one before it, or the sampler's making."""
-        psutil.cpu_percent()  # the first call only marks the start of the interval
+        """Between the beginnings of the newest sample and of the one before it, or the sampler's making."""
+        _cpu_use()  # the first call only marks the start of the interval
 
     @property
     def gpu_problem(self) -> str:
@@ -64,8 +70,8 @@ class SystemSampler:
     @property
     def unknown(self) -> tuple[str, ...]:
         """What of `TRAFFIC` the system does not count: its figures stay 0."""
-        disk, network = _disk_io() is None, _network() is None
-        return tuple(name for name in TRAFFIC if (disk if name.startswith("disk") else network))
+        counted = _counters()
+        return tuple(name for name in TRAFFIC if name not in counted)
 
     def sample(self, pids: Iterable[int], beside: Mapping[int, int] | None = None) -> SystemSample:
         """The machine now, and the processes `pids` with all their children.
@@ -74,41 +80,36 @@ class SystemSampler:
         `run_processes_cpu_percentage` is the share of one core since the last sample (200 is two cores); the
         machine's is that of all its cores. Shared pages count in every process that has them.
         """
-        memory = psutil.virtual_memory()
-        self.interval_s = time.monotonic() - self._measured_at
-        values = {
-            "cpu_utilization_percentage": psutil.cpu_percent(),
-            "system_memory_usage_megabytes": memory.used / _MB,
-            "system_memory_usage_percentage": memory.used / memory.total * 100,
-        }
-        values |= self._processes(pids, beside or {}) | self._disk_space() | self._traffic() | self._gpus.sample()
+        before, self._measured_at = self._measured_at, time.monotonic()
+        self.interval_s = self._measured_at - before
+        values = _cpu_use() | _memory_use() | self._processes(pids, beside or {}, before)
+        values |= self._disk_space() | self._traffic() | self._gpus.sample()
         return SystemSample(values={name: round(value, 1) for name, value in values.items()})
 
-    def _processes(self, pids: Iterable[int], beside: Mapping[int, int]) -> dict[str, float]:
+    def _processes(self, pids: Iterable[int], beside: Mapping[int, int], since: float) -> dict[str, float]:
         found: list[ProcessUse] = []
-        cpu_times: dict[tuple[int, float], float] = {}
-        io: dict[tuple[int, float], tuple[int, int]] = {}
-        elapsed = max(time.monotonic() - self._measured_at, 1e-3)
+        cpu_times: dict[psutil.Process, float] = {}
+        io: dict[psutil.Process, tuple[int, int]] = {}
+        elapsed = max(self.interval_s, 1e-3)
+        booted = _boot_time()
         for process, above in _trees([*pids, *beside]):
             root = beside.get(above, above)
             # A process may end while it is looked at.
-            with suppress(psutil.Error), process.oneshot():
+            with suppress(*_UNREADABLE), process.oneshot():
                 times = process.cpu_times()
-                key = (process.pid, process.create_time())
-                cpu_times[key] = times.user + times.system
+                cpu_times[process] = times.user + times.system
                 # One that began since the last sample is all news; an older one only from now on.
-                new = process.create_time() >= self._measured_on
-                busy = cpu_times[key] - self._cpu_times.get(key, 0.0 if new else cpu_times[key])
+                new = 0 <= _age(process, booted) + _TICK_S <= time.monotonic() - since + 2 * _TICK_S
+                busy = cpu_times[process] - self._cpu_times.get(process, 0.0 if new else cpu_times[process])
                 traffic = _process_io(process)
                 read = write = None
                 if traffic is not None:
-                    io[key] = traffic
-                    before = self._io.get(key, (0, 0) if new else traffic)
+                    io[process] = traffic
+                    before = self._io.get(process, (0, 0) if new else traffic)
                     read, write = ((now - was) / _MB / elapsed for now, was in zip(traffic, before, strict=True))
                 memory = process.memory_info().rss / _MB
                 found.append(ProcessUse(process.pid, root, process.name(), busy / elapsed * 100, memory, read, write))
         self._cpu_times, self._io, self.processes = cpu_times, io, found
-        self._measured_at, self._measured_on = time.monotonic(), time.time()
         return {
             "run_processes_count": len(found),
             "run_processes_memory_usage_megabytes": sum(process.memory for process in found),
@@ -126,25 +127,23 @@ class SystemSampler:
         return {}
 
     def _traffic(self) -> dict[str, float]:
-        received, sent = _network() or self._network
-        read, written = _disk_io() or self._disk_io
-        return {
-            "network_receive_megabytes": (received - self._network[0]) / _MB,
-            "network_transmit_megabytes": (sent - self._network[1]) / _MB,
-            "disk_read_megabytes": (read - self._disk_io[0]) / _MB,
-            "disk_write_megabytes": (written - self._disk_io[1]) / _MB,
-        }
+        counted = _counters()
+        for name, now in counted.items():
+            # Less than before: a device is gone, such as the network of a container that has ended, with its count.
+            self._traffic_bytes[name] += max(0, now - self._counted.get(name, now))
+        self._counted |= counted
+        return {f"{name}_megabytes": count / _MB for name, count in self._traffic_bytes.items()}
 
 
-def idle_share(sample: SystemSample) -> float:
+def idle_share(sample: SystemSample) -> float | None:
     """The share of the machine that did nothing, from 0 to 1: of its GPUs where it has some, else of its cores.
 
-    Who pays for a machine with GPUs pays for these above all.
+    Who pays for a machine with GPUs pays for these above all. None where nothing is known of either.
     """
     values = sample.values
     gpus = [v for name, v in values.items() if name.startswith("gpu_") and name.endswith("_utilization_percentage")]
-    used = sum(gpus) / len(gpus) if gpus else values["cpu_utilization_percentage"]
-    return min(1.0, max(0.0, 1 - used / 100))
+    used = sum(gpus) / len(gpus) if gpus else values.get("cpu_utilization_percentage")
+    return None if used is None else min(1.0, max(0.0, 1 - used / 100))
 
 
 def mean_of(samples: Sequence[SystemSample]) -> SystemSample:
@@ -185,13 +184,13 @@ def _trees(pids: Iterable[int]) -> list[tuple[psutil.Process, int]]:
     found: dict[int, psutil.Process] = {}
     for pid in wanted:
         if pid not in found:
-            with suppress(psutil.Error):
+            with suppress(*_UNREADABLE):
                 root = psutil.Process(pid)
                 for process in (root, *root.children(recursive=True)):
                     found.setdefault(process.pid, process)
     parents: dict[int, int | None] = {}
     for pid, process in found.items():
-        with suppress(psutil.Error):
+        with suppress(*_UNREADABLE):
             parents[pid] = process.ppid()
     out = []
     for pid, process in found.items():
@@ -203,30 +202,60 @@ def _trees(pids: Iterable[int]) -> list[tuple[psutil.Process, int]]:
     return out
 
 
+# What follows reads through psutil what the kernel, or a container in its place, writes into /proc. Of a file that is
+# not there, is secret or looks otherwise psutil raises whatever comes of that: `ValueError`, `AssertionError`, others.
+
+
+def _boot_time() -> float | None:
+    """When the machine began, as the creation times of processes have it; None where the system does not say."""
+    with suppress(Exception):
+        return psutil.boot_time()
+    return None
+
+
+def _age(process: psutil.Process, booted: float | None) -> float:
+    """Seconds since the process began."""
+    if sys.platform != "linux" or booted is None:
+        return time.time() - process.create_time()
+    # Its creation time is `booted` and what came after. Of `booted` the fraction of a second is cut off, and it moves
+    # when the clock is set: by the time of day a new process would be an old one, or an old one new.
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - (process.create_time() - booted)
+
+
+def _cpu_use() -> dict[str, float]:
+    with suppress(Exception):
+        return {"cpu_utilization_percentage": psutil.cpu_percent()}
+    return {}
+
+
+def _memory_use() -> dict[str, float]:
+    with suppress(Exception):
+        memory = psutil.virtual_memory()
+        return {
+            "system_memory_usage_megabytes": memory.used / _MB,
+            "system_memory_usage_percentage": memory.used / memory.total * 100,
+        }
+    return {}
+
+
 def _process_io(process: psutil.Process) -> tuple[int, int] | None:
     """Bytes that it has read from and written to disks so far."""
-    with suppress(psutil.Error, OSError, AttributeError, NotImplementedError):  # macOS has none; another's are secret
+    with suppress(Exception):  # macOS has none; another's are secret
         counters = process.io_counters()
         return counters.read_bytes, counters.write_bytes
     return None
 
 
-def _network() -> tuple[int, int] | None:
-    """Bytes received and sent by the machine since it started."""
-    with suppress(OSError):
-        counters = psutil.net_io_counters()
-        if counters is not None:
-            return counters.bytes_recv, counters.bytes_sent
-    return None
-
-
-def _disk_io() -> tuple[int, int] | None:
-    """Bytes read from and written to the machine's disks since it started."""
-    with suppress(OSError, RuntimeError):
-        counters = psutil.disk_io_counters()
-        if counters is not None:
-            return counters.read_bytes, counters.write_bytes
-    return None
+def _counters() -> dict[str, int]:
+    """By the names of `TRAFFIC`: bytes since the machine started, as far as the system counts them."""
+    out: dict[str, int] = {}
+    with suppress(Exception):
+        if (disk := psutil.disk_io_counters()) is not None:
+            out |= {"disk_read": disk.read_bytes, "disk_write": disk.write_bytes}
+    with suppress(Exception):
+        if (network := psutil.net_io_counters()) is not None:
+            out |= {"network_receive": network.bytes_recv, "network_transmit": network.bytes_sent}
+    return out
 
 
 class _Gpus:
@@ -234,20 +263,23 @@ class _Gpus:
 
     def __init__(self) -> None:
         self._nvml: Any = None
-        self._handles: list[Any] = []
+        self._handles: dict[int, Any] = {}
         self.problem = "nvidia-ml-py is not installed"
         with suppress(Exception):
             import pynvml
 
             self.problem = "no NVIDIA driver was found"
             pynvml.nvmlInit()
-            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-            self._nvml = pynvml
-            self.problem = "" if self._handles else "this machine has no NVIDIA GPU"
+            self._nvml, count = pynvml, pynvml.nvmlDeviceGetCount()
+            for index in range(count):
+                with suppress(Exception):  # one that has failed: the others go on
+                    self._handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+            none = "no NVIDIA GPU of this machine answers" if count else "this machine has no NVIDIA GPU"
+            self.problem = "" if self._handles else none
 
     def sample(self) -> dict[str, float]:
         out: dict[str, float] = {}
-        for index, handle in enumerate(self._handles):
+        for index, handle in self._handles.items():
             name = f"gpu_{index}"
             # Some devices do not report some figures (MIG slices have no utilisation, for one).
             with suppress(Exception):

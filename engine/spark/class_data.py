@@ -104,7 +104,9 @@ def _useful(archive: Path) -> bool:
 
 
 def _there(own: Mapping[str, str]) -> bool:
-    return archive_path(own, delta_jars(own), find_java()).exists()
+    jars = delta_jars(own)
+    # Beside jars of Delta that the profile names itself, none is used.
+    return not jars or archive_path(own, jars, find_java()).exists()
 
 
 def _dump(jars: list[Path], archive: Path) -> None:

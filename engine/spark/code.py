@@ -64,4 +64,6 @@ def _files(workspace: Workspace | None) -> Iterator[tuple[str, Path]]:
             yield f"{module}.py", Path(spec.origin)
     if workspace is not None and is_trusted(workspace):
         for path in workspace.my_nodes.glob("*.py"):
+            if not path.is_file():  # an editor's lock is a link to nothing
+                continue
             yield f"{user_module(path)}.py", path

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
+import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
@@ -22,7 +23,8 @@ from xml.sax.saxutils import quoteattr
 from engine.errors import ExecutionError, UsageError
 from engine.spark.java import find_java
 from engine.storage import expanded
-from engine.storage.files import write_whole
+from engine.storage.files import flush, write_whole
+from engine.storage.io_errors import remedy
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA = {
@@ -72,12 +74,26 @@ def delta_jars(settings: Mapping[str, str], say: Say | None = None) -> list[Path
     kept = home / "voxelflow" / f"{delta_artifact()}.txt"
     if jars := _listed(kept):
         return jars
-    kept.parent.mkdir(parents=True, exist_ok=True)
     from filelock import FileLock
 
-    # Ivy writes its cache as if it were alone.
-    with FileLock(kept.with_suffix(".lock")):
-        return _listed(kept) or _fetch(home, kept, settings, say or (lambda _: None))
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Ivy writes its cache as if it were alone.
+        with FileLock(kept.with_suffix(".lock")):
+            return _listed(kept) or _fetch(home, kept, settings, say or (lambda _: None))
+    except OSError as exc:
+        where = f"{exc.filename}: " if exc.filename else ""
+        # Images for containers often have a user without a home.
+        raise ExecutionError(
+            f"the jars of Delta Lake for Spark could not be put into {home}: {where}{exc.strerror or exc}",
+            hint=f"{remedy(exc)} Or let spark.jars.ivy in the profile name another folder, or {FOLDER} one that has"
+            " the jars.",
+        ) from exc
+
+
+def with_extension(own: str) -> str:
+    """The setting `spark.sql.extensions`: the person's own, then Delta's."""
+    return own if EXTENSION in own.split(",") else ",".join(filter(None, (own, EXTENSION)))
 
 
 def with_jars(own: str, jars: Iterable[object]) -> str:
@@ -107,12 +123,17 @@ def _by_hand() -> str:
 
 
 def _listed(kept: Path) -> list[Path]:
-    """The jars in the list, or none when one is not there any more."""
+    """The jars in the list, or none when one of them is not there any more, or not whole."""
     try:
         jars = [Path(line) for line in kept.read_text(encoding="utf-8").splitlines() if line]
-    except OSError:
+    except (OSError, ValueError):
         return []
-    return jars if all(jar.is_file() for jar in jars) else []
+    return jars if all(map(_is_whole, jars)) else []
+
+
+def _is_whole(jar: Path) -> bool:
+    """Whether it is a jar to its end, where its contents are listed. A power cut may have taken that."""
+    return zipfile.is_zipfile(jar)
 
 
 def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> list[Path]:
@@ -147,12 +168,18 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
                     if found_jar := re.match(r"downloading \S+/(\S+\.jar)", line):
                         say(f"downloading {found_jar[1]}")
             if ivy.returncode == 0 and found.is_file():
-                break
-            if _unreachable("".join(log)):
+                jars = [Path(part) for part in found.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
+                broken = [jar for jar in jars if not _is_whole(jar)]
+                if not broken:
+                    break
+                log.append(f"{broken[0].name} is no jar")
+                for jar in broken:  # else Ivy keeps it
+                    jar.unlink(missing_ok=True)
+            elif _unreachable("".join(log)):
                 raise _failed("".join(log))
         else:
             raise _failed("".join(log))
-        jars = [Path(part) for part in found.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
+    flush([*jars, *{jar.parent for jar in jars}])
     write_whole(kept, "".join(f"{jar}\n" for jar in jars), durable=True)
     return jars
 

@@ -20,14 +20,20 @@ SECRET = "voxelflow"
 EXECUTOR_TEMPLATE = "spark.kubernetes.executor.podTemplateFile"
 OF_THE_POD = {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
 """Environment variables of a driver's container, and what they say."""
-_CONTAINER = "spark.kubernetes.executor.podTemplateContainerName"
+CONTAINER = "spark.kubernetes.executor.podTemplateContainerName"
 _VOLUME = re.compile(
-    r"spark\.kubernetes\.executor\.volumes\.(?P<kind>\w+)\.(?P<name>[\w-]+)\.(mount\.path|options\.(?P<option>[\w.]+))"
+    r"spark\.kubernetes\.(?P<pod>executor|driver)\.volumes\.(?P<kind>\w+)\.(?P<name>[\w-]+)\.(?P<what>.+)"
 )
 _SOURCES = {"persistentVolumeClaim": ("claimName",), "nfs": ("server", "path"), "hostPath": ("path", "type")}
 """Kinds of volumes that several pods see, and the options that Spark and a pod's own volume both know."""
-_OF_EACH = ("OnDemand", "SPARK_EXECUTOR_ID")
-"""What in the name of a claim Spark replaces, so that each pod has another one."""
+_PARTS = ("subPath", "subPathExpr")
+"""What says which part of a volume is mounted."""
+_OF_EACH = ("OnDemand", "SPARK_EXECUTOR_")
+"""What in the name of a claim, or in the part of a volume, Spark or the pod replaces, so that each has another one."""
+_CLAIM = (
+    "Set storage_root to a folder of a volume that this machine and the executors mount, and name its claim:"
+    " spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName and .mount.path."
+)
 
 
 def is_kubernetes(master: str) -> bool:
@@ -43,16 +49,28 @@ def check(profile: Profile) -> None:
             f"profile {profile.name} names no image for the executors",
             hint="Set spark.kubernetes.container.image: Spark's own image with Python of our version and our packages.",
         )
-    shared = shared_mounts(profile)
-    if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared):
+    if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared_mounts(profile)):
         return
-    root = profile.storage_root
-    if root is None or not any(root.is_relative_to(path) for path, _ in shared):
+    if not _has_root(profile):
         raise UsageError(
-            f"the executors of profile {profile.name} would not see {root or 'the workspace'}",
-            hint="Set storage_root to a folder of a volume that this machine and the executors mount, and name its"
-            " claim: spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName and .mount.path.",
+            f"the executors of profile {profile.name} would not see {profile.storage_root or 'the workspace'}",
+            hint=_CLAIM,
         )
+
+
+def check_driver(profile: Profile) -> None:
+    """Raise `UsageError` when a driver's pod, which mounts `shared_mounts` alone, would not see the storage root."""
+    if not _has_root(profile):
+        raise UsageError(
+            f"a driver on Kubernetes would not see {profile.storage_root or 'the workspace'}: the settings of profile"
+            f" {profile.name} name no volume for it",
+            hint=f"{_CLAIM} A template of the executors' pods alone does not give it to the driver.",
+        )
+
+
+def _has_root(profile: Profile) -> bool:
+    root = profile.storage_root
+    return root is not None and any(root.is_relative_to(mount["mountPath"]) for mount, _ in shared_mounts(profile))
 
 
 def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -63,7 +81,7 @@ def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict
     known = os.environ if environ is None else environ
     out = {
         "spark.kubernetes.executor.label.app.kubernetes.io/name": "voxelflow",
-        _CONTAINER: "executor",
+        CONTAINER: "executor",
         # A path of this machine means nothing in the executors' image.
         "spark.pyspark.python": "python3",
     }
@@ -72,30 +90,51 @@ def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict
     return out
 
 
-def mounts(profile: Profile) -> list[tuple[str, str, dict[str, str]]]:
-    """The volumes of the executors: kind, path in the pod, and options, as the claim's name or the server of NFS.
+def shared_mounts(profile: Profile) -> list[tuple[dict[str, Any], dict[str, dict[str, str]]]]:
+    """The executors' volumes that a driver's pod mounts too: the mount and the source, as a pod has them, unnamed.
 
-    Without claims that each executor has alone.
+    Without those that each executor has alone.
     """
+    out = []
+    for (kind, _), volume in _volumes(profile, "executor").items():
+        names = _SOURCES.get(kind)
+        if names is None or not volume.get("mount.path") or not volume.get(f"options.{names[0]}") or _of_each(volume):
+            continue
+        mount: dict[str, Any] = {"mountPath": str(PurePath(volume["mount.path"]))}
+        mount |= {name: volume[f"mount.{name}"] for name in _PARTS if volume.get(f"mount.{name}")}
+        if volume.get("mount.readOnly", "").strip().lower() == "true":
+            mount["readOnly"] = True
+        out.append((mount, {kind: {name: volume[f"options.{name}"] for name in names if f"options.{name}" in volume}}))
+    return out
+
+
+def driver_volumes(profile: Profile) -> dict[str, str]:
+    """The executors' volumes as Spark's settings for the driver's pod, without those that each executor has alone.
+
+    A volume that the profile gives to the driver itself, under the same name or at the same path, goes before.
+    """
+    own = _volumes(profile, "driver")
+    taken = {volume.get("mount.path") for volume in own.values()}
+    return {
+        f"spark.kubernetes.driver.volumes.{kind}.{name}.{what}": value
+        for (kind, name), volume in _volumes(profile, "executor").items()
+        if (kind, name) not in own and volume.get("mount.path") not in taken and not _of_each(volume)
+        for what, value in volume.items()
+    }
+
+
+def _volumes(profile: Profile, pod: str) -> dict[tuple[str, str], dict[str, str]]:
+    """What the settings say of each volume of that kind of pod: `mount.path`, `options.claimName` and so on."""
     found: dict[tuple[str, str], dict[str, str]] = {}
-    for name, value in profile.spark.items():
-        if match := _VOLUME.fullmatch(name):
-            # Not by "path": NFS and a folder of the machine have an option of that name.
-            found.setdefault((match["kind"], match["name"]), {})[match["option"] or ""] = value
-    return [
-        (kind, str(PurePath(volume.pop(""))), volume)
-        for (kind, _), volume in found.items()
-        if "" in volume and not any(word in volume.get("claimName", "") for word in _OF_EACH)
-    ]
+    for setting, value in profile.spark.items():
+        if (match := _VOLUME.fullmatch(setting)) and match["pod"] == pod:
+            found.setdefault((match["kind"], match["name"]), {})[match["what"]] = value
+    return found
 
 
-def shared_mounts(profile: Profile) -> list[tuple[str, dict[str, dict[str, str]]]]:
-    """Those that a driver's pod mounts too: the path, and the source as a pod's volume has it."""
-    return [
-        (path, {kind: {name: options[name] for name in _SOURCES[kind] if name in options}})
-        for kind, path, options in mounts(profile)
-        if kind in _SOURCES and options.get(_SOURCES[kind][0])
-    ]
+def _of_each(volume: Mapping[str, str]) -> bool:
+    named = volume.get("options.claimName", "") + volume.get("mount.subPathExpr", "")
+    return any(word in named for word in _OF_EACH)
 
 
 def executor_template() -> dict[str, Any]:

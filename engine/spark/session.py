@@ -46,6 +46,8 @@ _CONNECT_S = 5.0
 _IGNORED = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT")
 """Variables of the person's environment that would give us another Spark, or a Python without our packages.
 `SPARK_CONF_DIR`, `HADOOP_CONF_DIR` and `YARN_CONF_DIR` count: they say how to reach a cluster, and hold its secrets."""
+_GIVEN = ("PYSPARK_GATEWAY_SECRET", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS")
+"""What else is set while Java starts. PySpark's own `SPARK_AUTH_SOCKET_TIMEOUT` stays: it reads it all the time."""
 
 
 def open_session(
@@ -106,7 +108,7 @@ def open_session(
     return session
 
 
-_FOR_THE_START = ("spark.driver.", "spark.jars", "spark.submit.")
+FOR_THE_START = ("spark.driver.", "spark.jars", "spark.submit.")
 _JAVA_OPTIONS = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1"
 """A driver without memory limps on for minutes; one that ends is reported, and started again. And its code runs for
 seconds: Java's second compiler takes more time than it gives. Without it a session starts in 6.2 s of processor time
@@ -168,6 +170,8 @@ def _reach(master: str) -> None:
         try:
             socket.create_connection(address, _CONNECT_S).close()
             return
+        except UnicodeError:
+            why = f"{address[0]} is no name of a machine"
         except OSError as exc:
             why = str(exc.strerror or exc)
     if masters:
@@ -264,7 +268,7 @@ def _for_all_to_see(profile: Profile, settings: Mapping[str, str]) -> dict[str, 
     """The settings for Java's command line, which everyone on the machine can read: without those that hold a
     reference, which may be secrets. What only counts while Java starts has no other way."""
     own = spark_settings(profile)
-    hidden = {k for k, value in profile.spark.items() if own[k] != value and not k.startswith(_FOR_THE_START)}
+    hidden = {k for k, value in profile.spark.items() if own[k] != value and not k.startswith(FOR_THE_START)}
     return {key: settings[key] for key in sorted(set(settings) - hidden)}
 
 
@@ -309,8 +313,11 @@ def warm_jvm(session: SparkSession) -> WarmJvm | None:
 
 @contextlib.contextmanager
 def _environment(master: str, settings: Mapping[str, str], place: Path) -> Iterator[None]:
-    """What Java reads from its environment while it starts."""
-    kept = dict(os.environ)
+    """What Java reads from its environment while it starts.
+
+    Other threads go on meanwhile, and find the rest of the environment as it is.
+    """
+    kept = {name: os.environ.get(name) for name in (*_IGNORED, *_GIVEN)}
     for name in _IGNORED:
         os.environ.pop(name, None)
     # PySpark reads the variables, Spark's own scripts the settings.
@@ -326,8 +333,11 @@ def _environment(master: str, settings: Mapping[str, str], place: Path) -> Itera
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(kept)
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 _POLL_S = 0.1

@@ -25,6 +25,7 @@ from engine.errors import ExecutionError, VoxelflowError
 from engine.spark.failures import spark_error
 from engine.spark.progress import job_group
 from engine.spark.session import task_failures
+from engine.text import plural
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,7 +45,7 @@ def spread(
 
     What `work` raises is raised here as it is: a `VoxelflowError` at once, since trying again would not help;
     another error after Spark tried the item as often as it does. Raises `ExecutionError` when Spark gives up for
-    a reason of its own (lost processes, no executors left).
+    a reason of its own (lost processes, no executors left), or has lost a result.
     """
     if not items:
         return
@@ -79,6 +80,12 @@ def spread(
                 waiting.look()
                 continue
             if word is None:
+                if len(seen) < len(items):
+                    # Spark calls a task done also where it could not hand its result over.
+                    raise ExecutionError(
+                        f"Spark has lost the results of {len(items) - len(seen):,} of {plural(len(items), 'tasks')}",
+                        hint='Run it again; Java\'s output says why ("Failed to update accumulator").',
+                    )
                 return
             if isinstance(word, BaseException):
                 ctx.check_cancelled()  # the cancel may have ended the job before we saw it

@@ -217,7 +217,10 @@ def _of_java(environment: Mapping[str, str]) -> dict[str, str]:
 def _files(
     program: str, environment: Mapping[str, str], settings: Mapping[str, str]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    named = {part for text in [program, *settings.values()] for part in re.split(r"[,:;=\s\"]", text) if "/" in part}
+    # With blanks as well, since a path may have some.
+    splits = (r"[,:;=\s\"]", r"[,:;=\"]")
+    texts = [program, *settings.values()]
+    named = {part for split in splits for text in texts for part in re.split(split, text) if "/" in part}
     named.add(jvm_daemon.__file__)
     home = Path(program).parent.parent
     folders = [environment.get("SPARK_CONF_DIR", str(home / "conf")), environment.get("HADOOP_CONF_DIR", "")]

@@ -29,6 +29,8 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Of a disk without space, and of a user's share of one."""
 OUT_OF_RESOURCES = FULL | {errno.EMFILE, errno.ENFILE}
 """Errors that are never a file's own fault: whatever a node concluded from one of them about its data is wrong."""
+_NOT_OF_THE_BYTES = OUT_OF_RESOURCES | {errno.ENOMEM, errno.EACCES, errno.EPERM}
+"""Errors that say nothing of what is stored. Taken for damage they have whole files set aside."""
 _SERIOUS = OUT_OF_RESOURCES | {errno.EFBIG, errno.EROFS, errno.EIO}
 """Errors that count also when cleaning up after them has raised something else."""
 NO_SPACE_TO_WRITE = FULL | {errno.EFBIG}
@@ -119,6 +121,12 @@ def naming(path: Path | str, only: Collection[int] | None = None) -> Iterator[No
 def number_of(exc: BaseException) -> int | None:
     """The system's error number behind the error; None when there is none."""
     return _number(exc)[0]
+
+
+def raise_if_not_damage(exc: Exception) -> None:
+    """Raise an error again that says nothing of the stored bytes: handles or memory ran out, or access is not given."""
+    if number_of(exc) in _NOT_OF_THE_BYTES:
+        raise exc
 
 
 def file_of(exc: BaseException) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.errors import DataError
 from engine.storage import arrow_file
 from engine.storage.files import whole_file
+from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.storage.links import Unfollowed, leads_around, why_unusable
 
 if TYPE_CHECKING:
@@ -309,7 +310,8 @@ def write(table: pa.Table, path: Path) -> None:
 def read(path: Path | str) -> pa.Table:
     """The manifest, memory-mapped.
 
-    Raises `DataError` when any byte of it changed or it was cut short, `FileNotFoundError` when it is gone.
+    Raises `DataError` when any byte of it changed or it was cut short, `FileNotFoundError` when it is gone, another
+    `OSError` where the machine is short of file handles or space, which says nothing of the manifest.
     """
     import pyarrow as pa
 
@@ -319,13 +321,18 @@ def read(path: Path | str) -> pa.Table:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, pa.ArrowException) as exc:
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         raise DataError(
             f"the listing {path} is damaged: {exc}", hint="Run the pipeline again: the listing is then made anew."
         ) from exc
 
 
 def is_whole(path: Path | str) -> bool:
-    """Whether a manifest is there whose bytes are those that were written."""
+    """Whether a manifest is there whose bytes are those that were written.
+
+    Raises `OSError` as `read` does.
+    """
     try:
         with (
             open(path, "rb") as file,
@@ -337,7 +344,9 @@ def is_whole(path: Path | str) -> bool:
         # Of an earlier version, or its checksum was overwritten.
         read(path)
         return True
-    except (OSError, ValueError, DataError):  # a file of no bytes cannot be mapped
+    except (OSError, ValueError, DataError) as exc:  # a file of no bytes cannot be mapped
+        if number_of(exc) in OUT_OF_RESOURCES:
+            raise
         return False
 
 

@@ -57,9 +57,14 @@ def free_reserve(folder: Path) -> None:
         (folder / "reserve").unlink(missing_ok=True)
 
 
+def storable(error: str) -> str:
+    """The error with bytes that are no UTF-8 spelled out, as of a file's name: neither JSON nor SQLite takes them."""
+    return error.encode(errors="backslashreplace").decode()
+
+
 def write_ending(folder: Path, ending: Ending) -> bool:
     """Record the ending in the space that is there for it; whether that worked."""
-    kept = ending.model_copy(update={"error": ending.error[:_LONGEST_ERROR]})
+    kept = ending.model_copy(update={"error": storable(ending.error)[:_LONGEST_ERROR]})
     data = kept.model_dump_json().encode()
     while len(data) > _ENDING_BYTES:
         kept = kept.model_copy(update={"error": kept.error[: len(kept.error) // 2]})

@@ -25,7 +25,8 @@ def is_supervised(folder: Path, row: sqlite3.Row) -> bool:
     """Whether a process holds the lock in the folder of that run or sweep, or may still be starting."""
     if is_held(folder / "lock"):
         return True
-    return bool(row["state"] == "starting" and time.time() - row["created"] < _START_GRACE_S)
+    # A run of the future is no new one either: the clock has been set back since.
+    return bool(row["state"] == "starting" and abs(time.time() - row["created"]) < _START_GRACE_S)
 
 
 def is_stuck(database: Database, row: sqlite3.Row) -> bool:

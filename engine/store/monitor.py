@@ -25,7 +25,10 @@ from engine.storage.files import write_whole
 FILE = "monitor.jsonl"
 """Its name in the run's folder."""
 MOST = 3_600
+PROCESSES = 6
+"""Of one task in a moment; what more of them use is added up as "others"."""
 _FORMAT = 1
+_IS_PROCESS = ".cpu:"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,11 @@ class Attempt:
 
 
 def joined(moments: Iterable[Moment]) -> Moment:
-    """Several moments, one after another, as one: means over the time that has the value, and peaks."""
+    """Several moments, one after another, as one: means over the time that has the value, and peaks.
+
+    Of a process that is over the time that has its task: what it used while it was not there is nothing. The
+    `PROCESSES` that used most stay, and the task's own.
+    """
     parts = list(moments)
     sums: dict[str, tuple[float, float]] = {}
     peaks: dict[str, float] = {}
@@ -64,13 +71,37 @@ def joined(moments: Iterable[Moment]) -> Moment:
             total, seconds = sums.get(name, (0.0, 0.0))
             sums[name] = total + value * part.seconds, seconds + part.seconds
             peaks[name] = max(part.peaks.get(name, value), peaks.get(name, value))
-    values = {name: round(total / seconds, 2) if seconds else 0.0 for name, (total, seconds) in sums.items()}
+    means: dict[str, float] = {}
+    for name, (total, _) in sums.items():
+        owner = name.partition(":")[0] if _IS_PROCESS in name else name
+        seconds = sums.get(owner, sums[name])[1]
+        means[name] = total / seconds if seconds else 0.0
+    values = {name: round(mean, 2) for name, mean in _with_few_processes(means).items()}
     return Moment(
         parts[-1].time,
         sum(part.seconds for part in parts),
         values,
-        {name: peak for name, peak in peaks.items() if peak > values[name]},
+        {name: peak for name, peak in peaks.items() if name in values and peak > values[name]},
     )
+
+
+def _with_few_processes(means: Mapping[str, float]) -> dict[str, float]:
+    """The same with no more processes of each task than a moment has, and what the others used as that of one.
+
+    Else a task that starts programs all the time would have more of them in each moment the longer it runs.
+    """
+    of_task: dict[str, list[str]] = {}
+    for name in means:
+        task, found, process = name.partition(_IS_PROCESS)
+        if found and process != "others":
+            of_task.setdefault(task, []).append(name)
+    out = dict(means)
+    for task, names in of_task.items():
+        names.sort(key=lambda name: (not name.endswith(f"{_IS_PROCESS}worker"), -means[name]))
+        if rest := names[PROCESSES:]:
+            others = f"{task}{_IS_PROCESS}others"
+            out[others] = out.get(others, 0.0) + sum(out.pop(name) for name in rest)
+    return out
 
 
 class MonitorLog:
@@ -141,7 +172,7 @@ class MonitorRecord:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int, bytes] | None = None
         self._offset = 0
         self.whole = True
         """Whether the file ends with a whole line."""
@@ -154,10 +185,11 @@ class MonitorRecord:
         """Take in what was written since; False when there is nothing new, or no file."""
         try:
             with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if self._file != (found.st_dev, found.st_ino) or found.st_size < self._offset:
-                    # Thinned, which makes another file.
-                    self._file, self._offset = (found.st_dev, found.st_ino), 0
+                found, first = os.fstat(file.fileno()), file.readline()
+                same = (found.st_dev, found.st_ino, first)
+                if self._file != same or found.st_size < self._offset:
+                    # Thinned, which makes another file; after two times it may be in the first one's place on the disk.
+                    self._file, self._offset = same, 0
                     self.attempts, self.moments = [], []
                 file.seek(self._offset)
                 data = file.read()

@@ -126,7 +126,9 @@ class ResultCache:
 
     def state(self) -> tuple[object, ...]:
         """Another one whenever a result was added, used or forgotten. Cheap."""
-        return tuple(self._database.read("SELECT count(*), max(used), max(created) FROM results")[0])
+        # The sums, since the newest stays the newest where the clock has been set back.
+        newest = "max(used), max(created), total(used), total(created)"
+        return tuple(self._database.read(f"SELECT count(*), {newest} FROM results")[0])
 
     def of(self, fingerprints: Iterable[str]) -> list[Result]:
         """Those of the results that are still known."""

@@ -147,7 +147,7 @@ class Task:
             return self.worked_s
         if self.started is None:
             return None
-        return (self.ended or time.time()) - self.started
+        return max(0.0, (self.ended or time.time()) - self.started)  # the clock may have been set back meanwhile
 
 
 def as_it_is(task: Task, run: Run) -> Task:

@@ -138,7 +138,7 @@ class RunStore(Database):
         if not run_id:  # every id begins with nothing
             raise UsageError("the name of the run is empty", hint="`voxelflow runs list` shows them.")
         if run_id == "last":
-            rows = self.read("SELECT * FROM runs ORDER BY created DESC LIMIT 1")
+            rows = self._newest(1)
         else:
             rows = (
                 self.read("SELECT * FROM runs WHERE run_id = ?", run_id)
@@ -157,11 +157,18 @@ class RunStore(Database):
 
     def runs(self, limit: int = 50, pipeline: str | None = None) -> list[Run]:
         """The newest runs first, at most `limit` of them; all with -1."""
-        where = "WHERE pipeline = ?" if pipeline else ""
-        arguments = (pipeline, limit) if pipeline else (limit,)
-        return [
-            self._run(r) for r in self.read(f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?", *arguments)
-        ]
+        if not pipeline:
+            return [self._run(row) for row in self._newest(limit)]
+        rows = self.read("SELECT * FROM runs WHERE pipeline = ? ORDER BY created DESC LIMIT ?", pipeline, limit)
+        return [self._run(row) for row in rows]
+
+    def _newest(self, limit: int) -> list[sqlite3.Row]:
+        # Which they are an index says alone: else SQLite reads the documents of all runs.
+        return self.read(
+            "SELECT * FROM runs WHERE rowid IN (SELECT rowid FROM runs ORDER BY created DESC, rowid LIMIT ?)"
+            " ORDER BY created DESC, rowid",
+            limit,
+        )
 
     def older_runs(self, than: float, limit: int, known: Mapping[str, Run]) -> list[Run]:
         """At most `limit` runs that were created at that moment or before, the newest first, without their documents.
@@ -316,9 +323,17 @@ class RunStore(Database):
         return bool(self.read("SELECT cancel FROM runs WHERE run_id = ?", run_id)[0]["cancel"])
 
     def request_cancel(self, run_id: str, why: str = "") -> None:
-        """Ask the run's supervisor to stop; `heartbeat` reports that. `why` becomes the error of the cancelled run."""
+        """Ask the run's supervisor to stop; `heartbeat` reports that. `why` becomes the error of the cancelled run,
+        without one what an earlier request gave.
+
+        Nothing where the run has ended, as since it was looked at: its error stays, and the next attempt is not meant.
+        """
         with self.write() as db:
-            db.execute("UPDATE runs SET cancel = 1, error = ? WHERE run_id = ?", (why, run_id))
+            db.execute(
+                "UPDATE runs SET cancel = 1, error = CASE ? WHEN '' THEN error ELSE ? END"
+                " WHERE run_id = ? AND state IN ('starting', 'running')",
+                (why, why, run_id),
+            )
 
     # --- tasks ------------------------------------------------------------------------------
 
@@ -480,6 +495,7 @@ class RunStore(Database):
         db.execute("DELETE FROM pulses WHERE run_id = ?", (run_id,))
 
     def _record_end(self, db: sqlite3.Connection, run_id: str, state: RunState, error: str, attempt: int) -> None:
+        error = run_ending.storable(error)
         self._add_event(db, run_id, RunStateChanged(state=state, error=error))
         self._finish_run(db, run_id, state, error, attempt)
 

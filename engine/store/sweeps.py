@@ -147,9 +147,10 @@ class SweepStore:
 
     def change(self, sweep_id: str, options: Mapping[str, Any]) -> None:
         """Change options of a sweep that goes on, such as how many trials run at a time."""
-        sweep = self.find(sweep_id)
-        stored = each_text({**sweep.options, **options}, self._database.paths.stored)
         with self._database.write(durable=True) as db:
+            # Read here: else what another process changes meanwhile would be undone.
+            sweep = self.find(sweep_id)
+            stored = each_text({**sweep.options, **options}, self._database.paths.stored)
             db.execute("UPDATE sweeps SET options = ? WHERE sweep_id = ?", (json.dumps(stored), sweep_id))
 
     def end(self, sweep_id: str, state: SweepState, error: str = "") -> None:

@@ -31,7 +31,7 @@ from engine.run import launch, run_lock
 from engine.store.runs import Run, RunStore
 from engine.store.sweeps import Sweep, SweepState, Trial, TrialState
 from engine.sweep.options import SweepOptions, objective_as_json, share_of
-from engine.sweep.score import figures_of_run, steps_of_run, usual_objective
+from engine.sweep.score import figures_of_run, source_of, steps_of_run, usual_objective
 from engine.sweep.search import Search, open_search
 from engine.sweep.spent import limit_line, spent, sums_by_currency, worked_alone
 from engine.sweep.trials import SweepInputs
@@ -145,6 +145,8 @@ class _Driver:
         self._options = SweepOptions.from_json(sweep.options)
         self._profile_name, self._first = sweep.profile, sweep.attempt <= 1
         self._objective = self._options.objective
+        self._source: str | None = None
+        """The `node.name` that gives the objective's figure; None until a trial with it is done."""
         self._active: dict[int, _Active] = {}
         self._waiting: dict[int, Trial] = {}
         self._planned: dict[int, frozenset[str]] = {}
@@ -198,6 +200,8 @@ class _Driver:
             elif trial.state == "pruned" and trial.number in runs:
                 with suppress(UsageError):  # it has ended
                     launch.cancel(self._store, runs[trial.number], trial.error)
+            if self._source is None and trial.state == "done" and trial.number in runs:
+                self._source = self._source_of(runs[trial.number])
             if self._search is not None and trial.ended and trial.state != "cancelled":
                 # A kill may have come between the store and the search.
                 self._search.ended(trial.number, trial.state, trial.score)
@@ -239,16 +243,21 @@ class _Driver:
             assert self._search is not None
             self._search.ended(active.trial.number, "pruned", None)
         else:  # or it was quicker than the request to stop
-            self._ended(active.trial, run)
+            self._ended(active.trial, run, active.seen)
+
+    def _source_of(self, run_id: str) -> str | None:
+        return None if self._objective is None else source_of(self._store, run_id, self._objective.figure)
 
     def _maybe_prune(self, active: _Active, search: Search) -> None:
         assert self._objective is not None
-        number = active.trial.number
-        active.seen, steps = steps_of_run(self._store, active.run_id, self._objective.figure, active.seen)
+        number, figure = active.trial.number, self._objective.figure
+        if self._source is None:
+            # Of two nodes that report it, one gives the score: a trial is not given up for the figures of the other.
+            return
+        active.seen, steps = steps_of_run(self._store, active.run_id, self._source, active.seen)
         for step, value in steps:
             if search.gives_up(number, step, value):
                 active.pruned = True
-                figure = self._objective.figure
                 why = f"given up at step {step}: {figure} was {value:.4g}, worse than in other trials by then"
                 self._store.sweeps.set_trial(self._id, number, "pruned", score=value, error=why)
                 failpoint("sweep:pruned")
@@ -256,7 +265,7 @@ class _Driver:
                     launch.cancel(self._store, active.run_id, why)
                 return
 
-    def _ended(self, trial: Trial, run: Run) -> None:
+    def _ended(self, trial: Trial, run: Run, seen: int = 0) -> None:
         score, error = None, run.error
         if run.state == "done":
             figures = figures_of_run(self._store, run.run_id)
@@ -271,6 +280,11 @@ class _Driver:
                 elif not math.isfinite(score):
                     # No score: it would be the best of all, or the worst, and says nothing of the values.
                     score, error = None, f"its {self._objective.figure} is {score}"
+            self._source = self._source or self._source_of(run.run_id)
+            if self._search is not None and self._source is not None:
+                # What others are compared with, also where it was not known yet which steps count.
+                for step, value in steps_of_run(self._store, run.run_id, self._source, seen)[1]:
+                    self._search.gives_up(trial.number, step, value)
             self._set(trial, "done", score, error)
         elif run.state == "cancelled" and not run.stopped_at_limit:
             self._set(trial, "cancelled", None, "")

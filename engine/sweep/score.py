@@ -52,32 +52,40 @@ def figures_of_run(store: RunStore, run_id: str) -> dict[str, float]:
     What it took from the cache counts as what it made. Of several nodes with the same figure the last in the plan gives
     the plain name; a report, such as an evaluation's, gives one that no model and no curve has.
     """
+    return {name: value for name, (_, value) in _reported_by(store, run_id).items()}
+
+
+def source_of(store: RunStore, run_id: str, figure: str) -> str | None:
+    """The `node.name` of what gives the run's figure, as `figures_of_run` has it; None: the run has none."""
+    found = _reported_by(store, run_id).get(figure)
+    return None if found is None else f"{found[0]}.{figure.rpartition('.')[2]}"
+
+
+def _reported_by(store: RunStore, run_id: str) -> dict[str, tuple[str, float]]:
     tasks = store.tasks(run_id)
     curves: dict[str, dict[str, float]] = {}
     for event in metrics_of(store, run_id):
         curves.setdefault(event.node or "", {}).update(event.values)
-    out: dict[str, float] = {}
-    reported: dict[str, float] = {}
+    out: dict[str, tuple[str, float]] = {}
+    reported: dict[str, tuple[str, float]] = {}
     for task in tasks:
         own = dict(curves.get(task.node, {}))
         judged: dict[str, float] = {}
         for output in task.outputs.values():
             (judged if isinstance(output, Report) else own).update(scores_of(output))
         for name, value in own.items():
-            out[f"{task.node}.{name}"] = out[name] = float(value)
+            out[f"{task.node}.{name}"] = out[name] = task.node, float(value)
         for name, value in judged.items():
-            out[f"{task.node}.{name}"] = reported[name] = float(value)
+            out[f"{task.node}.{name}"] = reported[name] = task.node, float(value)
     return reported | out
 
 
 def steps_of_run(store: RunStore, run_id: str, figure: str, after: int = 0) -> tuple[int, list[tuple[int, float]]]:
-    """The figure step by step, from the events that follow `after`; gives the last event's number too."""
-    node, point, name = figure.rpartition(".")
+    """The `node.name` step by step, from the events that follow `after`; gives the last event's number too."""
+    node, _, name = figure.rpartition(".")
     found = [*metric_events(store, run_id, after)]
     steps = [
-        (event.step, float(event.values[name]))
-        for _, event in found
-        if name in event.values and (not point or event.node == node)
+        (event.step, float(event.values[name])) for _, event in found if event.node == node and name in event.values
     ]
     return found[-1][0] if found else after, steps
 

@@ -137,7 +137,7 @@ class _OptunaSearch:
         return tuple(range(len(self._space.lists[name])))
 
     def _value(self, name: str, chosen: Any) -> JsonValue:
-        """The value to run with. Of a fraction as few digits as tell it apart, which people can read and type."""
+        """The value to run with: rounded to the fewest digits that keep values apart, for people to read and type."""
         within = self._space.ranges.get(name)
         if within is not None:
             if within.whole:

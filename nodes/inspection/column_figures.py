@@ -92,7 +92,8 @@ def decoded(kind: pa.DataType) -> pa.DataType:
 
 def python_values(values: pa.ChunkedArray) -> list[Any]:
     """The values as Python has them, None for none. Those of a column in which it lacks one, such as a day after the
-    year 9999 or a time in a zone that it does not know, are texts; a short float is the shortest number that it is."""
+    year 9999, a time in a zone that it does not know or a text that is not UTF-8, are texts; a short float is the
+    shortest number that it is."""
     if short := _SHORT_FLOATS.get(decoded(values.type)):
         return [None if value is None else float(str(short(value))) for value in values.to_pylist()]
     try:
@@ -134,11 +135,18 @@ def _joined(before: pa.Array | None, values: pa.Array) -> pa.ChunkedArray:
 
 
 def _text(value: pa.Scalar) -> str:
-    """As Python writes it; as Arrow does where Python has no such value, or does not know its time zone."""
+    """As Python writes it; as Arrow does where Python has no such value, or does not know its time zone. Of a text
+    that is not UTF-8 the bytes that are none become U+FFFD."""
     try:
         found = value.as_py()
         return str(_SHORT_FLOATS.get(value.type, lambda same: same)(found))
     except (OverflowError, ValueError, KeyError):
+        held = value
+        while isinstance(held, pa.DictionaryScalar | pa.ExtensionScalar):
+            held = held.value
+        if isinstance(held, pa.StringScalar | pa.LargeStringScalar | pa.StringViewScalar):
+            # Other programs write texts that are not UTF-8, and Parquet does not check them.
+            return bytes(held.as_buffer()).decode(errors="replace")
         if types.is_timestamp(value.type) and value.type.tz:
             return f"{value.cast(pa.timestamp(value.type.unit)).cast(pa.string())}Z"
         return str(value.cast(pa.string()))

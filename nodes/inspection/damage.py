@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from engine.declare.datasets import Dataset, TrainedModel, VolumeDelta, VolumePa
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.results import SIZES
 from engine.storage.files import size_problem
+from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import Place, place_at
 from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
@@ -74,7 +76,7 @@ def check_dataset(
     """Read everything that a dataset names; gives what is damaged, and counts in `checked`.
 
     Memory: 1 MB and a footer for each thread, and the list of the files. Raises `UsageError` for a kind of dataset that
-    cannot be checked.
+    cannot be checked, `OSError` where files cannot be read for a reason that is not theirs (`raise_if_not_damage`).
     """
     if isinstance(dataset, VolumeDelta):
         yield from _check_table(dataset, checked, threads, progress)
@@ -105,11 +107,19 @@ def in_threads(
     threads: int,
     progress: Progress,
 ) -> Generator[tuple[StoredFile, FileCheck], None, None]:
-    """What `check` finds in each file that is there with its size; in any order."""
+    """What `check` finds in each file that is there with its size; in any order.
+
+    Raises `OSError` where a file cannot be read for a reason that is not its own (`raise_if_not_damage`).
+    """
     total = sum(file.bytes for file in files)
 
     def checked(file: StoredFile) -> FileCheck:
-        found = place.stat(file.path)
+        try:
+            found = place.stat(file.path)
+        except OSError as exc:
+            if exc.errno != errno.ELOOP:
+                raise
+            return FileCheck((f"it cannot be read ({exc.strerror})",), ((0, file.rows),))
         if found is None:
             return FileCheck(("it is gone",), ((0, file.rows),))
         if found.size < 0:
@@ -119,6 +129,7 @@ def in_threads(
         try:
             return check(file)
         except OSError as exc:
+            raise_if_not_damage(exc)
             return FileCheck((f"it cannot be read ({exc.strerror or exc})",), ((0, file.rows),))
 
     waiting = iter(files)
@@ -175,6 +186,7 @@ def _check_table(table: VolumeDelta, checked: Checked, threads: int, progress: P
     try:
         version = open_table(place, table.version)
     except VoxelflowError as exc:
+        raise_if_not_damage(exc)
         yield Damage(place.path(LOG), "log", exc.message, "which files and rows the table has")
         return
     yield from check_version(version, checked, threads, progress)
@@ -216,6 +228,7 @@ def _checkpoint_problem(place: Place, path: str) -> str:
             for _ in parquet.iter_batches(16_384, use_threads=False):
                 pass
     except (pa.ArrowException, OSError, ValueError) as exc:
+        raise_if_not_damage(exc)
         return f"it cannot be read as Parquet ({str(exc).splitlines()[0].rstrip('.')})"
     return ""
 
@@ -224,6 +237,7 @@ def _check_parts(dataset: VolumeParquet, checked: Checked, threads: int, progres
     try:
         parts = read_parts(dataset).parts
     except (DataError, OSError) as exc:
+        raise_if_not_damage(exc)
         yield Damage(str(dataset.manifest), "manifest", str(exc), "which Parquet files the dataset has")
         return
     place = place_at(dataset.uri)
@@ -248,6 +262,7 @@ def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
     except FileNotFoundError:
         sizes = {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise_if_not_damage(exc)
         sizes = {}
         yield Damage(str(folder / SIZES), "model", f"it cannot be read ({exc})", "the sizes of the model's files")
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
@@ -266,6 +281,7 @@ def _model_file_problem(path: Path) -> str:
         if path.suffix == ".json":
             json.loads(path.read_bytes())
     except (OSError, ValueError) as exc:
+        raise_if_not_damage(exc)
         return f"it cannot be read ({exc})"
     return ""
 

@@ -7,10 +7,10 @@ and so Spark, writes beside each file (`.NAME.crc`), and those inside of cells t
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.storage.checksum import crc32
+from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import LocalPlace, Place, place_at
 from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
@@ -47,7 +48,8 @@ def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress:
     # The size of a file that is not in a log is what it is now.
     sizes = [size for size, _ in table.stamps]
     files = [StoredFile(name, size, 0) for name, size in zip(table.names, sizes, strict=True)]
-    listed = _petastorm_list(place) if table.columns is None else None
+    listed, damages = _petastorm_list(place) if table.columns is None else (None, [])
+    yield from damages
     for name in sorted((listed or {}).keys() - set(table.names)):
         yield Damage(place.path(name), "file", "it is gone", "all rows in it")
 
@@ -84,17 +86,29 @@ def _lost(found: FileCheck) -> str:
     return f"up to {plural(found.lost, 'rows')} in it" if found.lost else "all rows in it"
 
 
-def _petastorm_list(place: Place) -> dict[str, int] | None:
-    """How many row groups each file has, by its path; None where petastorm did not write that down."""
+def _petastorm_list(place: Place) -> tuple[dict[str, int] | None, list[Damage]]:
+    """How many row groups each file has, by its path; None where petastorm did not write that down, or it is damaged.
+
+    And what is damaged of the files in which it would be.
+    """
+    damages: list[Damage] = []
     for name in _LISTS:
-        found = place.stat(name)
-        if found is None:
-            continue
-        with suppress(pa.ArrowException, OSError, ValueError, AttributeError), place.open(name, found.size) as file:
-            metadata: Mapping[bytes, bytes] = pq.read_schema(file).metadata or {}
+        try:
+            found = place.stat(name)
+            if found is None or found.size < 0:
+                continue
+            with place.open(name, found.size) as file:
+                metadata: Mapping[bytes, bytes] = pq.read_schema(file).metadata or {}
             if _ROW_GROUPS in metadata:
-                return {str(PurePosixPath(path)): int(n) for path, n in json.loads(metadata[_ROW_GROUPS]).items()}
-    return None
+                counts = json.loads(metadata[_ROW_GROUPS]).items()
+                return {str(PurePosixPath(path)): int(count) for path, count in counts}, damages
+        except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError) as exc:
+            raise_if_not_damage(exc)
+            text = getattr(exc, "strerror", None) or str(exc)
+            said = next(iter(text.splitlines()), "").rstrip(".")
+            lost = "what it says of the folder's files, not their rows"
+            damages.append(Damage(place.path(name), "file", f"it cannot be read ({said})", lost))
+    return None, damages
 
 
 def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_groups: int | None) -> FileCheck:
@@ -150,6 +164,9 @@ def _check_group(file: pa.NativeFile, group: pq.RowGroupMetaData) -> tuple[list[
     problems, complete = [], True
     for number in range(group.num_columns):
         chunk = group.column(number)
+        if not group.num_rows and not chunk.num_values:
+            # Arrow writes an empty dictionary there, and an offset of pages at which there are none.
+            continue
         check = ChunkCheck(chunk.num_values, chunk.total_compressed_size)
         for data in bytes_of(file, chunk):
             check.feed(data)
@@ -163,8 +180,13 @@ def _sums_beside(place: Place, name: str) -> tuple[int, bytes] | None:
     """Hadoop's checksums of a file: the bytes that each is of, and the checksums; None where there are none."""
     path = PurePosixPath(name)
     beside = str(path.with_name(f".{path.name}.crc"))
-    if not isinstance(place, LocalPlace) or place.stat(beside) is None:
-        return None
+    try:
+        if not isinstance(place, LocalPlace) or place.stat(beside) is None:
+            return None
+    except OSError as exc:
+        if exc.errno != errno.ENAMETOOLONG:
+            raise
+        return None  # the file's own name is as long as names can be
     data = bytes(place.read(beside))
     if len(data) < _SUMS.size:
         return None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.declare.datasets import Dataset
 from engine.errors import DataError, UnsupportedTable, UsageError, VoxelflowError
+from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import LocalPlace, Place, place_at
 from nodes.foreign_tables.tables import any_table, has_files
 from nodes.inspection.damage import (
@@ -32,7 +33,8 @@ def check_data(
 
     With `aside`, the folders of the workspace's parts, damaged files of volumes are renamed afterwards (`set_aside`);
     files of other programs stay as they are. Raises `UsageError` where there is nothing that could be checked,
-    `UnsupportedTable` for a table of another program that cannot be read here.
+    `UnsupportedTable` for a table of another program that cannot be read here, `OSError` where nothing can be said of
+    a file: no handle was left for it, or access is not given. Then nothing is renamed.
     """
     checked = Checked()
     if isinstance(data, str):
@@ -62,6 +64,7 @@ def _check_place(target: str, checked: Checked, threads: int, progress: Progress
     try:
         table = open_table(place)
     except VoxelflowError as exc:
+        raise_if_not_damage(exc)
         if isinstance(exc, UnsupportedTable) and not _holds_volumes(place):
             # Nothing is wrong with it: it is of another program.
             yield from _check_foreign_table(target, place, checked, threads, progress)
@@ -79,6 +82,7 @@ def _check_foreign_table(
     except UnsupportedTable:
         raise
     except DataError as exc:
+        raise_if_not_damage(exc)
         # Of a deletion vector that is gone or damaged.
         yield Damage(place.path(LOG), "log", exc.message, "which files and rows the table has")
         return

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from engine.errors import DataError, UnsupportedTable
 from engine.storage.files import DANGLING, check_regular
-from engine.storage.io_errors import OUT_OF_RESOURCES
+from engine.storage.io_errors import OUT_OF_RESOURCES, raise_if_not_damage
 from engine.storage.place import LocalPlace, Place, place_at
 from engine.storage.table_lock import WRITER_APP_ID
 
@@ -242,7 +242,10 @@ def _schema_problem(text: str) -> str:
 
 
 def lines_problem(place: Place, path: str) -> str:
-    """Why a file of the log is not lines of JSON that name files; "" when it is."""
+    """Why a file of the log is not lines of JSON that name files; "" when it is.
+
+    Raises `OSError` where it cannot be read for a reason that is not its own (`raise_if_not_damage`).
+    """
     try:
         seen = False
         for number, line in enumerate(place.lines(path), 1):
@@ -258,6 +261,7 @@ def lines_problem(place: Place, path: str) -> str:
                         return f"the {kind} in line {number} lacks {' and '.join(lacks)}"
         return "" if seen else "it is empty"
     except OSError as exc:
+        raise_if_not_damage(exc)
         return f"it cannot be read ({exc.strerror or exc})"
 
 
@@ -306,8 +310,7 @@ def _end(path: Path) -> bytes:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4))
             return file.read()
     except OSError as exc:
-        if exc.errno in OUT_OF_RESOURCES:
-            raise  # nothing is wrong with the file
+        raise_if_not_damage(exc)
         return b""
 
 

@@ -67,6 +67,10 @@ def test_a_folder_is_seen_before_any_run_and_its_volumes_in_three_planes(
     before = canvas.dialog.locator(".volume-name").inner_text()
     canvas.keys("PageDown")
     expect(canvas.dialog.locator(".volume-name")).not_to_have_text(before)
+    # Back at all of them, those that were chosen are still the ones that are shown.
+    canvas.dialog.get_by_role("button", name="All volumes").click()
+    expect(canvas.dialog.get_by_label("Label")).to_have_value("1")
+    expect(thumbs).to_have_count(6)
     canvas.keys("Escape")
     expect(canvas.dialog).to_have_count(0)
     # The canvas has not been drawn anew meanwhile.
@@ -244,8 +248,16 @@ def test_what_cannot_be_read_is_reported_with_what_to_do(
 ) -> None:
     canvas = StudioPage(page, studio)
     canvas.open(volumes_document)
+    page.route(re.compile("/thumbnail.*map=grey"), lambda route: route.fulfill(body="no picture"))
     canvas.select("folder")
     canvas.frame_keys("d")
+    # A picture that is missing in some colours is shown in others.
+    good = canvas.dialog.get_by_title("class 0/v00.npy")
+    loaded(good.locator("img"))
+    canvas.dialog.get_by_label("Colours").select_option("grey")
+    expect(good).to_contain_text("Cannot be read")
+    canvas.dialog.get_by_label("Colours").select_option("viridis")
+    loaded(good.locator("img"))
     bad = canvas.dialog.get_by_title("class 0/bad.npy")
     expect(bad).to_contain_text("Cannot be read")
     bad.click()

@@ -11,6 +11,7 @@ from waiting import wait_until
 
 from engine.errors import DamagedStore
 from engine.run import launch
+from engine.storage.process_lock import is_held
 from engine.store.runs import RunStore, Task
 from nodes.testing import runner
 
@@ -52,6 +53,11 @@ class Runner(runner.Runner):
         return self._wait(
             run_id, node, lambda task: task.progress is not None and task.progress.counts, f"progress of {node}"
         )
+
+    def wait_for_release(self, run_id: str) -> None:
+        """Wait until no process of a run that has ended holds its folder."""
+        lock = self.workspace.run_folder(run_id) / "lock"
+        wait_until(lambda: not is_held(lock), "the end of the run's process")
 
     def _wait(self, run_id: str, node: str, holds: Callable[[Task], bool], what: str) -> Task:
         """The task of which this holds. Fails at once when the run has ended without it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -44,7 +45,7 @@ async def serve(socket: WebSocket) -> None:
             loop.call_soon_threadsafe(news.set)
 
     editor.attach(ring)
-    sending = asyncio.create_task(_send(socket, editor, news))
+    sending = asyncio.create_task(_send(socket, editor, news, ring))
     try:
         while True:
             await run_sync(editor.handle, read_json(await socket.receive_text()))
@@ -57,12 +58,12 @@ async def serve(socket: WebSocket) -> None:
         await run_sync(editor.detach, ring)
 
 
-async def _send(socket: WebSocket, editor: Editor, news: asyncio.Event) -> None:
+async def _send(socket: WebSocket, editor: Editor, news: asyncio.Event, ring: Callable[[], None]) -> None:
     sent = 0
     try:
         while True:
             news.clear()
-            inbox = await run_sync(editor.inbox, sent)
+            inbox = await run_sync(editor.inbox, sent, ring)
             sent = max((posted.n for posted in inbox.posted), default=sent)
             await socket.send_text(json.dumps(inbox.model_dump(mode="json"), allow_nan=False))
             with suppress(TimeoutError):

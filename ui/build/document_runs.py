@@ -6,6 +6,7 @@ sent each time is what has changed, so it does not grow with the graph.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from engine.catalog import Catalog
 from engine.declare.events import TaskState
-from engine.document.pipeline import Pipeline
+from engine.document.pipeline import ID_PATTERN, Pipeline
 from engine.document.plan import Choice
 from engine.document.values import read_texts
 from engine.errors import UsageError
@@ -134,10 +135,11 @@ class DocumentRuns:
         self.poke()
 
     def watch(self, member: Member, node: str | None) -> None:
-        """Stream the log of `node`'s task to `member`, from its beginning."""
+        """Stream the log of `node`'s task to `member`, from its beginning; none of what is no node's id."""
         with self._lock:
             self._logs.pop(member, None)
-            if node is None:
+            # The log's file is called after the node: another text could lead to any file of this computer.
+            if node is None or not re.fullmatch(ID_PATTERN, node):
                 self._watched.pop(member, None)
             else:
                 self._watched[member] = node

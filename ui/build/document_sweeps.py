@@ -41,17 +41,17 @@ def options_of(
 
 
 def forecast_of(command: ForecastSweep, pipeline: Pipeline, catalog: Catalog, studio: Studio) -> SweepForecast:
-    """What a sweep would do; why there can be none is said in `problem`, and nothing is raised. May take seconds: it
-    looks at the data as each of some trials would."""
+    """What a sweep would do; why there can be none is said in `problem`. May take seconds: it looks at the data as each
+    of some trials would. Raises no `VoxelflowError`."""
     try:
         options = options_of(command, pipeline, catalog, studio, "", Limit())
         profile = find_profile(command.profile, studio.workspace)
         check_sweep(pipeline, catalog, options, profile)
         found = forecast(SweepInputs(pipeline, catalog, studio.workspace, studio.store, options, profile), MOST_PLANNED)
     except CheckFailed as exc:
-        return _refused(command, "; ".join(d.line() for d in exc.diagnostics if d.severity == "error"))
+        return refused(command, "; ".join(d.line() for d in exc.diagnostics if d.severity == "error"))
     except VoxelflowError as exc:
-        return _refused(command, exc.line())
+        return refused(command, exc.line())
     return SweepForecast(
         request=command.request,
         trials=options.count,
@@ -62,7 +62,8 @@ def forecast_of(command: ForecastSweep, pipeline: Pipeline, catalog: Catalog, st
     )
 
 
-def _refused(command: ForecastSweep, problem: str) -> SweepForecast:
+def refused(command: ForecastSweep, problem: str) -> SweepForecast:
+    """The answer that there can be no such sweep."""
     return SweepForecast(request=command.request, trials=0, nodes=[], expected=[], notes=[], problem=problem)
 
 

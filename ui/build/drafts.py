@@ -64,7 +64,7 @@ class Drafts:
 
     def __init__(self, workspace: Workspace) -> None:
         self.folder = workspace.root / "drafts"
-        self._read: dict[str, tuple[tuple[int, int], Draft]] = {}
+        self._read: dict[str, tuple[tuple[int, int, int], Draft]] = {}
 
     def documents(self) -> list[str]:
         """Ids of the documents that have a draft."""
@@ -81,14 +81,16 @@ class Drafts:
     def read(self, document: str) -> Draft | None:
         """The draft; None when there is none.
 
-        Raises `PipelineError` when its file is damaged. That file is then kept under another name,
-        so the next call finds no draft.
+        Raises `PipelineError` when its file is damaged. That file is then kept under another name, if possible,
+        so that the next call finds no draft.
         """
         path = self._path(document)
         try:
             found = path.stat()
+            # Two drafts of one size may follow each other within a tick of the clock, but each is a file of its own.
+            signature = (found.st_mtime_ns, found.st_size, found.st_ino)
             known = self._read.get(document)
-            if known is not None and known[0] == (found.st_mtime_ns, found.st_size):
+            if known is not None and known[0] == signature:
                 return known[1]
             raw = path.read_bytes()
         except FileNotFoundError:
@@ -101,12 +103,11 @@ class Drafts:
             written = _Written.model_validate_json(raw)
             draft = Draft(load(written.pipeline, document), written.base, written.rev, tuple(written.edits))
         except (ValidationError, PipelineError) as exc:
-            kept = self._set_aside(path)
             raise PipelineError(
                 f"the unsaved changes of {document} are damaged and cannot be used",
-                hint=f"Go on from the saved pipeline; they are kept in {kept}.",
+                hint=f"Go on from the saved pipeline; {self._set_aside(path)}",
             ) from exc
-        self._read[document] = ((found.st_mtime_ns, found.st_size), draft)
+        self._read[document] = (signature, draft)
         return draft
 
     def write(self, document: str, text: str, base: Base | None, rev: int, edits: Sequence[str]) -> None:
@@ -160,12 +161,16 @@ class Drafts:
                 hint=f"{remedy(exc)} Until then save often.",
             ) from exc
 
-    def _set_aside(self, path: Path) -> Path:
+    def _set_aside(self, path: Path) -> str:
+        """Keep a damaged draft under another name; tells where it is, as the end of a sentence."""
         number = 1
         while (kept := path.with_name(f"{path.stem}.damaged-{number}")).exists():
             number += 1
-        path.replace(kept)
-        return kept
+        try:
+            path.replace(kept)
+        except OSError as exc:
+            return f"the next edit overwrites {path}, which cannot be renamed ({exc.strerror or exc}): copy it."
+        return f"they are kept in {kept}."
 
 
 def digest(text: str | bytes) -> str:

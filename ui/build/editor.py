@@ -23,7 +23,7 @@ from engine.workspace import allow
 from ui.build.background import LOG
 from ui.build.code import code_of
 from ui.build.document_runs import resume_run
-from ui.build.document_sweeps import Newest, forecast_of
+from ui.build.document_sweeps import Newest, forecast_of, refused
 from ui.build.documents import pipeline_to_doc
 from ui.build.file_browser import browse, to_allow, unlisted
 from ui.build.link import Link, read_outbox
@@ -124,11 +124,15 @@ class Editor:
         if commands and (ring := self._ring) is not None:
             ring()
 
-    def inbox(self, sent: int = 0) -> Inbox:
-        """What the browser has not seen yet, without notices up to number `sent`: those are on their way."""
+    def inbox(self, sent: int = 0, ring: Callable[[], None] | None = None) -> Inbox:
+        """What the browser has not seen yet, without notices up to number `sent`: those are on their way.
+
+        `ring` is that of the connection that asks: one that has ended meanwhile does not bring the tab back.
+        """
         if self._left or self._link.overflowed or self._link.log_lost:
             with self._turn:
-                self._catch_up()
+                if ring is None or ring is self._ring:
+                    self._catch_up()
         with self._lock:
             return self._link.inbox(sent)
 
@@ -196,7 +200,7 @@ class Editor:
             case Delete():
                 self._delete(command.document)
             case Revert():
-                documents.revert(documents.open(command.document).document)
+                documents.open(command.document).document.revert()
             case Export():
                 shared = documents.open(command.document).document
                 self.post(Exported(name=f"{shared.id}.json", text=dump(shared.pipeline), packed=False))
@@ -269,7 +273,13 @@ class Editor:
         self._message("success", text, hint=" ".join(filter(None, hints)))
 
     def _forecast(self, pipeline: Pipeline, command: ForecastSweep) -> None:
-        self.post(forecast_of(command, pipeline, self._documents.catalogue.catalog, self._documents.studio))
+        try:
+            found = forecast_of(command, pipeline, self._documents.catalogue.catalog, self._documents.studio)
+        except Exception as exc:
+            # The dialog waits for its answer, whatever has gone wrong.
+            self.post(refused(command, f"it cannot be said what it would run: {type(exc).__name__}: {exc}"))
+            raise
+        self.post(found)
 
     def _browse(self, command: Browse) -> None:
         studio = self._documents.studio
@@ -327,9 +337,9 @@ class Editor:
         self._post_everything(wanted)
         self._address = None
 
-    def _first(self, wanted: str | None) -> LiveDocument:
-        """The document asked for, or a copy of the template that the address names; else the one opened last, else any,
-        else a new one from the first template."""
+    def _show_first(self, wanted: str | None) -> None:
+        """Show the document asked for, or a copy of the template that the address names; else the one opened last, else
+        any, else a new one from the first template."""
         documents = self._documents
         listed = sorted(documents.library().pipelines, key=lambda p: -(p.modified or time.time()))
         for document in (wanted, documents.drafts.last_opened(), *(p.document for p in listed)):
@@ -339,21 +349,45 @@ class Editor:
             try:
                 copied = document == self._address and not documents.is_there(document)
                 if copied and document in documents.files.templates():
-                    return documents.new(document)
-                return documents.open(document)
+                    opened = documents.new(document)
+                else:
+                    opened = documents.open(document)
+                self._join(opened)
             except VoxelflowError as exc:
                 if document == wanted:
                     self._report(exc)
-        return documents.new(FIRST_TEMPLATE if FIRST_TEMPLATE in documents.files.templates() else None)
+            else:
+                break
+        else:
+            opened = documents.new(FIRST_TEMPLATE if FIRST_TEMPLATE in documents.files.templates() else None)
+            self._join(opened)
+        self._follow(opened)
 
     def _show(self, opened: LiveDocument) -> None:
-        """Show a document in the tab, and keep it up to date."""
-        before, self._open = self._open, opened
-        if before is not None and before is not opened:
+        """Show a document in the tab, and keep it up to date.
+
+        Raises `PipelineError` when its file was changed and cannot be read: then the tab shows what it has shown.
+        """
+        self._join(opened)
+        self._follow(opened)
+
+    def _join(self, opened: LiveDocument) -> None:
+        before = self._open if self._open is not opened else None
+        if before is not None:
+            before.runs.leave(self)  # first: nothing in lines of a log says which document they belong to
+        try:
+            # Before the other is left: a tab that is a member of neither gets no answer to its edits.
+            opened.document.join(self)
+        except BaseException:
+            if before is not None:
+                before.runs.watch(self, self._watched)
+            raise
+        self._open = opened
+        if before is not None:
             before.document.leave(self)
-            before.runs.leave(self)
             self._watched = None
-        opened.document.join(self)
+
+    def _follow(self, opened: LiveDocument) -> None:
         opened.analysis.show(self)
         opened.runs.show(self)
         opened.runs.watch(self, self._watched)
@@ -376,7 +410,7 @@ class Editor:
         opened = self._documents.save_as(before.document, name)
         if opened is not before:
             self._show(opened)
-            self._documents.drop_draft(before.document)
+            before.document.drop_draft(opened.document.pipeline)
         self._message("success", f"Saved as {opened.document.name}")
 
     def _delete(self, document: str) -> None:
@@ -389,7 +423,7 @@ class Editor:
             name = self._documents.delete(document)
         finally:
             if shown:
-                self._show(self._first(None))
+                self._show_first(None)
         self._message("success", f"Deleted {name}", hint="It is kept in the workspace's trash folder.")
 
     # --- messages ---------------------------------------------------------------------------
@@ -439,4 +473,4 @@ class Editor:
     def _post_everything(self, document: str | None) -> None:
         self.post(self._documents.welcome())
         self.post(self._documents.library())
-        self._show(self._first(document))
+        self._show_first(document)

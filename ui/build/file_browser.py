@@ -139,14 +139,19 @@ def _listing(
 def to_allow(base: Path, text: str) -> str:
     """The folder that a document's path means: the path itself, or where a file lies; a URL as it is.
 
-    Raises `UsageError` when there is no such folder.
+    Raises `UsageError` when there is no such folder, or nobody can say whether there is one.
     """
     if is_url(text):
         return str(parse_url(text))
     if "\0" in text:
         raise UsageError(f"{text!r} is no path", hint="Type it again.")
-    path = (base / expanded(text)).resolve()
-    folder = path if path.is_dir() else path.parent
-    if not folder.is_dir():
+    try:
+        path = (base / expanded(text)).resolve()
+        folder = path if path.is_dir() else path.parent
+        there = folder.is_dir()
+    except (OSError, RuntimeError) as exc:  # RuntimeError: a link in a circle, or a person's own folder is not known
+        reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+        raise UsageError(f"{text[:300]} cannot be looked at: {reason}", hint="Choose another folder.") from exc
+    if not there:
         raise UsageError(f"there is no folder {folder}", hint="Make it first, or choose another.")
     return str(folder)

@@ -55,8 +55,8 @@ class Listed:
     problem: str
 
 
-Signature = tuple[int, int, int]
-"""Changes whenever a file does: modification time, size, inode."""
+Signature = tuple[int, int, int, int]
+"""Changes whenever a file or its permissions do: modification time, size, inode, time of the inode's last change."""
 
 
 class Library:
@@ -81,10 +81,9 @@ class Library:
     def signature(self, document: str) -> Signature | None:
         """None when there is no file."""
         try:
-            found = self.path(document).stat()
+            return _signature(self.path(document).stat())
         except (OSError, PipelineError):
             return None
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def read(self, document: str) -> Stored | None:
         """What the file holds; None when there is none. Raises `PipelineError` when it cannot be read."""
@@ -100,11 +99,14 @@ class Library:
         return Stored(pipeline, Base(file=digest(raw), text=digest(dump(pipeline))), modified)
 
     def digest(self, document: str) -> str | None:
-        """Hash of the file's bytes; None when there is no file."""
+        """Hash of the file's bytes; None when there is no file. Raises `PipelineError` when it cannot be read."""
+        path = self.path(document)
         try:
-            return digest(read_document(self.path(document)))
-        except OSError:
+            return digest(read_document(path))
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as exc:
+            raise PipelineError(f"{path} cannot be read: {exc.strerror}", hint=remedy(exc)) from exc
 
     def listed(self) -> list[Listed]:
         """All pipelines, by id. What has not changed since the last call is not read again."""
@@ -130,13 +132,13 @@ class Library:
     def write(self, document: str, pipeline: Pipeline, seen: Base | None, *, overwrite: bool = False) -> Base:
         """Write the canonical text; `seen` is what the writer believes the file to hold (None: no file).
 
-        Raises `Conflict` when it holds something else and not `overwrite`, `WorkspaceError` when it
-        cannot be written.
+        Raises `Conflict` when it holds something else and not `overwrite`, `PipelineError` when it cannot be read,
+        `WorkspaceError` when it cannot be written.
         """
         path = self.path(document)
         text = dump(pipeline)
         with self._writing():
-            found = self.digest(document)
+            found = None if overwrite else self.digest(document)
             if not overwrite and found not in (seen.file if seen else None, digest(text)):
                 raise Conflict(_conflict(path, found, seen), hint="Overwrite it, or take what the file holds.")
             self._keep_what_is_there(document)
@@ -161,7 +163,11 @@ class Library:
                 raise Conflict(f"{self.path(to)} exists already", hint="Choose another name.")
             self._keep_what_is_there(document)
             self.versions.move(document, to)
-            base = self.write(to, stored.pipeline.model_copy(update={"name": name}), None, overwrite=True)
+            try:
+                base = self.write(to, stored.pipeline.model_copy(update={"name": name}), None, overwrite=True)
+            except WorkspaceError:
+                self.versions.move(to, document)
+                raise
             if to != document:
                 self.path(document).unlink(missing_ok=True)
         return base
@@ -175,30 +181,42 @@ class Library:
             self.versions.move(document, to)
 
     def to_trash(self, document: str, unsaved: Pipeline | None = None) -> None:
-        """Move the file, and the text of an unsaved draft, to the workspace's `trash/`."""
-        trash = self._workspace.root / "trash"
+        """Move the file, and the text of an unsaved draft, to the workspace's `trash/`.
+
+        Raises `WorkspaceError` when that is not possible: then the file and its versions are where they were.
+        """
         path = self.path(document)
         with self._writing():
+            if unsaved is not None:
+                self.keep_in_trash(document, unsaved)
             try:
-                trash.mkdir(exist_ok=True)
                 if path.exists():
-                    path.replace(_free(trash, document))
-                self.versions.set_aside(document)
-                if unsaved is not None:
-                    write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
+                    path.replace(_free(self._trash(), document))
             except OSError as exc:
                 raise WorkspaceError(
-                    f"{path} cannot be moved to {trash}: {exc.strerror or exc}", hint=remedy(exc)
+                    f"{path} cannot be moved to {self._workspace.root / 'trash'}: {exc.strerror or exc}",
+                    hint=remedy(exc),
                 ) from exc
+            self.versions.set_aside(document)
 
     def keep_in_trash(self, document: str, unsaved: Pipeline) -> None:
-        """Write what a person has dropped to the trash, as far as that is possible."""
-        trash = self._workspace.root / "trash"
-        with suppress(OSError):
-            trash.mkdir(exist_ok=True)
-            write_pipeline(unsaved, _free(trash, f"{document}-unsaved"))
+        """Write what a person drops to the trash. Raises `WorkspaceError` when that is not possible."""
+        with self._writing():
+            try:
+                write_pipeline(unsaved, _free(self._trash(), f"{document}-unsaved"))
+            except OSError as exc:
+                raise WorkspaceError(
+                    f"the unsaved changes of {document} cannot be kept in {self._workspace.root / 'trash'}: "
+                    f"{exc.strerror or exc}",
+                    hint=f"{remedy(exc)} Nothing was dropped.",
+                ) from exc
 
     # --- parts ------------------------------------------------------------------------------
+
+    def _trash(self) -> Path:
+        trash = self._workspace.root / "trash"
+        trash.mkdir(exist_ok=True)
+        return trash
 
     def _keep_what_is_there(self, document: str) -> None:
         """What is about to be overwritten, if no version holds it: a file from before, or one that others changed."""
@@ -215,7 +233,11 @@ class Library:
             if self._held:
                 yield
                 return
-            if not lock.acquire_within(_LOCK_TIMEOUT_S):
+            try:
+                held = lock.acquire_within(_LOCK_TIMEOUT_S)
+            except OSError as exc:
+                raise WorkspaceError(f"{lock.path} cannot be opened: {exc.strerror or exc}", hint=remedy(exc)) from exc
+            if not held:
                 raise WorkspaceError("another program is writing pipelines in this workspace", hint="Try again.")
             self._held = True
             try:
@@ -230,10 +252,12 @@ class Library:
             with os.scandir(self._workspace.pipelines) as entries:
                 for entry in entries:
                     stem, dot, suffix = entry.name.rpartition(".")
-                    if not dot or suffix != "json" or not is_document_id(stem) or not entry.is_file():
+                    if not dot or suffix != "json" or not is_document_id(stem):
                         continue
-                    found = entry.stat()
-                    out[stem] = (found.st_mtime_ns, found.st_size, found.st_ino)
+                    # One that is gone meanwhile, or a link in a circle, hides no other.
+                    with suppress(OSError):
+                        if entry.is_file():
+                            out[stem] = _signature(entry.stat())
         except OSError:
             return out
         return out
@@ -250,6 +274,10 @@ class Library:
             listed = Listed(document, modified, None, exc.line())
         self._known[document] = (signature, listed)
         return listed
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
 
 
 def read_text(text: str | bytes, where: str) -> Pipeline:

@@ -48,6 +48,8 @@ _PAGES = 500
 """Pages remembered. What an older one sends again is done again, except edits, which are known by their ids."""
 _REPLACED = (Welcome, Library, FileState, Checked, RunForecast, Others)
 """Of these only the newest counts."""
+_NAMING_IT = (Edited, FileState, Checked, RunForecast, RunShown, Others)
+"""These say which document they are about."""
 _OF_A_DOCUMENT = (Opened, Edited, FileState, Checked, RunForecast, RunShown, StatusChanged, LogLines, Others)
 
 
@@ -80,8 +82,14 @@ class Link:
         return [s for s in sorted(outbox.sent, key=lambda s: s.n) if self._handled.claim(outbox.client, s.n)]
 
     def post(self, notice: Notice) -> None:
-        """Queue a notice for the canvas. Dropped while `overflowed`: the whole state will follow."""
+        """Queue a notice for the canvas. Dropped while `overflowed`: the whole state will follow.
+
+        Dropped, too, when it is about another document than the one opened last: a thread of that one was still at work
+        when the tab left it, and its notice must not take the place of one about the document that is shown.
+        """
         if self.overflowed:
+            return
+        if self._document and isinstance(notice, _NAMING_IT) and notice.document != self._document:
             return
         match notice:
             case Opened():
@@ -212,7 +220,7 @@ class HandledCommands:
 
 def _read(path: Path) -> dict[str, tuple[int, float]]:
     # A damaged file costs the memory of what was done before a restart, and nothing else.
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, AttributeError, OverflowError):
         found = json.loads(path.read_text(encoding="utf-8"))
         return {str(client): (int(n), float(at)) for client, (n, at) in found.items()}
     return {}

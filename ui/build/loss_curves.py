@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from engine.declare.events import Metrics
 from engine.store.runs import RunStore
 
 POINTS = 48
 """Points of a line on a card, which is as many pixels wide as four of each."""
 _PAGE, _PAGES = 5_000, 20
+_LARGEST = 1e300
+"""Values beyond it are left out, as what is no number: the sum of several could be infinite, which JSON cannot hold."""
 _NAMES = ("step_loss", "loss")
 """The figure that is drawn: the first one of these that a node reports."""
 
@@ -43,7 +43,7 @@ class LossCurves:
         """At most `POINTS` values in the order of their steps: means of equally many, where there are more."""
         found = self._values.get(node, {})
         curve = next((found[name] for name in _NAMES if len(found.get(name, {})) > 1), {})
-        values = [curve[step] for step in sorted(curve) if math.isfinite(curve[step])]
+        values = [curve[step] for step in sorted(curve) if abs(curve[step]) < _LARGEST]
         size = max(1, -(-len(values) // POINTS))
         parts = [values[at : at + size] for at in range(0, len(values), size)]
         return [float(f"{sum(part) / len(part):.4g}") for part in parts]

@@ -224,39 +224,25 @@ class OpenDocuments:
         with self._lock:
             document = self._now_called(document)
             opened = self._open.get(document)
-            name = document
-            unsaved: Pipeline | None = None
             if opened is not None:
                 name = opened.document.name
-                unsaved = opened.document.pipeline if opened.document.unsaved else None
-            elif (draft := self._draft(document)) is not None:
-                name, unsaved = draft.pipeline.name, draft.pipeline if draft.unsaved else None
-            if self.files.signature(document) is None and unsaved is None:
-                raise PipelineError(
-                    f"there is no pipeline {document[:80]}", hint="Look in the trash: someone else may have deleted it."
-                )
-            self.files.to_trash(document, unsaved)
-            self.drafts.remove(document)
-            if opened is not None:
-                opened.document.forget_file()
+                if self.files.signature(document) is None and not opened.document.unsaved:
+                    raise self._gone(document)
+                opened.document.delete()
                 if not opened.document.members:
                     del self._open[document]
+            else:
+                draft = self._draft(document)
+                name = document if draft is None else draft.pipeline.name
+                unsaved = draft.pipeline if draft is not None and draft.unsaved else None
+                if self.files.signature(document) is None and unsaved is None:
+                    raise self._gone(document)
+                self.files.to_trash(document, unsaved)
+                self.drafts.remove(document)
         if opened is not None and document not in self._open:
             opened.close()
         self.library_changed()
         return name
-
-    def revert(self, shared: SharedDocument) -> None:
-        """Take what the file holds; what was unsaved goes to the trash."""
-        unsaved = shared.pipeline if shared.unsaved else None
-        shared.revert()
-        if unsaved is not None:
-            self.files.keep_in_trash(shared.id, unsaved)
-
-    def drop_draft(self, shared: SharedDocument) -> None:
-        """What was unsaved was saved under another name: nobody needs it here, unless it is open."""
-        if not shared.members and shared.unsaved and shared.disk == "same":
-            shared.revert()
 
     def is_there(self, document: str) -> bool:
         """Whether the document has a file or a draft."""
@@ -326,11 +312,18 @@ class OpenDocuments:
     def _names(self, but: str | None = None) -> set[str]:
         return {info.name for info in self._list().pipelines if info.document != but}
 
+    @staticmethod
+    def _gone(document: str) -> PipelineError:
+        return PipelineError(
+            f"there is no pipeline {document[:80]}", hint="Look in the trash: someone else may have deleted it."
+        )
+
     def _draft(self, document: str) -> Draft | None:
         try:
             return self.drafts.read(document)
         except PipelineError as exc:
-            self._damage.append(exc)
+            if str(exc) not in map(str, self._damage):  # one that cannot be set aside is found at each look
+                self._damage.append(exc)
             return None
 
     def _list(self) -> Library:

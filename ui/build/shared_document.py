@@ -17,7 +17,7 @@ from engine.document.pipeline import Pipeline, dump
 from engine.errors import PipelineError, WorkspaceError
 from ui.build.documents import apply, doc_to_pipeline, is_looks_only, pipeline_to_doc
 from ui.build.drafts import KEPT_EDITS, Base, Draft, Drafts, digest
-from ui.build.library import Conflict, Library, Signature
+from ui.build.library import Conflict, Library, Signature, Stored
 from ui.protocol.document import Doc, Op
 from ui.protocol.notices import Edited, FileState, Notice, Opened, Others
 
@@ -105,7 +105,7 @@ class SharedDocument:
             if member not in self._members:
                 if not self._members and self._look() == "changed" and not self.unsaved:
                     # Nobody has it open and nothing is lost: what the file holds now is the document.
-                    self._take_file()
+                    self._take_file(self._stored())
                 self._members.append(member)
             member.post(self._opened())
             member.post(self._file_state())
@@ -155,7 +155,11 @@ class SharedDocument:
         return matters
 
     def save(self, *, overwrite: bool = False) -> None:
-        """Write the file. Raises `Conflict` when someone else changed it, and as `Library.write`."""
+        """Write the file.
+
+        Raises `Conflict` when someone else changed it, and as `Library.write`; as `Drafts.remove` when all is done but
+        that.
+        """
         with self._lock:
             try:
                 self._base = self._library.write(self.id, doc_to_pipeline(self._doc), self._base, overwrite=overwrite)
@@ -165,22 +169,48 @@ class SharedDocument:
                 raise
             self._look()
             self._post_file_state()
-            self._drafts.remove(self.id)
+            failure = self._remove_draft()
         self.unsaved_changed()
+        if failure is not None:
+            raise failure
 
-    def revert(self) -> Pipeline | None:
-        """Take what the file holds; gives the unsaved document that was dropped.
+    def revert(self) -> None:
+        """Take what the file holds; what was unsaved goes to the trash first.
 
-        Raises `PipelineError` when there is no file, or none that can be read.
+        Raises `PipelineError` when there is no file, or none that can be read, and as `Library.keep_in_trash`: then
+        nothing has changed. Raises as `Drafts.remove` when all is done but that.
         """
         with self._lock:
-            dropped = doc_to_pipeline(self._doc) if self.unsaved else None
-            self._take_file()
-            self._drafts.remove(self.id)
-            self._show_anew()
-        self.changed()
-        self.unsaved_changed()
-        return dropped
+            stored = self._stored()
+            if self.unsaved:
+                self._library.keep_in_trash(self.id, doc_to_pipeline(self._doc))
+            failure = self._revert_to(stored)
+        self._reverted(failure)
+
+    def drop_draft(self, copy: Pipeline) -> None:
+        """Take what the file holds, if nobody shows the document and `copy` has all that is unsaved here.
+
+        Raises as `revert`.
+        """
+        with self._lock:
+            copied = dump(copy.model_copy(update={"name": self.name})) == self._written
+            if self._members or not self.unsaved or not copied or self._look() != "same":
+                return
+            failure = self._revert_to(self._stored())
+        self._reverted(failure)
+
+    def delete(self) -> None:
+        """Move the file, and what is unsaved, to the trash. Tabs keep what they show, and may save it again.
+
+        Raises as `Library.to_trash` and `Drafts.remove`.
+        """
+        with self._lock:
+            try:
+                self._library.to_trash(self.id, doc_to_pipeline(self._doc) if self.unsaved else None)
+                self._drafts.remove(self.id)
+            finally:
+                self._look()
+                self._post_file_state()
 
     def rename(self, document: str, name: str) -> None:
         """Another name, and with it another id; the file moves, unsaved changes stay unsaved.
@@ -209,12 +239,6 @@ class SharedDocument:
         self.changed()
         self.unsaved_changed()
 
-    def forget_file(self) -> None:
-        """The file was deleted on purpose: tabs that still have the document open may save it again."""
-        with self._lock:
-            self._look()
-            self._post_file_state()
-
     def look_at_disk(self) -> None:
         """Notice what others do to the file; looks about once a second however often it is called."""
         with self._lock:
@@ -236,10 +260,34 @@ class SharedDocument:
     def _keep(self) -> None:
         self._drafts.write(self.id, self._written, self._base, self._rev, self._edits)
 
-    def _take_file(self) -> None:
+    def _stored(self) -> Stored:
         stored = self._library.read(self.id)
         if stored is None:
             raise PipelineError(f"{self._library.path(self.id)} is not there", hint="Save the pipeline first.")
+        return stored
+
+    def _revert_to(self, stored: Stored) -> WorkspaceError | None:
+        self._take_file(stored)
+        failure = self._remove_draft()
+        self._show_anew()
+        return failure
+
+    def _reverted(self, failure: WorkspaceError | None) -> None:
+        """Not under the lock: what is informed here looks at other documents."""
+        self.changed()
+        self.unsaved_changed()
+        if failure is not None:
+            raise failure
+
+    def _remove_draft(self) -> WorkspaceError | None:
+        """What was asked for is done already: a draft that stays is reported when all are informed."""
+        try:
+            self._drafts.remove(self.id)
+        except WorkspaceError as exc:
+            return exc
+        return None
+
+    def _take_file(self, stored: Stored) -> None:
         self._base = stored.base
         self._set(pipeline_to_doc(stored.pipeline))
         self._look()
@@ -260,7 +308,10 @@ class SharedDocument:
         signature = self._library.signature(self.id)
         if (signature, self._base) == self._compared:
             return self._disk
-        file = self._library.digest(self.id)
+        try:
+            file = self._library.digest(self.id)
+        except PipelineError:
+            return self._disk  # nothing is known of it: the next look will tell
         if file is None:
             self._disk = "new" if self._base is None else "deleted"
         else:

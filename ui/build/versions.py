@@ -53,7 +53,7 @@ class Versions:
     def read(self, document: str, version: str) -> Pipeline:
         """What a version holds. Raises `PipelineError` when it is gone or cannot be read."""
         path = self.folder(document) / f"{version}.json"
-        if not _NAME.fullmatch(path.name):
+        if not _NAME.fullmatch(f"{version}.json"):
             raise PipelineError(f"{version[:80]!r} is not the name of a version", hint="Choose one from the list.")
         try:
             return load(read_document(path), f"the version {version} of {document}")
@@ -105,7 +105,9 @@ class Versions:
         with suppress(OSError):
             if folder.is_dir():
                 aside.mkdir(exist_ok=True)
-                folder.rename(aside / f"{document}-{time.time_ns():x}")
+                # A long name is cut: with the time behind it no file system would take it.
+                stem = document.encode()[:200].decode(errors="ignore")
+                folder.rename(aside / f"{stem}-{time.time_ns():x}")
 
     def folder(self, document: str) -> Path:
         """Where a document's versions lie. Raises `PipelineError` for an invalid id."""

@@ -14,6 +14,8 @@ from ui.shell.blocks import notice, plain, tag, text
 
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 _LARGEST_PICTURE = 20 << 20
+MIN_PICTURE_WIDTH = 320
+"""Of a column of pictures."""
 
 
 def each_once(artifacts: Sequence[Artifact]) -> list[Artifact]:
@@ -52,7 +54,7 @@ def is_picture(artifact: Artifact) -> bool:
 
 
 def draw_picture(artifact: Artifact, caption: str, key: str) -> None:
-    """Draw the picture, which opens large, and what downloads it."""
+    """Draw the picture, no larger than its own pixels, which opens large, and what downloads it."""
     path = Path(artifact.path)
     try:
         content = path.read_bytes() if path.stat().st_size <= _LARGEST_PICTURE else b""
@@ -62,7 +64,7 @@ def draw_picture(artifact: Artifact, caption: str, key: str) -> None:
         )
         return
     if content:
-        st.image(content, caption=plain(caption), width="stretch")
+        st.image(content, caption=plain(caption), width="content")
     download_file(path, f"{key}-{artifact.path}")
 
 

@@ -29,6 +29,7 @@ _LONGEST_LABEL_PX = 240
 _SETS = ("training", "validation", "test")
 """Lines that have one colour in all charts, whichever of them a chart has."""
 _POINT_PX = 8
+"""Room at the ends of an axis: else half of a line or point that lies there is cut off."""
 _MOST_MARKED = 60
 """Points of a line up to which each is marked."""
 _FORMAT = ".6~g"
@@ -169,18 +170,19 @@ def curves(
     if logarithmic:
         scale = alt.Scale(type="log", nice=False)
     elif bounds is None:
-        # Else half of the highest point lies outside, and is cut off.
         scale = alt.Scale(zero=False, nice=False, padding=_POINT_PX)
     else:
         # `domainMin` alone lets the data decide where the axis ends.
         low, high = bounds
         if high is None and not any(value > low for line in lines for value in line.series.values):
             high = low + 1  # nothing but zeros would lie in the middle of an axis of no length
-        scale = alt.Scale(domainMin=low, nice=True) if high is None else alt.Scale(domain=[low, high])
+        if high is None:
+            scale = alt.Scale(domainMin=low, nice=True)
+        else:
+            scale = alt.Scale(domain=[low, high], nice=False, padding=_POINT_PX)
     padding = 12 if axis in _COUNTED else _POINT_PX if few else 0
-    scale_of_steps = alt.Scale(zero=axis in _COUNTED and _is_alone(lines), nice=False, padding=padding)
-    step = alt.X("step:Q", title=axis, scale=scale_of_steps, axis=_step_axis(axis))
-    value = alt.Y("value:Q", title=unit or None, scale=scale, axis=alt.Axis(format=_FORMAT, tickCount=5))
+    step = alt.X("step:Q", title=axis, scale=_step_scale(lines, padding), axis=_step_axis(axis))
+    value = alt.Y("value:Q", title=unit or None, scale=scale, axis=_value_axis())
     colour = alt.Color(
         "line:N",
         title=None,
@@ -213,9 +215,12 @@ def curves(
     return specification(chart, mode)
 
 
-def _is_alone(lines: Sequence[Line]) -> bool:
-    """Whether there is one step only. Its axis would have no length, with a tick at "1.000000"."""
-    return len({step for line in lines for step in line.series.steps[:2]}) < 2
+def _step_scale(lines: Sequence[Line], padding: int) -> alt.Scale:
+    steps = {step for line in lines for step in line.series.steps[:2]}
+    if len(steps) < 2:
+        # The axis of a step alone would have no length, with a tick at "1.000000".
+        return alt.Scale(domain=[0, max({1.0, *steps})], nice=False, padding=padding)
+    return alt.Scale(zero=False, nice=False, padding=padding)
 
 
 def line_colours(lines: Sequence[Line], mode: Mode) -> list[str]:
@@ -230,15 +235,21 @@ def line_colours(lines: Sequence[Line], mode: Mode) -> list[str]:
 
 def _step_axis(axis: str) -> alt.Axis:
     if axis not in _COUNTED:
-        return alt.Axis(grid=False, tickCount=8)
+        # A label that would stand out at the end is left out: cut off, 110 would read 11.
+        return alt.Axis(grid=False, tickCount=8, labelBound=True)
     # There is no epoch and a half, and none before the first.
     whole = "datum.value >= 1 && datum.value % 1 === 0 ? format(datum.value, ',d') : ''"
     return alt.Axis(grid=False, tickCount=8, tickMinStep=1, labelExpr=whole)
 
 
-def draw_stack(title: str, lines: Sequence[Line], axis: str, *, key: str, unit: str) -> None:
+def _value_axis() -> alt.Axis:
+    # Flush, as Streamlit would have them, the first and the last figure stand beside their lines.
+    return alt.Axis(format=_FORMAT, tickCount=5, labelFlush=False)
+
+
+def draw_stack(title: str, lines: Sequence[Line], axis: str, *, key: str) -> None:
     """Draw one chart of bars by step, the lines' values on top of one another."""
-    st.html(heading(Html(text(title) + tag("span", f" {unit}", class_="vf-muted"))))
+    st.html(heading(title))
     import pandas as pd
 
     data = pd.DataFrame(points(lines), columns=["step", "value", "line"])
@@ -250,15 +261,13 @@ def stack(lines: Sequence[Line], axis: str, mode: Mode, *, height: int = _CURVE_
     names = [line.label for line in lines]
     many = max((len(line.series) for line in lines), default=0) > 40
     scale = alt.Scale(domain=names, range=[SERIES[mode][i % len(SERIES[mode])] for i in range(len(names))])
-    x = alt.X(
-        "step:Q", title=axis, scale=alt.Scale(zero=_is_alone(lines), nice=False, padding=14), axis=_step_axis(axis)
-    )
+    x = alt.X("step:Q", title=axis, scale=_step_scale(lines, 14), axis=_step_axis(axis))
     chart = (
         alt.Chart(height=height)
         .mark_bar(size=3 if many else 12)
         .encode(
             x=x,
-            y=alt.Y("value:Q", title=None, axis=alt.Axis(format=_FORMAT, tickCount=5)),
+            y=alt.Y("value:Q", title=None, axis=_value_axis()),
             color=alt.Color("line:N", title=None, scale=scale, legend=_legend(columns=4)),
             tooltip=[
                 alt.Tooltip("line:N", title="part"),

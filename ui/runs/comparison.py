@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -12,7 +12,6 @@ from engine.declare.dataset_type import scores_of
 from engine.declare.figures import HEADLINES, lower_is_better
 from engine.errors import UsageError
 from engine.history.comparison import (
-    ABSENT,
     Curves,
     Row,
     duration_rows,
@@ -30,9 +29,10 @@ from ui.runs import graph_changes
 from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves
 from ui.runs.comparison_charts import (
     Confusion,
-    axis_of_values,
+    axes_of_rows,
     confusion_cells,
     confusion_chart,
+    confusion_width,
     confusions,
     parallel_axes,
     parallel_chart,
@@ -199,7 +199,7 @@ def _parameters(runs: Sequence[Details]) -> None:
     rows = parameter_rows(runs)
     differing = [row for row in rows if row.differs]
     with st.container(horizontal=True, vertical_alignment="center", key="compare_parameters"):
-        st.html(tag("h3", "Parameters", class_="vf-heading", style="margin: 0"), width="content")
+        st.html(heading("Parameters", in_row=True), width="content")
         everything = st.toggle("Show equal ones too", key="compare_all", bind="query-params")
     shown = rows if everything else differing
     if not shown:
@@ -242,9 +242,11 @@ def _confusions(runs: Sequence[Details]) -> None:
     mode = current_mode()
     for name, matrices in found.items():
         st.html(tag("p", text(name), class_="vf-count"))
-        columns = st.columns(len(runs))
-        for column, label, (at, matrix) in zip(columns, labels(runs), enumerate(matrices), strict=True):
-            with column:
+        width = max(confusion_width(matrix) for matrix in matrices if matrix is not None)
+        # As many beside each other as have room: their names and cells do not get narrower.
+        row = st.container(horizontal=True, gap="medium")
+        for label, (at, matrix) in zip(labels(runs), enumerate(matrices), strict=True):
+            with row.container(width=width):
                 st.html(tag("p", text(label), class_="vf-muted"))
                 if matrix is None:
                     st.html(tag("p", "This run has none.", class_="vf-muted"))
@@ -275,11 +277,8 @@ def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     outputs = [output for d in runs for task in d.tasks for output in task.outputs.values()]
     scored = {name for output in outputs for name in scores_of(output) if name.startswith(_SCORES)}
     scored |= objectives_of(d.run for d in runs)
-    finals = final_rows(runs, _last_values(runs, feeds))
-    axes = parallel_axes(
-        [axis_of_values(row.name, row.values, ABSENT) for row in parameter_rows(runs)],
-        [axis_of_values(figure_name(row.name), row.values, ABSENT) for row in finals if row.name in scored],
-    )
+    finals = [row for row in in_order(final_rows(runs, _last_values(runs, feeds))) if row.name in scored]
+    axes = parallel_axes(axes_of_rows(parameter_rows(runs)), axes_of_rows(finals, figure_name))
     if len(axes) < 2:
         return
     st.html(heading("Parameters and figures together"))
@@ -288,7 +287,7 @@ def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
         pd.DataFrame(parallel_points(axes, names)),
         parallel_chart(axes, names, current_mode()),
         key="compare-parallel",
-        alt=f"A line for each run through {', '.join(axis.name for axis in axes)}",
+        alt=f"A line for each run through {', '.join(axis.name.replace(chr(10), ', ') for axis in axes)}",
     )
 
 
@@ -300,12 +299,17 @@ def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:
         return
     several = len({row.where for row in rows}) > 1
     body: list[list[Content]] = []
-    for row in sorted(rows, key=lambda row: figure_order(row.name)):
+    for row in in_order(rows):
         best = best_of(row)
         values = [tag("b", text(v), class_="vf-better") if i in best else text(v) for i, v in enumerate(row.values)]
         name = text(figure_name(row.name))
         body.append([Html(name + tag("span", text(f" {row.where}"), class_="vf-muted")) if several else name, *values])
     st.html(table(["", *labels(runs)], body, "Final figures", numeric=range(1, len(runs) + 1)))
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows of figures, what says most first."""
+    return sorted(rows, key=lambda row: figure_order(row.name))
 
 
 def figure_order(name: str) -> tuple[bool, bool, int, bool, str]:

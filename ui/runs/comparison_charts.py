@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import altair as alt
 
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel
+from engine.history.comparison import ABSENT, Row
 from engine.storage import is_url
 from ui.runs.charts import specification
 from ui.shell.theme import SERIES, SURFACE, Mode
@@ -22,6 +24,10 @@ MOST_CLASSES = 30
 MOST_AXES = 9
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 20
 _CELL, _LEAST_SIDE, _MOST_SIDE, _LETTER = 46, 150, 420, 10
+_LONGEST_ANSWER, _LONGEST_NAME, _TURNED = 120, 140, 60
+"""Of names in pixels, above and beside a matrix; the angle of those above."""
+_AROUND_MATRIX = 60
+"""Pixels of the title beside the names, and of the padding."""
 _HEIGHT = 300
 _STRONG_FROM: Mapping[Mode, float] = {"light": 0.89, "dark": 0.67}
 """Above this share what is written on the full colour can be read better on a cell than the page's text."""
@@ -97,17 +103,18 @@ def confusion_cells(found: Confusion) -> list[dict[str, object]]:
 
 def confusion_chart(found: Confusion, mode: Mode) -> dict[str, Any]:
     """The specification of a matrix; the data are `confusion_cells`. Colours are shares of each label's volumes."""
-    side = min(_MOST_SIDE, max(_LEAST_SIDE, _CELL * len(found.classes)))
-    names = list(found.classes)
+    side, names = _side(found), list(found.classes)
     background, full = SURFACE[mode]["raised"], SERIES[mode][0]
-    # Names that are longer than a cell is wide would lie over each other.
-    fits = max(map(len, names)) * _LETTER < side / len(names)
     # Flush, as Streamlit would have them, the first and the last name stand beside the middle of their cells.
     # It would also leave out names that are turned or many.
     answers = alt.Axis(
-        orient="top", labelAngle=0 if fits else -60, labelLimit=120, labelFlush=False, labelOverlap=False
+        orient="top",
+        labelAngle=-_TURNED if _are_turned(found) else 0,
+        labelLimit=_LONGEST_ANSWER,
+        labelFlush=False,
+        labelOverlap=False,
     )
-    labels = alt.Axis(labelLimit=140, labelFlush=False, labelOverlap=False)
+    labels = alt.Axis(labelLimit=_LONGEST_NAME, labelFlush=False, labelOverlap=False)
     # Altair gives each layer an empty record beside the data.
     base = (
         alt.Chart()
@@ -134,16 +141,46 @@ def confusion_chart(found: Confusion, mode: Mode) -> dict[str, Any]:
     return specification(alt.layer(cells, texts).properties(width=side, height=side, autosize="pad"), mode)
 
 
+def confusion_width(found: Confusion) -> int:
+    """Pixels that the chart of a matrix needs: names beside it, and what of the last turned one stands out."""
+    side, longest = _side(found), max(map(len, found.classes)) * _LETTER
+    # It begins above the middle of its cell.
+    above = min(_LONGEST_ANSWER, longest) * math.cos(math.radians(_TURNED)) - side / len(found.classes) / 2
+    out = max(0.0, above) if _are_turned(found) else 0.0
+    return math.ceil(side + min(_LONGEST_NAME, longest) + out + _AROUND_MATRIX)
+
+
+def _side(found: Confusion) -> int:
+    return min(_MOST_SIDE, max(_LEAST_SIDE, _CELL * len(found.classes)))
+
+
+def _are_turned(found: Confusion) -> bool:
+    """Whether names are longer than a cell is wide: they would lie over each other."""
+    return max(map(len, found.classes)) * _LETTER >= _side(found) / len(found.classes)
+
+
 # --- parallel coordinates --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One value of all runs: as text, and where it stands from 0 (below) to 1; None where a run has none."""
+    """One value of all runs: as text, and where it stands from 0 (below) to 1; None where a run has none. A name may
+    have two lines."""
 
     name: str
     texts: tuple[str, ...]
     places: tuple[float | None, ...]
+
+
+def axes_of_rows(rows: Sequence[Row], words: Callable[[str], str] = str) -> list[Axis]:
+    """The axes of rows that differ, in their order; `words` of a row's name are shown. Where another row has the name
+    but other values, below it stands which node's it is."""
+    names = Counter(name for name, _ in {(words(row.name), row.values) for row in rows})
+    shown = [(words(row.name), row) for row in rows]
+    axes = [
+        axis_of_values(f"{name}\n{row.where}" if names[name] > 1 else name, row.values, ABSENT) for name, row in shown
+    ]
+    return [axis for axis in axes if axis is not None]
 
 
 def axis_of_values(name: str, texts: Sequence[str], absent: str) -> Axis | None:
@@ -180,12 +217,21 @@ def _place(value: float, low: float, high: float) -> float | None:
     return (value - low) / (high - low or 1.0)
 
 
-def parallel_axes(parameters: Sequence[Axis | None], figures: Sequence[Axis | None]) -> list[Axis]:
-    """Some of both, what was chosen before what came of it, each name once; at most `MOST_AXES`."""
-    first, second = ([axis for axis in axes if axis is not None] for axes in (parameters, figures))
+def parallel_axes(parameters: Sequence[Axis], figures: Sequence[Axis]) -> list[Axis]:
+    """The first of both, what was chosen before what came of it; at most `MOST_AXES`, of which each has half, and what
+    the other leaves.
+
+    Of axes with equal values in all runs there is the first: a parameter of the pipeline, and not the node's own that
+    refers to it.
+    """
+    distinct: list[Axis] = []
+    for axis in [*parameters, *figures]:
+        if all(axis.name != other.name and axis.texts != other.texts for other in distinct):
+            distinct.append(axis)
+    first = [axis for axis in distinct if axis in parameters]
+    second = distinct[len(first) :]
     half = max(MOST_AXES // 2, MOST_AXES - len(second))
-    out = {axis.name: axis for axis in [*first[:half], *second]}
-    return list(out.values())[:MOST_AXES]
+    return [*first[:half], *second][:MOST_AXES]
 
 
 def parallel_points(axes: Sequence[Axis], runs: Sequence[str]) -> list[dict[str, object]]:
@@ -210,27 +256,35 @@ def parallel_chart(axes: Sequence[Axis], runs: Sequence[str], mode: Mode) -> dic
     x = alt.X(
         "axis:N", title=None, sort=None, scale=alt.Scale(domain=names, padding=0.4),
         axis=alt.Axis(
-            labelAngle=0, labelLimit=130, domain=False, ticks=False, grid=True, orient="top", labelPadding=22
+            labelAngle=0, labelLimit=130, domain=False, ticks=False, grid=True, orient="top",
+            labelExpr="split(datum.label, '\\n')", labelLineHeight=14, labelBaseline="line-bottom",
+            labelPadding=22 + (14 if any("\n" in name for name in names) else 0),
         ),
     )  # fmt: skip
     y = alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     palette = [SERIES[mode][i % len(SERIES[mode])] for i in range(len(runs))]
     chosen = alt.selection_point(name="run_of", fields=["run"], on="pointerover", clear="pointerout", nearest=True)
     root = alt.Chart()
+    legend = alt.Legend(
+        orient="bottom",
+        direction="horizontal",
+        labelLimit=240,
+        columns=4,
+        symbolType="stroke",
+        symbolStrokeWidth=2,
+        symbolSize=500,
+    )
     base = root.encode(
         x=x,
         y=y,
-        color=alt.Color(
-            "run:N", title=None, scale=alt.Scale(domain=list(runs), range=palette),
-            legend=alt.Legend(orient="bottom", direction="horizontal", labelLimit=240, symbolStrokeWidth=3, columns=4),
-        ),
-        # Dashes beside colours: lines stay apart for those who do not see the colours.
-        strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(runs)), legend=None),
+        color=alt.Color("run:N", title=None, scale=alt.Scale(domain=list(runs), range=palette), legend=legend),
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("axis:N", title="of"), alt.Tooltip("value:N")],
     )  # fmt: skip
     of_runs = base.transform_filter("datum.end == ''")
     lines = of_runs.mark_line(strokeWidth=2, interpolate="monotone").encode(
-        opacity=alt.condition(chosen, alt.value(1), alt.value(0.25))
+        opacity=alt.condition(chosen, alt.value(1), alt.value(0.25)),
+        # Dashes beside colours: lines stay apart for those who do not see the colours. The legend has both.
+        strokeDash=alt.StrokeDash("run:N", title=None, scale=alt.Scale(domain=list(runs)), legend=legend),
     )
     dots = of_runs.mark_point(filled=True, size=60, opacity=1).add_params(chosen)
     ends = root.encode(x=x, y=y, text="value:N")

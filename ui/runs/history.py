@@ -420,16 +420,17 @@ def _result(run: Run) -> str:
 def _columns() -> dict[str, Any]:
     config = st.column_config
     colours = tints(current_mode())
+    # Figures on the left: the words above them cannot stand on the right.
     return {
         "run": config.ButtonColumn("Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=95),
         "state": config.MultiselectColumn("State", options=list(STATES), color=[colours[s] for s in STATES], width=100),
         "pipeline": config.TextColumn("Pipeline", width="medium"),
         "sweep": config.TextColumn("Sweep", width=75),
-        "trial": config.NumberColumn("Trial", width=60),
+        "trial": config.NumberColumn("Trial", width=60, alignment="left"),
         "result": config.TextColumn("Result", width="large"),
         "started": config.TextColumn("Started", width=150),
-        "duration": config.NumberColumn("Duration", width=90, alignment="right"),
+        "duration": config.NumberColumn("Duration", width=90, alignment="left"),
         "profile": config.TextColumn("Profile", width=80),
-        "attempt": config.NumberColumn("Attempt", width=70),
-        "cost": config.NumberColumn("Cost", width=90, alignment="right"),
+        "attempt": config.NumberColumn("Attempt", width=70, alignment="left"),
+        "cost": config.NumberColumn("Cost", width=90, alignment="left"),
     }

@@ -158,7 +158,7 @@ def laid_over(found: Sequence[Family], others: Mapping[str, Sequence[Family]]) -
 def draw_family(family: Family, *, key: str, logarithmic: bool = False, smoothing: float = 0.0) -> None:
     """Draw the chart of a family."""
     if family.stacked:
-        draw_stack(family.title, family.lines, family.axis, key=key, unit="s")
+        draw_stack(family.title, family.lines, family.axis, key=key)
         return
     log = logarithmic and family.may_be_logarithmic
     sets = {line.label for line in family.lines}

@@ -10,7 +10,7 @@ from engine.history.details import Details, read_details, short_id
 from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
 from engine.text import duration, moment, numbers
-from ui.runs.artifacts import draw_file, draw_picture, each_once, is_picture, titles_of
+from ui.runs.artifacts import MIN_PICTURE_WIDTH, draw_file, draw_picture, each_once, is_picture, titles_of
 from ui.runs.feed import feed_of
 from ui.runs.metrics import Family, draw_family, families
 from ui.runs.node_panel import progress_block
@@ -193,7 +193,7 @@ def _artifacts(details: Details) -> None:
     others = [(node, a) for node, a in found if not is_picture(a)]
     if pictures:
         st.html(heading("Pictures"))
-        with st.grid(min_column_width=320, key="overview_pictures") as grid:
+        with st.grid(min_column_width=MIN_PICTURE_WIDTH, key="overview_pictures") as grid:
             for node, artifact in pictures:
                 with grid.cell():
                     draw_picture(

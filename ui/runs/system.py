@@ -29,31 +29,34 @@ class Chart:
 
     @property
     def bounds(self) -> Bounds:
-        """Of the axis of values: from zero, so that a small change looks small; a share of the machine ends at 100."""
-        shares = self.unit == "%" and not any(value > 100 for line in self.lines for value in line.series.values)
+        """Of the axis of values: from zero, so that a small change looks small; a share ends at 100."""
+        shares = self.unit.startswith("%") and not any(
+            value > 100 for line in self.lines for value in line.series.values
+        )
         return (0, 100 if shares else None)
 
 
+_MB_OF_GB = 1000.0
 _PLAIN = (
-    (
-        "CPU",
-        "%",
-        (("machine", "cpu_utilization_percentage"), ("this run (100 is one core)", "run_processes_cpu_percentage")),
-    ),
+    ("CPU", "% of all cores", 1.0, (("machine", "cpu_utilization_percentage"),)),
+    # How many cores the machine has is not sampled: one axis for both would have two meanings.
+    ("CPU of this run", "cores", 100.0, (("this run", "run_processes_cpu_percentage"),)),
     (
         "Memory",
-        "MB",
+        "GB",
+        _MB_OF_GB,
         (("machine", "system_memory_usage_megabytes"), ("this run", "run_processes_memory_usage_megabytes")),
     ),
 )
+"""Title, unit, how many of what is sampled make one of it, and the lines."""
 _RATES = (
     ("Disk", "MB/s", (("read", "disk_read_megabytes"), ("written", "disk_write_megabytes"))),
     ("Network", "MB/s", (("received", "network_receive_megabytes"), ("sent", "network_transmit_megabytes"))),
 )
 _GPU_CHARTS = (
-    ("GPU", "%", "utilization_percentage"),
-    ("GPU memory", "MB", "memory_usage_megabytes"),
-    ("GPU power", "W", "power_usage_watts"),
+    ("GPU", "%", 1.0, "utilization_percentage"),
+    ("GPU memory", "GB", _MB_OF_GB, "memory_usage_megabytes"),
+    ("GPU power", "W", 1.0, "power_usage_watts"),
 )
 
 
@@ -63,19 +66,17 @@ def system_charts(system: Mapping[str, Series], start: float, second: float = 1.
     `start` is when the run began, `second` how many seconds the charts' unit of time has.
     """
     out = []
-    for title, unit, wanted in _PLAIN:
-        out.append(Chart(title, unit, tuple(_line(label, system.get(name), start) for label, name in wanted)))
+    for title, unit, per, named in _PLAIN:
+        out.append(Chart(title, unit, tuple(_line(label, system.get(name), start, per) for label, name in named)))
     for title, unit, wanted in _RATES:
         lines = [Line(label, rates(system[name], start)) for label, name in wanted if name in system]
         out.append(Chart(title, unit, tuple(lines)))
     space = system.get("disk_available_megabytes")
-    if space is not None:
-        free = Series(space.steps, [value / 1000 for value in space.values])
-        out.append(Chart("Free disk space", "GB", (_line("free", free, start),)))
+    out.append(Chart("Free disk space", "GB", (_line("free", space, start, _MB_OF_GB),)))
     devices = sorted({int(m[1]) for name in system if (m := _GPU.fullmatch(name))})
-    for title, unit, suffix in _GPU_CHARTS:
+    for title, unit, per, suffix in _GPU_CHARTS:
         found = [(f"GPU {i}", system.get(f"gpu_{i}_{suffix}")) for i in devices]
-        out.append(Chart(title, unit, tuple(_line(label, series, start) for label, series in found)))
+        out.append(Chart(title, unit, tuple(_line(label, series, start, per) for label, series in found)))
     kept = (Chart(c.title, c.unit, tuple(_scaled(line, second) for line in c.lines if len(line.series))) for c in out)
     return [chart for chart in kept if chart.lines]
 
@@ -99,10 +100,10 @@ def rates(total: Series, start: float) -> Series:
     return out
 
 
-def _line(label: str, series: Series | None, start: float) -> Line:
+def _line(label: str, series: Series | None, start: float, per: float) -> Line:
     if series is None:
         return Line(label, Series())
-    return Line(label, _with_gaps(series, start))
+    return Line(label, _with_gaps(Series(series.steps, [value / per for value in series.values]), start))
 
 
 def _with_gaps(series: Series, start: float) -> Series:

@@ -57,9 +57,9 @@ def chip(state: str, word: str = "") -> Html:
     return tag("span", word or state, class_=f"vf-chip vf-state-{state.replace(' ', '-')}")
 
 
-def heading(title: Content) -> Html:
-    """A small heading above a table or a chart."""
-    return tag("h3", title, class_="vf-heading")
+def heading(title: Content, *, in_row: bool = False) -> Html:
+    """A small heading above a table or a chart; `in_row`: in line with what stands beside it."""
+    return tag("h3", title, class_="vf-heading vf-in-row" if in_row else "vf-heading")
 
 
 def facts(pairs: Iterable[tuple[str, Content]]) -> Html:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from engine.errors import VoxelflowError
 from engine.store.runs import Run
 from engine.text import ago, duration, plural
 from ui.build.open_documents import FIRST_TEMPLATE, OpenDocuments
@@ -19,12 +20,14 @@ from ui.build.page import documents_of, open_document
 from ui.protocol.catalogue import PipelineInfo
 from ui.runs.history import result_of
 from ui.shell import navigation
-from ui.shell.blocks import Html, chip, heading, plain, svg_image, tag, text
+from ui.shell.blocks import Html, chip, heading, plain, show_error, svg_image, tag, text
 from ui.start.gallery import Template, Volumes, graph, picture, templates, volumes
 from ui.studio_context import studio
 
 _SEEN = "start.seen"
 _OPENED = "start.opened"
+_REFUSED = "start.refused"
+"""Key of the session state: why the template that was clicked cannot be opened."""
 _MOST = 5
 _MOST_IN_A_ROW = 5
 """Cards: with more of them their words become columns of single words at 1280 pixels."""
@@ -156,6 +159,8 @@ def _go_where_asked() -> None:
 
 def _templates(documents: OpenDocuments, *, first: bool) -> None:
     st.html(heading("Templates"))
+    if (refused := st.session_state.pop(_REFUSED, None)) is not None:
+        show_error(refused)
     catalog = documents.catalogue.catalog
     found = templates()
     with st.container(key="start_templates"):
@@ -201,7 +206,10 @@ def _card(template: Template, drawn: Html) -> Html:
 
 
 def _use(template: str | None) -> None:
-    st.session_state[_OPENED] = documents_of(studio()).new(template).document.id
+    try:
+        st.session_state[_OPENED] = documents_of(studio()).new(template).document.id
+    except VoxelflowError as error:  # Streamlit calls this before the page, which reports what it raises itself
+        st.session_state[_REFUSED] = error
 
 
 def _volumes() -> None:

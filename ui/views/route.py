@@ -39,7 +39,7 @@ _PATIENCE_S = 120.0
 _IN_PARTS = frozenset({"volume", "voxels"})
 _WHATS = frozenset({"card", "choices", "content", "thumbnail", "file"}) | _IN_PARTS
 _LONGEST_QUERY = 4096
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",

@@ -292,6 +292,32 @@ def test_a_wrong_declaration_is_refused_with_the_reason() -> None:
         node("Wrong", version=1, category="Tests", mutates="nothing")(test_backends_are_variants_of_one_declaration)
 
 
+@pytest.mark.parametrize("argument", ["keywords", "imports", "needs"])
+def test_text_in_place_of_a_tuple_is_refused(argument: str) -> None:
+    """Its letters were the packages that the node needs: "Wrong needs t, which is not installed"."""
+    with pytest.raises(DeclarationError, match=f"Wrong: {argument} is text, not a tuple") as caught:
+        node("Wrong", version=1, category="Tests", **{argument: "torch"})  # type: ignore[arg-type]
+    assert caught.value.hint == f'Write {argument}=("torch",).'
+
+
+def test_types_in_a_docstring_part_no_argument_from_its_help() -> None:
+    @node("Typed", version=1, category="Tests")
+    def typed(*, size: int = 1, folder: str = "", plain: int = 2) -> Report:
+        """Do one thing.
+
+        Args:
+            size (int): how large.
+            folder (str, optional): where
+                it lies.
+            plain: as it is (or not): so.
+        """
+        raise NotImplementedError
+
+    assert {p.name: p.help for p in typed.parameters} == {
+        "size": "how large.", "folder": "where it lies.", "plain": "as it is (or not): so.",
+    }  # fmt: skip
+
+
 def test_a_return_value_that_does_not_fit_is_refused() -> None:
     with pytest.raises(DeclarationError, match="returned Report on its output out"):
         example.collect(Report(uri="x"))
@@ -357,7 +383,7 @@ def test_what_does_not_fit_together_is_refused(annotation: object, default: obje
     [
         "(?i)a", "(?P<n>a)", "(?=a)", "(?<!a)b", "a++", "a*+", "a{2}+", r"\bx", r"\s", r"(a)\1", "a{,3}", "a{", "x}",
         "]", "[]a]", "[^]", "[[a]", "[a--b]", "[a&&b]", r"\-", r"\Z", r"\A", "^*", "$+", "(", ")", "[b-a]",
-        "*a", "a{2,1}", r"\p{L}", r"\N{DIGIT ONE}", r"\0", "a\\",
+        "*a", "a{2,1}", r"\p{L}", r"\N{DIGIT ONE}", r"\0", "a\\", "a{4294967296}",
     ],
 )  # fmt: skip
 def test_a_pattern_that_a_browser_reads_otherwise_is_refused(regex: str) -> None:

@@ -70,6 +70,23 @@ def test_the_error_for_a_bad_document_names_the_place(written: str | bytes, mess
     assert message in caught.value.line()
 
 
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'], ids=["lists", "objects"])
+@pytest.mark.parametrize("count", [249, 300, 985, 100_000])
+def test_a_document_that_nests_too_deep_is_refused_in_few_words(brackets: str, count: int) -> None:
+    """Pydantic says "cyclic reference", with a path of 255 steps, or Python that it is no JSON."""
+    nested = brackets[:-1] * count + "1" + brackets[-1] * count
+    with pytest.raises(PipelineError) as caught:
+        load(f'{{"name": "x", "ui": {{"a": {nested}}}}}', "my.json")
+    assert caught.value.message == "my.json is not a pipeline: more than 250 lists and objects lie within one another"
+
+
+def test_equal_documents_give_equal_bytes() -> None:
+    values = {"b": 1, "a": [{"d": 1, "c": 2}]}, {"a": [{"c": 2, "d": 1}], "b": 1}
+    one, other = (load(json.dumps({"name": "x", "parameters": {"p": {"value": value}}})) for value in values)
+    assert one == other
+    assert dump(one) == dump(other)
+
+
 def test_an_older_version_migrates_without_losing_an_edge() -> None:
     def renamed(raw: dict) -> dict:
         raw["edges"] = [{"from": e["source"], "to": e["target"]} for e in raw.pop("wires")]

@@ -111,6 +111,19 @@ def test_a_changed_parameter_is_named_and_only_what_depends_on_it_runs(planner: 
     assert _why(planner.plan(changed)) == {"a": "parameter text changed made -> new", "b": "input first changed"}
 
 
+def test_the_default_of_a_parameter_that_was_added_later_is_named(planner: Planner) -> None:
+    """No identity contains it, so that older results stay valid."""
+    make = planner.catalog.find("Make")
+    make.parameters = tuple(replace(p, added=p.name == "text") for p in make.parameters)
+    planner.pretend(two())
+    assert _why(planner.plan(two(text="new")))["a"] == "parameter text changed made -> new"
+    planner.pretend(two(text="new"))
+    older = [r.fingerprint for r in planner.store.results.all() if "text" not in r.identity["params"]]
+    planner.store.results.forget(older)
+    assert _why(planner.plan(two()))["a"] == "parameter text changed new -> made"
+    assert _why(planner.plan(two(steps=5)))["a"] == "parameter steps changed 1 -> 5; parameter text changed new -> made"
+
+
 def test_policy_and_titles_change_nothing(planner: Planner) -> None:
     planner.pretend(two())
     other = two(step_s=3.5)
@@ -190,6 +203,9 @@ def test_from_to_and_fresh(planner: Planner) -> None:
     fresh = planner.plan(document, fresh=True)
     assert set(_why(fresh)) == {"a", "b", "c", "x"}
     assert all(t.previous == {} and t.extends == {} for t in fresh.tasks)
+    both = planner.plan(document, fresh=True, start="b")
+    assert set(_why(both)) == {"a", "b", "c"}, "a cached result would not be ignored"
+    assert set(both.left_out) == {"x"}
     with pytest.raises(UsageError, match="no node nothing"):
         planner.plan(document, start="nothing")
     with pytest.raises(UsageError, match="does not lead"):
@@ -202,6 +218,41 @@ def test_problems_of_nodes_not_asked_for_do_not_stop_a_run(planner: Planner) -> 
         planner.plan(document)
     assert [d.code for d in caught.value.diagnostics] == ["VF203"]
     assert [t.node for t in planner.plan(document, end="a").tasks] == ["a"]
+
+
+def test_a_cycle_stops_every_run_that_would_pass_it_over(planner: Planner) -> None:
+    """What waits for it was once left out, and the run was done without a word."""
+    document = pipeline(
+        box("a", "Make"), box("b", "Join"), box("c", "Join"), box("d", "Join"), box("p", "Join"), box("q", "Join"),
+        wires="a.out>b.first c.out>b.second b.out>c.first c.out>d.first p.out>q.first q.out>p.first",
+    )  # fmt: skip
+    for choice in ({}, {"start": "a"}, {"start": "c"}, {"end": "b"}, {"end": "d"}, {"end": "q"}, {"start": "q"}):
+        assert [line.partition(":")[0] for line in _refused(planner, document, **choice)] == ["error VF107 b"], choice
+    assert [t.node for t in planner.plan(document, end="a").tasks] == ["a"]
+    with pytest.raises(UsageError, match="d does not lead to a"):
+        planner.plan(document, start="d", end="a")
+
+
+def test_the_space_on_the_disk_is_counted_for_what_runs(planner: Planner) -> None:
+    def preview(look: CheckContext) -> Preview:
+        return Preview(kind="Report", bytes={"little": 10, "much": 10**18, "more": 2 * 10**18}[look.params["text"]])
+
+    make = planner.catalog.find("Make")
+    document = pipeline(*(box(name, "Make", text=name) for name in ("little", "much", "more")))
+    planner.pretend(document)
+    make.preview_hook = preview
+    assert _why(planner.plan(document)) == {}
+    too_small = "about 1,000,000 TB will be written"
+    for choice in ({"start": "much"}, {"start": "much", "end": "much"}):
+        (line,) = _refused(planner, document, **choice)
+        assert line.startswith(f"error VF304 much: {too_small}")
+    (line,) = _refused(planner, document, fresh=True)
+    assert line.startswith("error VF304 more: about 3,000,000 TB will be written")
+    assert _why(planner.plan(document, end="little", fresh=True)) == {"little": "asked for"}
+    planner.store.results.forget([result.fingerprint for result in planner.store.results.all()])
+    (line,) = _refused(planner, document, end="much")
+    assert line.startswith(f"error VF304 much: {too_small}")
+    assert list(_why(planner.plan(document, end="little"))) == ["little"]
 
 
 def test_a_plan_survives_json(planner: Planner) -> None:

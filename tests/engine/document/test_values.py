@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from engine.catalog import Catalog, build_catalog
-from engine.document.pipeline import PipelineParameter
+from engine.document.pipeline import PipelineParameter, dump, load
 from engine.document.resolve import resolve
 from engine.document.values import read_setting, read_settings, read_texts, with_values
 from engine.errors import UsageError
@@ -75,6 +75,31 @@ def test_relative_paths_start_at_the_current_directory(home: Path, probes: Catal
     assert read_settings(["data="], document, probes) == {"data": ""}
 
 
+def test_a_path_of_a_node_may_begin_with_a_reference(home: Path, probes: Catalog) -> None:
+    """Not below the current directory, as `./data` would be: what it refers to is absolute."""
+    document = pipeline(box("n", "Count", folder="x"), data="/data", name_="a")
+    for written, read, meant in (
+        ("${data}/train", "${data}/train", "/data/train"),
+        ("${data}", "${data}", "/data"),
+        ("sub/${name_}", f"{home}/sub/${{name_}}", f"{home}/sub/a"),
+        ("$${data}", f"{home}/$${{data}}", f"{home}/${{data}}"),
+    ):
+        values = read_settings([f"n.folder={written}"], document, probes)
+        assert values == {"n.folder": read}
+        assert resolve(document, probes, values).nodes["n"].params == {"folder": meant}
+        assert resolve(with_values(document, values), probes).nodes["n"].params == {"folder": meant}
+
+
+def test_null_is_no_part_of_a_text(probes: Catalog) -> None:
+    document = pipeline(box("m", "Make", text="a-${t}"), t="b")
+    assert resolve(document, probes).nodes["m"].params["text"] == "a-b"
+    for resolved in (resolve(document, probes, {"t": None}), resolve(with_values(document, {"t": None}), probes)):
+        assert [problem.line() for problem in resolved.problems] == [
+            "error VF205 m.text: the parameter t has no value."
+            " Give it one in the pipeline, or for a run with --set t=..."
+        ]
+
+
 @pytest.mark.parametrize("given_twice", [["text"], ["=x"], ["text=a", "text=b"]])
 def test_settings_that_cannot_be_read(given_twice: list[str], probes: Catalog) -> None:
     with pytest.raises(UsageError, match="--set"):
@@ -104,6 +129,23 @@ def test_what_is_not_utf8_is_refused() -> None:
 
 def test_a_setting_that_nests_too_deep_is_text(home: Path) -> None:
     assert read_setting("[" * 100_000, None) == "[" * 100_000
+
+
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'], ids=["lists", "objects"])
+def test_a_value_that_nests_deep_is_kept_or_refused(brackets: str, probes: Catalog) -> None:
+    """Never taken and then met by the limit of a document, or of Python's recursion."""
+    document = pipeline(box("m", "Make", text=[]), note=[])
+    for name in ("note", "m.text"):
+        kept = read_settings([f"{name}={brackets[:-1] * 100}1{brackets[-1] * 100}"], document, probes)
+        assert load(dump(with_values(document, kept))) == with_values(document, kept)
+        deeper = kept[name]
+        for count in range(101, 1200):
+            deeper = [deeper] if brackets == "[]" else {"a": deeper}
+            if count in (101, 300, 600, 950, 1199):
+                with pytest.raises(UsageError, match=f"--set {name} holds more than 100 lists and objects"):
+                    read_texts({name: deeper}, document, probes)
+        with pytest.raises(UsageError, match=f"--set {name} holds more than 100 lists and objects"):
+            read_settings([f"{name}={brackets[:-1] * 600}1{brackets[-1] * 600}"], document, probes)
 
 
 def test_a_nodes_parameter_is_read_as_its_type_wants_it(home: Path, probes: Catalog) -> None:

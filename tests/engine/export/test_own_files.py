@@ -182,6 +182,19 @@ def test_steps_that_start_at_once_all_have_their_files(tmp_path: Path) -> None:
     assert [own.read(copy) for copy in copies] == [file.read_text() for file in files]
 
 
+def test_a_copy_that_another_program_reads_is_left_alone(tmp_path: Path) -> None:
+    """Steps know it by its time, which it has not for a moment when it is written."""
+    (tmp_path / "my_transforms").mkdir()
+    (tmp_path / "my_transforms" / "gain.py").write_text("x = 1\n")
+    copy = Path(allowed_copy(str(tmp_path / "my_transforms" / "gain.py")))
+    before = copy.stat().st_ino
+    allowed_copy(str(tmp_path / "my_transforms" / "gain.py"))
+    assert copy.stat().st_ino == before
+    copy.write_text("x = 2\n")
+    allowed_copy(str(tmp_path / "my_transforms" / "gain.py"))
+    assert (copy.read_text(), copy.stat().st_mtime) == ("x = 1\n", 0)
+
+
 def test_a_person_may_leave_one_out(
     own: Catalog, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
@@ -19,7 +21,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Report
 from engine.declare.node import node
 from engine.declare.parameters import Extendable, PathIn, Secret
-from engine.errors import DataError, DiskFull, UsageError
+from engine.errors import DataError, DiskFull, ExecutionError, FileError, UsageError
 from engine.export.steps import Steps, load_node, start
 from engine.storage.process_lock import ProcessLock
 from engine.workspace import Workspace, trust
@@ -78,6 +80,18 @@ def keyed(*, token: Annotated[str, Secret()] = "", ctx: TaskContext) -> Report:
     path = ctx.out / "key.txt"
     path.write_text(os.environ.get(token, "none"))
     return Report(uri=str(path))
+
+
+@node("Loses", version=1, category="Probes", anywhere="a probe")
+def loses(*, ctx: TaskContext) -> Report:
+    """Loses Spark."""
+    raise AssertionError("not in these tests")
+
+
+@loses.on("spark")
+def _(*, ctx: TaskContext) -> Report:
+    assert ctx.spark is not None
+    raise ExecutionError("Spark lost the process that did the work", hint="Try again.")
 
 
 class Folder:
@@ -241,6 +255,25 @@ def test_errors_of_the_system_are_sentences(folder: Folder) -> None:
     assert full.value.node == "make"
     with pytest.raises(ValueError, match="a bug"):  # with its traceback: nobody else writes it down
         folder.run("make", fails, kind="a bug")
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "out" / "done.json").mkdir(parents=True)
+    for place, named in (("file", "file"), ("file/out", "file/out"), ("out", "out/done.json")):
+        with pytest.raises(FileError, match=f"{tmp_path}/{named}: "):
+            Steps(tmp_path / place)
+
+
+def test_a_session_whose_java_has_gone_does_not_hide_the_step_s_own_error(tmp_path: Path) -> None:
+    def stop() -> None:
+        raise ConnectionRefusedError("no Java answers")
+
+    session: Any = SimpleNamespace(stop=stop)
+    steps = Steps(tmp_path / "out", open_spark=lambda _: session, say=lambda _: None)
+    with pytest.raises(ExecutionError, match="Spark lost the process"), contextlib.closing(steps):
+        steps.spark("lose", loses)()
+    Steps(tmp_path / "out").close()  # its lock is free
 
 
 def test_a_list_of_what_was_made_by_an_earlier_version_is_read(folder: Folder, texts: Path) -> None:

@@ -19,6 +19,7 @@ from engine.errors import UsageError
 from engine.export.steps import below
 from engine.export.write import write
 from engine.profiles import Profile
+from engine.spark.jars import EXTENSION
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCAL = Profile(name="local", cores=2, memory_bytes=1 << 30)
@@ -112,6 +113,21 @@ def test_nothing_typed_becomes_code(mine: Catalog, hostile: str) -> None:
     assert all(line.isprintable() for line in text.split("\n"))
     # Tools that run single files read more than Python does.
     assert "# /// script" not in text.split("\n")
+
+
+@pytest.mark.parametrize("length", [93, 94, 95, 96, 97])
+def test_a_long_word_of_a_description_may_be_broken_anywhere(mine: Catalog, length: int) -> None:
+    folder = "x" * length + "\\Users\\N"
+    head = ast.get_docstring(ast.parse(text_of(document(description=folder), mine)))
+    assert head is not None
+    assert folder in head.replace("\n    ", "")
+
+
+def test_the_profile_s_own_extension_stands_beside_delta_s(mine: Catalog) -> None:
+    for own, wanted in (("my.Extension", f"my.Extension,{EXTENSION}"), (EXTENSION, EXTENSION)):
+        profile = SPARK.model_copy(update={"spark": {"spark.sql.extensions": own}})
+        text = text_of(document(), mine, profile)
+        assert f'"spark.sql.extensions": "{wanted}",' in text
 
 
 def test_an_id_that_python_uses_otherwise(mine: Catalog) -> None:

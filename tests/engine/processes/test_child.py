@@ -8,9 +8,10 @@ from typing import Literal
 
 import psutil
 import pytest
+from pydantic_core import PydanticSerializationError
 from waiting import WAIT_S, has_ended, is_stopped, wait_until
 
-from engine.declare.events import Event, Failure, Message
+from engine.declare.events import Artifact, Event, Failure, Message, Progress
 from engine.errors import (
     Cancelled,
     DataError,
@@ -21,7 +22,7 @@ from engine.errors import (
     VoxelflowError,
 )
 from engine.processes.child import Child, same_modules
-from engine.processes.messages import Listening, Result, error_of
+from engine.processes.messages import Listening, Result, error_of, failure_of, from_line, to_line
 
 PROGRAM = """
 import errno, os, signal, subprocess, sys, time
@@ -234,3 +235,32 @@ def test_ended_children_leave_no_handle_and_no_thread(tmp_path: Path) -> None:
 
     # The writing thread closes its pipe after the end was reported.
     wait_until(lambda: process.num_fds() <= before[0] and process.num_threads() <= before[1])
+
+
+def test_the_report_on_an_error_has_its_own_lines_where_none_is_handled() -> None:
+    try:
+        raise DataError("v.npy is gone")
+    except DataError as exc:
+        kept = exc
+    details = failure_of(kept).details
+    assert "raise DataError" in details
+    assert details.endswith("DataError: v.npy is gone\n")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(text="reading v\udcff.npy"),
+        Failure(code="data", message="v\udcff.npy is gone", hint="Mend v\udcff.npy.", details="v\udcff.npy"),
+        Progress(done=1, label="v\udcff.npy"),
+    ],
+)
+def test_names_of_files_that_are_no_text_are_escaped_for_people(message: Event) -> None:
+    line = to_line(message)
+    assert rb"v\\udcff.npy" in line
+    assert type(from_line(line)) is type(message)
+
+
+def test_a_path_that_is_no_text_is_not_changed() -> None:
+    with pytest.raises(PydanticSerializationError):
+        to_line(Artifact(role="file", name="v", path="/d/v\udcff.npy"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -15,9 +16,9 @@ from waiting import wait_for_line
 
 from engine.declare.events import Progress, SystemSample
 from engine.profiles import Profile
-from engine.run.monitor import PROCESSES, Monitor
+from engine.run.monitor import Monitor
 from engine.run.system_metrics import SystemSampler, Traffic, mean_of
-from engine.store.monitor import FILE, MonitorRecord
+from engine.store.monitor import FILE, PROCESSES, MonitorRecord
 
 HERE = Profile(name="local", cores=2, memory_bytes=1 << 30)
 AWAY = HERE.model_copy(update={"name": "c", "backend": "spark", "master": "yarn"})
@@ -84,6 +85,33 @@ def test_many_processes_are_summed_up(tmp_path: Path, monitor: Monitor) -> None:
     assert "read" not in values  # the system does not say
 
 
+def test_a_process_has_a_name_that_can_be_shown(monitor: Monitor) -> None:
+    """A name of letters of two bytes, which Linux has cut in the middle of the eighth, and one with a line's end."""
+    names = ["py", "подгото\udcd0", "a\nb\x1b[31m"]
+    found = [
+        SimpleNamespace(pid=i, root=0, name=name, cpu=1.0, memory=1.0, read=None, write=None)
+        for i, name in enumerate(names)
+    ]
+    monitor._sampler.processes = cast(Any, found)
+    shown = [name for name in monitor._of_task("a", 0) if name.startswith("cpu:")]
+    assert shown == ["cpu:worker", r"cpu:подгото\udcd0 1", r"cpu:a b\x1b[31m 2"]
+
+
+def test_a_machine_that_does_not_say_how_much_memory_it_has_has_a_monitor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
+
+    monkeypatch.setattr("psutil.virtual_memory", raises)
+    monitor = Monitor(tmp_path / FILE, SystemSampler(tmp_path), HERE)
+    monitor.sample(os.getpid(), {})
+    monitor.flush()
+    found = read(tmp_path)
+    assert "memory" not in found.attempts[0].about
+    assert "memory" not in found.moments[0].values
+
+
 REPORTS = [
     # another attempt, which begins anew
     ([Progress(node="a", time=1, done=90, unit="files"), Progress(node="a", time=2, done=3, unit="files")], {}),
@@ -91,6 +119,9 @@ REPORTS = [
      {"rate:files": 10.0}),
     ([Progress(node="a", time=1, done=10, unit="files"), Progress(node="a", time=1, done=30, unit="files")], {}),
     ([Progress(node="a", time=1, done=10, unit="files"), Progress(node="a", time=2, done=1, phase="Saving")], {}),
+    # what is no number has no pace
+    ([Progress(node="a", time=1, done=10, unit="files"), Progress(node="a", time=2, done=math.inf, unit="files")], {}),
+    ([Progress(node="a", time=1, done=math.nan, unit="files"), Progress(node="a", time=2, done=9, unit="files")], {}),
     # more was waited for than there was time, by clocks that differ
     ([Progress(node="a", time=1, done=0, unit="v", samples=0, waited_s=0),
       Progress(node="a", time=2, done=1, unit="v", samples=1, waited_s=9)], {"rate:v": 1.0, "waiting": 100.0}),

@@ -10,11 +10,10 @@ import pytest
 from building import box, pipeline
 from running import Runner
 from stored_results import stored_result
-from waiting import wait_until
 
 from engine.errors import DamagedStore, UsageError
 from engine.run.rebuild import rebuild
-from engine.storage.process_lock import ProcessLock, is_held
+from engine.storage.process_lock import ProcessLock
 from engine.store.results import RECORD
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -153,8 +152,7 @@ def test_a_run_has_its_tasks_again_also_where_their_rows_alone_were_lost(runner:
     for path in runner.workspace.data.rglob(RECORD):
         if json.loads(path.read_bytes())["fingerprint"] == before["two"].fingerprint:
             path.unlink()
-    lock = runner.workspace.run_folder(run.run_id) / "lock"
-    wait_until(lambda: not is_held(lock), "the end of the run's process")
+    runner.wait_for_release(run.run_id)
     rebuild(runner.workspace)
     store = RunStore(runner.workspace)
     tasks = {task.node: task for task in store.tasks(run.run_id)}
@@ -172,6 +170,5 @@ def test_a_task_whose_row_is_none_that_can_be_read_does_not_stop_it(runner: Runn
     with runner.store.write() as db:
         db.execute(f"UPDATE tasks SET {damage}")
     runner.store.close()
-    lock = runner.workspace.run_folder(run.run_id) / "lock"
-    wait_until(lambda: not is_held(lock), "the end of the run's process")
+    runner.wait_for_release(run.run_id)
     assert rebuild(runner.workspace).read["runs"] == 1

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from waiting import WAIT_S, wait_for_line
 
 from engine.declare.events import SystemSample, event_from_json
-from engine.run.system_metrics import SystemSampler, idle_share
+from engine.run import system_metrics
+from engine.run.system_metrics import TRAFFIC, SystemSampler, idle_share
 
 MB = 1e6
 _EAT = """
@@ -111,6 +116,123 @@ def test_processor_time_from_before_the_first_sample_does_not_count() -> None:
     assert sampler.sample([os.getpid()]).values["run_processes_cpu_percentage"] == 0
 
 
+_WORK = """
+import os, sys
+while os.times().user < 0.3:
+    sum(range(10_000))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+_TICKS = pytest.mark.skipif(sys.platform != "linux", reason="only Linux makes the times of processes of two parts")
+
+
+@contextmanager
+def _has_worked() -> Iterator[int]:
+    """A process that has used 0.3 s of a core and does nothing more."""
+    process = subprocess.Popen([sys.executable, "-c", _WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        wait_for_line(process, "^ready$")
+        yield process.pid
+    finally:
+        process.communicate(timeout=WAIT_S)
+
+
+def _shift(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The machine's start, and so each process's, is that much later by the time of day."""
+    booted, created = psutil.boot_time, psutil.Process.create_time
+    monkeypatch.setattr(psutil, "boot_time", lambda: booted() + seconds)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: created(process) + seconds)
+
+
+@_TICKS
+def test_the_work_of_a_process_that_is_new_counts_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """psutil says that processes began too early, by the fraction of a second of the machine's start, here by more."""
+    _shift(monkeypatch, -60)
+    sampler = SystemSampler()
+    with _has_worked() as pid:
+        sampler.sample([pid])
+    (process,) = sampler.processes
+    assert process.cpu * sampler.interval_s >= 30
+
+
+@_TICKS
+def test_when_the_clock_is_set_old_work_does_not_become_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = SystemSampler()
+    with _has_worked() as pid:
+        sampler.sample([pid])
+        _shift(monkeypatch, 3600)
+        sampler.sample([pid])
+        (process,) = sampler.processes
+        assert process.cpu * sampler.interval_s < 30
+        assert process.cpu < 1000
+
+
+def test_the_time_that_looking_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with thousands of processes it is a good part of a second."""
+    look = system_metrics._trees
+
+    def slowly(pids: list[int]) -> object:
+        time.sleep(0.2)
+        return look(pids)
+
+    monkeypatch.setattr(system_metrics, "_trees", slowly)
+    sampler, began = SystemSampler(), time.monotonic()
+    for _ in range(3):
+        sampler.sample([os.getpid()])
+    assert 0.2 <= sampler.interval_s <= time.monotonic() - began - 0.4
+
+
+def _raises(error: Exception) -> Callable[..., None]:
+    def raises(*_: object, **__: object) -> None:
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "missing"),
+    [
+        ("cpu_percent", PermissionError(13, "Permission denied", "/proc/stat"), "cpu_utilization_percentage"),
+        ("virtual_memory", FileNotFoundError(2, "No such file", "/proc/meminfo"), "system_memory_usage_megabytes"),
+        ("disk_io_counters", ValueError("not sure how to interpret line '8 0 sda'"), ""),
+        ("net_io_counters", AssertionError("'eth0'"), ""),
+        ("boot_time", RuntimeError("line 'btime' not found in /proc/stat"), ""),
+        ("Process.io_counters", RuntimeError("/proc/4711/io file was empty"), ""),
+        ("Process.create_time", FileNotFoundError(2, "No such file", "/proc/stat"), ""),
+        ("Process.name", IndexError("list index out of range"), ""),
+    ],
+)
+def test_a_figure_that_the_system_does_not_give_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, what: str, error: Exception, missing: str
+) -> None:
+    """As in containers, whose /proc may lack files and lines, or have others."""
+    monkeypatch.setattr(f"psutil.{what}", _raises(error), raising=False)
+    sampler = SystemSampler()
+    values = sampler.sample([os.getpid()]).values
+    assert missing not in values
+    assert {f"{name}_megabytes" for name in TRAFFIC} <= set(values)
+    idle = idle_share(SystemSample(values=values))
+    assert idle is None or 0 <= idle <= 1
+    unknown = {"disk_io_counters": TRAFFIC[:2], "net_io_counters": TRAFFIC[2:]}
+    assert what not in unknown or sampler.unknown == unknown[what]
+
+
+def test_traffic_does_not_fall_when_a_device_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums of psutil do: of networks, as when a container ends, and of disks."""
+    sums = iter([None, 900, 950, 20, 30])
+    found: list[float] = []
+
+    def counters() -> SimpleNamespace | None:
+        now = next(sums)
+        return None if now is None else SimpleNamespace(bytes_recv=now * MB, bytes_sent=now * MB)
+
+    monkeypatch.setattr(psutil, "net_io_counters", counters)
+    sampler = SystemSampler()
+    for _ in range(4):
+        found.append(sampler.sample([]).values["network_receive_megabytes"])
+    assert found == [0, 50, 50, 60]
+
+
 class _Device:
     """nvidia-ml-py with one device that does not report its power."""
 
@@ -146,9 +268,31 @@ def test_a_device_is_described_as_far_as_it_reports(monkeypatch: pytest.MonkeyPa
     }
 
 
+def test_a_device_that_has_failed_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OneIsLost(_Device):
+        lost = (0,)
+
+        def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+            return 2
+
+        def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+            if index in self.lost:
+                raise self.NVMLError("GPU is lost")
+            return super().nvmlDeviceGetHandleByIndex(index)
+
+    monkeypatch.setitem(sys.modules, "pynvml", OneIsLost())
+    sampler = SystemSampler()
+    assert sampler.gpu_problem == ""
+    values = sampler.sample([]).values
+    assert {name[:6] for name in values if name.startswith("gpu_")} == {"gpu_1_"}
+    monkeypatch.setattr(OneIsLost, "lost", (0, 1))
+    assert SystemSampler().gpu_problem == "no NVIDIA GPU of this machine answers"
+
+
 def test_a_machine_with_gpus_is_idle_as_far_as_these_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert idle_share(SystemSample(values={"cpu_utilization_percentage": 75.0})) == 0.25
     assert idle_share(SystemSample(values={"cpu_utilization_percentage": 100.4})) == 0
+    assert idle_share(SystemSample(values={})) is None
     monkeypatch.setitem(sys.modules, "pynvml", _Device())
     assert idle_share(SystemSampler().sample([])) == pytest.approx(0.2)
 

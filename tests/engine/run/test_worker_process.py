@@ -51,6 +51,23 @@ def leave(*, pid: str = "", ctx: TaskContext) -> Report:
 '''
 
 
+ENDS = '''
+import os
+
+from voxelflow import Report, TaskContext, node
+
+
+@node("End", version=1, category="Probes")
+def end(*, how: str, ctx: TaskContext) -> Report:
+    """End without a result."""
+    if how == "exit":
+        os._exit(0)
+    file = os.fsdecode(b"v\\xff.npy")
+    ctx.info(f"reading {file}")
+    raise ValueError(f"{file} is cut short")
+'''
+
+
 MESSAGE = TaskMessage(
     run_id="r", node="n", node_type="T", version=1, backend="embedded", params={}, inputs={}, fingerprint="f",
     out="o", shared="s", scratch="s", cores=1, memory_bytes=1,
@@ -127,6 +144,25 @@ def test_a_process_that_a_node_left_behind_does_not_keep_the_run(
     finally:
         left.kill()
     assert runner.text(runner.tasks(run_id)["a"]) == "left"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("exit", "its process ended with exit status 0 before it was done"),  # as a library in C may
+        ("name", r"ValueError: v\udcff.npy is cut short"),
+    ],
+)
+def test_a_task_that_sent_no_result_failed_and_says_why(
+    workspace: Workspace, store: RunStore, how: str, why: str
+) -> None:
+    (workspace.my_nodes / "ends.py").write_text(ENDS)
+    trust(workspace)
+    run, tasks = Runner(build_catalog((), workspace), workspace, store).run(pipeline(box("a", "End", how=how)))
+    assert (run.state, tasks["a"].state, tasks["a"].reason) == ("failed", "failed", why)
+    assert store.results.all() == []
 
 
 class _Pretended:

@@ -11,7 +11,7 @@ import pytest
 
 from engine.spark import class_data
 from engine.spark.class_data import archive_path, settings_with
-from engine.spark.jars import delta_jars
+from engine.spark.jars import delta_artifact, delta_jars
 from engine.spark.java import Java, find_java
 
 JAVA = Java(Path("/opt/java/bin/java"), "17.0.1")
@@ -58,6 +58,12 @@ def test_a_person_s_own_class_path_and_the_switch_go_before(
     assert settings_with(own, [], JAVA) == {}
     monkeypatch.setenv(class_data.SWITCH, "off")
     assert settings_with(own, jars, JAVA) == {}
+
+
+def test_none_is_made_where_the_profile_names_its_own_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(class_data.SWITCH, raising=False)
+    monkeypatch.setattr(class_data.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    class_data.make_later({"spark.jars": f"/opt/{delta_artifact()}.jar"})
 
 
 def test_another_java_or_another_jar_has_another_archive(tmp_path: Path, jars: list[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ NAME, _, VERSION = jars.delta_artifact().rpartition("-")
 def _publish(repository: Path, group: str, name: str, version: str, needs: str = "") -> None:
     folder = repository / group.replace(".", "/") / name / version
     folder.mkdir(parents=True)
-    (folder / f"{name}-{version}.jar").write_bytes(b"a jar")
+    with zipfile.ZipFile(folder / f"{name}-{version}.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
     (folder / f"{name}-{version}.pom").write_text(
         f"<project><modelVersion>4.0.0</modelVersion><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version><dependencies>{needs}</dependencies></project>"
@@ -60,6 +62,11 @@ def test_they_are_fetched_once_without_what_spark_has(
     found[-1].unlink()
     assert jars.delta_jars(settings) == found
     assert all(jar.exists() for jar in found)
+    # The end of a jar that a power cut took.
+    whole = found[-1].read_bytes()
+    found[-1].write_bytes(whole[:-10])
+    assert jars.delta_jars(settings) == found
+    assert found[-1].read_bytes() == whole
 
 
 @pytest.mark.slow
@@ -71,6 +78,26 @@ def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dic
     assert jars.delta_artifact() in caught.value.message
     assert jars.FOLDER in caught.value.hint
     assert "spark.jars.repositories" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+def test_what_is_no_jar_is_named_and_not_kept(settings: dict[str, str], tmp_path: Path) -> None:
+    _publish(tmp_path / "repository", "io.delta", NAME, VERSION)
+    (jar,) = (tmp_path / "repository").rglob("*.jar")
+    jar.write_text("<html>Log in first.</html>")
+    with pytest.raises(ExecutionError, match=re.escape(f"{jar.name} is no jar")):
+        jars.delta_jars(settings)
+    assert not list((tmp_path / "ivy").rglob("*.jar"))
+
+
+def test_a_folder_that_cannot_be_written_is_named(settings: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ivy").touch()
+    with pytest.raises(ExecutionError) as caught:
+        jars.delta_jars(settings)
+    assert f"could not be put into {tmp_path}/ivy" in caught.value.message
+    assert "spark.jars.ivy" in caught.value.hint
+    assert jars.FOLDER in caught.value.hint
 
 
 def test_an_own_folder_is_taken_or_what_it_lacks_is_named(

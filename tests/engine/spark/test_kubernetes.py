@@ -154,7 +154,7 @@ def test_the_job_mounts_what_the_executors_mount(kind: str, options: dict[str, s
     spark = {"spark.kubernetes.container.image": "i:1", f"{volume}.mount.path": "/mnt/shared"}
     spark |= {f"{volume}.options.{name}": value for name, value in options.items()}
     pods = profile(spark=spark)
-    assert [(at, path) for at, path, _ in kubernetes.mounts(pods)] == [(kind, "/mnt/shared")]
+    assert kubernetes.shared_mounts(pods) == [({"mountPath": "/mnt/shared"}, source)]
     kubernetes.check(pods)
     resolved = resolve(read_pipeline(shipped_pipelines()["quickstart"]), build_catalog(nodes.BUILT_IN), {})
     files = platform_files("kubernetes", resolved, pods, {}, base=Path.cwd(), machine=False)
@@ -165,19 +165,60 @@ def test_the_job_mounts_what_the_executors_mount(kind: str, options: dict[str, s
     assert mounted == ["/mnt/shared"]
 
 
+def test_the_driver_mounts_the_same_part_of_a_volume() -> None:
+    """Else its results would lie in another folder than the executors'."""
+    other = "spark.kubernetes.executor.volumes.persistentVolumeClaim.inputs"
+    more = {
+        f"{VOLUME}.mount.subPath": "team/a",
+        f"{VOLUME}.mount.readOnly": "false",
+        f"{other}.mount.path": "/inputs",
+        f"{other}.mount.subPathExpr": "of/$(TEAM)",
+        f"{other}.mount.readOnly": "true",
+        f"{other}.options.claimName": "shared",
+    }
+    claim = {"persistentVolumeClaim": {"claimName": "shared"}}
+    assert kubernetes.shared_mounts(profile(spark=profile().spark | more)) == [
+        ({"mountPath": "/mnt/shared", "subPath": "team/a"}, claim),
+        ({"mountPath": "/inputs", "subPathExpr": "of/$(TEAM)", "readOnly": True}, claim),
+    ]
+
+
+def test_a_driver_in_cluster_mode_keeps_the_volumes_that_are_its_own() -> None:
+    volumes = "spark.kubernetes.{}.volumes.persistentVolumeClaim.{}"
+    given = {
+        f"{volumes.format('driver', 'data')}.mount.path": "/mnt/shared",
+        f"{volumes.format('driver', 'data')}.options.claimName": "of-the-driver",
+        f"{volumes.format('driver', 'models')}.mount.path": "/models",
+        f"{volumes.format('executor', 'other')}.mount.path": "/models",
+        f"{volumes.format('executor', 'other')}.options.claimName": "models",
+        f"{volumes.format('executor', 'scratch')}.mount.path": "/scratch",
+        f"{volumes.format('executor', 'scratch')}.options.claimName": "scratch-SPARK_EXECUTOR_ID",
+        f"{volumes.format('executor', 'inputs')}.mount.path": "/inputs",
+        f"{volumes.format('executor', 'inputs')}.mount.readOnly": "true",
+        f"{volumes.format('executor', 'inputs')}.options.claimName": "inputs",
+    }
+    assert kubernetes.driver_volumes(profile(spark=profile().spark | given)) == {
+        f"{volumes.format('driver', 'inputs')}.mount.path": "/inputs",
+        f"{volumes.format('driver', 'inputs')}.mount.readOnly": "true",
+        f"{volumes.format('driver', 'inputs')}.options.claimName": "inputs",
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
         ("persistentVolumeClaim", {"claimName": "OnDemand"}),
         ("persistentVolumeClaim", {"claimName": "scratch-SPARK_EXECUTOR_ID"}),
+        ("persistentVolumeClaim", {"claimName": "shared", "": "$(SPARK_EXECUTOR_POD_NAME)"}),
         ("emptyDir", {"medium": "Memory"}),
     ],
 )
 def test_a_volume_that_each_executor_has_alone_is_not_shared(kind: str, options: dict[str, str]) -> None:
     scratch = f"spark.kubernetes.executor.volumes.{kind}.spark-local-dir-1"
     each = {f"{scratch}.mount.path": "/scratch"}
-    each |= {f"{scratch}.options.{name}": value for name, value in options.items()}
+    each |= {f"{scratch}.options.{name}" if name else f"{scratch}.mount.subPathExpr": v for name, v in options.items()}
     pods = profile(spark=profile().spark | each)
-    assert kubernetes.shared_mounts(pods) == [("/mnt/shared", {"persistentVolumeClaim": {"claimName": "shared"}})]
+    mounted = {"mountPath": "/mnt/shared"}
+    assert kubernetes.shared_mounts(pods) == [(mounted, {"persistentVolumeClaim": {"claimName": "shared"}})]
     with pytest.raises(UsageError, match="would not see /scratch"):
         kubernetes.check(profile(spark=pods.spark, storage_root=Path("/scratch")))

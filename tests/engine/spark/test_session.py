@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -68,8 +69,6 @@ def test_a_cluster_elsewhere_gets_an_address_that_it_can_reach(tmp_path: Path) -
 
 
 def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     monkeypatch.setenv("SPARK_HOME", "/opt/another-spark")
     monkeypatch.setenv("PYSPARK_PYTHON", "python2")
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
@@ -81,6 +80,32 @@ def test_spark_gets_a_clean_environment_and_ours_is_put_back(tmp_path: Path, mon
         assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
         assert os.environ["SPARK_CONF_DIR"] == "/etc/spark"  # how a cluster is reached
     assert dict(os.environ) == before
+
+
+def test_other_threads_have_the_rest_of_the_environment_while_java_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OF_A_LIBRARY", "SPARK_AUTH_SOCKET_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    removed, unset = [], os.unsetenv
+
+    def remove(name: bytes) -> None:
+        removed.append(os.fsdecode(name))
+        unset(name)
+
+    with session._environment("local[*]", session._defaults(_profile(), tmp_path), tmp_path):
+        monkeypatch.setenv("OF_A_LIBRARY", "that another thread imports")
+        monkeypatch.setenv("SPARK_AUTH_SOCKET_TIMEOUT", "60")  # PySpark sets it by the profile, and reads it later
+        monkeypatch.setattr(os, "unsetenv", remove)
+    assert "PATH" not in removed
+    assert os.environ["OF_A_LIBRARY"] == "that another thread imports"
+    assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == "60"
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70])
+def test_a_master_whose_name_cannot_be_one_is_reported(host: str) -> None:
+    with pytest.raises(ExecutionError, match=f"no Spark master answers at spark://{host}:7077 .* is no name"):
+        session._reach(f"spark://{host}:7077")
 
 
 @pytest.mark.slow
@@ -151,6 +176,17 @@ def test_the_zip_has_our_code_and_the_trusted_nodes_and_can_be_imported(workspac
     subprocess.run([sys.executable, "-S", "-I", "-c", code], check=True, cwd=tmp_path)
     own.write_text("VALUE = 8\n")
     assert code_zip(tmp_path, workspace) != archive
+
+
+@pytest.mark.slow
+def test_an_editor_s_lock_beside_own_nodes_does_not_keep_a_session_from_starting(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    (workspace.my_nodes / "mine.py").write_text("VALUE = 7\n")
+    (workspace.my_nodes / ".#mine.py").symlink_to("me@this-machine.12:34")
+    trust(workspace)
+    own = [name for name in zipfile.ZipFile(code_zip(tmp_path, workspace)).namelist() if "my_nodes" in name]
+    assert own == [f"{user_module(workspace.my_nodes / 'mine.py')}.py"]
 
 
 STACK = """Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: Lost task 1.3 in \

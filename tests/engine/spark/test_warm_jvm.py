@@ -282,8 +282,11 @@ def test_what_must_be_equal(changed: dict, same: bool) -> None:
     assert (key_of(**usual) == key_of(**(usual | changed))) == same
 
 
-def test_a_jar_that_was_built_anew_and_another_directory_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jar = tmp_path / "own.jar"
+@pytest.mark.parametrize("name", ["own.jar", "my own.jar"])
+def test_a_jar_that_was_built_anew_and_another_directory_count(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / name
     jar.write_text("one")
 
     def key() -> str:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from file_handles import none_left
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,6 +151,17 @@ def test_a_manifest_that_was_cut_short_is_known(tmp_path: Path, kept: int) -> No
         manifest.read(path)
     assert caught.value.message.startswith(f"the listing {path} is damaged: ")
     assert caught.value.hint == "Run the pipeline again: the listing is then made anew."
+
+
+def test_a_manifest_is_not_called_damaged_where_no_file_handle_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "listing.arrow"
+    (tmp_path / "a.npy").write_bytes(b"1")
+    manifest.write(manifest.list_folder(tmp_path, ("**/*.npy",)), path)
+    manifest.read(path)  # what it imports is there
+    for look in (manifest.is_whole, manifest.read):
+        with none_left(), pytest.raises(OSError, match="Too many open files"):
+            look(path)
+    assert manifest.is_whole(path)
 
 
 @pytest.mark.parametrize("zeros", [8, 16, 60])

@@ -35,6 +35,17 @@ def test_the_ending_takes_the_space_that_was_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_end_is_recorded_also_of_a_file_whose_name_is_not_utf8(store: RunStore, workspace: Workspace) -> None:
+    error = "no permission to use /data/\udcff.npy"
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.begin_attempt(run_id)
+    assert run_ending.write_ending(workspace.run_folder(run_id), END.model_copy(update={"error": error}))
+    kept = run_ending.read_ending(workspace.run_folder(run_id))
+    store.record_end(run_id, "failed", error)
+    assert kept is not None
+    assert kept.error == store.run(run_id).error == r"no permission to use /data/\udcff.npy"
+
+
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_ending_becomes_the_runs_state(store: RunStore, workspace: Workspace, begun: bool) -> None:
     run_id = store.create_run("p", "{}", {}, "local")

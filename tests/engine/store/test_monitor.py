@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from laws import examples
 
-from engine.store.monitor import Attempt, Moment, MonitorLog, MonitorRecord, joined
+from engine.store.monitor import PROCESSES, Attempt, Moment, MonitorLog, MonitorRecord, joined
 
 VALUES = st.dictionaries(st.sampled_from(["cpu", "a.cpu", "a.read"]), st.floats(0, 1e6).map(lambda v: round(v, 2)))
 MOMENTS = st.lists(VALUES, max_size=60).map(
@@ -53,6 +54,36 @@ def test_a_moment_counts_for_as_long_as_it_was() -> None:
     assert whole.values == {"a": 3.0, "b": 5.0}
     assert whole.peaks == {"a": 9.0}
     assert (whole.peak("a"), whole.peak("b"), whole.peak("c")) == (9.0, 5.0, None)
+
+
+def test_what_a_process_used_counts_for_as_long_as_its_task_was_there() -> None:
+    """Else those of many short ones would be far more together than all that the task used."""
+    whole = joined([
+        Moment(1, 1, {"a.cpu": 110.0, "a.cpu:worker": 10.0, "a.cpu:tool 1": 100.0}),
+        Moment(2, 1, {"a.cpu": 50.0, "a.cpu:worker": 10.0, "a.cpu:tool 2": 40.0}),
+        Moment(4, 2, {"b.cpu": 8.0, "b.cpu:worker": 8.0}),
+    ])  # fmt: skip
+    assert whole.values == {
+        "a.cpu": 80.0, "a.cpu:worker": 10.0, "a.cpu:tool 1": 50.0, "a.cpu:tool 2": 20.0,
+        "b.cpu": 8.0, "b.cpu:worker": 8.0,
+    }  # fmt: skip
+
+
+def test_a_task_that_starts_programs_all_the_time_has_a_few_processes_in_each_moment(tmp_path: Path) -> None:
+    log = MonitorLog(tmp_path / "monitor.jsonl", most=8)
+    log.begin(Attempt(0.0, {}))
+    for i in range(100):
+        tools = {f"a.cpu:tool {100 * i + k}": 10.0 + k for k in range(PROCESSES - 1)}
+        in_all = 1.0 + sum(tools.values())
+        log.add(Moment(i + 1.0, 1.0, {"a.cpu": in_all, "a.cpu:worker": 1.0, **tools}))
+    found = read(tmp_path / "monitor.jsonl")
+    assert found.every_s > 1
+    for moment in found.moments:
+        processes = {name: value for name, value in moment.values.items() if name.startswith("a.cpu:")}
+        assert len(processes) == PROCESSES + 1
+        assert {"a.cpu:worker", "a.cpu:others"} <= set(processes)
+        assert sum(processes.values()) == pytest.approx(moment.values["a.cpu"], abs=0.1)
+        assert set(moment.peaks) <= set(moment.values)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
@@ -100,6 +131,32 @@ def test_a_reader_takes_what_is_new_and_all_of_a_file_that_was_thinned(tmp_path:
     record.read()
     assert [(moment.time, moment.seconds) for moment in record.moments] == [(2.0, 2.0), (4.0, 2.0)]
     assert record.every_s == 2
+
+
+def test_a_file_that_was_thinned_twice_since_is_another_one_also_in_the_same_place_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ext4 does it: what is written takes the number of the file that the time before has freed."""
+    path = tmp_path / "monitor.jsonl"
+    log, record = MonitorLog(path, most=8), MonitorRecord(path)
+    log.begin(Attempt(0.0, {}))
+    found = os.fstat
+
+    def at_one_place(handle: int) -> os.stat_result:
+        values = list(found(handle))
+        values[1] = 4711  # the number, by which files are told apart
+        return os.stat_result(values)
+
+    monkeypatch.setattr(os, "fstat", at_one_place)
+    for i in range(5):
+        log.add(Moment(i + 1.0, 1.0, {"cpu": 1.0}))
+    assert record.read()
+    for i in range(5, 30):
+        log.add(Moment(i + 1.0, 1.0, {"cpu": 1.0}))
+    assert record.read()
+    assert (record.every_s, record.moments) == (4, read(path).moments)
+    assert sum(moment.seconds for moment in record.moments) == 28
+    assert not record.read()
 
 
 def test_a_full_disk_costs_moments_and_nothing_else(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,23 @@ def test_a_sweep_and_its_trials_from_start_to_end(store: RunStore, workspace: Wo
     assert store.sweeps.untracked() == []
     with pytest.raises(UsageError, match="there is no sweep x"):
         store.sweeps.find("x")
+
+
+def test_changes_of_two_at_once_are_both_kept(store: RunStore) -> None:
+    """As of who resumes it with another number of jobs, and of its process."""
+    sweep_id = _made(store)
+
+    def change(name: str) -> None:
+        for number in range(20):
+            store.sweeps.change(sweep_id, {f"{name}{number}": number})
+        store.close()
+
+    threads = [threading.Thread(target=change, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.sweeps.find(sweep_id).options) == 2 + 3 * 20
 
 
 def test_two_sweeps_never_share_an_id(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from swept import Swept, document
 from waiting import wait_until
 
 from engine.catalog import build_catalog
+from engine.declare.events import Metrics
 from engine.diagnostics.rule import CheckFailed
 from engine.errors import ExecutionError, UsageError
 from engine.run import launch, run_lock
@@ -133,7 +134,7 @@ def test_a_search_finds_prunes_and_goes_on_after_a_kill(
     sweep = swept.start(learnt, "model.rate=0.01..2:log", objective=HIGHEST, trials=6)
     assert swept.finished(sweep)[0].state == "lost"
     ended, trials = swept.resume(sweep)
-    assert (ended.state, [t.number for t in trials]) == ("done", list(range(6)))
+    assert (ended.state, ended.error, [t.number for t in trials]) == ("done", "", list(range(6)))
     assert len({t.values["model.rate"] for t in trials}) == 6
     runs = {number: swept.store.run(run) for number, run in swept.store.sweeps.runs_of_trials(sweep.sweep_id).items()}
     pruned = {t.number for t in trials if t.state == "pruned"}
@@ -176,6 +177,47 @@ def test_a_figure_that_is_no_number_is_no_score_and_the_trial_says_so(
     driver._ended(swept.store.sweeps.trials(sweep.sweep_id)[0], swept.store.run(run))
     first = swept.store.sweeps.trials(sweep.sweep_id)[0]
     assert (first.state, first.score, first.error) == ("done", None, f"its accuracy is {figure}")
+
+
+def test_a_trial_is_given_up_only_for_figures_of_the_node_that_gives_the_score(
+    swept: Swept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt: list[tuple[int, int, float]] = []
+
+    class Listens(_OptunaSearch):
+        def gives_up(self, number: int, step: int, value: float) -> bool:
+            learnt.append((number, step, value))
+            return super().gives_up(number, step, value)
+
+    monkeypatch.setattr("engine.sweep.start._spawn", lambda *_: None)
+    sweep = swept.start(document(), "model.auc=0.6,0.9", objective=HIGHEST, trials=2)
+    driver = drive._Driver(swept.workspace, swept.store, swept.catalog, sweep.sweep_id)
+    folder = swept.workspace.sweep_folder(sweep.sweep_id)
+    folder.mkdir(parents=True)
+    search = driver._search = Listens(folder, driver._options)
+    active = []
+    for _ in range(2):
+        trial = driver._next()
+        assert trial is not None
+        del driver._waiting[trial.number]
+        run = swept.store.create_run("swept", "{}", {"sweep": sweep.sweep_id, "trial": trial.number}, "local")
+        swept.store.set_tasks(run, [("first", "T", "first"), ("last", "T", "last")])
+        for step in (1, 2):
+            swept.store.add_events(run, [Metrics(node="first", step=step, values={"accuracy": 0.1})])
+        active.append(drive._Active(trial, run, {}))
+    for each in active:
+        swept.store.add_events(each.run_id, [Metrics(node="last", step=1, values={"accuracy": 0.8})])
+    driver._maybe_prune(active[0], search)
+    assert not learnt, "no trial has told which of the two it is"
+    swept.store.finish_run(active[1].run_id, "done")
+    driver._ended(active[1].trial, swept.store.run(active[1].run_id))
+    assert learnt == [(1, 1, 0.8)]
+    driver._maybe_prune(active[0], search)
+    assert learnt == [(1, 1, 0.8), (0, 1, 0.8)]
+    # Another process that goes on with the sweep knows it from the trial that is done.
+    again = drive._Driver(swept.workspace, swept.store, swept.catalog, sweep.sweep_id)
+    again._take_over()
+    assert again._source == "last.accuracy"
 
 
 @pytest.fixture

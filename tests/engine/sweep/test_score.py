@@ -20,6 +20,7 @@ from engine.sweep.score import (
     best_of,
     figures_of_run,
     objective_of,
+    source_of,
     steps_of_run,
     usual_objective,
 )
@@ -80,7 +81,8 @@ def test_figures_of_a_run_are_those_of_what_it_made_else_the_last_of_its_curves(
     seen, steps = steps_of_run(store, run, "a.loss")
     assert steps == [(1, 1.0), (2, 0.5)]
     assert steps_of_run(store, run, "a.loss", seen) == (seen, [])
-    assert len(steps_of_run(store, run, "loss")[1]) == 4
+    assert source_of(store, run, "loss") == source_of(store, run, "b.loss") == "b.loss"
+    assert source_of(store, run, "auc") is None
 
 
 def test_an_evaluation_takes_no_plain_name_from_the_training(store: RunStore) -> None:
@@ -90,6 +92,7 @@ def test_an_evaluation_takes_no_plain_name_from_the_training(store: RunStore) ->
     store.add_events(run, [Metrics(node="train", step=1, values={"accuracy": 0.8})])
     store.update_task(run, "judge", state="done", outputs={"out": Report(uri="r", figures={"accuracy": 0.6})})
     assert figures_of_run(store, run) == {"train.accuracy": 0.8, "accuracy": 0.8, "judge.accuracy": 0.6}
+    assert source_of(store, run, "accuracy") == "train.accuracy"
 
 
 def test_trials_can_be_judged_by_an_evaluation(store: RunStore) -> None:
@@ -114,4 +117,4 @@ def test_a_cached_trial_has_the_figures_that_were_reported_when_it_was_made(stor
     store.set_tasks(run, [("a", "T", "a")])
     store.update_task(run, "a", state="cached", fingerprint="f", outputs=stored_result("f").outputs)
     assert figures_of_run(store, run) == {"a.val_accuracy": 0.8, "val_accuracy": 0.8}
-    assert steps_of_run(store, run, "val_accuracy") == (0, []), "nothing to give it up by"
+    assert steps_of_run(store, run, "a.val_accuracy") == (0, []), "nothing to give it up by"

@@ -18,7 +18,7 @@ from npy_folders import context, convert, make_volumes, numbered
 
 from engine.declare.datasets import Selection, VolumeParquet
 from nodes.inspect_dataset import inspect_dataset
-from nodes.inspection.column_figures import MOST_DIFFERENT, ColumnFigures
+from nodes.inspection.column_figures import MOST_DIFFERENT, ColumnFigures, column_figures, python_values
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.viewing.volumes import RowTable, volume_rows
 
@@ -155,3 +155,18 @@ def test_files_keep_the_same_values_in_their_own_ways(tmp_path: Path) -> None:
     wide = many.dictionary_encode().cast(pa.dictionary(pa.int16(), pa.string()))
     found = _columns(tmp_path, _with_column(tmp_path / "p", narrow, wide, pa.array(["d", None])))
     assert found == [("more", "string", "303", "302", "b", "d")]
+
+
+@pytest.mark.parametrize("kind", ["string", "dictionary", "extension<arrow.json>"])
+def test_a_text_that_is_not_utf8_is_shown(kind: str) -> None:
+    """Parquet takes any bytes for a text, and Arrow reads them."""
+    held = pa.array([b"b\xff", b"a", None], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), len(held), held.buffers(), held.null_count)
+    if kind == "dictionary":
+        texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), texts.slice(0, 2))
+    if kind == "extension<arrow.json>":
+        texts = pa.ExtensionArray.from_storage(pa.json_(pa.string()), texts)
+    batch = pa.record_batch({"name": texts})
+    (figures,) = column_figures(batch.schema, iter([batch]))
+    assert figures.row() == ("name", kind.replace("dictionary", "string"), "2", "2", "a", "b\ufffd")
+    assert python_values(pa.chunked_array([texts])) == ["b\ufffd", "a", None]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from delta_tables import context, ids, shards, volume_of
+from deltalake import DeltaTable
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import UsageError
+from engine.storage.place import LocalPlace
 from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
 from nodes.inspection.verify import check_data
 from nodes.parquet_to_delta import parquet_to_delta
@@ -164,3 +168,70 @@ def test_a_part_that_is_the_same_file_is_set_aside_too(
     assert sorted(moved) == sorted([path.with_name(f"{path.name}.damaged"), Path(parquet.uri) / f"{path.name}.damaged"])
     assert not path.exists()
     assert all(p.exists() for p in moved)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
+@pytest.mark.parametrize("kind", ["volumes", "checkpoint"])
+def test_what_cannot_be_read_for_another_reason_is_neither_damaged_nor_set_aside(
+    table: VolumeDelta, monkeypatch: pytest.MonkeyPatch, number: int, kind: str
+) -> None:
+    DeltaTable(table.uri).create_checkpoint()
+    path = next(Path(table.uri).glob("*.parquet" if kind == "volumes" else "_delta_log/*.checkpoint.parquet"))
+    real = LocalPlace.open
+
+    def refused(place: LocalPlace, name: str, size: int) -> pa.NativeFile:
+        if Path(name).name == path.name:
+            raise OSError(number, os.strerror(number), str(path))
+        return real(place, name, size)
+
+    monkeypatch.setattr(LocalPlace, "open", refused)
+    before = sorted(Path(table.uri).iterdir())
+    with pytest.raises(OSError, match=os.strerror(number)):
+        check_data(table.uri, threads=2, progress=lambda done, total: None, aside=[])
+    assert sorted(Path(table.uri).iterdir()) == before
+    monkeypatch.undo()
+    assert check(table.uri).damages == []
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("name", ["00000000000000000000.json", "_last_checkpoint"])
+def test_a_log_is_not_called_damaged_where_it_may_not_be_read(
+    table: VolumeDelta, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    DeltaTable(table.uri).create_checkpoint()
+    real = LocalPlace.lines
+
+    def refused(place: LocalPlace, path: str) -> Iterator[bytes]:
+        if Path(path).name == name:
+            raise OSError(number, os.strerror(number), path)
+        return real(place, path)
+
+    monkeypatch.setattr(LocalPlace, "lines", refused)
+    for data in (table.uri, table):
+        with pytest.raises(OSError, match=os.strerror(number)):
+            check_data(data, threads=2, progress=lambda done, total: None)
+
+
+def test_a_file_that_the_disk_cannot_read_is_damage(table: VolumeDelta, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(place: LocalPlace, name: str, size: int) -> pa.NativeFile:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+
+    monkeypatch.setattr(LocalPlace, "open", broken)
+    assert {d.problem for d in check(table.uri).damages if d.kind == "volumes"} == {
+        "it cannot be read (Input/output error)"
+    }
+
+
+def test_a_model_or_a_list_is_not_called_damaged_where_no_handle_is_left(
+    tmp_path: Path, parquet: VolumeParquet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.json").write_text("{}")
+
+    def refused(path: Path) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        list(check_model(tmp_path, Checked()))
+    with pytest.raises(OSError, match="Too many open files"):
+        check(parquet)

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -309,3 +310,64 @@ def test_a_damaged_deletion_vector_is_damage_and_no_feature(golden: Path, tmp_pa
         find_table(str(table))
     assert "PURGE" not in raised.value.hint, "which would need it"
     assert "rows that it deletes would come back" in raised.value.hint
+
+
+@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}, {"write_page_checksum": True}])
+def test_row_groups_without_rows_are_not_called_damaged(tmp_path: Path, options: dict[str, Any]) -> None:
+    """As Arrow and pandas write a table without rows, and a writer that is given one among others."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(rows().slice(0, 0), folder / "none.parquet", **options)
+    with pq.ParquetWriter(folder / "some.parquet", rows().schema, **options) as writer:
+        for count in (12, 0, 5):
+            writer.write_table(rows().slice(0, count))
+    assert pq.read_metadata(folder / "some.parquet").num_row_groups == 3
+    found = check(folder)
+    assert (found.damages, found.files, found.volumes + found.unchecked) == ([], 2, 17)
+
+
+def test_a_file_with_the_longest_name_is_not_called_damaged(tmp_path: Path) -> None:
+    """The name of Hadoop's checksums, which is longer, is none that could be asked for."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(rows(), folder / f"{'a' * 247}.parquet")
+    found = check(folder)
+    assert (found.damages, found.unchecked) == ([], 12)
+
+
+def test_a_damaged_list_of_petastorm_is_damage(tmp_path: Path) -> None:
+    folder = petastorm(tmp_path / "t")
+    listed = folder / "_common_metadata"
+    intact = listed.read_bytes()
+    circle = tmp_path / "circle"
+    circle.symlink_to(listed)
+    key = "dataset-toolkit.num_row_groups_per_file.v1"
+    null = rows().schema.with_metadata({key: json.dumps({"part-0.parquet": None})})
+    for damage in (
+        lambda: listed.write_bytes(intact[:-20]),
+        lambda: listed.write_bytes(b""),
+        lambda: pq.write_metadata(null, listed),
+        lambda: circle.rename(listed),
+    ):
+        damage()
+        found = check(folder)
+        (one,) = found.damages
+        assert (one.file, one.kind, one.rows) == (str(listed), "file", 0)
+        assert one.problem.startswith("it cannot be read (")
+        assert one.lost == "what it says of the folder's files, not their rows"
+        assert (found.files, found.unchecked) == (2, 24), "the files themselves are read"
+        assert found.remarks[-1].startswith(UNLISTED)
+
+
+def test_a_link_that_leads_in_a_circle_is_damage_and_the_rest_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(rows(), folder / "a.parquet")
+    (folder / "b.parquet").symlink_to(folder / "b.parquet")
+    found = check(folder)
+    (damage,) = found.damages
+    assert (damage.file, damage.problem) == (
+        str(folder / "b.parquet"),
+        "it cannot be read (Too many levels of symbolic links)",
+    )
+    assert found.unchecked == 12

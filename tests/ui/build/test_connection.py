@@ -171,6 +171,31 @@ def test_a_tab_is_there_as_long_as_it_is_connected(editor: Editor, reach: Connec
     wait_until(lambda: others() == 1)
 
 
+def test_what_a_connection_asks_for_as_it_ends_does_not_bring_the_tab_back(
+    editor: Editor, documents: OpenDocuments, reach: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = reach(editor.ticket)
+    _hello(wire)
+    asked, left, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def late(*args: Any) -> Inbox:
+        asked.set()
+        assert left.wait(WAIT_S)
+        out = Editor.inbox(editor, *args)
+        answered.set()
+        return out
+
+    monkeypatch.setattr(editor, "inbox", late)
+    editor.post(Message(level="info", text="news", hint="", node=None, parameter=None))
+    assert asked.wait(WAIT_S)
+    wire.close()
+    shown = documents.open("shared").document
+    wait_until(lambda: shown.members == [])
+    left.set()
+    assert answered.wait(WAIT_S)
+    assert shown.members == []
+
+
 @pytest.mark.parametrize("depth", [150, 1_000, 10_000])
 def test_a_value_that_is_nested_too_deeply_is_refused_and_holds_up_nothing(
     editor: Editor, reach: Connect, depth: int

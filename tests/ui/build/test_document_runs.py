@@ -16,7 +16,7 @@ from canvas_tab import OpenTab, Tab
 from running import Runner
 
 from engine.catalog import Catalog
-from engine.document.pipeline import Pipeline, load
+from engine.document.pipeline import Pipeline, dump, load
 from engine.limit import Limit
 from engine.run import launch
 from engine.store.estimates import Estimated
@@ -96,6 +96,18 @@ def test_without_a_run_there_is_none(open_tab: OpenTab) -> None:
     tab.say(Watch(node="slow")).say(CancelRun(run_id="20200101-000000-abcdef"))
     tab.wait(lambda: tab.messages)
     assert "there is no run" in tab.messages[0]
+
+
+@pytest.mark.parametrize("node", ["../../../elsewhere", "\0"])
+def test_only_a_nodes_log_can_be_watched(open_tab: OpenTab, store: RunStore, workspace: Workspace, node: str) -> None:
+    (workspace.root / "elsewhere.log").write_text("not for everyone\n")
+    run_id = store.create_run("slow", dump(_slow()), {}, "local")
+    workspace.log_file(run_id, "slow").write_text("a line\n")
+    tab, other = open_tab(_slow()), open_tab(client="other")
+    tab.say(Watch(node=node))
+    other.say(Watch(node="slow"))
+    other.wait(lambda: "output: a line" in _log(other))
+    assert _log(tab.turn()) == []
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -63,6 +64,33 @@ def test_a_damaged_draft_is_reported_and_kept_aside(workspace: Workspace, held: 
     assert kept.read_bytes() == held.encode("latin-1")
     assert drafts.read("doc") is None
     assert drafts.documents() == []
+
+
+def test_a_damaged_draft_that_cannot_be_set_aside_is_reported_with_its_name(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafts = Drafts(workspace)
+    drafts.folder.mkdir()
+    path = drafts.folder / "doc.json"
+    path.write_text("{")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(PipelineError, match="damaged") as caught:
+        drafts.read("doc")
+    assert f"overwrites {path}, which cannot be renamed (Permission denied): copy it" in caught.value.hint
+
+
+def test_two_drafts_within_one_tick_of_the_clock_are_told_apart(workspace: Workspace) -> None:
+    drafts = Drafts(workspace)
+    for name in ("one", "two"):
+        drafts.write("doc", dump(pipeline(name=name)), None, 1, [])
+        os.utime(drafts.folder / "doc.json", ns=(10**18, 10**18))
+        found = drafts.read("doc")
+        assert found is not None
+        assert found.pipeline.name == name
 
 
 @pytest.mark.parametrize("held", ["{", "17", '"../up"', "\xff"])

@@ -23,6 +23,7 @@ from ui.protocol.commands import (
     Delete,
     Duplicate,
     Export,
+    ForecastSweep,
     Import,
     MakeEdit,
     NewDocument,
@@ -34,7 +35,7 @@ from ui.protocol.commands import (
     Seen,
 )
 from ui.protocol.document import Op
-from ui.protocol.notices import Edited, Exported, FileState, Library, Listing, Opened, Welcome
+from ui.protocol.notices import Edited, Exported, FileState, Library, Listing, Opened, SweepForecast, Welcome
 
 
 def _two() -> Pipeline:
@@ -251,6 +252,31 @@ def test_a_file_that_changed_while_nobody_had_it_open_is_taken(open_tab: OpenTab
     assert _file(second) == (False, "same")
 
 
+def test_a_file_that_was_broken_while_nobody_had_it_open_leaves_the_tab_with_what_it_shows(
+    open_tab: OpenTab, documents: OpenDocuments, workspace: Workspace
+) -> None:
+    documents.add(pipeline(name="other")).document.save()
+    tab = open_tab(_two())
+    (workspace.pipelines / "other.json").write_text("{")
+    tab.say(OpenDocument(document="other"))
+    assert "other.json is not valid JSON" in tab.messages[-1]
+    tab.set("description", to="goes on")
+    assert (tab.document, tab.pipeline.description) == ("my-pipeline", "goes on")
+
+
+def test_a_tab_that_comes_in_shows_another_where_the_last_one_was_broken_meanwhile(
+    open_tab: OpenTab, workspace: Workspace
+) -> None:
+    tab = open_tab(_two())
+    _save(tab)
+    tab.editor.leave()
+    (workspace.pipelines / "my-pipeline.json").write_text("{")
+    assert open_tab(client="second").document == "quickstart"
+    named = open_tab(client="third", address="my-pipeline")
+    assert named.document == "quickstart"
+    assert "my-pipeline.json is not valid JSON" in named.messages[0]
+
+
 def test_reverting_a_document_without_a_file_is_refused(open_tab: OpenTab) -> None:
     tab = open_tab(_two())
     tab.set("description", to="kept").say(Revert(document="my-pipeline"))
@@ -423,6 +449,14 @@ def test_a_listing_answers_whatever_goes_wrong(open_tab: OpenTab, monkeypatch: p
     found = tab.wait_for(Listing, lambda n: n.request == 3)
     assert (found.problem, found.entries) == ("the folders: ZeroDivisionError: division by zero", [])
     tab.wait(lambda: tab.messages == ["error: Something went wrong: ZeroDivisionError The app's log has the details."])
+
+
+def test_the_outlook_of_a_sweep_answers_whatever_goes_wrong(open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tab = open_tab(_two())
+    monkeypatch.setattr("ui.build.editor.forecast_of", lambda *_: 1 / 0)
+    tab.say(ForecastSweep(request=3, document="my-pipeline", profile="local", end=None, values={"a.text": "x"}, jobs=1))
+    found = tab.wait_for(SweepForecast, lambda n: n.request == 3)
+    assert found.problem == "it cannot be said what it would run: ZeroDivisionError: division by zero"
 
 
 # --- whatever comes ----------------------------------------------------------------------------

@@ -145,3 +145,8 @@ def test_an_allowed_folder_is_inside_from_then_on(
         to_allow(root, "/none/at/all")
     with pytest.raises(UsageError, match="there is no folder"):
         to_allow(root, "~no such user/volumes")
+    with pytest.raises(UsageError, match="File name too long"):
+        to_allow(root, "a" * 5000)
+    (root / "circle").symlink_to(root / "circle")
+    with pytest.raises(UsageError, match="circle"):
+        to_allow(root, "circle/volumes")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -118,6 +119,39 @@ def test_the_list_shows_what_is_wrong_with_a_file_and_reads_only_what_changed(
     assert again.pipeline.name == "Better"
 
 
+def test_what_cannot_be_looked_at_hides_no_other_file(library: Library, workspace: Workspace) -> None:
+    # A folder is listed in an order of its own: one of the files comes behind the link.
+    library.write("first", pipeline(name="First"), None)
+    link = workspace.pipelines / "circle.json"
+    link.symlink_to(link)
+    library.write("last", pipeline(name="Last"), None)
+    assert [item.document for item in library.listed()] == ["first", "last"]
+
+
+def test_a_file_is_read_again_when_its_permissions_were_changed(
+    library: Library, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.write("doc", pipeline(name="Doc"), None)
+    path = workspace.pipelines / "doc.json"
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as closed:  # whoever runs the tests may be allowed everything
+        closed.setattr(library_module, "read_document", refused)
+        assert "Permission denied" in library.listed()[0].problem
+    before = library.state()
+    path.chmod(0o640)
+    assert library.state() != before
+    assert library.listed()[0].problem == ""
+
+
+def test_a_lock_that_cannot_be_opened_is_reported(library: Library, workspace: Workspace) -> None:
+    (workspace.locks / "pipelines").mkdir(parents=True)
+    with pytest.raises(WorkspaceError, match="pipelines cannot be opened: Is a directory"):
+        library.write("doc", pipeline(), None)
+
+
 def test_renaming_moves_the_file_and_changes_the_name_in_it(library: Library, workspace: Workspace) -> None:
     library.write("old", pipeline(box("a", "Make"), name="Old"), None)
     base = library.rename("old", "new", "New")
@@ -188,8 +222,10 @@ def test_templates_are_those_that_come_with_voxelflow(library: Library) -> None:
 
 def test_a_folder_that_cannot_be_written_is_reported(library: Library, workspace: Workspace) -> None:
     (workspace.pipelines / "doc.json").mkdir()
-    with pytest.raises(WorkspaceError, match="cannot be written") as caught:
+    with pytest.raises(PipelineError, match="it is a folder"):
         library.write("doc", pipeline(), None)
+    with pytest.raises(WorkspaceError, match="cannot be written") as caught:
+        library.write("doc", pipeline(), None, overwrite=True)
     assert "draft" in caught.value.hint
 
 
@@ -201,4 +237,5 @@ def test_what_is_no_file_among_the_pipelines_is_never_waited_for(library: Librar
     for document, reason in (("pipe", "a named pipe"), ("device", "a device")):
         with pytest.raises(PipelineError, match=f"it is {reason}, not a regular file"):
             library.read(document)
-        assert library.digest(document) is None
+        with pytest.raises(PipelineError, match=f"it is {reason}, not a regular file"):
+            library.digest(document)

@@ -153,7 +153,7 @@ def test_what_is_no_json_is_refused_however_deep_it_is(text: str) -> None:
 
 def test_a_damaged_memory_is_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "handled.json"
-    for text in ("{", "[]", '{"page": 3}', '{"page": ["x", 1]}', "null", "\xff"):
+    for text in ("{", "[]", '{"page": 3}', '{"page": ["x", 1]}', "null", "\xff", '{"page": [1e999, 1]}'):
         path.write_text(text, encoding="latin-1")
         handled = HandledCommands(path)
         assert handled.last("page") == 0
@@ -284,6 +284,15 @@ def test_opening_drops_messages_about_the_document_before() -> None:
     assert _notices(link) == [message("kept"), _opened("d"), _edited(1), _checked(2)]
     link.post(_opened("d"))
     assert _notices(link) == [message("kept"), _checked(2), _opened("d")]
+
+
+def test_a_late_notice_of_another_document_takes_the_place_of_none() -> None:
+    link = Link(HandledCommands())
+    # A thread that checks the document before is still at it when the tab has gone to another.
+    late = _checked(9).model_copy(update={"document": "old"})
+    for notice in (_opened("old"), _opened("d"), _checked(1), late, _edited(10, "old")):
+        link.post(notice)
+    assert _notices(link) == [_opened("d"), _checked(1)]
 
 
 def test_a_browser_that_never_acknowledges_costs_a_bounded_amount() -> None:

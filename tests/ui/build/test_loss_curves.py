@@ -40,6 +40,11 @@ def test_a_step_that_is_reported_again_counts_once_and_what_is_no_number_is_left
     assert _curves(_loss(1, 5), _loss(2, 4), _loss(2, 3), _loss(3, float("nan"))).of("train") == [5, 3]
 
 
+def test_a_training_that_diverges_has_a_line_that_json_can_hold() -> None:
+    found = _curves(*(_loss(step, 1.5e308) for step in range(200)), _loss(200, 3.0), _loss(201, -1.79769e308))
+    assert found.of("train") == [3]
+
+
 @pytest.mark.parametrize("count", [POINTS, 1000, 12_345])
 def test_a_long_training_has_a_short_line(count: int) -> None:
     line = _curves(*(_loss(step, count - step) for step in range(count))).of("train")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import threading
@@ -14,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import wait_until
 
-from engine.document.pipeline import Pipeline, dump
+from engine.document.pipeline import Pipeline, dump, load
 from engine.workspace import Workspace
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
-from ui.protocol.commands import Duplicate, Import, MakeEdit, NewDocument, Rename, Save, SaveAs
+from ui.protocol.commands import Delete, Duplicate, Import, MakeEdit, NewDocument, Rename, Revert, Save, SaveAs
 from ui.protocol.document import Op
 from ui.protocol.link import Sent
-from ui.protocol.notices import Edited, Library, Opened, Others
+from ui.protocol.notices import Edited, FileState, Library, Opened, Others
 
 NODES = ("a", "b", "c")
 
@@ -140,6 +141,43 @@ def test_what_one_does_with_the_document_the_other_hears(open_tab: OpenTab) -> N
 
 
 @pytest.mark.slow
+def test_what_one_edits_while_the_other_reverts_is_in_the_document_or_in_the_trash(
+    open_tab: OpenTab, workspace: Workspace
+) -> None:
+    one = open_tab(_two())
+    two = open_tab(address="shared", client="second")
+    one.say(Save(document="shared", overwrite=False))
+
+    def work() -> None:
+        for i in range(150):
+            two.set("ui", f"edit-{i}", to=i)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while thread.is_alive():
+        one.say(Revert(document="shared"))
+    thread.join()
+    kept = [load(p.read_text()) for p in (workspace.root / "trash").iterdir()]
+    assert one.turn().pipeline == two.turn().pipeline
+    assert {key for p in [one.pipeline, *kept] for key in p.ui} == {f"edit-{i}" for i in range(150)}
+
+
+def test_a_copy_leaves_the_draft_that_has_more_than_the_copy(open_tab: OpenTab, documents: OpenDocuments) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="copied")
+    shared = documents.open("shared").document
+    copy = shared.pipeline.model_copy(update={"name": "as"})
+    shared.drop_draft(copy)
+    assert shared.unsaved, "a tab shows it"
+    tab.set("description", to="more")
+    tab.editor.leave()
+    shared.drop_draft(copy)
+    assert shared.pipeline.description == "more"
+    shared.drop_draft(shared.pipeline.model_copy(update={"name": "as"}))
+    assert (shared.pipeline.description, documents.drafts.documents()) == ("", [])
+
+
+@pytest.mark.slow
 def test_threads_end_when_the_last_tab_is_gone(open_tab: OpenTab, documents: OpenDocuments) -> None:
     tab = open_tab(_two())
     opened = documents.open("shared")
@@ -255,6 +293,68 @@ def test_a_disk_that_takes_no_draft_is_reported_and_the_work_goes_on(
     saved = documents.files.read("shared")
     assert saved is not None
     assert saved.pipeline.description == "not kept"
+
+
+@pytest.mark.parametrize("command", [Revert(document="shared"), Delete(document="shared")])
+def test_what_cannot_be_kept_in_the_trash_is_not_dropped(
+    open_tab: OpenTab, documents: OpenDocuments, monkeypatch: pytest.MonkeyPatch, command: Revert | Delete
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="mine")
+    other = open_tab(address="shared", client="second")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ui.build.library.write_pipeline", full)
+        tab.say(command)
+    assert "the unsaved changes of shared cannot be kept" in tab.messages[-1]
+    assert "No space left" in tab.messages[-1]
+    assert other.turn().pipeline.description == "mine"
+    draft, file = documents.drafts.read("shared"), documents.files.read("shared")
+    assert draft is not None
+    assert file is not None
+    assert (draft.pipeline.description, file.pipeline.description) == ("mine", "")
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_is_neither_gone_nor_overwritten(
+    open_tab: OpenTab, documents: OpenDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="mine")
+    path = documents.files.path("shared")
+    path.write_text(path.read_text().replace('"shared"', '"theirs"'))
+    shared = documents.open("shared").document
+
+    def short(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ui.build.library.read_document", short)
+        tab.say(Save(document="shared", overwrite=False))
+        assert "cannot be read: Too many open files" in tab.messages[-1]
+        shared._looked_at = 0.0
+        shared.look_at_disk()
+        assert shared.disk == "same", "what was known of it last"
+    assert '"theirs"' in path.read_text()
+    shared._looked_at = 0.0
+    shared.look_at_disk()
+    assert shared.disk == "changed"
+
+
+def test_a_draft_that_stays_is_reported_and_all_see_what_the_file_holds(
+    open_tab: OpenTab, documents: OpenDocuments
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="mine")
+    other = open_tab(address="shared", client="second")
+    (documents.drafts.folder / "shared.json").unlink()
+    (documents.drafts.folder / "shared.json").mkdir()
+    tab.say(Revert(document="shared"))
+    assert "cannot be removed" in tab.messages[-1]
+    assert (tab.pipeline.description, other.turn().pipeline.description) == ("", "")
+    assert not other.last(FileState).dirty
 
 
 @pytest.mark.slow

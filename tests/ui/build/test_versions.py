@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,9 @@ from building import box, pipeline
 from canvas_tab import OpenTab
 
 from engine.document.pipeline import dump, load, write_pipeline
-from engine.errors import PipelineError
+from engine.errors import PipelineError, WorkspaceError
 from engine.workspace import Workspace
+from ui.build import library as library_module
 from ui.build import versions as versions_module
 from ui.build.library import Library
 from ui.build.versions import Versions
@@ -75,10 +78,42 @@ def test_versions_follow_a_rename_and_are_set_aside_with_the_file(workspace: Wor
     assert [len(list(p.iterdir())) for p in (workspace.root / "versions" / ".deleted").iterdir()] == [2]
 
 
-@pytest.mark.parametrize("name", ["../../doc", "x", "1700000000000000000", ""])
+def test_versions_stay_with_a_file_that_could_not_be_renamed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(workspace)
+    library.write("doc", pipeline(box("a", "Make")), None)
+    before = library.versions.listed("doc")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(library_module, "write_pipeline", full)
+    with pytest.raises(WorkspaceError, match="No space left"):
+        library.rename("doc", "called", "called")
+    assert (workspace.pipelines / "doc.json").exists()
+    assert library.versions.listed("doc") == before
+    assert library.versions.listed("called") == []
+
+
+def test_those_of_a_document_with_a_long_name_are_set_aside_too(workspace: Workspace) -> None:
+    versions, document = Versions(workspace), "ü" * 125
+    versions.keep_pipeline(document, pipeline())
+    versions.set_aside(document)
+    assert versions.listed(document) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../../doc", "x", "1700000000000000000", "", "../other/1700000000000000001", "\0/1700000000000000001"]
+)
 def test_only_a_version_can_be_read(workspace: Workspace, name: str) -> None:
+    versions = Versions(workspace)
+    versions.keep_pipeline("doc", pipeline())
+    versions.keep_pipeline("other", pipeline())
+    (version,) = versions.folder("other").iterdir()
+    version.rename(version.with_name("1700000000000000001.json"))
     with pytest.raises(PipelineError):
-        Versions(workspace).read("doc", name)
+        versions.read("doc", name)
 
 
 def test_one_that_cannot_be_read_is_listed_with_its_problem(open_tab: OpenTab, workspace: Workspace) -> None:

@@ -84,7 +84,7 @@ def test_a_chart_is_zoomed_with_shift_and_comes_back_with_a_double_click() -> No
 def test_epochs_are_whole_also_when_there_is_only_one() -> None:
     specification = curves([Line("loss", Series([1], [0.5]))], "epoch", "", "light")
     x = specification["layer"][0]["encoding"]["x"]
-    assert x["scale"]["zero"] is True
+    assert x["scale"]["domain"] == [0, 1]
     assert x["axis"]["tickMinStep"] == 1
     assert "% 1 === 0" in x["axis"]["labelExpr"]
 
@@ -95,9 +95,9 @@ def test_the_axis_of_values_has_the_given_limits() -> None:
         found = curves([Line("a", Series([1], [0.5]))], "minutes", "", "light", bounds=bounds)
         return dict(found["layer"][0]["encoding"]["y"]["scale"])
 
-    assert scale((0, 100))["domain"] == [0, 100]
     assert scale((0, None))["domainMin"] == 0
-    # The highest point is drawn whole.
+    # The highest point is drawn whole, and a line at 100 %.
+    assert scale((0, 100)) == {"domain": [0, 100], "nice": False, "padding": 8}
     assert scale(None) == {"zero": False, "nice": False, "padding": 8}
 
 
@@ -107,8 +107,14 @@ def test_zeros_alone_lie_at_the_beginning_of_their_axis() -> None:
         found = curves([Line("a", series)], "minutes", "", "light", bounds=(0, None))
         return dict(found["layer"][0]["encoding"]["y"]["scale"])
 
-    assert scale(0, 0, math.nan) == scale() == {"domain": [0, 1]}
+    assert scale(0, 0, math.nan)["domain"] == scale()["domain"] == [0, 1]
     assert scale(0, 0.01) == {"domainMin": 0, "nice": True}
+
+
+@pytest.mark.parametrize(("step", "end"), [(0.0, 1.0), (3.5, 3.5)])
+def test_the_axis_of_one_moment_has_a_length(step: float, end: float) -> None:
+    found = curves([Line("a", Series([step], [1.0])), Line("b", Series([], []))], "seconds", "", "light")
+    assert found["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, end]
 
 
 def test_marked_points_at_the_ends_of_an_axis_of_time_are_drawn_whole() -> None:
@@ -117,6 +123,20 @@ def test_marked_points_at_the_ends_of_an_axis_of_time_are_drawn_whole() -> None:
         return found["layer"][0]["encoding"]["x"]["scale"]["padding"]
 
     assert (padding(60, "minutes"), padding(61, "minutes"), padding(61, "step")) == (8, 0, 12)
+
+
+def test_figures_of_an_axis_stand_beside_their_lines() -> None:
+    series = Series([1, 2], [0.0, 100.0])
+    for found in (
+        curves([Line("a", series)], "epoch", "", "light")["layer"][0],
+        stack([Line("a", series)], "epoch", "light"),
+    ):
+        assert found["encoding"]["y"]["axis"]["labelFlush"] is False
+
+
+def test_a_time_at_the_end_of_an_axis_is_not_cut_to_another() -> None:
+    found = curves([Line("a", Series([0, 111], [1.0, 2.0]))], "seconds", "", "light")
+    assert found["layer"][0]["encoding"]["x"]["axis"]["labelBound"] is True
 
 
 def test_five_digits_before_the_point_are_written_out() -> None:
@@ -129,9 +149,9 @@ def test_five_digits_before_the_point_are_written_out() -> None:
 
 
 def test_bars_begin_with_the_first_epoch_that_a_run_has() -> None:
-    def begins_at_zero(*epochs: float) -> object:
+    def begins_at_zero(*epochs: float) -> bool:
         found = stack([Line("data", Series(list(epochs), [1.0] * len(epochs)))], "epoch", "light")
-        return found["encoding"]["x"]["scale"]["zero"]
+        return "domain" in found["encoding"]["x"]["scale"]
 
     assert begins_at_zero(5, 6, 7, 8) is False, "it goes on with another run's model"
     assert begins_at_zero(1) is True

@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from colours import contrast, mixed
 
 from engine.declare.datasets import Report, TrainedModel, VolumeFiles, VolumeSpec
+from engine.history.comparison import Row
 from ui.runs.comparison_charts import (
     MOST_AXES,
     Axis,
+    Confusion,
+    axes_of_rows,
     axis_of_values,
     confusion_cells,
     confusion_chart,
+    confusion_width,
     confusions,
     parallel_axes,
     parallel_chart,
     parallel_points,
 )
-from ui.shell.theme import Mode
+from ui.shell.theme import SERIES, SURFACE, Mode
 
 
 def test_matrices_of_an_evaluation_are_found_beside_its_page(tmp_path: Path) -> None:
@@ -70,13 +75,65 @@ def test_a_figure_that_is_not_finite_leaves_the_others_where_they_stand() -> Non
 
 
 def test_what_was_chosen_stands_before_what_came_of_it_and_both_have_space() -> None:
-    def axes(letter: str, count: int) -> list[Axis | None]:
-        return [Axis(f"{letter}{i}", ("1", "2"), (0.0, 1.0)) for i in range(count)]
+    def axes(letter: str, count: int) -> list[Axis]:
+        return [Axis(f"{letter}{i}", (f"{letter}{i}", ""), (0.0, 1.0)) for i in range(count)]
 
-    assert [a.name for a in parallel_axes([*axes("p", 2), None], axes("f", 2))] == ["p0", "p1", "f0", "f1"]
+    assert [a.name for a in parallel_axes(axes("p", 2), axes("f", 2))] == ["p0", "p1", "f0", "f1"]
+    assert [a.name[0] for a in parallel_axes(axes("p", 2), axes("f", 20))] == ["p"] * 2 + ["f"] * (MOST_AXES - 2)
+    assert [a.name[0] for a in parallel_axes(axes("p", 20), axes("f", 1))] == ["p"] * (MOST_AXES - 1) + ["f"]
     many = [a.name for a in parallel_axes(axes("p", 20), axes("f", 20))]
     assert len(many) == MOST_AXES
     assert sum(name.startswith("p") for name in many) == MOST_AXES // 2
+
+
+def test_no_two_axes_have_equal_values_in_all_runs() -> None:
+    rows = [
+        Row("pipeline", "epochs", ("8", "5")),
+        Row("Train", "epochs", ("8", "5")),
+        Row("Train", "passes", ("8", "5")),
+        *(Row("Train", f"p{i}", (str(i), "0")) for i in range(10, 13)),
+        Row("Train", "same", ("1", "1")),
+    ]
+    figures = axes_of_rows([Row("Train", "f1", ("0.5", "0.6")), Row("Train", "recall", ("0.5", "0.6"))], str.upper)
+    found = parallel_axes(axes_of_rows(rows), figures)
+    # What is there twice takes no place from the others, and its name says no node.
+    assert [axis.name for axis in found] == ["epochs", "p10", "p11", "p12", "F1"]
+
+
+def test_an_axis_says_which_node_has_it_where_another_has_one_of_its_name() -> None:
+    rows = [
+        Row("Train", "accuracy", ("1", "1")),
+        Row("Evaluate", "accuracy", ("0.5", "0.6")),
+        Row("Evaluate", "auc", ("0.7", "0.8")),
+    ]
+    axes = axes_of_rows(rows, str.upper)
+    assert [axis.name for axis in axes] == ["ACCURACY\nEvaluate", "AUC"]
+    x = parallel_chart(axes, ["a", "b"], "light")["layer"][0]["encoding"]["x"]
+    assert "split" in x["axis"]["labelExpr"]
+
+
+def test_the_legend_of_runs_shows_the_dashes_of_their_lines() -> None:
+    lines, dots = parallel_chart([Axis("loss", ("1", "2"), (0.0, 1.0))], ["a", "b"], "light")["layer"][:2]
+    colour, dash = (lines["encoding"][channel] for channel in ("color", "strokeDash"))
+    # With an equal title and legend Vega-Lite makes one of both.
+    assert colour["legend"] == dash["legend"]
+    assert (colour["title"], dash["title"], colour["legend"]["symbolType"]) == (None, None, "stroke")
+    assert "strokeDash" not in dots["encoding"], "a dashed dot looks torn"
+
+
+def test_a_matrix_has_room_for_its_names() -> None:
+    def matrix(*classes: str) -> Confusion:
+        return Confusion("test", classes, ((0,) * len(classes),) * len(classes))
+
+    def cells(found: Confusion) -> int:
+        return int(confusion_chart(found, "light")["width"])
+
+    short, long = matrix("a", "b"), matrix("a", "carbonate reef build-up")
+    assert cells(short) == cells(long)
+    # As wide as names may be beside the cells, and what of the last one stands out above them.
+    assert confusion_width(long) - confusion_width(short) > 130
+    many = matrix(*(f"carbonate {i}" for i in range(30)))
+    assert confusion_width(many) > cells(many) + 140 + 120 / 2
 
 
 @pytest.mark.slow
@@ -100,3 +157,12 @@ def test_both_charts_can_be_drawn_in_light_and_dark(mode: Mode, tmp_path: Path) 
     for side in "xy":
         axis = layers[0]["encoding"][side]["axis"]
         assert (axis["labelFlush"], axis["labelOverlap"]) == (False, False)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_a_count_in_a_confusion_matrix_can_be_read_whatever_its_share(mode: Mode) -> None:
+    colour = confusion_chart(Confusion("test", ("a",), ((1,),)), mode)["layer"][1]["encoding"]["color"]
+    least = float(colour["condition"]["test"].removeprefix("datum.share > "))
+    for share in (percent / 100 for percent in range(101)):
+        written = colour["condition"]["value"] if share > least else colour["value"]
+        assert contrast(written, mixed(SERIES[mode][0], SURFACE[mode]["raised"], share)) > 3.5, share

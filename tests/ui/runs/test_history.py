@@ -18,6 +18,7 @@ from ui.runs.history import (
     AllRuns,
     Filters,
     Results,
+    _columns,
     chosen,
     counted,
     frame_of,
@@ -174,6 +175,12 @@ def test_times_and_amounts_are_numbers_that_are_read_in_words(monkeypatch: pytes
     words = {c: tuple(row[at]["display_value"] for row in body) for at, c in enumerate(table.data.columns, 1)}
     assert words["duration"] == ("0.4 s", "1 min 05 s", "12 s", "2 days 7 h", "6 min 00 s", "")
     assert words["cost"] == ("0.0011 USD", "0.18 USD", "0.033 USD", "550.00 USD", "1.00 EUR", "")
+
+
+@pytest.mark.parametrize("column", ["trial", "duration", "attempt", "cost"])
+def test_figures_stand_below_the_words_of_their_column(column: str) -> None:
+    """Which are always on the left."""
+    assert _columns()[column]["alignment"] == "left"
 
 
 def test_trials_are_numbers_beside_their_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

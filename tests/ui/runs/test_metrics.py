@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ui.runs.feed import Series
-from ui.runs.metrics import common_axis, families, family_name, laid_over
+from ui.runs.metrics import common_axis, draw_family, families, family_name, laid_over
 
 NAMES = ("loss", "val_loss", "accuracy", "val_accuracy", "step_loss", "step_accuracy", "learning_rate")
 
@@ -53,6 +55,14 @@ def test_the_parts_of_an_epochs_time_are_one_chart() -> None:
     found = families(_metrics("loss", "step_loss", "epoch_seconds_data", "epoch_seconds_compute"), {})
     stacked = [f for f in found if f.stacked]
     assert [(f.axis, [line.label for line in f.lines]) for f in stacked] == [("epoch", ["compute", "data"])]
+
+
+def test_the_title_of_an_epochs_time_has_its_unit_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("streamlit.html", shown.append)
+    (parts,) = families(_metrics("epoch_seconds_data", "epoch_seconds_compute"), {})
+    draw_family(parts, key="parts")
+    assert [re.sub("<[^>]*>", "", title) for title in shown] == ["Seconds of an epoch"]
 
 
 def test_other_runs_are_laid_over_dashed_under_their_names() -> None:

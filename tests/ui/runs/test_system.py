@@ -21,11 +21,29 @@ def test_there_is_a_chart_for_what_was_sampled_and_none_for_what_was_not() -> No
         "disk_available_megabytes": _every(5, 2000, 1000),
     }
     charts = {c.title: c for c in system_charts(system, start=100.0)}
-    assert list(charts) == ["CPU", "Disk", "Free disk space"]
-    assert [line.label for line in charts["CPU"].lines] == ["machine", "this run (100 is one core)"]
+    assert list(charts) == ["CPU", "CPU of this run", "Disk", "Free disk space"]
+    assert [line.label for line in charts["CPU"].lines] == ["machine"]
     assert charts["CPU"].lines[0].series.steps == [0.0, 5.0]
     assert charts["Disk"].lines[0].series.values == [10.0]
     assert (charts["Free disk space"].unit, charts["Free disk space"].lines[0].series.values) == ("GB", [2.0, 1.0])
+
+
+def test_an_axis_has_one_meaning_and_memory_one_unit() -> None:
+    system = {
+        "cpu_utilization_percentage": _every(5, 10, 20),
+        "run_processes_cpu_percentage": _every(5, 30, 150),
+        "system_memory_usage_megabytes": _every(5, 8000, 16_000),
+        "run_processes_memory_usage_megabytes": _every(5, 250, 500),
+        "disk_available_megabytes": _every(5, 2000, 1000),
+        "gpu_0_memory_usage_megabytes": _every(5, 512, 1024),
+    }
+    charts = {c.title: c for c in system_charts(system, start=100.0)}
+    share, cores = charts["CPU"], charts["CPU of this run"]
+    assert (share.unit, share.bounds, share.lines[0].series.values) == ("% of all cores", (0, 100), [10, 20])
+    assert (cores.unit, cores.bounds, cores.lines[0].series.values) == ("cores", (0, None), [0.3, 1.5])
+    assert [line.series.values for line in charts["Memory"].lines] == [[8.0, 16.0], [0.25, 0.5]]
+    assert charts["GPU memory"].lines[0].series.values == [0.512, 1.024]
+    assert {charts[title].unit for title in ("Memory", "Free disk space", "GPU memory")} == {"GB"}
 
 
 def test_each_gpu_is_a_line() -> None:
@@ -58,8 +76,8 @@ def test_time_is_given_in_the_requested_unit() -> None:
 
 def test_a_share_of_the_machine_is_drawn_from_0_to_100() -> None:
     def cpu(*values: float) -> Chart:
-        return Chart("CPU", "%", (Line("machine", Series(list(range(len(values))), list(values))),))
+        return Chart("CPU", "% of all cores", (Line("machine", Series(list(range(len(values))), list(values))),))
 
     assert cpu(99.7, float("nan"), 100.0).bounds == (0, 100)
-    assert cpu(99.7, 240.0).bounds == (0, None)  # of a run's processes: 100 is one core
-    assert Chart("Memory", "MB", ()).bounds == (0, None)
+    assert cpu(99.7, 240.0).bounds == (0, None)
+    assert Chart("Memory", "GB", ()).bounds == (0, None)

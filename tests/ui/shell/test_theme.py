@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from colours import contrast, mixed
 from streamlit import config
 
 import ui
 from engine.declare.appearance import CATEGORIES, Category
 from engine.declare.events import RunState, TaskState
-from ui.runs.comparison_charts import Confusion, confusion_chart
 from ui.shell.theme import OPTIONS, SERIES, STATE_COLOURS, SURFACE, Mode, style_sheet, tints, variables
 
 MODES = get_args(Mode)
@@ -42,11 +42,11 @@ def test_states_and_lines_can_be_read_on_the_background(mode: Mode) -> None:
     background = SURFACE[mode]["background"]
     assert OPTIONS[f"theme.{mode}.backgroundColor"] == background
     for state, colour in STATE_COLOURS[mode].items():
-        assert _contrast(colour, background) > 4, state
+        assert contrast(colour, background) > 4, state
     for colour in SERIES[mode]:
-        assert _contrast(colour, background) > 3
-    assert _contrast(SURFACE[mode]["text"], background) > 10
-    assert _contrast(SURFACE[mode]["muted"], background) > 4.5
+        assert contrast(colour, background) > 3
+    assert contrast(SURFACE[mode]["text"], background) > 10
+    assert contrast(SURFACE[mode]["muted"], background) > 4.5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -57,8 +57,8 @@ def test_a_category_can_be_read_as_a_heading_and_its_icon_on_its_tint(category: 
     tint = re.search(r"color-mix\(in srgb, var\(--category, var\(--vf-muted\)\) (\d+)%, var\(--vf-bg\)\)", styles)
     assert tint is not None
     for ground in (SURFACE[mode]["background"], SURFACE[mode]["raised"]):
-        assert _contrast(colour, ground) >= 4.5
-        assert _contrast(colour, _mixed(colour, ground, int(tint[1]) / 100)) >= 4.5
+        assert contrast(colour, ground) >= 4.5
+        assert contrast(colour, mixed(colour, ground, int(tint[1]) / 100)) >= 4.5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -72,9 +72,9 @@ def test_a_chip_can_be_read_in_every_state(mode: Mode) -> None:
     assert found is not None
     of_state, tint = (int(share) / 100 for share in found.groups())
     for state, colour in STATE_COLOURS[mode].items():
-        text = _mixed(colour, SURFACE[mode]["text"], of_state)
+        text = mixed(colour, SURFACE[mode]["text"], of_state)
         for ground in (SURFACE[mode]["background"], SURFACE[mode]["raised"]):
-            assert _contrast(text, _mixed(colour, ground, tint)) >= 4.5, state
+            assert contrast(text, mixed(colour, ground, tint)) >= 4.5, state
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -87,7 +87,7 @@ def test_every_state_has_its_colour_in_the_style_sheet(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_words_can_be_read_on_the_ground_of_a_state(mode: Mode) -> None:
     assert tints(mode).keys() == STATE_COLOURS[mode].keys()
-    assert all(_contrast(SURFACE[mode]["text"], ground) > 7 for ground in tints(mode).values())
+    assert all(contrast(SURFACE[mode]["text"], ground) > 7 for ground in tints(mode).values())
 
 
 def test_every_state_of_a_node_has_its_colour_on_the_canvas() -> None:
@@ -116,39 +116,12 @@ def test_only_a_full_bleed_page_fills_the_window() -> None:
     assert "</style" not in full
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_a_count_in_a_confusion_matrix_can_be_read_whatever_its_share(mode: Mode) -> None:
-    colour = confusion_chart(Confusion("test", ("a",), ((1,),)), mode)["layer"][1]["encoding"]["color"]
-    least = float(colour["condition"]["test"].removeprefix("datum.share > "))
-    for share in (percent / 100 for percent in range(101)):
-        written = colour["condition"]["value"] if share > least else colour["value"]
-        assert _contrast(written, _mixed(SERIES[mode][0], SURFACE[mode]["raised"], share)) > 3.5, share
-
-
 def _rules(sheet: str, selector: str) -> dict[str, str]:
     """What the first block of a selector sets."""
     block = re.search(rf"^{re.escape(selector)} {{(.*?)}}", sheet, re.MULTILINE | re.DOTALL)
     assert block is not None, selector
     plain = re.sub(r"/\*.*?\*/", "", block[1], flags=re.DOTALL)
     return {name.strip(): value.strip() for name, _, value in (rule.partition(":") for rule in plain.split(";"))}
-
-
-def _contrast(one: str, other: str) -> float:
-    """Contrast ratio by WCAG 2.1."""
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _mixed(colour: str, other: str, share: float) -> str:
-    pairs = [(int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
 
 
 def test_the_canvas_takes_its_colours_of_states_from_the_page() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -84,3 +86,20 @@ def test_help_is_on_each_page(start: OpenApp) -> None:
         text = _text(start(path))
         assert "voxelflow explain CODE" in text
         assert "Workspace" in text
+
+
+@pytest.mark.slow
+def test_a_template_that_cannot_be_opened_says_why(
+    start: OpenApp, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = start("start")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ui.build.drafts.write_whole", full)
+    page.button(key="start_use_quickstart").click()
+    page.run()
+    assert not page.exception
+    assert "No space left on device" in _text(page)
+    assert page.button(key="start_use_quickstart").label == "Use this"

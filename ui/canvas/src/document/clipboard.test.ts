@@ -94,6 +94,8 @@ describe('text from elsewhere', () => {
     ['a value nested deeper than Python takes', nested('params', 100)],
     ['a value nested very deeply', nested('params', 100_000)],
     ['looks nested very deeply', nested('ui', 100_000)],
+    ['a place that is no number', clip([{ id: 'a', node }]).replace('"x":0', '"x":1e999')],
+    ['a value that JSON cannot say again', clip([{ id: 'a', node }]).replace('"params":{}', '"params":{"x":[-1e999]}')],
     ['a wire of numbers', clip([{ id: 'a', node }], [{ source: 1, target: 2 }])],
   ])('is not pasted: %s', (_, text) => {
     expect(pasteText(EMPTY, text, { x: 0, y: 0 })).toBeNull();

@@ -102,7 +102,7 @@ export function pasteText(doc: Doc, text: string, at: DocPosition, mark = ''): P
 function read(text: string): Clip | null {
   let raw: unknown;
   try {
-    raw = JSON.parse(text);
+    raw = JSON.parse(text, finite);
   } catch {
     return null;
   }
@@ -126,6 +126,12 @@ function read(text: string): Clip | null {
     annotations.push({ id: item.id, item: found });
   }
   return { format: FORMAT, nodes, edges, annotations };
+}
+
+/** A number that is too large for the browser would be null to Python, which nobody has copied. */
+function finite(_key: string, value: unknown): unknown {
+  if (value === Infinity || value === -Infinity) throw new RangeError('A number is too large.');
+  return value;
 }
 
 function readAnnotation(raw: Record<string, JsonValue>): Omit<DocAnnotation, 'order'> | null {

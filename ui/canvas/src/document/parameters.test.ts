@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Doc, JsonValue } from '../protocol';
 import { docNode } from '../testing';
 import { declared } from '../rules/declared';
-import { references } from '../document/references';
+import { plain, references } from '../document/references';
 import { doc as anyDoc } from './arbitraries';
 import { apply, EMPTY } from './ops';
 import { bindToNew, removeAndKeepValues, unbind } from './parameters';
@@ -43,11 +43,33 @@ describe('binding to a new parameter', () => {
     const bound = apply(before, bindToNew(before, 'a', FIELD));
     expect(apply(bound, unbind(bound, 'a', 'epochs', 'epochs')).nodes.a?.params).toEqual({ epochs: 7 });
   });
+
+  test.each([['$${HOME}/data'], [['$${A}', 'b']], ['$${open'], ['$$${A}']])(
+    'leaves what the node gets as it was: %j',
+    (held) => {
+      // A parameter's value is taken as it is: nothing in it refers to anything, nor is escaped.
+      const before = doc({ epochs: held });
+      const bound = apply(before, bindToNew(before, 'a', FIELD));
+      expect(bound.parameters.epochs?.value).toEqual(plain(held));
+      expect(apply(bound, unbind(bound, 'a', 'epochs', 'epochs')).nodes.a?.params).toEqual({ epochs: held });
+    },
+  );
+
+  test('is nothing for a value that takes parameters already: that of a parameter takes none', () => {
+    const before = doc({ epochs: '${root}/data' }, { root: { value: '/srv', help: '' } });
+    expect(bindToNew(before, 'a', FIELD)).toEqual([]);
+  });
 });
 
 test('a field freed of a parameter without value goes back to its default', () => {
   const bound = doc({ epochs: '${n}' }, { n: { value: null, help: '' } });
   expect(apply(bound, unbind(bound, 'a', 'epochs', 'n')).nodes.a?.params).toEqual({});
+});
+
+test('a field freed of a parameter whose value looks like a reference gets that text', () => {
+  const bound = doc({ epochs: '${n}' }, { n: { value: '${HOME}/data', help: '' }, HOME: { value: '/srv', help: '' } });
+  for (const ops of [unbind(bound, 'a', 'epochs', 'n'), removeAndKeepValues(bound, 'n')])
+    expect(apply(bound, ops).nodes.a?.params).toEqual({ epochs: '$${HOME}/data' });
 });
 
 test('a parameter taken away leaves its value in the fields that were nothing but it', () => {
@@ -61,9 +83,8 @@ test('a parameter taken away leaves its value in the fields that were nothing bu
       for (const [id, { params }] of Object.entries(after.nodes)) {
         for (const [field, value] of Object.entries(params)) {
           const old = before.nodes[id]?.params[field];
-          if (old === `\${${name}}`) expect(value).toEqual(before.parameters[name]?.value);
-          else expect(value).toEqual(old);
-          if (value === `\${${name}}`) expect(references(before.parameters[name]?.value)).toContain(name);
+          if (old !== `\${${name}}`) expect(value).toEqual(old);
+          else expect([references(value), plain(value)]).toEqual([[], before.parameters[name]?.value]);
         }
       }
     }),

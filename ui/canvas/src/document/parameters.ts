@@ -4,18 +4,20 @@ import type { Doc, FieldInfo, JsonValue, Op } from '../protocol';
 import { removePipelineParameter, setParameter, setPipelineParameter } from './edits';
 import { freeId, isId } from './ids';
 import { own } from './own';
-import { reference } from './references';
+import { escaped, plain, reference, references } from './references';
 
 /**
  * A new parameter of the pipeline with the field's value, and the field bound to it. `missing` is the
- * name that the field refers to already and that the pipeline does not have.
+ * name that the field refers to already and that the pipeline does not have. Nothing for a value that takes
+ * parameters in it: what a parameter holds is taken as it is.
  */
 export function bindToNew(doc: Doc, node: string, field: FieldInfo, missing: string | null = null): Op[] {
   const wanted = [missing ?? '', field.name].find(isId) ?? 'parameter';
   const name = Object.hasOwn(doc.parameters, wanted) ? freeId(wanted, Object.keys(doc.parameters)) : wanted;
   const held = missing === null ? own(own(doc.nodes, node)?.params ?? {}, field.name) : undefined;
+  if (references(held).length > 0) return [];
   return [
-    ...setPipelineParameter(doc, name, held === undefined ? field.default : held, field.help),
+    ...setPipelineParameter(doc, name, held === undefined ? field.default : plain(held), field.help),
     ...setParameter(doc, node, field.name, reference(name)),
   ];
 }
@@ -36,7 +38,8 @@ export function removeAndKeepValues(doc: Doc, name: string): Op[] {
   return [...uses, ...removePipelineParameter(doc, name)];
 }
 
-/** undefined for a parameter that has no value: the field's default. */
+/** As a field has it; undefined for a parameter that has no value: the field's default. */
 function valueIn(doc: Doc, parameter: string): JsonValue | undefined {
-  return own(doc.parameters, parameter)?.value ?? undefined;
+  const value = own(doc.parameters, parameter)?.value ?? undefined;
+  return value === undefined ? undefined : escaped(value);
 }

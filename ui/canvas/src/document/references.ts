@@ -31,6 +31,11 @@ export function plain(value: JsonValue): JsonValue {
   return replaced(value, (text, escaped) => (escaped ? text.slice(1) : text));
 }
 
+/** A value that a node gets as it is, whatever it looks like: `${` become `$${`. Undoes `plain`. */
+export function escaped(value: JsonValue): JsonValue {
+  return replaced(value, (text) => `$${text}`);
+}
+
 function replaced(
   value: JsonValue,
   change: (text: string, escaped: string | undefined, name: string) => string,

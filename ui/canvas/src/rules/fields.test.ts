@@ -221,6 +221,8 @@ describe('the small things of a field', () => {
     expect(stepped(float, 9.5, 1)).toBe(10);
     expect(stepped(declared({ type: 'float', default: 0 }), undefined, 1)).toBe(0.1);
     expect(stepped(declared(), 'no number', 1)).toBe(1);
+    // Text of a document counts for the number that it is to Python.
+    expect([stepped(declared(), '1_000', 1), stepped(declared(), '0x10', 1)]).toEqual([1001, 1]);
     expect(stepped(declared(), 123456789012345, 1)).toBe(123456789012346);
     expect(stepped(declared({ type: 'float', step: 0.1 }), 0.7, 1)).toBe(0.8);
   });

@@ -164,8 +164,7 @@ function digits(amount: number): string {
 
 /** A number one step up or down, inside the field's limits: the declared step, else ones or the leading digit. */
 export function stepped(field: FieldInfo, value: JsonValue | undefined, direction: 1 | -1): number {
-  const given = Number(shown(value ?? field.default));
-  const from = Number.isFinite(given) ? given : 0;
+  const from = numberIn(shown(value ?? field.default)) ?? 0;
   const usual = field.type === 'int' ? 1 : 10 ** Math.floor(Math.log10(Math.abs(from) || 1) - (from === 0 ? 1 : 0));
   const sum = from + direction * (field.step ?? usual);
   const next = Number.isInteger(sum) ? sum : Number(sum.toPrecision(12));

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { crumbs, folderOf, stem } from './paths';
+import { crumbs, folderOf, inside, stem } from './paths';
 
 test('from the root down to the folder', () => {
   expect(crumbs('/home/you/workspace/data/a', ['/home/you/workspace', '/mnt'])).toEqual([
@@ -48,4 +48,11 @@ test('a name without the ending of its file', () => {
     '.npy',
     'scan',
   ]);
+});
+
+test('what lies in a folder, and what is only called like it', () => {
+  const paths = ['/data', '/data/a', '/data2/a', '/dat', 'D:\\scans\\a'];
+  expect(paths.filter((path) => inside(path, '/data'))).toEqual(['/data', '/data/a']);
+  expect(paths.filter((path) => inside(path, '/'))).toEqual(paths.slice(0, 4));
+  expect(paths.filter((path) => inside(path, 'D:\\scans'))).toEqual(paths.slice(4));
 });

@@ -25,7 +25,8 @@ export function crumbs(path: string, roots: readonly string[]): Crumb[] {
   ];
 }
 
-function inside(path: string, root: string): boolean {
+/** Whether a path is a folder, or lies in it. */
+export function inside(path: string, root: string): boolean {
   const separator = separatorOf(root);
   return path === root || path.startsWith(root.endsWith(separator) ? root : root + separator);
 }

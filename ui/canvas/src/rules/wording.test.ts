@@ -10,6 +10,8 @@ test('counts of things', () => {
     '1 MB',
     '7',
   ]);
+  // As `engine.text.plural`.
+  expect([plural(1, 'batches'), plural(1, 'patches')]).toEqual(['1 batch', '1 patch']);
 });
 
 test('sizes as on the command line', () => {

@@ -8,9 +8,10 @@ export function plural(amount: number, noun: string): string {
   return `${count(amount)} ${amount === 1 ? singular(noun) : noun}`;
 }
 
-/** `volume` of `volumes`; `MB` of `MB`. */
+/** `volume` of `volumes`, `batch` of `batches`; `MB` of `MB`. As `engine.text.plural`. */
 export function singular(noun: string): string {
-  return noun.endsWith('s') && noun.length > 2 ? noun.slice(0, -1) : noun;
+  if (!noun.endsWith('s') || noun.length <= 2) return noun;
+  return noun.slice(0, noun.endsWith('ches') ? -2 : -1);
 }
 
 /** Bytes in powers of a thousand: `720 MB`, `1.2 GB`. */

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
+import { TYPES } from '../document/arbitraries';
 import { apply, EMPTY, remove, set } from '../document/ops';
 import type { Notice } from '../link/channel';
-import type { Doc, DocParameter, LogLine, RunInfo } from '../protocol';
+import type { Doc, DocParameter, LogLine, Message, NodeTypeInfo, RunInfo, Welcome } from '../protocol';
 import { docNode, nodeForecast, nodeStatus, runInfo } from '../testing';
 import { INITIAL, reduce, still, type State } from './state';
 
@@ -54,6 +55,31 @@ describe('notices of a document', () => {
     const edit: Notice = { type: 'edited', document: 'one', rev: 5, edit: 'x', ops: [set(['description'], 'old')] };
     expect(reduce(state, edit).doc.description).toBe('newest');
   });
+});
+
+test('the newest version of each node type counts, whatever the types are called', () => {
+  const type = (name: string, version: number): NodeTypeInfo => ({ ...TYPES.Train!, type: name, version });
+  const types = ['constructor', 'toString', 'Plain'].flatMap((name) => [type(name, 2), type(name, 1)]);
+  const welcome: Welcome = {
+    ...{ type: 'welcome', types, datasets: [], problems: [], profiles: [], workspace: '', version: '', ran: true },
+  };
+  const state = after(welcome);
+  expect(Object.entries(state.types).map(([name, { version }]) => [name, version])).toEqual([
+    ['constructor', 2],
+    ['toString', 2],
+    ['Plain', 2],
+  ]);
+});
+
+test('errors stay when more messages come than are shown', () => {
+  const message = (level: Message['level'], text: string): Notice => {
+    return { type: 'message', level, text, hint: '', node: null, parameter: null };
+  };
+  const infos = Array.from({ length: 6 }, (_, n) => message('info', `info ${n}`));
+  const state = after(message('error', 'lost'), ...infos, message('warning', 'careful'));
+  expect(state.toasts.map(({ text }) => text)).toEqual(['lost', 'info 3', 'info 4', 'info 5', 'careful']);
+  const errors = Array.from({ length: 7 }, (_, n) => message('error', `error ${n}`));
+  expect(errors.reduce(reduce, state).toasts.map(({ text }) => text)).toEqual([2, 3, 4, 5, 6].map((n) => `error ${n}`));
 });
 
 test('a note that is chosen does not vanish without a word', () => {

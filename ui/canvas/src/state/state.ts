@@ -213,18 +213,30 @@ function ofDocument(state: State, notice: OfDocument): State {
 function withMessage(state: State, notice: Message): State {
   const id = state.messages + 1;
   // A message says what stands in the way of a run: nothing is starting any more.
-  const starting = state.starting && (notice.level === 'info' || notice.level === 'success');
+  const starting = state.starting && isPassing(notice);
   const opening = notice.level === 'error' ? null : state.opening;
-  return { ...state, toasts: [...state.toasts, { ...notice, id }].slice(-TOASTS), messages: id, starting, opening };
+  return { ...state, toasts: fewer([...state.toasts, { ...notice, id }]), messages: id, starting, opening };
+}
+
+/** No more than are shown. What goes by itself goes first, but the newest: bad news is to be read. */
+function fewer(toasts: readonly Toast[]): readonly Toast[] {
+  if (toasts.length <= TOASTS) return toasts;
+  const passing = toasts.slice(0, -1).find(isPassing) ?? toasts[0];
+  return toasts.filter((toast) => toast !== passing);
+}
+
+/** Whether a message goes by itself. */
+export function isPassing({ level }: Message): boolean {
+  return level === 'info' || level === 'success';
 }
 
 function newest(types: readonly NodeTypeInfo[]): Types {
-  const out: Record<string, NodeTypeInfo> = {};
+  const out = new Map<string, NodeTypeInfo>();
   for (const type of types) {
-    const known = out[type.type];
-    if (!known || known.version < type.version) out[type.type] = type;
+    const known = out.get(type.type);
+    if (!known || known.version < type.version) out.set(type.type, type);
   }
-  return out;
+  return Object.fromEntries(out);
 }
 
 function opened(before: State, notice: Opened): State {

@@ -7,6 +7,7 @@ import { useEffect, useState } from 'react';
 
 import { own } from '../../document/own';
 import type { CardPicture, GalleryItem, Headline, OutputInfo } from '../../protocol';
+import { lightState } from '../../rules/lights';
 import { typeOf } from '../../rules/ports';
 import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
@@ -89,10 +90,7 @@ const NO_CURVE: readonly number[] = [];
 function Training({ id }: { id: string }) {
   const curve = useCanvas((s) => own(s.status, id)?.curve ?? NO_CURVE);
   const running = useCanvas((s) => own(s.status, id)?.state === 'running');
-  const figure = useCanvas((s) => {
-    const made = headlineOf(own(s.status, id)?.outputs);
-    return made ?? (running ? null : headlineOf(own(s.forecasts, id)?.last?.outputs));
-  });
+  const figure = useCanvas((s) => figureOf(s, id));
   if (curve.length < 2 && figure === null) return null;
   // Until there is a figure, what the line is of and where it stands.
   const shown = figure ?? { name: 'Loss', value: curve.at(-1) ?? NaN };
@@ -102,9 +100,26 @@ function Training({ id }: { id: string }) {
         <strong>{brief(shown.value)}</strong>
         <span>{shown.name}</span>
       </div>
-      {curve.length > 1 && <Sparkline values={curve} running={running} />}
+      {curve.length > 1 && (
+        <div className="card-curve">
+          <Sparkline values={curve} running={running} />
+          {/* Beside another figure; its name says it to those who do not see it. */}
+          {figure !== null && <span aria-hidden>loss</span>}
+        </div>
+      )}
     </div>
   );
+}
+
+/** What the run made of it; else what is kept from before, but for a node that is yet to make it anew. */
+export function figureOf(state: State, id: string): Headline | null {
+  const status = own(state.status, id);
+  const forecast = own(state.forecasts, id);
+  const made = headlineOf(status?.outputs);
+  if (made !== null) return made;
+  const light = lightState(status, forecast, state.run);
+  const ahead = light === 'queued' || light === 'waiting' || light === 'running';
+  return ahead ? null : headlineOf(forecast?.last?.outputs);
 }
 
 function headlineOf(outputs: readonly OutputInfo[] | undefined): Headline | null {

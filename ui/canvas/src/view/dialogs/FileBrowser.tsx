@@ -4,7 +4,7 @@ import { ChevronRight, File, Folder, HardDrive, ShieldAlert } from 'lucide-react
 import { useEffect, useId, useRef, useState } from 'react';
 
 import type { Entry, Listing } from '../../protocol';
-import { crumbs, folderOf } from '../../rules/paths';
+import { crumbs, folderOf, inside } from '../../rules/paths';
 import { size } from '../../rules/wording';
 import type { App } from '../../state/app';
 import { useApp } from '../../state/hooks';
@@ -57,7 +57,7 @@ export function FileBrowser({ browsing, onClose = closeDialog }: FileBrowserProp
     void enter(to);
   };
   /** What is typed is left to the checks; what was looked at here is known to be outside. */
-  const outside = listing?.allowed === false && listing.path !== null && path.startsWith(listing.path);
+  const outside = listing?.allowed === false && listing.path !== null && inside(path.trim(), listing.path);
   const ready = path.trim() !== '' && !(folders && entering);
   const take = (chosen: string) => {
     if (chosen.trim() === '') return;

@@ -5,7 +5,7 @@ import { useEffect, useState, type CSSProperties } from 'react';
 
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
-import type { Toast } from '../../state/state';
+import { isPassing, type Toast } from '../../state/state';
 
 const SHOWN_MS = 5000;
 
@@ -21,13 +21,13 @@ export function Toasts() {
       style={{ '--above': `min(${dock}px, 60vh)` } as CSSProperties}
     >
       <div role="status" aria-live="polite">
-        {toasts.filter(passing).map((toast) => (
+        {toasts.filter(isPassing).map((toast) => (
           <ToastCard key={toast.id} toast={toast} />
         ))}
       </div>
       <div role="alert">
         {toasts
-          .filter((toast) => !passing(toast))
+          .filter((toast) => !isPassing(toast))
           .map((toast) => (
             <ToastCard key={toast.id} toast={toast} />
           ))}
@@ -36,15 +36,11 @@ export function Toasts() {
   );
 }
 
-function passing({ level }: Toast): boolean {
-  return level === 'info' || level === 'success';
-}
-
 function ToastCard({ toast }: { toast: Toast }) {
   const app = useApp();
   const { id, level, text, hint, node, parameter } = toast;
   const [held, setHeld] = useState(false);
-  const goes = passing(toast) && !held;
+  const goes = isPassing(toast) && !held;
   useEffect(() => {
     if (!goes) return undefined;
     const timer = setTimeout(() => {

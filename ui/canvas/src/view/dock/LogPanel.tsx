@@ -13,6 +13,7 @@ import type { Log } from '../../state/state';
 import { Failure } from '../inspector/NodeResult';
 import { NodeState } from '../StateMark';
 import { useLight } from '../canvas/use_light';
+import { copy } from '../copying';
 import { LogBlock } from './LogBlock';
 
 export function LogPanel() {
@@ -106,18 +107,8 @@ function CopyLog({ log, search }: { log: Log; search: string }) {
       className="btn btn-small"
       onClick={() => {
         const lines = matching(log.lines, search);
-        navigator.clipboard.writeText(asText(lines)).then(
-          () => {
-            app.notify('success', `Copied ${plural(lines.length, 'lines')}.`);
-          },
-          () => {
-            app.notify(
-              'warning',
-              'The browser does not allow copying here.',
-              'Select the lines and copy them by hand.',
-            );
-          },
-        );
+        const done = `Copied ${plural(lines.length, 'lines')}.`;
+        void copy(app, asText(lines), done, 'Select the lines and copy them by hand.');
       }}
     >
       <Copy size={12} aria-hidden /> Copy

@@ -5,7 +5,7 @@ import { Braces, Link2Off, Plus } from 'lucide-react';
 import { setParameter } from '../../document/edits';
 import { own } from '../../document/own';
 import { bindToNew, unbind } from '../../document/parameters';
-import { reference, wholeReference } from '../../document/references';
+import { reference, references, wholeReference } from '../../document/references';
 import type { FieldInfo } from '../../protocol';
 import { shown } from '../../rules/fields';
 import type { App } from '../../state/app';
@@ -71,7 +71,8 @@ export function BindMenu({ node, field }: { node: string; field: FieldInfo }) {
 
 function bindings(app: App, node: string, field: FieldInfo): MenuGroups {
   const { doc } = app.state;
-  const bound = wholeReference(own(own(doc.nodes, node)?.params ?? {}, field.name));
+  const held = own(own(doc.nodes, node)?.params ?? {}, field.name);
+  const bound = wholeReference(held);
   const title = field.title.toLowerCase();
   const names = Object.keys(doc.parameters).sort();
   return [
@@ -90,6 +91,7 @@ function bindings(app: App, node: string, field: FieldInfo): MenuGroups {
           {
             label: 'New parameter with this value',
             icon: <Plus size={14} />,
+            unavailable: bound === null && references(held).length > 0 ? 'The value takes a parameter already' : '',
             onSelect: () => {
               app.edit(`Bind ${title}`, bindToNew(app.state.doc, node, field, bound));
             },

@@ -11,6 +11,7 @@ import { ago, sentence, timeOfDay } from '../../rules/wording';
 import { look } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { useViews } from '../../state/views';
+import { copy } from '../copying';
 import { NodeState } from '../StateMark';
 
 export function NodeResult({ id }: { id: string }) {
@@ -26,7 +27,7 @@ export function NodeResult({ id }: { id: string }) {
       {seen && <Look id={id} />}
       {status && <InThisRun id={id} status={status} />}
       {forecast && <InTheNext forecast={forecast} />}
-      {forecast?.last && <LastMade last={forecast.last} thisRun={status ? run : null} />}
+      {forecast?.last && <LastMade last={forecast.last} fresh={forecast.fresh} thisRun={status ? run : null} />}
       {forecast && !forecast.last && !status && <p className="quiet">No result of it is kept.</p>}
     </div>
   );
@@ -136,13 +137,17 @@ function InTheNext({ forecast }: { forecast: NodeForecast }) {
   );
 }
 
-/** The result that is kept. When it is this run's, it is shown above already. */
-function LastMade({ last, thisRun }: { last: Last; thisRun: string | null }) {
+/**
+ * The result that is kept. When it is this run's, it is shown above already. That of the values in the editor may be
+ * older than this run, which had others: it is not called the last one.
+ */
+function LastMade({ last, fresh, thisRun }: { last: Last; fresh: boolean; thisRun: string | null }) {
   const now = useNow(false);
   if (last.run_id !== '' && last.run_id === thisRun) return null;
+  const title = fresh ? 'Result with these values' : 'Last result';
   return (
-    <section aria-label="Last result">
-      <h3>Last result</h3>
+    <section aria-label={title}>
+      <h3>{title}</h3>
       {last.made && <p>{last.made}</p>}
       <p className="quiet">
         {ago(last.created, now)}
@@ -187,14 +192,7 @@ function CopyLine({ text, label }: { text: string; label: string }) {
         aria-label={label}
         title="Copy"
         onClick={() => {
-          navigator.clipboard.writeText(text).then(
-            () => {
-              app.notify('success', 'Copied.');
-            },
-            () => {
-              app.notify('warning', 'The browser does not allow copying here.', 'Select the text and copy it by hand.');
-            },
-          );
+          void copy(app, text, 'Copied.', 'Select the text and copy it by hand.');
         }}
       >
         <Copy size={12} aria-hidden />

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import type { Chart, Charts, PanelInfo } from '../../protocol';
 import { figureText } from '../../rules/runs';
 import { address, useAsked } from './ask';
+import { BARS_WIDTH, isOfCounts, isOfRates, namedBars, roomOf, spokenName, valuesOf } from './charts';
 import { ChoiceFields, inQuery, type Chosen } from './Choices';
 import { scale, type Scale } from './scale';
 import { Waiting } from './Waiting';
@@ -20,18 +21,33 @@ export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelIn
       {asked.answer === null ? (
         <Waiting asked={asked} />
       ) : (
-        <div className="charts">
-          {asked.answer.charts.map((chart) => (
-            <figure key={chart.title} className="chart" data-kind={chart.kind}>
-              <figcaption>{chart.title}</figcaption>
-              {chart.kind === 'matrix' ? <Matrix chart={chart} /> : <Plot chart={chart} />}
-              {chart.note !== '' && <p className="quiet">{chart.note}</p>}
-            </figure>
-          ))}
-          {asked.answer.charts.length === 0 && <p className="quiet">Nothing to draw.</p>}
+        <div className="charts-room">
+          <div className="charts">
+            {asked.answer.charts.map((chart) => (
+              <Figure key={chart.title} chart={chart} />
+            ))}
+            {asked.answer.charts.length === 0 && <p className="quiet">Nothing to draw.</p>}
+          </div>
         </div>
       )}
     </>
+  );
+}
+
+export function Figure({ chart }: { chart: Chart }) {
+  const lying = chart.kind === 'bars' && namedBars(chart.x.map(String)) === null;
+  return (
+    <figure className="chart" data-kind={chart.kind} data-room={roomOf(chart)}>
+      <figcaption>{chart.title}</figcaption>
+      {chart.kind === 'matrix' ? (
+        <Matrix chart={chart} />
+      ) : lying ? (
+        <LyingBars chart={chart} />
+      ) : (
+        <Plot chart={chart} />
+      )}
+      {chart.note !== '' && <p className="quiet">{chart.note}</p>}
+    </figure>
   );
 }
 
@@ -43,32 +59,35 @@ function colourOf(names: readonly string[], at: number): number {
   return names.every((each) => SETS.includes(each)) ? SETS.indexOf(name) : at % 6;
 }
 
-const WIDTH = 320;
 const HEIGHT = 150;
 const LEFT = 46;
 const BOTTOM = 24;
 const TOP = 8;
 const RIGHT = 10;
+const WIDTH = LEFT + BARS_WIDTH + RIGHT;
 
 function Plot({ chart }: { chart: Chart }) {
   const lines = chart.kind === 'lines';
   const series = Object.entries(chart.series);
   const names = Object.keys(chart.series);
-  const values = series.flatMap(([, found]) => found.filter((value) => value !== null));
-  const low = lines ? Math.min(...values, Infinity) : 0;
-  const high = Math.max(...values, lines ? -Infinity : 1);
-  const y = scale(Number.isFinite(low) ? low : 0, Number.isFinite(high) ? high : 1, HEIGHT - BOTTOM, TOP);
+  const values = valuesOf(chart);
+  const rates = isOfRates(chart);
+  const low = lines && !rates ? Math.min(...values, Infinity) : 0;
+  const high = rates ? 1 : Math.max(...values, lines ? -Infinity : 1);
+  const ends = [Number.isFinite(low) ? low : 0, Number.isFinite(high) ? high : 1] as const;
+  const y = scale(...ends, HEIGHT - BOTTOM, TOP, isOfCounts(chart));
   const numbers = chart.x.filter((value) => typeof value === 'number');
   // There is no epoch and a half.
   const whole = lines && numbers.length > 0 && numbers.every(Number.isInteger);
   const x = scale(Math.min(...numbers, Infinity), Math.max(...numbers, -Infinity), LEFT, WIDTH - RIGHT, whole);
   return (
     <>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${chart.title}: ${chart.y_title}`}>
+      {chart.y_title !== '' && <p className="chart-y-title quiet">{chart.y_title}</p>}
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={spokenName(chart)}>
         {y.ticks.map((tick) => (
           <g key={tick}>
             <line className="chart-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y.at(tick)} y2={y.at(tick)} />
-            <text className="chart-tick" x={LEFT - 5} y={y.at(tick) + 3.5} textAnchor="end">
+            <text className="chart-tick" x={LEFT - 5} y={y.at(tick)} dy="0.35em" textAnchor="end">
               {brief(tick)}
             </text>
           </g>
@@ -86,6 +105,7 @@ function Plot({ chart }: { chart: Chart }) {
             </text>
           ))}
       </svg>
+      {chart.x_title !== '' && <p className="chart-x-title quiet">{chart.x_title}</p>}
       {lines && series.length > 0 && (
         <ul className="chart-legend">
           {series.map(([name], at) => (
@@ -95,19 +115,14 @@ function Plot({ chart }: { chart: Chart }) {
           ))}
         </ul>
       )}
-      {(chart.x_title !== '' || chart.y_title !== '') && (
-        <p className="chart-titles quiet">
-          {[chart.y_title, chart.x_title].filter((text) => text !== '').join(' over ')}
-        </p>
-      )}
     </>
   );
 }
 
 function Bars({ chart, y }: { chart: Chart; y: Scale }) {
   const values = Object.values(chart.series)[0] ?? [];
-  const width = (WIDTH - LEFT - RIGHT) / Math.max(1, values.length);
-  const named = Math.max(1, Math.ceil(values.length / 8));
+  const width = BARS_WIDTH / Math.max(1, values.length);
+  const named = namedBars(chart.x.map(String)) ?? 1;
   return values.map((value, at) => (
     <g key={String(chart.x[at])}>
       <rect
@@ -121,11 +136,49 @@ function Bars({ chart, y }: { chart: Chart; y: Scale }) {
       </rect>
       {at % named === 0 && (
         <text className="chart-tick" x={LEFT + (at + 0.5) * width} y={HEIGHT - 8} textAnchor="middle">
-          {short(String(chart.x[at]), width * named)}
+          {String(chart.x[at])}
         </text>
       )}
     </g>
   ));
+}
+
+/** Bars whose names are too long to stand below them: each lies beside its name. */
+function LyingBars({ chart }: { chart: Chart }) {
+  const values = Object.values(chart.series)[0] ?? [];
+  const most = Math.max(...values.map((value) => value ?? 0), 1);
+  return (
+    <table className="bars" aria-label={spokenName(chart)}>
+      <thead>
+        <tr>
+          <td>{chart.x_title}</td>
+          <th scope="col">{chart.y_title}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {values.map((value, at) => (
+          <tr key={String(chart.x[at])}>
+            <th scope="row">
+              <Name text={String(chart.x[at])} />
+            </th>
+            <td style={{ '--share': Math.max(0, value ?? 0) / most } as React.CSSProperties}>
+              <span className="bars-bar" />
+              {figureText(value ?? 0)}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** A name that is broken between words; a word with no room ends in an ellipsis, so all of it is the title. */
+function Name({ text }: { text: string }) {
+  return (
+    <span className="chart-name" title={text}>
+      {text}
+    </span>
+  );
 }
 
 function Histogram({ chart, x, y }: { chart: Chart; x: Scale; y: Scale }) {
@@ -179,7 +232,7 @@ function Matrix({ chart }: { chart: Chart }) {
   const rows = Object.entries(chart.series);
   return (
     <div className="matrix-scroll">
-      <table className="matrix">
+      <table className="matrix" aria-label={chart.title}>
         <thead>
           <tr>
             <th scope="col">
@@ -187,7 +240,7 @@ function Matrix({ chart }: { chart: Chart }) {
             </th>
             {chart.x.map((name) => (
               <th key={name} scope="col">
-                {name}
+                <Name text={String(name)} />
               </th>
             ))}
           </tr>
@@ -197,7 +250,9 @@ function Matrix({ chart }: { chart: Chart }) {
             const total = values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
             return (
               <tr key={name}>
-                <th scope="row">{name}</th>
+                <th scope="row">
+                  <Name text={name} />
+                </th>
                 {values.map((value, column) => (
                   <td
                     key={chart.x[column]}
@@ -223,10 +278,4 @@ function brief(value: number): string {
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
   if (size > 0 && size < 1e-3) return value.toExponential(1);
   return String(Number(value.toPrecision(3)));
-}
-
-/** As much of a name as fits so many pixels. */
-function short(text: string, width: number): string {
-  const letters = Math.max(2, Math.floor(width / 6));
-  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
 }

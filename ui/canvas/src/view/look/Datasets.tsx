@@ -11,6 +11,7 @@ import { ChartPanel } from './ChartPanel';
 import { DocumentPanel } from './DocumentPanel';
 import { factText } from './facts';
 import { Gallery } from './Gallery';
+import { moved, placeIn, type Move, type Place, type Places } from './place';
 import { TablePanel } from './TablePanel';
 import { VolumeViewer, type Opened } from './volume/VolumeViewer';
 import { Waiting } from './Waiting';
@@ -90,6 +91,7 @@ function Dataset({ dataset, row, onOpen }: DatasetProps) {
   const asked = useAsked<ViewInfo>(address(dataset));
   const [chosen, setChosen] = useState<string | null>(null);
   const [volume, setVolume] = useState<Opened | null>(null);
+  const [places, setPlaces] = useState<Places>({});
   const info = asked.answer;
   if (info === null) return <Waiting asked={asked} />;
   const panel = info.panels.find(({ name }) => name === chosen) ?? info.panels[0];
@@ -142,6 +144,10 @@ function Dataset({ dataset, row, onOpen }: DatasetProps) {
           <Panel
             dataset={dataset}
             panel={panel}
+            place={placeIn(places, panel.name)}
+            onMove={(to) => {
+              setPlaces((before) => moved(before, panel.name, to));
+            }}
             onVolume={setVolume}
             onRow={(found) => {
               if (gallery) setVolume({ panel: gallery.name, items: found.items, at: found.at, channel: 0 });
@@ -157,17 +163,19 @@ function Dataset({ dataset, row, onOpen }: DatasetProps) {
 interface PanelProps {
   dataset: string;
   panel: PanelInfo;
+  place: Place;
+  onMove: Move;
   onVolume: (volume: Opened) => void;
   onRow: (found: { items: readonly GalleryItem[]; at: number }) => void;
   onOpen: (key: string, title: string) => void;
 }
 
-function Panel({ dataset, panel, onVolume, onRow, onOpen }: PanelProps) {
+function Panel({ dataset, panel, place, onMove, onVolume, onRow, onOpen }: PanelProps) {
   switch (panel.kind) {
     case 'gallery':
-      return <Gallery dataset={dataset} panel={panel} onOpen={onVolume} />;
+      return <Gallery dataset={dataset} panel={panel} place={place} onMove={onMove} onOpen={onVolume} />;
     case 'table':
-      return <TablePanel dataset={dataset} panel={panel} onRow={onRow} onOpen={onOpen} />;
+      return <TablePanel dataset={dataset} panel={panel} place={place} onMove={onMove} onRow={onRow} onOpen={onOpen} />;
     case 'charts':
       return <ChartPanel dataset={dataset} panel={panel} />;
     case 'document':

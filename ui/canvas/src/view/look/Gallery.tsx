@@ -1,35 +1,36 @@
 /** Volumes as thumbnails. */
 
 import { Dices } from 'lucide-react';
-import { useState } from 'react';
+import { useRef, useState, type ReactNode } from 'react';
 
-import type { PanelInfo, Picked } from '../../protocol';
+import type { GalleryItem, PanelInfo, Picked } from '../../protocol';
 import { count } from '../../rules/figures';
 import { stem } from '../../rules/paths';
 import { useViewing } from '../../state/viewing';
 import type { Colours } from '../../volume/colours';
 import { address, useAsked } from './ask';
-import { ChoiceFields, inQuery, type Chosen } from './Choices';
+import { ChoiceFields, inQuery } from './Choices';
 import { ChannelField, ColourField } from './Fields';
+import { choosing, PAGE, scrollOf, useScrollBack, type Move, type Place } from './place';
 import type { Opened } from './volume/VolumeViewer';
 import { Waiting } from './Waiting';
 
-const PAGE = 48;
 const MOST = 192;
 
 interface Props {
   dataset: string;
   panel: PanelInfo;
+  place: Place;
+  onMove: Move;
   onOpen: (volume: Opened) => void;
 }
 
-export function Gallery({ dataset, panel, onOpen }: Props) {
-  const [chosen, setChosen] = useState<Chosen>({});
-  const [seed, setSeed] = useState(0);
-  const [channel, setChannel] = useState(0);
-  const [shown, setShown] = useState(PAGE);
+export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
+  const { chosen, seed, channel, shown } = place;
+  const list = useRef<HTMLUListElement>(null);
   const colours = useViewing((s) => s.colours);
   const asked = useAsked<Picked>(address(dataset, panel.name, 'content', { count: shown, seed, ...inQuery(chosen) }));
+  useScrollBack(list, place, onMove);
   const channels = channelsOf(panel.shape);
   const items = asked.answer?.items ?? [];
   const total = asked.answer?.total ?? null;
@@ -44,8 +45,7 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
             panel={panel.name}
             chosen={chosen}
             onChoose={(next) => {
-              setChosen(next);
-              setShown(PAGE);
+              onMove(choosing(next));
             }}
           />
         )}
@@ -54,12 +54,20 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
           className="btn"
           disabled={chosen.order === 'stored'}
           onClick={() => {
-            setSeed(seed + 1);
+            onMove({ seed: seed + 1 });
           }}
         >
           <Dices size={14} aria-hidden /> Shuffle
         </button>
-        {channels > 1 && <ChannelField channel={channel} channels={channels} onChange={setChannel} />}
+        {channels > 1 && (
+          <ChannelField
+            channel={channel}
+            channels={channels}
+            onChange={(next) => {
+              onMove({ channel: next });
+            }}
+          />
+        )}
         <ColourField />
         <span className="quiet look-count" role="status">
           {asked.answer &&
@@ -71,25 +79,18 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
       ) : (
         <>
           {items.length === 0 && <p className="quiet">No volumes.</p>}
-          <ul className="thumbs" data-waiting={asked.waiting || undefined}>
+          <ul className="thumbs" ref={list} data-waiting={asked.waiting || undefined}>
             {items.map((item, at) => (
               <li key={item.row}>
-                <button
-                  type="button"
-                  className="thumb"
-                  title={item.id}
-                  onClick={() => {
+                <Tile
+                  item={item}
+                  onOpen={() => {
+                    onMove({ scroll: scrollOf(list.current) });
                     onOpen({ panel: panel.name, items, at, channel });
                   }}
                 >
                   <Thumbnail dataset={dataset} panel={panel.name} row={item.row} channel={channel} colours={colours} />
-                  <span className="thumb-id">
-                    <bdi>{stem(item.id)}</bdi>
-                  </span>
-                  <span className={item.note ? 'thumb-label thumb-note' : 'thumb-label'}>
-                    {item.note || item.label}
-                  </span>
-                </button>
+                </Tile>
               </li>
             ))}
           </ul>
@@ -99,7 +100,7 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
                 type="button"
                 className="btn"
                 onClick={() => {
-                  setShown(Math.min(MOST, shown + PAGE));
+                  onMove({ shown: Math.min(MOST, shown + PAGE) });
                 }}
               >
                 Show more
@@ -109,6 +110,20 @@ export function Gallery({ dataset, panel, onOpen }: Props) {
         </>
       )}
     </>
+  );
+}
+
+/** A picture with what it is of: its name, and below it its label or what a model says. */
+export function Tile({ item, onOpen, children }: { item: GalleryItem; onOpen: () => void; children?: ReactNode }) {
+  const words = item.note || item.label;
+  return (
+    <button type="button" className="thumb" title={words ? `${item.id}, ${words}` : item.id} onClick={onOpen}>
+      {children}
+      <span className="thumb-id">
+        <bdi>{stem(item.id)}</bdi>
+      </span>
+      {words && <span className="thumb-label">{words}</span>}
+    </button>
   );
 }
 
@@ -124,16 +139,21 @@ interface ThumbnailProps {
 
 /** The middle plane of a volume. What it shows is said beside it. */
 export function Thumbnail({ dataset, panel, row, channel, colours, size = 160 }: ThumbnailProps) {
-  const [lost, setLost] = useState(false);
-  if (lost) return <span className="thumb-lost">Cannot be read</span>;
+  const src = address(dataset, panel, 'thumbnail', { row, channel, map: colours, size });
+  // Another channel, or the same one later, may be read all the same.
+  const [lost, setLost] = useState<string | null>(null);
+  if (lost === src) return <span className="thumb-lost">Cannot be read</span>;
   return (
     <img
       alt=""
       loading="lazy"
       draggable={false}
-      src={address(dataset, panel, 'thumbnail', { row, channel, map: colours, size })}
+      src={src}
+      onLoad={() => {
+        setLost(null);
+      }}
       onError={() => {
-        setLost(true);
+        setLost(src);
       }}
     />
   );

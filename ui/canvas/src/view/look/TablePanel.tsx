@@ -1,13 +1,14 @@
 /** Rows, a page at a time. */
 
 import { ChevronLeft, ChevronRight } from 'lucide-react';
-import { useState } from 'react';
+import { useRef } from 'react';
 
 import type { GalleryItem, PanelInfo, TableColumn, TablePage, TableRow } from '../../protocol';
 import { count } from '../../rules/figures';
 import { size } from '../../rules/wording';
 import { address, useAsked } from './ask';
-import { ChoiceFields, inQuery, type Chosen } from './Choices';
+import { ChoiceFields, inQuery } from './Choices';
+import { choosing, scrollOf, useScrollBack, type Move, type Place } from './place';
 import { Waiting } from './Waiting';
 
 const PAGE = 50;
@@ -15,24 +16,30 @@ const PAGE = 50;
 interface Props {
   dataset: string;
   panel: PanelInfo;
+  place: Place;
+  onMove: Move;
   onRow: (found: { items: readonly GalleryItem[]; at: number }) => void;
   onOpen: (key: string, title: string) => void;
 }
 
-export function TablePanel({ dataset, panel, onRow, onOpen }: Props) {
-  const [chosen, setChosen] = useState<Chosen>({});
-  const [offset, setOffset] = useState(0);
+export function TablePanel({ dataset, panel, place, onMove, onRow, onOpen }: Props) {
+  const { chosen, offset } = place;
+  const box = useRef<HTMLDivElement>(null);
   const asked = useAsked<TablePage>(
     address(dataset, panel.name, 'content', { offset, count: PAGE, ...inQuery(chosen) }),
   );
   const page = asked.answer;
+  useScrollBack(box, place, onMove);
   if (page === null) return <Waiting asked={asked} />;
   const items = page.rows.flatMap(({ volume, cells: [id, label] }) =>
     volume === null ? [] : [{ row: volume, id: String(id), label: String(label ?? ''), note: '' }],
   );
   const open = (row: TableRow) => {
     if (row.opens !== null) onOpen(row.opens, `${page.columns[0]?.title ?? ''} ${row.cells[0] ?? ''}`);
-    else if (row.volume !== null) onRow({ items, at: items.findIndex((item) => item.row === row.volume) });
+    else if (row.volume !== null) {
+      onMove({ scroll: scrollOf(box.current) });
+      onRow({ items, at: items.findIndex((item) => item.row === row.volume) });
+    }
   };
   return (
     <>
@@ -42,14 +49,18 @@ export function TablePanel({ dataset, panel, onRow, onOpen }: Props) {
           panel={panel.name}
           chosen={chosen}
           onChoose={(next) => {
-            setChosen(next);
-            setOffset(0);
+            onMove(choosing(next));
           }}
         />
-        <Pages page={page} onChange={setOffset} />
+        <Pages
+          page={page}
+          onChange={(next) => {
+            onMove({ offset: next });
+          }}
+        />
       </div>
       {page.note !== '' && <p className="quiet">{page.note}</p>}
-      <div className="look-table" data-waiting={asked.waiting || undefined}>
+      <div className="look-table" ref={box} data-waiting={asked.waiting || undefined}>
         <table>
           <thead>
             <tr>

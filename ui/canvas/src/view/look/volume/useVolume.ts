@@ -48,7 +48,7 @@ export function useVolume(dataset: string, panel: string, row: number): Loaded {
 }
 
 /** Loads the volume at `url`, and calls `tell` with what has arrived so far. */
-async function arrive(
+export async function arrive(
   url: string,
   coarse: string,
   signal: AbortSignal,
@@ -57,7 +57,7 @@ async function arrive(
   const response = await ask(url, signal);
   const form = formOf(response.headers);
   const arrival = new Arrival(form);
-  const seen: { preview: Volume | null; at: number } = { preview: null, at: 0 };
+  const seen: { preview: Volume | null; at: number; over: boolean } = { preview: null, at: 0, over: false };
   const say = () => {
     seen.at = performance.now();
     tell({ form, volume: arrival.volume(seen.preview), share: arrival.share });
@@ -65,18 +65,23 @@ async function arrive(
   if (form.bytes > COARSE_BYTES) {
     void taken(coarse, signal)
       .then((volume) => {
-        if (arrival.share === 1) return;
+        // All of it is there, or why it is not has been told.
+        if (seen.over) return;
         seen.preview = volume;
         say();
       })
       // It would only have bridged the time until the whole one.
       .catch(() => undefined);
   }
-  for await (const part of parts(response)) {
-    arrival.take(part);
-    if (seen.preview && performance.now() - seen.at > LOOK_MS) say();
+  try {
+    for await (const part of parts(response)) {
+      arrival.take(part);
+      if (seen.preview && performance.now() - seen.at > LOOK_MS) say();
+    }
+    arrival.end();
+  } finally {
+    seen.over = true;
   }
-  arrival.end();
   seen.preview = null;
   if (!signal.aborted) say();
 }
