@@ -256,6 +256,8 @@ class DocumentRuns:
             return
         for member, node in watched.items():
             with self._lock:
+                if self._watched.get(member) != node:
+                    continue  # the tab has left meanwhile, or watches another
                 log = self._logs.get(member)
                 begins = log is None or (log.run_id, log.node) != (run.run_id, node)
                 if begins or log is None:

@@ -385,6 +385,11 @@ class Editor:
         self._open = opened
         if before is not None:
             before.document.leave(self)
+            with self._lock:
+                displaced = self._link.document != opened.document.id
+            if displaced:
+                # Someone reverted or renamed the other one between the two: it was sent once more, and hides this one.
+                opened.document.join(self)
             self._watched = None
 
     def _follow(self, opened: LiveDocument) -> None:

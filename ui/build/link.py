@@ -69,6 +69,11 @@ class Link:
         self._shown = 0
         self._document = ""
 
+    @property
+    def document(self) -> str:
+        """The document opened last; "" before the first."""
+        return self._document
+
     def receive(self, outbox: Outbox) -> list[Sent]:
         """The commands that are still to be handled, in order; from now on they count as handled.
 

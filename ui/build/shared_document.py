@@ -52,7 +52,8 @@ class SharedDocument:
         self._base = draft.base
         self._written = dump(draft.pipeline)
         self._text = digest(self._written)
-        self._disk: Disk = "new"
+        # What a file that cannot be read counts as, until it can be: one that is there and is not overwritten unasked.
+        self._disk: Disk = "new" if draft.base is None else "changed"
         self._compared: tuple[Signature | None, Base | None] | None = None
         self._looked_at = 0.0
         self._look()

@@ -54,7 +54,7 @@ def is_picture(artifact: Artifact) -> bool:
 
 
 def draw_picture(artifact: Artifact, caption: str, key: str) -> None:
-    """Draw the picture, no larger than its own pixels, which opens large, and what downloads it."""
+    """Draw the picture, as wide as its column, which opens large, and what downloads it."""
     path = Path(artifact.path)
     try:
         content = path.read_bytes() if path.stat().st_size <= _LARGEST_PICTURE else b""
@@ -64,7 +64,8 @@ def draw_picture(artifact: Artifact, caption: str, key: str) -> None:
         )
         return
     if content:
-        st.image(content, caption=plain(caption), width="content")
+        # Of the width of its "content" a small one would not be larger where it is opened large.
+        st.image(content, caption=plain(caption), width="stretch")
     download_file(path, f"{key}-{artifact.path}")
 
 

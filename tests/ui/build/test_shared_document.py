@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from building import box, pipeline
@@ -17,9 +18,22 @@ from waiting import wait_until
 
 from engine.document.pipeline import Pipeline, dump, load
 from engine.workspace import Workspace
+from ui.build import library
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
-from ui.protocol.commands import Delete, Duplicate, Import, MakeEdit, NewDocument, Rename, Revert, Save, SaveAs
+from ui.build.shared_document import Member, SharedDocument
+from ui.protocol.commands import (
+    Delete,
+    Duplicate,
+    Import,
+    MakeEdit,
+    NewDocument,
+    OpenDocument,
+    Rename,
+    Revert,
+    Save,
+    SaveAs,
+)
 from ui.protocol.document import Op
 from ui.protocol.link import Sent
 from ui.protocol.notices import Edited, FileState, Library, Opened, Others
@@ -341,6 +355,51 @@ def test_a_file_that_cannot_be_read_for_a_moment_is_neither_gone_nor_overwritten
     shared._looked_at = 0.0
     shared.look_at_disk()
     assert shared.disk == "changed"
+
+
+def test_a_draft_whose_file_cannot_be_read_can_be_saved_under_another_name(
+    open_tab: OpenTab, documents: OpenDocuments, serve: Callable[[], OpenDocuments], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = open_tab(_two())
+    tab.say(Save(document="shared", overwrite=False)).set("description", to="mine")
+    documents.close()
+    read = library.read_document
+
+    def refuse(path: Path, *more: int) -> bytes:
+        if path.name == "shared.json" and path.parent.name == "pipelines":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path, *more)
+
+    monkeypatch.setattr(library, "read_document", refuse)
+    tab = open_tab(server=serve(), address="shared", client="second")
+    tab.say(SaveAs(document="shared", name="other"))
+    assert (tab.document, tab.pipeline.description) == ("other", "mine")
+    assert "Saved as other" in tab.messages[-1]
+
+
+def test_a_tab_that_leaves_as_another_reverts_shows_where_it_went(
+    open_tab: OpenTab, documents: OpenDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.add(pipeline(name="elsewhere")).document.save()
+    one = open_tab(_two())
+    one.say(Save(document="shared", overwrite=False))
+    two = open_tab(address="shared", client="second")
+    two.set("description", to="dropped")
+    leave = SharedDocument.leave
+
+    def late(shared: SharedDocument, member: Member) -> None:
+        if shared.id == "shared":
+            two.say(Revert(document="shared"))
+        leave(shared, member)
+
+    monkeypatch.setattr(SharedDocument, "leave", late)
+    one.say(OpenDocument(document="elsewhere"))
+    assert one.document == "elsewhere"
+    third = open_tab(address="elsewhere", client="third")
+    third.set("description", to="by the third")
+    assert one.turn().pipeline.description == "by the third"
+    one.set("description", to="by the first")
+    assert one.pipeline.description == third.turn().pipeline.description == "by the first"
 
 
 def test_a_draft_that_stays_is_reported_and_all_see_what_the_file_holds(

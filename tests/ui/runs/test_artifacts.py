@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.declare.events import Artifact
 from engine.store.runs import RunStore
-from ui.runs.artifacts import draw_picture, each_once, titles_of
+from ui.runs.artifacts import each_once, titles_of
 from ui.shell.blocks import plain
 
 
@@ -46,14 +46,6 @@ def test_files_of_one_name_are_told_apart_by_the_end_of_their_paths() -> None:
 
 def test_a_file_that_was_written_again_is_one() -> None:
     assert [file.path for file in each_once([kept("/run/a.csv"), kept("/run/a.csv")])] == ["/run/a.csv"]
-
-
-def test_a_small_picture_is_not_blown_up_to_its_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Image.new("L", (2, 2)).save(tmp_path / "curve.png")
-    widths: list[object] = []
-    monkeypatch.setattr("streamlit.image", lambda *_, width, **__: widths.append(width))
-    draw_picture(kept(str(tmp_path / "curve.png")), "Curve", "node")
-    assert widths == ["content"]
 
 
 @pytest.mark.slow
