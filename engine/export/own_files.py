@@ -105,10 +105,11 @@ def allowed_copy(path: str) -> str:
 
 def _trusted_copy(root: Path, folder: str, name: str, text: str) -> Path:
     workspace, copy = Workspace(root), root / folder / name
-    if is_trusted(workspace) and _is_made(copy, text):
+    mark, marked = root / "workspace.json", json.dumps({"format": FORMAT}) + "\n"
+    if is_trusted(workspace) and _is_made(copy, text) and _holds(mark, marked):
         return copy  # another program may look at it now: written anew, it would have another time for a moment
     copy.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(root / "workspace.json", json.dumps({"format": FORMAT}) + "\n", durable=False)
+    write_whole(mark, marked, durable=False)
     write_whole(copy, text, durable=False)
     # Steps know a file by its time: one of the same text must not be another on a machine that is new.
     os.utime(copy, (0, 0))
@@ -119,7 +120,14 @@ def _trusted_copy(root: Path, folder: str, name: str, text: str) -> Path:
 
 def _is_made(copy: Path, text: str) -> bool:
     try:
-        return copy.stat().st_mtime == 0 and read_document_text(copy) == text
+        return copy.stat().st_mtime == 0 and _holds(copy, text)
+    except OSError:
+        return False
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return read_document_text(path) == text
     except (OSError, ValueError):
         return False
 

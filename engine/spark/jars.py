@@ -173,8 +173,9 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
                 if not broken:
                     break
                 log.append(f"{broken[0].name} is no jar")
-                for jar in broken:  # else Ivy keeps it
-                    jar.unlink(missing_ok=True)
+                for jar in broken:
+                    if jar.is_relative_to(home / "cache"):  # else Ivy keeps it; elsewhere it is somebody's own
+                        jar.unlink(missing_ok=True)
             elif _unreachable("".join(log)):
                 raise _failed("".join(log))
         else:

@@ -193,6 +193,12 @@ def test_a_copy_that_another_program_reads_is_left_alone(tmp_path: Path) -> None
     copy.write_text("x = 2\n")
     allowed_copy(str(tmp_path / "my_transforms" / "gain.py"))
     assert (copy.read_text(), copy.stat().st_mtime) == ("x = 1\n", 0)
+    # A power cut may have left the mark of its workspace empty.
+    mark = copy.parents[1] / "workspace.json"
+    marked = mark.read_text()
+    mark.write_text("")
+    allowed_copy(str(tmp_path / "my_transforms" / "gain.py"))
+    assert mark.read_text() == marked
 
 
 def test_a_person_may_leave_one_out(
