@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,8 +21,9 @@ from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic
 from engine.document.pipeline import Node, Pipeline, PipelineParameter, nests_deeper
 from engine.errors import UsageError
-from engine.storage import place_from
+from engine.storage import expanded, is_url, place_from
 
+_LEADING_REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _DEEPEST = 100
 """Lists and objects within one another in a value, as in the editor: a document holds it, and no recursion fails."""
 
@@ -55,8 +58,8 @@ def read_texts(
     """Values by name from what a person typed: text is read as that parameter's kind of value, all else stays.
 
     Relative paths start at `base`, by default the current directory, and become absolute, but for a node's that begins
-    with a reference. Raises `UsageError` for a value with a control character, that is not UTF-8, with NaN or infinity,
-    or that nests too deep.
+    with a parameter of the pipeline which says where it begins. Raises `UsageError` for a value with a control
+    character, that is not UTF-8, with NaN or infinity, or that nests too deep.
     """
     paths = path_parameters(pipeline, catalog)
     out: dict[str, JsonValue] = {}
@@ -70,8 +73,7 @@ def read_texts(
         is_path = parameter.is_path if parameter is not None else name in paths
         if is_path and isinstance(value, str) and value:
             _refuse_control(name, value, layout=False)
-            # Of `${data}/train` in a node the parameter says where it begins.
-            if parameter is None or not value.startswith("${"):
+            if parameter is None or not _begins_elsewhere(value, pipeline, given):
                 value = place_from((base or Path.cwd()).absolute(), value)
         out[name] = value
     return out
@@ -226,6 +228,15 @@ def _refuse_control(name: str, value: JsonValue, *, layout: bool) -> None:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _begins_elsewhere(value: str, pipeline: Pipeline, given: Mapping[str, JsonValue]) -> bool:
+    """Whether a node's path begins with a reference to what is absolute, as `${data}/train`, or a URL."""
+    if (found := _LEADING_REFERENCE.match(value)) is None:
+        return False
+    held = pipeline.parameters.get(found[1])
+    place = given.get(found[1], held.value if held is not None else None)
+    return isinstance(place, str) and (is_url(place) or os.path.isabs(expanded(place)))
 
 
 def _whole_reference(value: JsonValue) -> str | None:

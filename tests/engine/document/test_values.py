@@ -90,6 +90,16 @@ def test_a_path_of_a_node_may_begin_with_a_reference(home: Path, probes: Catalog
         assert resolve(with_values(document, values), probes).nodes["n"].params == {"folder": meant}
 
 
+@pytest.mark.parametrize("data", ["d", "/data", "~/data", "s3://bucket/data"])
+def test_a_path_that_begins_with_a_reference_means_the_same_from_anywhere(
+    data: str, home: Path, probes: Catalog
+) -> None:
+    document = pipeline(box("n", "Count", folder="x"), data="/elsewhere")
+    values = read_settings([f"data={data}", "n.folder=${data}/train"], document, probes)
+    place = resolve(document, probes, values).nodes["n"].params["folder"]
+    assert place == {"d": f"{home}/d/train", "~/data": f"{Path.home()}/data/train"}.get(data, f"{data}/train")
+
+
 def test_null_is_no_part_of_a_text(probes: Catalog) -> None:
     document = pipeline(box("m", "Make", text="a-${t}"), t="b")
     assert resolve(document, probes).nodes["m"].params["text"] == "a-b"
