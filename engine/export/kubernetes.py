@@ -44,12 +44,15 @@ _EXECUTOR = "executor-pod.yaml"
 _IMAGE = "spark.kubernetes.container.image"
 _ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
 _DRIVER_TEMPLATE = "spark.kubernetes.driver.podTemplateFile"
+_NAMES = frozenset({"spark.kubernetes.namespace", _ACCOUNT, f"{_IMAGE}.pullSecrets", f"{_IMAGE}.pullPolicy"})
+"""Settings that stand in the manifest, where nothing puts in the value of a variable."""
 
 
 def on_kubernetes(profile: Profile) -> Profile:
     """The profile as the Job's container has it: its own address, and executors that go when the Job goes.
 
-    Raises `UsageError` when a container cannot reach the profile's cluster, or the profile lacks something.
+    Raises `UsageError` when a container cannot reach the profile's cluster, the profile lacks something, or a variable
+    is not set.
     """
     if profile.backend != "spark" or profile.master.startswith(("local", "spark://")):
         return profile
@@ -64,6 +67,8 @@ def on_kubernetes(profile: Profile) -> Profile:
         "spark.driver.bindAddress": "0.0.0.0",
         "spark.kubernetes.driver.pod.name": "${POD_NAME}",
     }
+    named = {name: value for name, value in profile.spark.items() if name in _NAMES}
+    ours |= spark_settings(profile.model_copy(update={"spark": named}))
     if _template_file(profile) is not None or EXECUTOR_TEMPLATE not in profile.spark:
         ours[EXECUTOR_TEMPLATE] = f"{FOLDER}/{_EXECUTOR}"
     # The address in the profile is that of a machine outside.

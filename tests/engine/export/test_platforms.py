@@ -422,7 +422,7 @@ def test_a_template_elsewhere_is_taken_from_there(mine: Catalog) -> None:
     assert "executor-pod.yaml" not in checked("kubernetes", files)["ConfigMap"]["data"]
 
 
-def test_what_the_profile_says_of_pods_is_kept(mine: Catalog) -> None:
+def test_what_the_profile_says_of_pods_is_kept(mine: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = pods(
         namespace="team",
         container__image__pullSecrets="one, two",
@@ -446,6 +446,12 @@ def test_what_the_profile_says_of_pods_is_kept(mine: Catalog) -> None:
     # Where Spark looks for its driver.
     usual = checked("kubernetes", files_of("kubernetes", words(), PODS, mine))
     assert {item["metadata"]["namespace"] for item in usual.values()} == {"default"}
+    # Nothing puts the value of a variable into a manifest.
+    monkeypatch.setenv("TEAM", "ours")
+    profile = pods(namespace="${TEAM}", authenticate__driver__serviceAccountName="of-${TEAM}")
+    found = checked("kubernetes", files_of("kubernetes", words(), profile, mine))
+    assert {item["metadata"]["namespace"] for item in found.values()} == {"ours"}
+    assert found["Job"]["spec"]["template"]["spec"]["serviceAccountName"] == "of-ours"
 
 
 def test_spark_submit_needs_an_image_for_its_driver(mine: Catalog) -> None:
