@@ -136,7 +136,7 @@ def what_changed(
     """Why work with the parts `new` is not the work `old`, in words.
 
     `files` says for a path parameter how its listing changed, e.g. "gained 20 files". `defaults` are those of the
-    parameters that stand in the parts only with another value (`added_defaults`).
+    parameters that are part of an identity only when they differ from their default (`added_defaults`).
     """
     reasons: list[str] = []
     if old.get("type") != new["type"]:

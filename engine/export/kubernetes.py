@@ -45,7 +45,7 @@ _IMAGE = "spark.kubernetes.container.image"
 _ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
 _DRIVER_TEMPLATE = "spark.kubernetes.driver.podTemplateFile"
 _NAMES = frozenset({"spark.kubernetes.namespace", _ACCOUNT, f"{_IMAGE}.pullSecrets", f"{_IMAGE}.pullPolicy"})
-"""Settings that stand in the manifest, where nothing puts in the value of a variable."""
+"""Settings that are written into the manifest, where `${NAME}` is not expanded."""
 
 
 def on_kubernetes(profile: Profile) -> Profile:
@@ -275,7 +275,7 @@ def _for_submit(program: Program, name: str, paths: Mapping[str, str], template:
     """spark-submit in cluster mode: its arguments, and the pods that it starts."""
     note, driver = [], program.profile.spark.get(_DRIVER_TEMPLATE)
     if driver is not None:
-        note = [f"# driver-pod.yaml brings the program along. It stands in place of the profile's {one_line(driver)}:"]
+        note = [f"# driver-pod.yaml mounts the program. It replaces the profile's {one_line(driver)}:"]
         note += ["# add to it what the driver needs of that."]
     given = {
         # What only the Job's own pod has.

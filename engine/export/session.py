@@ -57,7 +57,7 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
         given = SparkConf()
         here = given.get("spark.submit.deployMode", "client") == "client"
         out = {name: v for name, v in out.items() if not given.contains(name) and (here or name not in OF_THE_CLIENT)}
-        # What spark-submit was not told of, it has not loaded.
+        # Jars that spark-submit was not given are not loaded yet.
         own = [] if given.contains("spark.jars") else [jar for jar in out.get("spark.jars", "").split(",") if jar]
         _load(jar for jar in own if not is_url(jar))
         if not _has_delta():

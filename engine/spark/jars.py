@@ -174,7 +174,7 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
                     break
                 log.append(f"{broken[0].name} is no jar")
                 for jar in broken:
-                    if jar.is_relative_to(home / "cache"):  # else Ivy keeps it; elsewhere it is somebody's own
+                    if jar.is_relative_to(home / "cache"):  # else Ivy keeps it; others are not ours to remove
                         jar.unlink(missing_ok=True)
             elif _unreachable("".join(log)):
                 raise _failed("".join(log))

@@ -162,7 +162,7 @@ class Drafts:
             ) from exc
 
     def _set_aside(self, path: Path) -> str:
-        """Keep a damaged draft under another name; tells where it is, as the end of a sentence."""
+        """Rename a damaged draft. Gives the end of a sentence that says where it is."""
         number = 1
         while (kept := path.with_name(f"{path.stem}.damaged-{number}")).exists():
             number += 1

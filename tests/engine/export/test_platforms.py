@@ -442,7 +442,7 @@ def test_what_the_profile_says_of_pods_is_kept(mine: Catalog, monkeypatch: pytes
     assert "kubectl create secret generic voxelflow -n team" in files["words.yaml"]
     assert "spark.kubernetes.authenticate.driver.serviceAccountName=with-rights" in files["submit.sh"]
     assert "spark.kubernetes.executor.podTemplateContainerName=work" in files["submit.sh"]
-    assert "place of the profile's /etc/driver.yaml" in files["submit.sh"]
+    assert "It replaces the profile's /etc/driver.yaml" in files["submit.sh"]
     # Where Spark looks for its driver.
     usual = checked("kubernetes", files_of("kubernetes", words(), PODS, mine))
     assert {item["metadata"]["namespace"] for item in usual.values()} == {"default"}

@@ -18,7 +18,7 @@ from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
 _LONGEST_TURNS = 50
-"""Turns of the loop after which a task that nobody has stopped is over."""
+"""Turns of the loop after which the test gives up waiting for the task to stop."""
 
 
 class _Endless:

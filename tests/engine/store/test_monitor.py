@@ -144,7 +144,7 @@ def test_a_file_that_was_thinned_twice_since_is_another_one_also_in_the_same_pla
 
     def at_one_place(handle: int) -> os.stat_result:
         values = list(found(handle))
-        values[1] = 4711  # the number, by which files are told apart
+        values[1] = 4711  # the inode
         return os.stat_result(values)
 
     monkeypatch.setattr(os, "fstat", at_one_place)

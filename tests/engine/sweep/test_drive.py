@@ -208,7 +208,7 @@ def test_a_trial_is_given_up_only_for_figures_of_the_node_that_gives_the_score(
     for each in active:
         swept.store.add_events(each.run_id, [Metrics(node="last", step=1, values={"accuracy": 0.8})])
     driver._maybe_prune(active[0], search)
-    assert not learnt, "no trial has told which of the two it is"
+    assert not learnt, "no finished trial shows yet which node gives the score"
     swept.store.finish_run(active[1].run_id, "done")
     driver._ended(active[1].trial, swept.store.run(active[1].run_id))
     assert learnt == [(1, 1, 0.8)]

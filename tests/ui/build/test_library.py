@@ -137,7 +137,7 @@ def test_a_file_is_read_again_when_its_permissions_were_changed(
     def refused(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    with monkeypatch.context() as closed:  # whoever runs the tests may be allowed everything
+    with monkeypatch.context() as closed:  # root may write anywhere
         closed.setattr(library_module, "read_document", refused)
         assert "Permission denied" in library.listed()[0].problem
     before = library.state()
