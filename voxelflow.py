@@ -317,7 +317,7 @@ def _probe_storage(
 ) -> tuple[StorageProbe, Path]:
     import uuid
 
-    from engine.profiles.profile import usable_cores
+    from engine.cgroups import usable_cores
     from nodes.storage_probe.measure import probe_place
     from nodes.storage_probe.parameters import EXAMPLE, Epoch, ProbeParameters
     from nodes.storage_probe.report import keep_with_page

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.cgroups import memory, usable_cores
 from engine.storage.files import write_whole
 from engine.storage.workspace_paths import LocalValues, WorkspacePaths
 from engine.text import plural, size
@@ -126,13 +127,9 @@ class Machine(_Frozen):
 
 
 def this_machine() -> Machine:
-    """The machine that this process runs on."""
-    import psutil
-
-    from engine.profiles.profile import usable_cores
-
+    """The machine that this process runs on, or the part of it that a container has."""
     gpus, driver = _gpus()
-    memory_bytes = psutil.virtual_memory().total
+    memory_bytes = memory().total
     return Machine(
         processor=_processor(), cores=usable_cores(), memory_bytes=memory_bytes, gpus=gpus, gpu_driver=driver
     )

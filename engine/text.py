@@ -35,9 +35,14 @@ def plural(count: float, noun: str) -> str:
     figure = number(count)
     if not noun:
         return figure
-    if count == 1 and noun.endswith("s") and len(noun) > 2:
-        noun = noun[:-2] if noun.endswith("ches") else noun[:-1]
-    return f"{figure} {noun}"
+    return f"{figure} {singular(noun) if count == 1 else noun}"
+
+
+def singular(noun: str) -> str:
+    """`volume` of `volumes`, `batch` of `batches`; `MB` of `MB`."""
+    if not noun.endswith("s") or len(noun) <= 2:
+        return noun
+    return noun[:-2] if noun.endswith("ches") else noun[:-1]
 
 
 _DIGITS, _MOST_DIGITS = 4, 6
@@ -116,7 +121,9 @@ def money(amount: float, currency: str = "") -> str:
     if 0 < amount < _LEAST_MONEY:
         figure = f"<{_LEAST_MONEY}"
     else:
-        figure = f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+        # 0.996 of two digits is 1.0, which has two decimals as all from there on.
+        few = f"{amount:.2g}"
+        figure = f"{amount:,.2f}" if float(few) >= 1 or not amount else few
     return safe(f"{figure} {currency}") if currency else figure
 
 

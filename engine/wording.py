@@ -26,7 +26,7 @@ _SHORT = {"auc": "AUC", "f1": "F1", "mae": "MAE", "mse": "MSE", "rmse": "RMSE", 
 COST_COLUMNS = ("month", "pipeline", "runs", "time", "cost", "of it idle", "expected")
 """Of `cost_rows`; all but the first two are numbers."""
 MOST_FIGURES = 7
-"""What the command line says of a result on a line; `voxelflow runs show --all` has the rest."""
+"""What a line says of a result; `voxelflow runs show --all` has the rest, as does the result itself."""
 _LONGEST_WORD = 40
 """A hash or an address says little on such a line."""
 

@@ -130,11 +130,11 @@ def backend_lines(made: Plan) -> Iterator[str]:
 
 def _estimates(task: PlannedTask, ready: Prepared, previews: Mapping[tuple[str, str], Preview]) -> Iterator[str]:
     """Volumes and bytes that the task will make, or has made; by port where it has several."""
-    from engine.wording import made
+    from engine.wording import MOST_FIGURES, made
 
     cached = ready.observation.cache.get(task.identity.fingerprint)
     if task.action == "cached" and cached is not None and not cached.problem:
-        if text := made(cached.result.outputs):
+        if text := made(cached.result.outputs, MOST_FIGURES):
             yield text
         return
     texts = {port: ", ".join(_foreseen(p)) for (node, port), p in previews.items() if node == task.node}

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from engine.declare.annotation_parts import BASES, parts_of
 from engine.declare.field_rules import KINDS, NEEDS_A_VALUE, Base, Rule, WidgetName, check_pattern, read_by
 from engine.errors import DeclarationError
+from engine.text import singular
 
 MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "MISSING"})()
 """Stands for "no default": the person must give a value."""
@@ -284,10 +285,7 @@ class Parameter:
 
     def _bound(self, limit: float) -> str:
         """`1 volume`, `4,096 MB`."""
-        unit = self.unit
-        if limit == 1 and unit.endswith("s") and len(unit) > 2:
-            unit = unit[:-1]
-        return f"{_number(limit)} {unit}".rstrip()
+        return f"{_number(limit)} {singular(self.unit) if limit == 1 else self.unit}".rstrip()
 
     def form(self) -> dict[str, Any]:
         """What a form needs to draw the field, as JSON."""
@@ -381,6 +379,21 @@ def _check_declaration(parameter: Parameter) -> None:
             raise DeclarationError(
                 f"parameter {parameter.name}: {limit} is no limit", hint="Write None for an end that is open."
             )
+    low, high = (parameter.range.low, parameter.range.high) if parameter.range else (None, None)
+    if low is not None and high is not None and low > high:
+        raise DeclarationError(
+            f"parameter {parameter.name}: nothing lies between {_number(low)} and {_number(high)}",
+            hint="Write the smaller limit first.",
+        )
+    if parameter.step is not None and not 0 < parameter.step < math.inf:
+        raise DeclarationError(
+            f"parameter {parameter.name}: {parameter.step} is no step", hint="Write a number above 0."
+        )
+    if parameter.path_in and parameter.path_in.kind not in ("file", "folder"):
+        raise DeclarationError(
+            f"parameter {parameter.name}: PathIn is of a file or a folder, not {parameter.path_in.kind!r}",
+            hint='Write PathIn("file") or PathIn("folder").',
+        )
     for noted, fits, wants in (
         (parameter.range, is_number, "Range needs a number"),
         (parameter.step, is_number, "Step needs a number"),

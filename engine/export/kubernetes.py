@@ -25,6 +25,7 @@ from engine.spark.kubernetes import (
     SECRET,
     check,
     check_driver,
+    driver_mounts,
     driver_template,
     driver_volumes,
     executor_template,
@@ -32,7 +33,6 @@ from engine.spark.kubernetes import (
     of_the_pod,
     program_volume,
     secret_variables,
-    shared_mounts,
 )
 from engine.spark.submit import submit_arguments
 from engine.storage.files import read_document_text
@@ -120,7 +120,7 @@ def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
     executors = program.on_spark and is_kubernetes(profile.master)
     if executors:
         check_driver(profile)
-    data: list[tuple[dict[str, Any], dict[str, dict[str, str]]]] = shared_mounts(profile) if executors else []
+    data = driver_mounts(profile) if executors else []
     root = str(profile.storage_root) if profile.storage_root is not None else _DATA
     if not executors:
         data = [({"mountPath": root}, {"persistentVolumeClaim": {"claimName": f"{name}-data"}})]
@@ -277,6 +277,9 @@ def _for_submit(program: Program, name: str, paths: Mapping[str, str], template:
     if driver is not None:
         note = [f"# driver-pod.yaml mounts the program. It replaces the profile's {one_line(driver)}:"]
         note += ["# add to it what the driver needs of that."]
+    template_of_executors = program.profile.spark.get(EXECUTOR_TEMPLATE, "")
+    if template_of_executors.startswith("local:"):
+        note.append(f"# It reads {one_line(template_of_executors)} on the machine on which it runs, not in the image.")
     given = {
         # What only the Job's own pod has.
         key: value

@@ -15,7 +15,7 @@ from engine.errors import PipelineError
 from engine.store.liveness import STUCK_AFTER_S
 from engine.store.runs import Run, RunStore, Task
 from engine.text import number, safe
-from engine.wording import details_text, failure_line
+from engine.wording import MOST_FIGURES, details_text, failure_line
 from engine.workspace import Workspace
 
 _MOST_LISTED = 24
@@ -166,9 +166,10 @@ def parameter_rows(details: Details, node: str, defaults: Mapping[str, Any]) -> 
 
 
 def output_rows(outputs: Mapping[str, Dataset]) -> list[tuple[str, str, str, str]]:
-    """Port, kind, figures and place of each output."""
+    """Port, kind, the first `MOST_FIGURES` figures, and place of each output."""
     return [
-        (port, dataset.kind, details_text(details_of(dataset)), safe(dataset.uri)) for port, dataset in outputs.items()
+        (port, dataset.kind, details_text(details_of(dataset), MOST_FIGURES), safe(dataset.uri))
+        for port, dataset in outputs.items()
     ]
 
 

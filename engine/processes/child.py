@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from engine.declare.events import Event, Failure, Message
-from engine.processes.messages import death_of, from_line
+from engine.processes.messages import Result, death_of, from_line
 from engine.processes.system import kill_tree, widen_pipe
 
 _LOOK_MS = 1000
@@ -55,6 +55,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         self._inbox: queue.Queue[Event | None] = queue.Queue()
         self._listener = listener or self._inbox.put
         self._failure: Failure | None = None
+        self._succeeded = False
         # A process of Spark whose executor is killed becomes an orphan, and has to notice by itself.
         self._grandparent = os.getppid()
         receive, send = os.pipe()
@@ -109,7 +110,9 @@ class Child(contextlib.AbstractContextManager["Child"]):
 
     def failure(self) -> Failure | None:
         """Why it ended without success: its own report, else how its process ended. None after success."""
-        if self.exit_status == 0:
+        # Status 0 alone says little: a library may have ended it, and where the system was told to ignore ended
+        # children, as some launchers do, each has it.
+        if self.exit_status == 0 and self._succeeded:
             return None
         return self._failure or death_of(self.exit_status, self.log, node=self.node)
 
@@ -147,6 +150,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
                 message = Message(node=self.node, level="warning", text="the process sent an unreadable message")
             if isinstance(message, Failure):
                 self._failure = message
+            self._succeeded = self._succeeded or isinstance(message, Result)
             self._listener(message)
         self._waiter.join()
         self._lines.put(None)

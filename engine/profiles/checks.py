@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.profiles.profile import Check, Profile, usable_cores
+from engine.cgroups import memory, usable_cores
+from engine.profiles.profile import Check, Profile
 from engine.text import size
 from engine.workspace import Workspace, storage_of
 
@@ -73,9 +74,7 @@ def _cores(profile: Profile) -> Check:
 
 
 def _memory(profile: Profile) -> Check:
-    import psutil
-
-    machine = psutil.virtual_memory()
+    machine = memory()
     said = f"{size(profile.memory_bytes)} of {size(machine.total)}, {size(machine.available)} free now"
     if profile.memory_bytes > machine.total:
         return Check("memory", False, said, f'Write memory = "{machine.total * 3 // 4 // 10**9} GB" or less.')

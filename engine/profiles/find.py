@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.cgroups import memory, usable_cores
 from engine.errors import UsageError
 from engine.prices import machine_table
 from engine.prices.dbu import dbu_table
 from engine.profiles.file import ProfilesFile, check_name, example, parse_profiles, read_profiles_file
-from engine.profiles.profile import Profile, usable_cores
+from engine.profiles.profile import Profile
 from engine.storage.files import whole_file
 from engine.storage.io_errors import remedy
 from engine.workspace import Workspace
@@ -212,9 +213,7 @@ def _build(name: str, fields: Mapping[str, Any], machine: _Machine) -> Profile:
 
 
 def _machine() -> _Machine:
-    import psutil
-
-    return {"cores": usable_cores(), "memory_bytes": max(1 << 28, int(psutil.virtual_memory().available * 0.75))}
+    return {"cores": usable_cores(), "memory_bytes": max(1 << 28, int(memory().available * 0.75))}
 
 
 def new_profile(name: str, workspace: Workspace) -> Path:

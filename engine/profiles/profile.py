@@ -22,11 +22,6 @@ DATABRICKS = "databricks"
 """The master of a profile whose runs are jobs on Databricks: it has no address that a driver here could use."""
 
 
-def usable_cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Profile(BaseModel):
     """Where and with how much. Policy, not identity: nothing here enters a fingerprint.
 

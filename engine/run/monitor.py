@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
+from engine.cgroups import memory, usable_cores
 from engine.declare.events import Progress, SystemSample
 from engine.profiles import Profile
 from engine.run.system_metrics import SystemSampler, Traffic
@@ -88,13 +87,13 @@ class Monitor:
     def _about(self, profile: Profile) -> dict[str, object]:
         about: dict[str, object] = {
             "host": socket.gethostname(),
-            "cores": psutil.cpu_count() or 1,
+            "cores": usable_cores(),
             "gpu": self._sampler.gpu_problem,
             "unknown": sorted(self._unknown),
             "elsewhere": "" if profile.is_here else profile.where,
         }
         with suppress(Exception):  # as in `system_metrics`: whatever psutil raises where it cannot be read
-            about["memory"] = round(psutil.virtual_memory().total / _MB)
+            about["memory"] = round(memory().total / _MB)
         return about
 
 

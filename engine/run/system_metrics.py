@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from engine.cgroups import memory, processors
 from engine.declare.events import SystemSample
 
 _MB = 1e6
@@ -60,7 +61,9 @@ class SystemSampler:
         self._measured_at = time.monotonic()
         self.interval_s = 0.0
         """Between the beginnings of the newest sample and of the one before it, or the sampler's making."""
-        _cpu_use()  # the first call only marks the start of the interval
+        self._group_s = 0.0
+        """Processor seconds of the container at the newest sample."""
+        self._cpu_use()  # the first call only marks the start of the interval
 
     @property
     def gpu_problem(self) -> str:
@@ -78,13 +81,24 @@ class SystemSampler:
 
         Those of `beside`, with their children, count as descendants of the process that each belongs to.
         `run_processes_cpu_percentage` is the share of one core since the last sample (200 is two cores); the
-        machine's is that of all its cores. Shared pages count in every process that has them.
+        machine's is that of all its cores. In a container with limits these are the machine. Shared pages count in
+        every process that has them.
         """
         before, self._measured_at = self._measured_at, time.monotonic()
         self.interval_s = self._measured_at - before
-        values = _cpu_use() | _memory_use() | self._processes(pids, beside or {}, before)
+        values = self._cpu_use() | _memory_use() | self._processes(pids, beside or {}, before)
         values |= self._disk_space() | self._traffic() | self._gpus.sample()
         return SystemSample(values={name: round(value, 1) for name, value in values.items()})
+
+    def _cpu_use(self) -> dict[str, float]:
+        group = processors()
+        if group is not None and group.used_s is not None:
+            busy, self._group_s = group.used_s - self._group_s, group.used_s
+            share = busy / max(self.interval_s, 1e-3) / group.limit
+            return {"cpu_utilization_percentage": min(100.0, share * 100)}
+        with suppress(Exception):
+            return {"cpu_utilization_percentage": psutil.cpu_percent()}
+        return {}
 
     def _processes(self, pids: Iterable[int], beside: Mapping[int, int], since: float) -> dict[str, float]:
         found: list[ProcessUse] = []
@@ -222,18 +236,12 @@ def _age(process: psutil.Process, booted: float | None) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - (process.create_time() - booted)
 
 
-def _cpu_use() -> dict[str, float]:
-    with suppress(Exception):
-        return {"cpu_utilization_percentage": psutil.cpu_percent()}
-    return {}
-
-
 def _memory_use() -> dict[str, float]:
     with suppress(Exception):
-        memory = psutil.virtual_memory()
+        found = memory()
         return {
-            "system_memory_usage_megabytes": memory.used / _MB,
-            "system_memory_usage_percentage": memory.used / memory.total * 100,
+            "system_memory_usage_megabytes": found.used / _MB,
+            "system_memory_usage_percentage": found.used / found.total * 100,
         }
     return {}
 

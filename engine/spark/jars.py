@@ -98,7 +98,7 @@ def with_extension(own: str) -> str:
 
 def with_jars(own: str, jars: Iterable[object]) -> str:
     """The setting `spark.jars`: the person's own, then ours."""
-    return ",".join(part for part in [*own.split(","), *map(str, jars)] if part)
+    return ",".join(part.strip() for part in [*own.split(","), *map(str, jars)] if part.strip())
 
 
 def ivy_home(settings: Mapping[str, str]) -> Path:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeAlias
 
 from engine.errors import UsageError
 from engine.profiles import Profile
@@ -24,12 +24,22 @@ CONTAINER = "spark.kubernetes.executor.podTemplateContainerName"
 _VOLUME = re.compile(
     r"spark\.kubernetes\.(?P<pod>executor|driver)\.volumes\.(?P<kind>\w+)\.(?P<name>[\w-]+)\.(?P<what>.+)"
 )
-_SOURCES = {"persistentVolumeClaim": ("claimName",), "nfs": ("server", "path"), "hostPath": ("path", "type")}
-"""Kinds of volumes that several pods see, and the options that Spark and a pod's own volume both know."""
+_OF_THE_POD_ALONE = "emptyDir"
+_SOURCES = {
+    "persistentVolumeClaim": ("claimName",),
+    "nfs": ("server", "path"),
+    "hostPath": ("path", "type"),
+    _OF_THE_POD_ALONE: ("medium", "sizeLimit"),
+}
+"""The kinds of volumes, and the options that Spark and a pod's own volume both know: without the first, no volume
+that several pods see can be found."""
 _PARTS = ("subPath", "subPathExpr")
 """What says which part of a volume is mounted."""
 _OF_EACH = ("OnDemand", "SPARK_EXECUTOR_")
 """What in the name of a claim, or in the part of a volume, Spark or the pod replaces, so that each has another one."""
+Mounts: TypeAlias = list[tuple[dict[str, Any], dict[str, dict[str, str]]]]
+"""For each volume of a pod the mount and the source, as the pod's description has them, without the volume's name."""
+_Volumes: TypeAlias = dict[tuple[str, str], dict[str, str]]
 _CLAIM = (
     "Set storage_root to a folder of a volume that this machine and the executors mount, and name its claim:"
     " spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName and .mount.path."
@@ -49,9 +59,10 @@ def check(profile: Profile) -> None:
             f"profile {profile.name} names no image for the executors",
             hint="Set spark.kubernetes.container.image: Spark's own image with Python of our version and our packages.",
         )
-    if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared_mounts(profile)):
+    shared = _mounts(_volumes(profile, "executor"))
+    if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared):
         return
-    if not _has_root(profile):
+    if not _has_root(profile, shared):
         raise UsageError(
             f"the executors of profile {profile.name} would not see {profile.storage_root or 'the workspace'}",
             hint=_CLAIM,
@@ -59,8 +70,8 @@ def check(profile: Profile) -> None:
 
 
 def check_driver(profile: Profile) -> None:
-    """Raise `UsageError` when a driver's pod, which mounts `shared_mounts` alone, would not see the storage root."""
-    if not _has_root(profile):
+    """Raise `UsageError` when a driver's pod, which mounts `driver_mounts` alone, would not see the storage root."""
+    if not _has_root(profile, driver_mounts(profile)):
         raise UsageError(
             f"a driver on Kubernetes would not see {profile.storage_root or 'the workspace'}: the settings of profile"
             f" {profile.name} name no volume for it",
@@ -68,9 +79,10 @@ def check_driver(profile: Profile) -> None:
         )
 
 
-def _has_root(profile: Profile) -> bool:
+def _has_root(profile: Profile, mounts: Mounts) -> bool:
     root = profile.storage_root
-    return root is not None and any(root.is_relative_to(mount["mountPath"]) for mount, _ in shared_mounts(profile))
+    shared = [mount["mountPath"] for mount, source in mounts if _OF_THE_POD_ALONE not in source]
+    return root is not None and any(root.is_relative_to(path) for path in shared)
 
 
 def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -90,15 +102,44 @@ def settings(profile: Profile, environ: Mapping[str, str] | None = None) -> dict
     return out
 
 
-def shared_mounts(profile: Profile) -> list[tuple[dict[str, Any], dict[str, dict[str, str]]]]:
-    """The executors' volumes that a driver's pod mounts too: the mount and the source, as a pod has them, unnamed.
+def driver_mounts(profile: Profile) -> Mounts:
+    """The volumes of a driver's pod that no Spark starts: its own, and those of the executors that it sees as well."""
+    return _mounts(_volumes(profile, "driver") | _for_driver(profile))
 
-    Without those that each executor has alone.
+
+def driver_volumes(profile: Profile) -> dict[str, str]:
+    """The executors' volumes that a driver sees as well, as Spark's settings for its pod."""
+    return {
+        f"spark.kubernetes.driver.volumes.{kind}.{name}.{what}": value
+        for (kind, name), volume in _for_driver(profile).items()
+        for what, value in volume.items()
+    }
+
+
+def _for_driver(profile: Profile) -> _Volumes:
+    """The executors' volumes without those that each executor has alone.
+
+    A volume that the profile gives to the driver itself, under the same name or at the same path, goes before.
     """
+    own = _volumes(profile, "driver")
+    taken = {PurePath(volume.get("mount.path", "")) for volume in own.values()}
+    return {
+        (kind, name): volume
+        for (kind, name), volume in _volumes(profile, "executor").items()
+        if (kind, name) not in own
+        and PurePath(volume.get("mount.path", "")) not in taken
+        and kind != _OF_THE_POD_ALONE
+        and not _of_each(volume)
+    }
+
+
+def _mounts(volumes: _Volumes) -> Mounts:
     out = []
-    for (kind, _), volume in _volumes(profile, "executor").items():
+    for (kind, _), volume in volumes.items():
         names = _SOURCES.get(kind)
-        if names is None or not volume.get("mount.path") or not volume.get(f"options.{names[0]}") or _of_each(volume):
+        if names is None or not volume.get("mount.path") or _of_each(volume):
+            continue
+        if kind != _OF_THE_POD_ALONE and not volume.get(f"options.{names[0]}"):
             continue
         mount: dict[str, Any] = {"mountPath": str(PurePath(volume["mount.path"]))}
         mount |= {name: volume[f"mount.{name}"] for name in _PARTS if volume.get(f"mount.{name}")}
@@ -108,24 +149,9 @@ def shared_mounts(profile: Profile) -> list[tuple[dict[str, Any], dict[str, dict
     return out
 
 
-def driver_volumes(profile: Profile) -> dict[str, str]:
-    """The executors' volumes as Spark's settings for the driver's pod, without those that each executor has alone.
-
-    A volume that the profile gives to the driver itself, under the same name or at the same path, goes before.
-    """
-    own = _volumes(profile, "driver")
-    taken = {volume.get("mount.path") for volume in own.values()}
-    return {
-        f"spark.kubernetes.driver.volumes.{kind}.{name}.{what}": value
-        for (kind, name), volume in _volumes(profile, "executor").items()
-        if (kind, name) not in own and volume.get("mount.path") not in taken and not _of_each(volume)
-        for what, value in volume.items()
-    }
-
-
-def _volumes(profile: Profile, pod: str) -> dict[tuple[str, str], dict[str, str]]:
+def _volumes(profile: Profile, pod: str) -> _Volumes:
     """What the settings say of each volume of that kind of pod: `mount.path`, `options.claimName` and so on."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    found: _Volumes = {}
     for setting, value in profile.spark.items():
         if (match := _VOLUME.fullmatch(setting)) and match["pod"] == pod:
             found.setdefault((match["kind"], match["name"]), {})[match["what"]] = value

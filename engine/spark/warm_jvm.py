@@ -220,7 +220,7 @@ def _files(
     # With blanks as well, since a path may have some.
     splits = (r"[,:;=\s\"]", r"[,:;=\"]")
     texts = [program, *settings.values()]
-    named = {part for split in splits for text in texts for part in re.split(split, text) if "/" in part}
+    named = {part.strip() for split in splits for text in texts for part in re.split(split, text) if "/" in part}
     named.add(jvm_daemon.__file__)
     home = Path(program).parent.parent
     folders = [environment.get("SPARK_CONF_DIR", str(home / "conf")), environment.get("HADOOP_CONF_DIR", "")]

@@ -25,7 +25,12 @@ SMALLER_SIDE = 0.25
 SIGNED: frozenset[ColourMap] = frozenset({"seismic"})
 """Colour maps with a middle, which stands for zero."""
 NOTHING = 0
-"""The level of a pixel that shows no value: transparent. Values have the levels from 1 to 255."""
+"""The level of a pixel that shows no voxel: transparent. Finite values have the levels from 1 to `LAST`."""
+LAST = 251
+NAN, BETWEEN, INFINITE = 252, 253, 254
+"""The levels of what is not finite. NaN is hatched: its level and `BETWEEN` by turns."""
+_NOT_FINITE = ("#1a1f29", "#11151c", "#ff40c8")
+"""Their colours, which no colour map has: those of the volume viewer."""
 _WINDOW = (1.0, 99.0)
 """Percentiles that get the ends of the colour map: a few extreme voxels must not make the others one grey."""
 _SAMPLED = 100_000
@@ -87,25 +92,31 @@ def about_zero(low: float, high: float) -> tuple[float, float]:
 
 
 def levels_of(values: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """The levels of `palette` for values, `low` being the first and `high` the last one; NaN is `NOTHING`."""
+    """The levels of `palette` for values, `low` being the first of those of finite values and `high` the last one."""
+    steps = LAST - 1
     with np.errstate(all="ignore"):
         # In halves where the whole is more than float64 has.
         part = 1.0 if math.isfinite(high - low) else 0.5
         first, last = low * part, high * part
-        levels = 1 + np.clip((values.astype(np.float64) * part - first) * (254 / (last - first)), 0, 254)
-    return np.where(np.isnan(levels), NOTHING, levels).astype(np.uint8)
+        levels = 1 + np.clip((values.astype(np.float64) * part - first) * (steps / (last - first)), 0, steps)
+    levels[np.isinf(values)] = INFINITE
+    return np.where(np.isnan(values), NAN, levels).astype(np.uint8)
 
 
 def palette(colour_map: ColourMap) -> NDArray[np.uint8]:
-    """The colours of the 256 levels, uint8 (256, 3)."""
-    colours = np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in COLOUR_MAPS[colour_map]], np.float64)
-    places = np.linspace(0, len(colours) - 1, 255)
+    """The colours of the levels, uint8 (255, 3)."""
+    colours = _numbers(COLOUR_MAPS[colour_map])
+    places = np.linspace(0, len(colours) - 1, LAST)
     found = np.stack([np.interp(places, np.arange(len(colours)), channel) for channel in colours.T], 1)
-    return np.concatenate([np.zeros((1, 3)), found]).astype(np.uint8)
+    return np.concatenate([np.zeros((1, 3)), found, _numbers(_NOT_FINITE)]).astype(np.uint8)
+
+
+def _numbers(colours: Sequence[str]) -> NDArray[np.float64]:
+    return np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in colours], np.float64)
 
 
 def png(pixels: NDArray[np.uint8], colours: NDArray[np.uint8]) -> bytes:
-    """A picture of (rows, columns) numbers into `colours`, uint8 (256, 3), the first of which is transparent."""
+    """A picture of (rows, columns) numbers into `colours`, uint8 (at most 256, 3). The first of them is transparent."""
     rows, columns = pixels.shape
     lines = np.zeros((rows, columns + 1), np.uint8)  # each line begins with its filter: none
     lines[:, 1:] = pixels

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.viewing.pictures import NOTHING, four_axes, levels_of, palette, png
+from engine.viewing.pictures import BETWEEN, NAN, NOTHING, four_axes, levels_of, palette, png
 from engine.viewing.scales import Scale
 
 _THINNEST = 12
@@ -29,6 +29,8 @@ _ROOM = 1.15
 """How many times as wide the picture may be for all planes to lie as in the viewer."""
 _GAP = 48
 """The gap between planes is this part of the picture, and at least a pixel."""
+_STRIPE = 3
+"""How many pixels wide a stripe of what is hatched is, along a row."""
 
 
 class _Plane(NamedTuple):
@@ -44,7 +46,10 @@ _AS_VIEWED = (_Plane(2, 0, 1), _Plane(1, 0, 2), _Plane(0, 1, 2))
 
 
 def thumbnail(volume: NDArray[Any], channel: int, size: int, scale: Scale) -> bytes:
-    """Square PNG of a channel (the last one, if there are fewer), at most `size` pixels wide. NaN is transparent."""
+    """Square PNG of a channel (the last one, if there are fewer), at most `size` pixels wide.
+
+    NaN is hatched and what is infinite has a colour of its own, as in the viewer.
+    """
     four = four_axes(volume)
     values = four[..., min(channel, four.shape[3] - 1)]
     planes, in_corner = _layout(values.shape)
@@ -85,8 +90,11 @@ def _drawn(values: NDArray[Any], plane: _Plane, fits: float, scale: Scale) -> ND
     index[plane.across] = values.shape[plane.across] // 2
     # At once: a volume may be mapped, and no more than these voxels are to be read.
     index[plane.right] = index[plane.right][:, np.newaxis]
-    found = levels_of(np.asarray(values[tuple(index)]), scale.low, scale.high)
-    return found.T[::-1]
+    found = levels_of(np.asarray(values[tuple(index)]), scale.low, scale.high).T[::-1]
+    if (gaps := found == NAN).any():
+        rows, columns = np.indices(found.shape)
+        found = np.where(gaps & ((rows + columns) // _STRIPE % 2 == 1), np.uint8(BETWEEN), found)
+    return found
 
 
 def _places(length: int, fits: float) -> NDArray[np.int64]:

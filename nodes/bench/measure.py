@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.bench.options import BenchOptions
 from engine.bench.result import BenchData, BenchResult, BenchRow, Configuration, Curves, Input
+from engine.cgroups import usable_cores
 from engine.declare.context import Resources, TaskContext
 from engine.declare.field_rules import control_character
 from engine.environment import Machine, installed_packages, this_machine
 from engine.errors import UsageError
 from engine.extras import modules, require
-from engine.profiles.profile import usable_cores
 from engine.storage import is_url
 from engine.storage.cache import FOLDER as CACHE_FOLDER
 from engine.storage.cache import LIMIT as CACHE_GB

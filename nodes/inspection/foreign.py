@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -24,8 +24,9 @@ from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
 from nodes.inspection.archives import ArchiveCells
 from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads, listed_rows
-from nodes.volume_file.damage import FileCheck, bytes_of
+from nodes.volume_file.damage import FileCheck
 from nodes.volume_file.pages import ChunkCheck
+from nodes.volume_file.stored_chunks import StoredChunk, stored_chunks
 
 _ROWS, _BATCH_BYTES = 64, 32 << 20
 """Rows that are decoded at a time, fewer where they are large."""
@@ -125,8 +126,8 @@ def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_group
         if row_groups not in (None, metadata.num_row_groups):
             problems.append(f"it has {plural(metadata.num_row_groups, 'row groups')}, not {row_groups}")
         complete = []
-        for number in range(metadata.num_row_groups):
-            damaged, has_sums = _check_group(file, metadata.row_group(number))
+        for number, chunks in enumerate(stored_chunks(file)):
+            damaged, has_sums = _check_group(file, metadata.row_group(number).num_rows, chunks)
             problems += damaged
             complete.append(has_sums or sums is not None)
         if problems:
@@ -159,19 +160,18 @@ def _check_cells(parquet: pq.ParquetFile, complete: list[bool], cells: ArchiveCe
     return FileCheck(tuple(cells.problems), tuple(cells.rows), (), checked, unchecked, archives)
 
 
-def _check_group(file: pa.NativeFile, group: pq.RowGroupMetaData) -> tuple[list[str], bool]:
+def _check_group(file: pa.NativeFile, rows: int, chunks: Sequence[StoredChunk]) -> tuple[list[str], bool]:
     """What is wrong with the pages of a row group, and whether each of them has a checksum."""
     problems, complete = [], True
-    for number in range(group.num_columns):
-        chunk = group.column(number)
-        if not group.num_rows and not chunk.num_values:
+    for chunk in chunks:
+        if not rows and not chunk.values:
             # Arrow writes an empty dictionary there, and an offset of pages at which there are none.
             continue
-        check = ChunkCheck(chunk.num_values, chunk.total_compressed_size)
-        for data in bytes_of(file, chunk):
+        check = ChunkCheck(chunk.values, chunk.length)
+        for data in chunk.bytes_of(file):
             check.feed(data)
         check.finish()
-        problems += [f"{page.reason} (column {chunk.path_in_schema})" for page in check.damaged]
+        problems += [f"{page.reason} (column {chunk.path})" for page in check.damaged]
         complete = complete and not check.unchecked
     return problems, complete
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from engine.cgroups import usable_cores
 from engine.declare.datasets import Dataset, VolumeDelta
 from engine.storage.urls import is_url
 from nodes.loaders import LoaderName, open_source
@@ -118,7 +118,7 @@ def load(
     """
     dataset = data if isinstance(data, Dataset) else _newest(data)
     reading = Reading(batch_size, seed=seed, training=training, rank=rank, ranks=ranks)
-    return LoadedVolumes(dataset, reading, loader=loader, cores=cores or os.cpu_count() or 1, verify=verify)
+    return LoadedVolumes(dataset, reading, loader=loader, cores=cores or usable_cores(), verify=verify)
 
 
 def _newest(table: str | Path) -> VolumeDelta:

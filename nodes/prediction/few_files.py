@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from engine.cgroups import usable_cores
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
 from engine.extras import missing, require
@@ -197,7 +198,7 @@ def _answers(card: ModelCard, files: Iterator[_Volume | Answer]) -> Iterator[Ans
 
 def _predictor(card: ModelCard, batch_size: int) -> Predictor:
     framework = framework_named(card.framework)
-    framework.set_up(cores=len(os.sched_getaffinity(0)), deterministic=True, seed=0)
+    framework.set_up(cores=usable_cores(), deterministic=True, seed=0)
     return framework.predictor(card.file, card.shape, card.scores, batch_size)
 
 

@@ -19,6 +19,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.cgroups import memory
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.environment import Machine, this_machine
@@ -232,10 +233,8 @@ def fed(prepared: Prepared, feed: Feed) -> Loader:
 
 def _that_fits(loader: Loader) -> Loader:
     """The loader, over no more volumes than the system's cache can keep beside the training."""
-    import psutil
-
     spec, reading = loader.source.spec, loader.reading
-    volumes = int(_CACHED_SHARE * psutil.virtual_memory().available) // spec.volume_bytes
+    volumes = int(_CACHED_SHARE * memory().available) // spec.volume_bytes
     most = max(1, volumes // reading.batch_size) * reading.batch_size
     # Neighbours in the order of ids, which lie in the same row groups.
     return loader if len(loader) <= most else loader.source.loader(loader.chosen[:most], reading)

@@ -33,8 +33,8 @@ class TrainParameters:
     Attributes:
         depth: layers of the network; more are slower and need more volumes.
         task: classification, or regression for labels that are any numbers.
-        stem: standard quarters the volume before the first stage, which suits large ones: 30x30x10 voxels end
-            as one. small keeps it whole: 30x30x10 end as 4x4x2, for some 20 times the work at the same width.
+        stem: with "standard" the first stage sees a quarter of each axis, which suits large volumes: 30x30x10 voxels
+            end as one. With "small" it sees all: 30x30x10 end as 4x4x2, for some 20 times the work at the same width.
         width: filters of the first stage; later ones have 2, 4 and 8 times as many. Half of them make a quarter
             of the parameters; 16 make up for the work of the small stem.
         model_file: a Keras model of your own instead of the ResNet: a file in a trusted workspace's my_models/

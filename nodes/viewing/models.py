@@ -179,14 +179,18 @@ class RocCurves(ChartPanel):
             }
             if series:
                 note = f"the first {len(curves)} of {len(names)} classes" if len(curves) < len(shown) else ""
-                chance = "chance" if "chance" not in series else "no better than chance"  # a class may be called so
-                out.append(
-                    Chart(
-                        title=title.capitalize(), kind="lines", x=rates, series={**series, chance: rates},
-                        x_title="false positive rate", y_title="true positive rate", note=note,
-                    )
-                )  # fmt: skip
+                out.append(roc_chart(title.capitalize(), rates, series, note))
         return out
+
+
+def roc_chart(title: str, rates: Sequence[float], curves: Mapping[str, tuple[float | None, ...]], note: str) -> Chart:
+    """ROC curves over false positive rates, beside what mere chance would reach."""
+    chance = "chance" if "chance" not in curves else "no better than chance"  # a class may be called so
+    series = {**curves, chance: tuple(rates)} if curves else curves
+    return Chart(
+        title=title, kind="lines", x=tuple(rates), series=series,
+        x_title="false positive rate", y_title="true positive rate", note=note,
+    )  # fmt: skip
 
 
 class Layers(Table):

@@ -35,7 +35,7 @@ from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import ranking, roc_curve
 from nodes.reporting.page import predicted_text
 from nodes.viewing.histograms import histogram
-from nodes.viewing.models import matrix_chart
+from nodes.viewing.models import matrix_chart, roc_chart
 from nodes.viewing.volume_rows import VolumeRows
 from nodes.viewing.volumes import volume_rows
 
@@ -245,10 +245,7 @@ def _roc(measured: ClassEvaluation) -> Chart:
     if not series:
         among = f", and only {note} are looked at" if note else ""
         note = f"no curve: it takes volumes of a class and of others{among}"
-    return Chart(
-        title="ROC", kind="lines", x=tuple(x.tolist()), series=series, x_title="false positive rate",
-        y_title="true positive rate", note=note,
-    )  # fmt: skip
+    return roc_chart("ROC", x.tolist(), series, note)
 
 
 class PredictionTable(Table):

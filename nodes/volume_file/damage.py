@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nodes.volume_file.pages import ChunkCheck, VolumePages
+from nodes.volume_file.stored_chunks import stored_chunks
 
-_READ_BYTES = 1 << 20
 _IDS = 5
 """Ids of lost volumes that are named."""
 
@@ -64,25 +63,24 @@ def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePa
     problems: dict[str, None] = {}
     lost: set[tuple[int, int]] = set()
     first = checked = unchecked = 0
-    for number in range(metadata.num_row_groups):
+    for number, chunks in enumerate(stored_chunks(file)):
         group = metadata.row_group(number)
-        for column in range(group.num_columns):
-            chunk = group.column(column)
-            is_volume = chunk.path_in_schema == "volume"
-            plain = is_volume and chunk.compression == "UNCOMPRESSED"
-            check = ChunkCheck(chunk.num_values, chunk.total_compressed_size, volumes if plain else None)
-            for data in bytes_of(file, chunk):
+        for column, chunk in enumerate(chunks):
+            is_volume = chunk.path == "volume"
+            plain = is_volume and not chunk.compressed
+            check = ChunkCheck(chunk.values, chunk.length, volumes if plain else None)
+            for data in chunk.bytes_of(file):
                 check.feed(data)
             check.finish()
             for page in check.damaged:
-                problems[f"{page.reason} (column {chunk.path_in_schema})"] = None
+                problems[f"{page.reason} (column {chunk.path})"] = None
                 # The values of a nested column are not its rows.
                 flat = metadata.schema.column(column).max_repetition_level == 0
                 start, end = (page.first, page.first + page.values) if flat else (0, group.num_rows)
                 lost.add((first + min(start, group.num_rows - 1), first + min(end, group.num_rows)))
             if is_volume:
-                without = chunk.num_values if check.unchecked else 0
-                unchecked, checked = unchecked + without, checked + chunk.num_values - without
+                without = chunk.values if check.unchecked else 0
+                unchecked, checked = unchecked + without, checked + chunk.values - without
         if (problem := _decoding_problem(parquet, number)) and not any(
             a < first + group.num_rows and b > first for a, b in lost
         ):
@@ -105,21 +103,6 @@ def _decoding_problem(parquet: pq.ParquetFile, group: int) -> str:
         return f"its ids and labels cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
     rows = parquet.metadata.row_group(group).num_rows
     return "" if found == rows or not names else f"a row group has {found:,} ids, not {rows:,}"
-
-
-def bytes_of(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[memoryview]:
-    """The stored bytes of a column chunk, a megabyte at a time; fewer where the file ends."""
-    start = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-        start = min(start, chunk.dictionary_page_offset)
-    left = chunk.total_compressed_size
-    file.seek(start)
-    while left > 0:
-        data = file.read_buffer(min(left, _READ_BYTES))
-        if not data.size:
-            return
-        left -= data.size
-        yield memoryview(data)
 
 
 def _joined(ranges: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -37,7 +37,7 @@ from nodes.volume_file.thrift import (
 MAGIC = b"PAR1"
 _TAIL = 8 << 10
 """Read first: the footer of a small file, and more."""
-_END = 4 + len(MAGIC)
+END = 4 + len(MAGIC)
 """Bytes after the footer: its length and the magic."""
 
 _NUM_ROWS, _ROW_GROUPS, _CREATED_BY = 3, 4, 6
@@ -87,10 +87,10 @@ def footer(template: bytes, rows: int, groups: Sequence[tuple[int, Sequence[Chun
 
     `template` is a whole Parquet file without rows. Raises `ValueError` when it is none.
     """
-    length = int.from_bytes(template[-_END:-4], "little")
+    length = int.from_bytes(template[-END:-4], "little")
     if template[-4:] != MAGIC or template[:4] != MAGIC or length + 12 > len(template):
         raise ValueError("the template is no Parquet file")
-    fields = raw_fields(template[-_END - length : -_END])
+    fields = raw_fields(template[-END - length : -END])
     fields[_NUM_ROWS] = (I64, integer(rows))
     fields[_ROW_GROUPS] = (LIST, list_of(STRUCT, [_row_group(i, *g) for i, g in enumerate(groups)]))
     return _signed(fields)
@@ -99,9 +99,9 @@ def footer(template: bytes, rows: int, groups: Sequence[tuple[int, Sequence[Chun
 def sign_footer(path: Path) -> None:
     """Name Voxelflow as the creator of a Parquet file that pyarrow wrote. Raises `OSError` and `ValueError`."""
     with path.open("r+b") as file:
-        file.seek(-_END, os.SEEK_END)
-        length = int.from_bytes(file.read(_END)[: -len(MAGIC)], "little")
-        start = file.seek(-_END - length, os.SEEK_END)
+        file.seek(-END, os.SEEK_END)
+        length = int.from_bytes(file.read(END)[: -len(MAGIC)], "little")
+        start = file.seek(-END - length, os.SEEK_END)
         body = _signed(raw_fields(file.read(length)))
         file.seek(start)
         file.write(body)
@@ -175,7 +175,7 @@ def read_footer(path: Path | str) -> tuple[int, pq.ParquetFile]:
     try:
         size = os.fstat(file).st_size
         tail = os.pread(file, min(size, _TAIL), max(0, size - _TAIL))
-        wanted = int.from_bytes(tail[-_END : -len(MAGIC)], "little") + _END
+        wanted = int.from_bytes(tail[-END : -len(MAGIC)], "little") + END
         if len(tail) < wanted <= size:
             tail = os.pread(file, wanted, size - wanted)
     finally:

@@ -80,7 +80,15 @@ def test_counts_and_figures() -> None:
 
 @pytest.mark.parametrize(
     ("amount", "words"),
-    [(0, "0.00 EUR"), (1e-6, "<0.0001 EUR"), (0.0076, "0.0076 EUR"), (12.4, "12.40 EUR"), (3600, "3,600.00 EUR")],
+    [
+        (0, "0.00 EUR"),
+        (1e-6, "<0.0001 EUR"),
+        (0.0076, "0.0076 EUR"),
+        (0.99, "0.99 EUR"),
+        (0.9996, "1.00 EUR"),
+        (12.4, "12.40 EUR"),
+        (3600, "3,600.00 EUR"),
+    ],
 )
 def test_amounts_of_money(amount: float, words: str) -> None:
     assert money(amount, "EUR") == words

@@ -142,35 +142,37 @@ class Library:
             if not overwrite and found not in (seen.file if seen else None, digest(text)):
                 raise Conflict(_conflict(path, found, seen), hint="Overwrite it, or take what the file holds.")
             self._keep_what_is_there(document)
-            try:
-                write_pipeline(pipeline, path)
-            except OSError as exc:
-                raise WorkspaceError(
-                    f"{path} cannot be written: {exc.strerror or exc}",
-                    hint=f"{remedy(exc)} Your changes are kept as a draft.",
-                ) from exc
+            self._put(path, pipeline)
             with suppress(WorkspaceError):  # the file is written: that is what was asked for
                 self.versions.keep(document, text)
         return Base(file=digest(text), text=digest(text))
 
     def rename(self, document: str, to: str, name: str) -> Base:
-        """Move the file and change the name in it. Raises `PipelineError` when it cannot be read."""
+        """Move the file and change the name in it.
+
+        Raises `PipelineError` when it cannot be read, `WorkspaceError` when it cannot be moved: then all is as it was.
+        """
         with self._writing():
             stored = self.read(document)
             if stored is None:
                 raise PipelineError(f"{self.path(document)} is gone", hint="Save the pipeline first.")
             if to != document and self.path(to).exists():
                 raise Conflict(f"{self.path(to)} exists already", hint="Choose another name.")
+            renamed = stored.pipeline.model_copy(update={"name": name})
+            text = dump(renamed)
             self._keep_what_is_there(document)
+            others = self.versions.names(to)  # of a document that had this name before
             self.versions.move(document, to)
             try:
-                base = self.write(to, stored.pipeline.model_copy(update={"name": name}), None, overwrite=True)
+                self._put(self.path(to), renamed)
+                if to != document:
+                    self._replaced(document, to)
             except WorkspaceError:
-                self.versions.move(to, document)
+                self.versions.move(to, document, without=others)
                 raise
-            if to != document:
-                self.path(document).unlink(missing_ok=True)
-        return base
+            with suppress(WorkspaceError):
+                self.versions.keep(to, text)
+        return Base(file=digest(text), text=digest(text))
 
     def rename_versions(self, document: str, to: str) -> None:
         """Rename a document that has no file: what was saved of it goes along.
@@ -212,6 +214,25 @@ class Library:
                 ) from exc
 
     # --- parts ------------------------------------------------------------------------------
+
+    def _put(self, path: Path, pipeline: Pipeline) -> None:
+        try:
+            write_pipeline(pipeline, path)
+        except OSError as exc:
+            raise WorkspaceError(
+                f"{path} cannot be written: {exc.strerror or exc}",
+                hint=f"{remedy(exc)} Your changes are kept as a draft.",
+            ) from exc
+
+    def _replaced(self, document: str, by: str) -> None:
+        """Remove the file of a document that is written under another name, or else the new one."""
+        path = self.path(document)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            with suppress(OSError):
+                self.path(by).unlink(missing_ok=True)
+            raise WorkspaceError(f"{path} cannot be renamed: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
     def _trash(self) -> Path:
         trash = self._workspace.root / "trash"

@@ -216,8 +216,10 @@ class SharedDocument:
     def rename(self, document: str, name: str) -> None:
         """Another name, and with it another id; the file moves, unsaved changes stay unsaved.
 
-        Raises `PipelineError` when the file cannot be read, `WorkspaceError` when it cannot be written.
+        Raises `PipelineError` when the file cannot be read, `WorkspaceError` when it cannot be moved, or when all is
+        done but keeping the draft under its new name or removing the old one.
         """
+        failure: WorkspaceError | None = None
         with self._lock:
             old = self.id
             disk = self._look()
@@ -231,14 +233,19 @@ class SharedDocument:
                 self._base = base if disk == "same" else self._base
             self.id = document
             self._set(self._doc.model_copy(update={"name": name}))
-            if self.unsaved:
-                self._keep()
-            if document != old or not self.unsaved:
-                self._drafts.remove(old)
+            try:
+                if self.unsaved:
+                    self._keep()
+                if document != old or not self.unsaved:
+                    self._drafts.remove(old)
+            except WorkspaceError as exc:
+                failure = exc  # reported when all are informed
             self._look()
             self._show_anew()
         self.changed()
         self.unsaved_changed()
+        if failure is not None:
+            raise failure
 
     def look_at_disk(self) -> None:
         """Notice what others do to the file; looks about once a second however often it is called."""

@@ -12,7 +12,7 @@ from engine.declare.events import Progress
 from engine.history.summary import Tile
 from engine.store.runs import Run, Task
 from engine.text import size
-from engine.wording import details_text, figure_name, foreseen, made
+from engine.wording import MOST_FIGURES, details_text, figure_name, foreseen, made
 from ui.protocol.status import FailureInfo, Headline, NodeStatus, OutputInfo, ProgressInfo, RunFigure, RunInfo
 
 ViewOf = Callable[[Dataset], str]
@@ -65,7 +65,7 @@ def node_status(task: Task, view_of: ViewOf = _no_view, curve: Sequence[float] =
         started=task.started,
         ended=task.ended,
         progress=_progress(task.progress) if task.progress else None,
-        made=made(task.outputs),
+        made=made(task.outputs, MOST_FIGURES),
         outputs=outputs_in_words(task.outputs, view_of),
         curve=list(curve),
         failure=_failure(task.failure) if task.failure else None,
@@ -129,7 +129,7 @@ def outputs_in_words(outputs: Mapping[str, Dataset], view_of: ViewOf = _no_view)
             port=port,
             kind=dataset.kind,
             uri=dataset.uri,
-            figures=details_text(details_of(dataset)),
+            figures=details_text(details_of(dataset), MOST_FIGURES),
             view=view_of(dataset),
             headline=_headline(dataset),
         )

@@ -6,8 +6,10 @@ equals the one before it is not kept again.
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +89,14 @@ class Versions:
         """The same for a pipeline."""
         self.keep(document, dump(pipeline), unsaved=unsaved)
 
-    def move(self, document: str, to: str) -> None:
-        """The document is called otherwise now: its versions go along, in front of any that lie there."""
+    def names(self, document: str) -> frozenset[str]:
+        """The names of the files that hold its versions."""
+        with suppress(OSError):
+            return frozenset(os.listdir(self.folder(document)))
+        return frozenset()
+
+    def move(self, document: str, to: str, without: Collection[str] = ()) -> None:
+        """The document is called otherwise now: its versions but these go along, in front of any that lie there."""
         folder = self.folder(document)
         with suppress(OSError):
             target = self.folder(to)
@@ -96,8 +104,10 @@ class Versions:
                 return
             target.mkdir(parents=True, exist_ok=True)
             for path in folder.iterdir():
-                path.replace(target / path.name)
-            folder.rmdir()
+                if path.name not in without:
+                    path.replace(target / path.name)
+            if not without:
+                folder.rmdir()
 
     def set_aside(self, document: str) -> None:
         """The pipeline is deleted: one of the same name that is made later has versions of its own."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -436,8 +437,7 @@ def _machine() -> None:
         history = _history[root] = MachineHistory(root)
     # There is no run whose processes could be counted.
     series = {name: s for name, s in history.series().items() if not name.startswith("run_")}
-    cpu = series.get("cpu_utilization_percentage")
-    if cpu is None or not len(cpu):
+    if not any(len(s) for s in series.values()):
         st.html(tag("p", "Measuring", class_="vf-muted"))
         return
     st.html(facts(_now(series)))
@@ -452,8 +452,12 @@ def _machine() -> None:
 
 
 def _now(series: Mapping[str, Any]) -> list[tuple[str, str]]:
-    last = {name: s.last for name, s in series.items()}
-    out = [("CPU", f"{last['cpu_utilization_percentage']:.0f}%")]
+    last = {name: s.last for name, s in series.items() if len(s)}
+    # A container's /proc may lack any of these.
+    out = []
+    cpu = last.get("cpu_utilization_percentage")
+    if cpu is not None:
+        out.append(("CPU", f"{cpu:.0f}%"))
     used = last.get("system_memory_usage_megabytes")
     if used is not None:
         out.append(("memory used", f"{size(used * 1e6)} ({last['system_memory_usage_percentage']:.0f}%)"))
@@ -462,5 +466,6 @@ def _now(series: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("disk free", size(free * 1e6)))
     import psutil
 
-    out.append(("up for", duration(time.time() - psutil.boot_time())))
+    with suppress(Exception):
+        out.append(("up for", duration(time.time() - psutil.boot_time())))
     return out

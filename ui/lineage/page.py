@@ -14,7 +14,7 @@ from engine.declare.dataset_type import details_of
 from engine.history.details import short_id
 from engine.lineage import REGISTERED, RESULTS, Item, Lineage, State, read_lineage
 from engine.text import moment, number, plural
-from engine.wording import details_text
+from engine.wording import MOST_FIGURES, details_text
 from ui.build.page import documents_of
 from ui.lineage import drawing
 from ui.lineage.drawing import MARKS, Kind, kind_of, kinds_of
@@ -320,7 +320,7 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
     elif state == "removed":
         st.html(notice("info", "Its files were freed.", "A run makes them again where something needs them."))
     rows = [("location", item.place)] if item.place else []
-    if item.dataset is not None and (figures := details_text(details_of(item.dataset))):
+    if item.dataset is not None and (figures := details_text(details_of(item.dataset), MOST_FIGURES)):
         rows.append(("figures", figures))
     if item.origins:
         origin = item.origins[-1]

@@ -26,7 +26,7 @@ class Made:
     node: str
     port: str
     title: str
-    """Of the node, with the port where it has several."""
+    """Of the node, with the port in brackets where it has several."""
     dataset: Dataset
     made_from: Mapping[str, Dataset]
 
@@ -44,7 +44,7 @@ def made_in(details: Details) -> list[Made]:
         Made(
             task.node,
             port,
-            names.get(task.node, task.node) + (f", {safe(port)}" if len(task.outputs) > 1 else ""),
+            names.get(task.node, task.node) + (f" ({safe(port)})" if len(task.outputs) > 1 else ""),
             dataset,
             wires.get(task.node, {}),
         )

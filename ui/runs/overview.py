@@ -158,11 +158,7 @@ def _pictures(details: Details) -> None:
     st.html(heading("What was made"))
     ids = [f"{made.node}.{made.port}" for made in found]
     titles = [type(made.dataset).title or made.dataset.kind for made in found]
-    words = [
-        title if titles.count(title) == 1 else f"{title}: {made.title}"
-        for title, made in zip(titles, found, strict=True)
-    ]
-    pills = dict(zip(ids, pill_words(words), strict=True))
+    pills = dict(zip(ids, pill_words([*zip(titles, (made.title for made in found), strict=True)]), strict=True))
     chosen = st.pills(
         "What to look at",
         ids,
@@ -177,9 +173,18 @@ def _pictures(details: Details) -> None:
         show_datasets([(made.port, key)], key=f"overview-look-{key}")
 
 
-def pill_words(words: Sequence[str]) -> list[str]:
-    """What stands on pills, as Markdown: cut short, unless two would then be alike. Streamlit knows them by their words
-    and would open the last of them for each."""
+def pill_words(results: Sequence[tuple[str, str]]) -> list[str]:
+    """What stands on the pills of results, each given by its kind and by what made it, as Markdown.
+
+    The kind, or where several are of that kind what made it. No two are alike, since Streamlit knows pills by their
+    words and would open the last of them for each; what is long is cut short where that leaves them different.
+    """
+    kinds, makers = [kind for kind, _ in results], [maker for _, maker in results]
+    single = [kind for kind in kinds if kinds.count(kind) == 1]
+    words = [
+        kind if kind in single else f"{kind}: {maker}" if makers.count(maker) > 1 or maker in single else maker
+        for kind, maker in results
+    ]
     short = [plain(each, _PILL) for each in words]
     return [cut if short.count(cut) == 1 else plain(each) for cut, each in zip(short, words, strict=True)]
 

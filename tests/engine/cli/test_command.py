@@ -8,13 +8,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 from building import box, pipeline
 from command_line import NO_WORK, Command, Save
 from waiting import WAIT_S
 
 from engine.catalog import Catalog, build_catalog
+from engine.cgroups import memory
 from engine.cli import main
 from engine.cli.command import VERBS
 from engine.run.worker_process import PROGRAM
@@ -248,8 +248,8 @@ def test_a_list_is_meant_where_no_command_is_named(
 ) -> None:
     """With its options: `voxelflow runs --workspace X` was refused, `voxelflow runs list --workspace X` was not."""
     # The profile `local` has a share of what is free, which differs between two commands.
-    free = psutil.virtual_memory()
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    free = memory()
+    monkeypatch.setattr("engine.profiles.find.memory", lambda: free)
     for name in ("workspace", "other"):
         open_workspace(home / name)
     for options in ([], ["--json"], ["--workspace", "other"], ["--workspace", "other", "--json"]):

@@ -351,6 +351,10 @@ def test_a_named_type_keeps_its_rules_wherever_it_stands(annotation: object, rea
         (Annotated[str, Range(1, 2)], "", "Range needs a number, not str"),
         (Annotated[bool, Step(1)], True, "Step needs a number"),
         (Annotated[float, Range(0, float("inf"))], 1.0, "inf is no limit"),
+        (Annotated[int, Range(5, 1)], 3, "nothing lies between 5 and 1"),
+        (Annotated[float, Step(float("nan"))], 1.0, "nan is no step"),
+        (Annotated[float, Step(0)], 1.0, "0 is no step"),
+        (Annotated[str, PathIn("fold")], "", "PathIn is of a file or a folder, not 'fold'"),  # type: ignore[arg-type]
         (Annotated[tuple[int, ...], Secret()], (1,), "need text, not list of int"),
         (Annotated[tuple[str, ...], Secret()], (), "Secret need text, not list of str"),
         (Annotated[tuple[str, ...] | None, PathIn("file")], None, "paths and Secret need text, not list of str"),
@@ -439,6 +443,7 @@ def test_a_range_lets_through_what_lies_in_it(low: int, high: int, number: int) 
     [
         (Range(1, 9), "volumes", 0, "must be at least 1 volume"),
         (Range(1, 9), "volumes", 10, "must be at most 9 volumes"),
+        (Range(1, 9), "batches", 0, "must be at least 1 batch"),
         (Range(1, 9), "MB", 0, "must be at least 1 MB"),
         (Range(1, 9), "s", 0, "must be at least 1 s"),
         (Range(1, 9), "", 0, "must be at least 1"),

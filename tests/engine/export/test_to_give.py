@@ -45,13 +45,20 @@ def test_java_starts_with_the_profile_s_jars_and_delta_s(
 
 
 @pytest.mark.parametrize(
-    ("given", "loaded", "wanted"),
+    ("own", "given", "loaded", "wanted"),
     [
-        ({}, ["/opt/own.jar", DELTA], f"/opt/own.jar,s3a://box/far.jar,{DELTA}"),
-        ({"spark.jars": "/opt/other.jar"}, [DELTA], f"/opt/other.jar,{DELTA}"),
+        ("/opt/own.jar,s3a://box/far.jar", {}, ["/opt/own.jar", DELTA], f"/opt/own.jar,s3a://box/far.jar,{DELTA}"),
+        ("/opt/own.jar,s3a://box/far.jar", {"spark.jars": "/opt/other.jar"}, [DELTA], f"/opt/other.jar,{DELTA}"),
+        (
+            "/opt/a b.jar, file:///opt/own%20one.jar,local:/opt/it.jar,",
+            {},
+            ["/opt/a b.jar", "/opt/own one.jar", "/opt/it.jar", DELTA],
+            f"/opt/a b.jar,file:///opt/own%20one.jar,local:/opt/it.jar,{DELTA}",
+        ),
     ],
 )
 def test_under_spark_submit_the_profile_s_jars_are_loaded_unless_others_are_given(
+    own: str,
     given: dict[str, str],
     loaded: list[str],
     wanted: str,
@@ -70,5 +77,5 @@ def test_under_spark_submit_the_profile_s_jars_are_loaded_unless_others_are_give
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
     monkeypatch.setattr(session, "_has_delta", lambda: False)
     monkeypatch.setattr(session, "_load", lambda jars: found.extend(map(str, jars)))
-    out = to_give({"spark.master": "local[1]", "spark.jars": "/opt/own.jar,s3a://box/far.jar"})
+    out = to_give({"spark.master": "local[1]", "spark.jars": own})
     assert (found, out["spark.jars"]) == (loaded, wanted)

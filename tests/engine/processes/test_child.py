@@ -109,6 +109,7 @@ def test_errors_keep_their_class(kind: type[VoxelflowError]) -> None:
         ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
         ("os.kill(os.getpid(), signal.SIGRTMIN + 2)", "was ended by signal "),
         ("os._exit(7)", "ended with exit status 7"),
+        ("os._exit(0)", "ended with exit status 0"),
     ],
 )
 def test_one_that_dies_is_reported_with_its_end_and_the_end_of_its_log(tmp_path: Path, end: str, how: str) -> None:

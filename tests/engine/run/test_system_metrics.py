@@ -15,6 +15,7 @@ import psutil
 import pytest
 from waiting import WAIT_S, wait_for_line
 
+from engine.cgroups import Memory, Processors
 from engine.declare.events import SystemSample, event_from_json
 from engine.run import system_metrics
 from engine.run.system_metrics import TRAFFIC, SystemSampler, idle_share
@@ -105,6 +106,17 @@ def test_busy_processes_use_processor_time() -> None:
     while os.times().user - before.user < 0.1:
         sum(range(10_000))
     assert sampler.sample([os.getpid()]).values["run_processes_cpu_percentage"] > 0
+
+
+def test_in_a_container_with_a_limit_the_machine_s_figures_are_the_container_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the host's an idle host would make a busy container idle, and its cost that of idle time."""
+    used, clock = [90.0, 90.6], [100.0, 101.0]
+    monkeypatch.setattr("engine.run.system_metrics.processors", lambda: Processors(1.5, used.pop(0)))
+    monkeypatch.setattr("engine.run.system_metrics.memory", lambda: Memory(4 * 10**9, 3 * 10**9, 10**9))
+    monkeypatch.setattr("engine.run.system_metrics.time", SimpleNamespace(monotonic=lambda: clock.pop(0)))
+    values = SystemSampler().sample([]).values
+    assert values["cpu_utilization_percentage"] == 40
+    assert values["system_memory_usage_percentage"] == 25
 
 
 def test_processor_time_from_before_the_first_sample_does_not_count() -> None:
@@ -206,6 +218,7 @@ def test_a_figure_that_the_system_does_not_give_is_left_out(
     monkeypatch: pytest.MonkeyPatch, what: str, error: Exception, missing: str
 ) -> None:
     """As in containers, whose /proc may lack files and lines, or have others."""
+    monkeypatch.setattr("engine.run.system_metrics.processors", lambda: None)
     monkeypatch.setattr(f"psutil.{what}", _raises(error), raising=False)
     sampler = SystemSampler()
     values = sampler.sample([os.getpid()]).values

@@ -154,7 +154,7 @@ def test_the_job_mounts_what_the_executors_mount(kind: str, options: dict[str, s
     spark = {"spark.kubernetes.container.image": "i:1", f"{volume}.mount.path": "/mnt/shared"}
     spark |= {f"{volume}.options.{name}": value for name, value in options.items()}
     pods = profile(spark=spark)
-    assert kubernetes.shared_mounts(pods) == [({"mountPath": "/mnt/shared"}, source)]
+    assert kubernetes.driver_mounts(pods) == [({"mountPath": "/mnt/shared"}, source)]
     kubernetes.check(pods)
     resolved = resolve(read_pipeline(shipped_pipelines()["quickstart"]), build_catalog(nodes.BUILT_IN), {})
     files = platform_files("kubernetes", resolved, pods, {}, base=Path.cwd(), machine=False)
@@ -177,7 +177,7 @@ def test_the_driver_mounts_the_same_part_of_a_volume() -> None:
         f"{other}.options.claimName": "shared",
     }
     claim = {"persistentVolumeClaim": {"claimName": "shared"}}
-    assert kubernetes.shared_mounts(profile(spark=profile().spark | more)) == [
+    assert kubernetes.driver_mounts(profile(spark=profile().spark | more)) == [
         ({"mountPath": "/mnt/shared", "subPath": "team/a"}, claim),
         ({"mountPath": "/inputs", "subPathExpr": "of/$(TEAM)", "readOnly": True}, claim),
     ]
@@ -204,6 +204,33 @@ def test_a_driver_in_cluster_mode_keeps_the_volumes_that_are_its_own() -> None:
     }
 
 
+def test_the_job_mounts_the_volumes_that_are_the_driver_s_own() -> None:
+    """The storage root may come to the executors by their template, and to the driver by a volume of its own."""
+    volumes = "spark.kubernetes.driver.volumes.{}.{}"
+    given = {
+        "spark.kubernetes.container.image": "i:1",
+        kubernetes.EXECUTOR_TEMPLATE: "local:///opt/pod.yaml",
+        f"{volumes.format('nfs', 'data')}.mount.path": "/mnt/shared/",
+        f"{volumes.format('nfs', 'data')}.options.server": "nas",
+        f"{volumes.format('nfs', 'data')}.options.path": "/exports",
+        f"{volumes.format('emptyDir', 'tmp')}.mount.path": "/scratch",
+        f"{volumes.format('emptyDir', 'tmp')}.options.sizeLimit": "9Gi",
+        f"{volumes.format('persistentVolumeClaim', 'each')}.mount.path": "/each",
+        f"{volumes.format('persistentVolumeClaim', 'each')}.options.claimName": "OnDemand",
+        "spark.kubernetes.executor.volumes.hostPath.data.mount.path": "/mnt/shared",
+        "spark.kubernetes.executor.volumes.hostPath.data.options.path": "/srv",
+    }
+    pods = profile(spark=given)
+    kubernetes.check(pods)
+    kubernetes.check_driver(pods)
+    assert kubernetes.driver_mounts(pods) == [
+        ({"mountPath": "/mnt/shared"}, {"nfs": {"server": "nas", "path": "/exports"}}),
+        ({"mountPath": "/scratch"}, {"emptyDir": {"sizeLimit": "9Gi"}}),
+    ]
+    with pytest.raises(UsageError, match="driver on Kubernetes would not see /scratch"):
+        kubernetes.check_driver(profile(spark=given, storage_root=Path("/scratch")))
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -219,6 +246,6 @@ def test_a_volume_that_each_executor_has_alone_is_not_shared(kind: str, options:
     each |= {f"{scratch}.options.{name}" if name else f"{scratch}.mount.subPathExpr": v for name, v in options.items()}
     pods = profile(spark=profile().spark | each)
     mounted = {"mountPath": "/mnt/shared"}
-    assert kubernetes.shared_mounts(pods) == [(mounted, {"persistentVolumeClaim": {"claimName": "shared"}})]
+    assert kubernetes.driver_mounts(pods) == [(mounted, {"persistentVolumeClaim": {"claimName": "shared"}})]
     with pytest.raises(UsageError, match="would not see /scratch"):
         kubernetes.check(profile(spark=pods.spark, storage_root=Path("/scratch")))

@@ -290,7 +290,7 @@ def test_a_jar_that_was_built_anew_and_another_directory_count(
     jar.write_text("one")
 
     def key() -> str:
-        return key_of("spark-submit", {"HADOOP_CONF_DIR": str(tmp_path / "conf")}, {"spark.jars": f"/x.jar,{jar}"})
+        return key_of("spark-submit", {"HADOOP_CONF_DIR": str(tmp_path / "conf")}, {"spark.jars": f"/x.jar, {jar}"})
 
     keys = [key()]
     jar.write_text("other")

@@ -16,7 +16,7 @@ from PIL import Image
 
 from engine.declare.view import Gallery, GalleryItem, Picked
 from engine.errors import DataError
-from engine.viewing.pictures import COLOUR_MAPS, ColourMap
+from engine.viewing.pictures import BETWEEN, COLOUR_MAPS, INFINITE, LAST, NAN, ColourMap
 from engine.viewing.scales import GalleryScales, Scale, scale_of, some_values
 from engine.viewing.thumbnails import thumbnail
 
@@ -33,7 +33,7 @@ def _bright(shape: tuple[int, ...], *voxels: tuple[int, ...], size: int) -> list
     volume = np.zeros(shape, np.float32)
     for voxel in voxels:
         volume[voxel] = 1
-    rows, columns = np.nonzero(_levels(volume, size) == 255)
+    rows, columns = np.nonzero(_levels(volume, size) == LAST)
     return sorted(zip(columns.tolist(), (size - 1 - rows).tolist(), strict=True))
 
 
@@ -68,23 +68,31 @@ class TestPlaces:
     def test_channels_are_apart(self) -> None:
         volume = np.zeros((8, 8, 1, 3), np.float32)
         volume[..., 1] = 1
-        assert [int(_levels(volume, 8, channel=each).max()) for each in (0, 1, 2, 9)] == [1, 255, 1, 1]
+        assert [int(_levels(volume, 8, channel=each).max()) for each in (0, 1, 2, 9)] == [1, LAST, 1, 1]
 
     @given(st.tuples(*[st.integers(1, 60)] * 3), st.integers(1, 64))
     def test_a_picture_of_any_shape_is_square_and_fits(self, shape: tuple[int, int, int], size: int) -> None:
         levels = _levels(np.ones(shape), size)
         assert levels.shape[0] == levels.shape[1]
-        assert set(np.unique(levels)) <= {0, 255}
-        assert (levels == 255).any()
+        assert set(np.unique(levels)) <= {0, LAST}
+        assert (levels == LAST).any()
         # Three planes of a voxel each and two gaps are the least.
         assert len(levels) <= max(size, 3)
 
-    def test_corners_and_what_is_no_number_are_transparent(self) -> None:
-        volume = np.ones((8, 8, 8))
-        volume[:, :, 4] = math.nan
-        alpha = np.asarray(Image.open(io.BytesIO(thumbnail(volume, 0, 17, _ZERO_TO_ONE))).convert("RGBA"))[..., 3]
-        assert alpha[-1, 0] == alpha[-1, -1] == 0  # the plane of X and Y, and no plane
-        assert alpha[0, 0] == 255
+    def test_corners_are_transparent(self) -> None:
+        alpha = np.asarray(Image.open(io.BytesIO(thumbnail(np.ones((8, 8, 8)), 0, 17, _ZERO_TO_ONE))).convert("RGBA"))
+        assert alpha[-1, -1, 3] == 0
+        assert alpha[0, 0, 3] == alpha[-1, 0, 3] == 255
+
+    def test_nan_is_hatched_and_infinity_has_its_own_colour(self) -> None:
+        """As in the viewer: neither may look like a value, or like the edge of the picture."""
+        volume = np.ones((8, 8, 1))
+        volume[:4] = math.nan
+        volume[4, 0], volume[4, 1] = math.inf, -math.inf
+        levels = _levels(volume, 8)
+        assert set(np.unique(levels[:, :4])) == {NAN, BETWEEN}
+        assert len({tuple(row) for row in levels[:, :4].tolist()}) > 1, "stripes go across, not along the columns"
+        assert levels[::-1][:, 4].tolist() == [INFINITE, INFINITE, *[LAST] * 6]
 
     @pytest.mark.parametrize("value", [0.0, 5.0, math.nan, math.inf])
     @pytest.mark.parametrize("colours", COLOUR_MAPS)

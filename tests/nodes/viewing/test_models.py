@@ -275,7 +275,7 @@ class TestPredictions:
     def test_figures(self, predictions: Predictions) -> None:
         charts = _charts(_view(predictions), "figures")
         assert charts["Confusion"].series == {"a": (1, 2), "b": (1, 0)}
-        assert len(charts["ROC"].series) == 1
+        assert list(charts["ROC"].series) == ["b, area 0.333", "chance"]
         assert sum(charts["Score of the predicted class"].series["volumes"]) == 5
 
     def test_without_the_data_there_are_rows_and_no_thumbnails(self, predictions: Predictions) -> None:

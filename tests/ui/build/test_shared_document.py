@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from engine.document.pipeline import Pipeline, dump, load
+from engine.errors import WorkspaceError
 from engine.workspace import Workspace
 from ui.build import library
 from ui.build.editor import Editor
@@ -36,7 +37,7 @@ from ui.protocol.commands import (
 )
 from ui.protocol.document import Op
 from ui.protocol.link import Sent
-from ui.protocol.notices import Edited, FileState, Library, Opened, Others
+from ui.protocol.notices import Edited, FileState, Library, Message, Opened, Others
 
 NODES = ("a", "b", "c")
 
@@ -152,6 +153,27 @@ def test_what_one_does_with_the_document_the_other_hears(open_tab: OpenTab) -> N
     assert (one.document, two.turn().document) == ("copy", "renamed")
     assert two.pipeline.description == "more by two"
     assert two.last(Others).count == 0
+
+
+def test_a_rename_whose_draft_cannot_be_kept_is_one_and_is_seen_by_all(
+    open_tab: OpenTab, documents: OpenDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = open_tab(_two())
+    two = open_tab(address="shared", client="second")
+    one.say(Save(document="shared", overwrite=False)).set("description", to="unsaved")
+
+    def full(*_: object) -> None:
+        raise WorkspaceError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(documents.drafts, "write", full)
+        one.say(Rename(document="shared", name="Renamed"))
+    assert one.last(Message).text == "no space left"
+    assert [(tab.turn().document, tab.pipeline.name) for tab in (one, two)] == [("renamed", "Renamed")] * 2
+    two.set("ui", "x", to=1)
+    draft = documents.drafts.read("renamed")
+    assert draft is not None
+    assert draft.pipeline.description == "unsaved"
 
 
 @pytest.mark.slow

@@ -96,6 +96,27 @@ def test_versions_stay_with_a_file_that_could_not_be_renamed(
     assert library.versions.listed("called") == []
 
 
+def test_a_rename_whose_old_file_cannot_be_removed_leaves_all_as_it_was(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(workspace)
+    library.versions.keep_pipeline("called", pipeline(box("b", "Make")))
+    library.write("doc", pipeline(box("a", "Make")), None)
+    before = {name: library.versions.listed(name) for name in ("doc", "called")}
+    unlink = Path.unlink
+
+    def kept(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "doc.json":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", kept)
+    with pytest.raises(WorkspaceError, match=r"doc\.json cannot be renamed: Operation not permitted"):
+        library.rename("doc", "called", "called")
+    assert [path.name for path in workspace.pipelines.iterdir()] == ["doc.json"]
+    assert {name: library.versions.listed(name) for name in ("doc", "called")} == before
+
+
 def test_those_of_a_document_with_a_long_name_are_set_aside_too(workspace: Workspace) -> None:
     versions, document = Versions(workspace), "ü" * 125
     versions.keep_pipeline(document, pipeline())

@@ -11,8 +11,9 @@ from waiting import wait_until
 
 from engine.declare.events import SystemSample
 from engine.run.system_metrics import SystemSampler
-from ui.compute import machine
+from ui.compute import machine, page
 from ui.compute.machine import MachineHistory
+from ui.runs.feed import Series
 from ui.runs.system import system_charts
 
 SHOWN = {
@@ -91,3 +92,16 @@ def test_a_gpu_is_measured_too_and_what_is_old_is_forgotten(
     assert cpu.values[0] > 1
     assert cpu.steps[-1] - cpu.steps[0] <= 0.04
     assert [chart.title for chart in system_charts(found, cpu.steps[-1], 60.0)] == ["CPU", "GPU", "GPU memory"]
+
+
+def test_what_a_container_does_not_say_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def secret() -> float:
+        raise RuntimeError("line 'btime' not found in /proc/stat")
+
+    monkeypatch.setattr("psutil.boot_time", secret)
+    free = Series([1.0], [5000.0])
+    assert page._now({"disk_available_megabytes": free, "cpu_utilization_percentage": Series()}) == [
+        ("disk free", "5.0 GB")
+    ]
+    cpu = {"cpu_utilization_percentage": Series([1.0], [40.0])}
+    assert page._now(cpu) == [("CPU", "40%")]

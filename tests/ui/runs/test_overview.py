@@ -25,12 +25,22 @@ def test_a_tile_shows_what_it_calls_better(
 
 
 def test_two_pills_never_read_alike() -> None:
-    node = "Delta table: Split by patient into train, validation and test"
-    words = [f"{node}, train", f"{node}, test", "Report", "Trained model: " + 40 * "x"]
-    found = pill_words(words)
+    node = "Split by patient into train, validation and test of all"
+    one, other = ("Delta table", f"{node} (train)"), ("Delta table", f"{node} (test)")
+    found = pill_words([one, other, ("Report", "Evaluate"), (60 * "x", "Train")])
     assert len(set(found)) == 4
-    assert found[0].endswith("train")
+    assert found[0].endswith("(train\\)")
     assert found[2] == "Report"
     assert found[3].endswith("…"), "alone it is cut short"
-    (split,) = pill_words(["Delta table: Train, validate, test, validation"])
-    assert split.endswith("validation"), "as in the template that is shipped"
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ([("Table", "Table"), ("Table", "Split (test)"), ("Report", "Evaluate")], ["Table", "Split (test)", "Report"]),
+        ([("Table", "Report"), ("Table", "B"), ("Report", "Evaluate")], ["Table: Report", "B", "Report"]),
+        ([("Table", "A"), ("Table", "B"), ("Model", "A"), ("Model", "C")], ["Table: A", "B", "Model: A", "C"]),
+    ],
+)
+def test_a_pill_names_the_kind_or_else_what_made_it(results: list[tuple[str, str]], words: list[str]) -> None:
+    assert [pill.replace("\\", "") for pill in pill_words(results)] == words

@@ -127,7 +127,7 @@ function useField(id: string, text: string) {
     onKeyDown: (event: KeyboardEvent<Field>) => {
       const command = event.ctrlKey || event.metaKey;
       // Saving saves it without the spaces around it.
-      if (command && event.key === 's') leave(true);
+      if (command && event.key.toLowerCase() === 's') leave(true);
       const done = event.key === 'Enter' && (command || event.currentTarget instanceof HTMLInputElement);
       if (!done && event.key !== 'Escape') return;
       event.preventDefault();

@@ -18,9 +18,12 @@ function shown(status: NodeStatus | undefined, run: RunInfo | null = runInfo()):
   return markup(createElement(CardStrip, { id: 'a' }), state);
 }
 
-test.each(['queued', 'waiting', 'running'] as const)('a node that is %s shows no figure of an earlier run', (state) => {
-  expect(shown(nodeStatus(state))).toBe('');
-});
+test.each(['queued', 'waiting', 'running', 'failed', 'cancelled', 'skipped'] as const)(
+  'a node that is %s shows no figure of an earlier run',
+  (state) => {
+    expect(shown(nodeStatus(state))).toBe('');
+  },
+);
 
 test('a figure that is kept is shown before a run, and after one that was lost', () => {
   expect(texts(shown(undefined, null))).toEqual(['0.786', 'AUC']);

@@ -7,7 +7,7 @@ import { useEffect, useState } from 'react';
 
 import { own } from '../../document/own';
 import type { CardPicture, GalleryItem, Headline, OutputInfo } from '../../protocol';
-import { lightState } from '../../rules/lights';
+import { type LightState, lightState } from '../../rules/lights';
 import { typeOf } from '../../rules/ports';
 import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
@@ -111,15 +111,23 @@ function Training({ id }: { id: string }) {
   );
 }
 
-/** What the run made of it; else what is kept from before, but for a node that is yet to make it anew. */
+/** The states in which a figure of an earlier run would be taken for this run's. */
+const WITHOUT_KEPT: ReadonlySet<LightState> = new Set([
+  'queued',
+  'waiting',
+  'running',
+  'failed',
+  'cancelled',
+  'skipped',
+]);
+
+/** What the run made of it; else what is kept from before, but for a node that was to make it anew. */
 export function figureOf(state: State, id: string): Headline | null {
   const status = own(state.status, id);
   const forecast = own(state.forecasts, id);
   const made = headlineOf(status?.outputs);
   if (made !== null) return made;
-  const light = lightState(status, forecast, state.run);
-  const ahead = light === 'queued' || light === 'waiting' || light === 'running';
-  return ahead ? null : headlineOf(forecast?.last?.outputs);
+  return WITHOUT_KEPT.has(lightState(status, forecast, state.run)) ? null : headlineOf(forecast?.last?.outputs);
 }
 
 function headlineOf(outputs: readonly OutputInfo[] | undefined): Headline | null {

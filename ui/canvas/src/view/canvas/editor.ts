@@ -42,7 +42,7 @@ import { run, save } from '../../state/commands';
 import { focusCanvas, focusNode, rootOf } from './focus';
 import { annotationOf, itemOf, parted, type Card, type Wire } from './items';
 import { smooth } from './motion';
-import { cardSize, cardSizes, HEAD, portOffset, WIDTH } from './size';
+import { cardSize, cardSizes, HEAD, MARGIN, portOffset, WIDTH } from './size';
 import { announce, stage, type AddMenu, type Point } from './stage';
 
 export type Flow = ReactFlowInstance<Card, Wire>;
@@ -413,7 +413,7 @@ export class Editor {
   }
 
   fit(): void {
-    void this.flow.fitView({ padding: 0.08, maxZoom: 1, ...smooth() });
+    void this.flow.fitView({ padding: MARGIN, maxZoom: 1, ...smooth() });
   }
 
   zoom(way: 'in' | 'out'): void {

@@ -1,5 +1,7 @@
 /** How large a card is, known before it is drawn: for placing new nodes and the first view. canvas.css says the same. */
 
+import type { FitViewOptions } from '@xyflow/react';
+
 import type { Size } from '../../document/sizes';
 import { readPorts, wiredPorts } from '../../document/wires';
 import type { Doc } from '../../protocol';
@@ -10,6 +12,9 @@ export const WIDTH = 224;
 export const HEAD = 44;
 export const ROW = 22;
 export const FOOT = 44;
+
+/** Around a document that is seen whole; below it hang the pictures of cards and lie the buttons for the zoom. */
+export const MARGIN: NonNullable<FitViewOptions['padding']> = { x: 0.08, top: 0.08, bottom: '96px' };
 
 type Ports = { readonly [K in keyof ShownPorts]: readonly unknown[] };
 

@@ -12,7 +12,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import type { State } from '../../state/state';
 import type { Flow } from './editor';
 import { smooth } from './motion';
-import { cardSizes } from './size';
+import { cardSizes, MARGIN } from './size';
 import { hideTip } from './tips';
 
 /** What is in the middle of the frame, in the document's pixels. */
@@ -26,7 +26,6 @@ interface View {
 const kept = new Map<string, View>();
 /** A pipeline of 300 nodes is seen whole. */
 export const LEAST_ZOOM = 0.02;
-const EDGE = 0.08;
 const NEAREST = 1;
 /** A node that is gone to is brought at least this close. */
 const READABLE = 0.6;
@@ -156,7 +155,7 @@ function whole(state: State, { width, height }: Size): Viewport {
     width: Math.max(...boxes.map((b) => b.right)) - x,
     height: Math.max(...boxes.map((b) => b.bottom)) - y,
   };
-  return getViewportForBounds(bounds, width, height, LEAST_ZOOM, NEAREST, EDGE);
+  return getViewportForBounds(bounds, width, height, LEAST_ZOOM, NEAREST, MARGIN);
 }
 
 function sameNodes(a: Doc, b: Doc): boolean {
