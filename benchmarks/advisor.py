@@ -7,9 +7,9 @@ workers, loaders, and storages that are farther away (`.npy` files behind a wait
 the proxy of `tests/support/slow_network.py`).
 
 Two clocks are judged. The wall's: the lower quartile of the steps' times over the rounds, since others at work only
-ever make a step longer. And the processor's, which others hardly touch: the processor seconds of all workers, with
-what they waited for data. Of a training on one core that is what the wall's would be on a machine with nothing else to
-do; trainings with workers have two cores.
+ever make a step longer. And the processor's, which others hardly touch: the processor seconds of all workers. Of a
+training on one core that is what the wall's would be on a machine with nothing else to do; trainings with workers have
+two cores. Of steps that wait for their volumes, the wall's counts by both.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ HELD_BACK = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--steps", type=int, default=8, help="measured steps of each in a round (default: 8)")
+    parser.add_argument("--steps", type=int, default=60, help="measured steps of each in a round (default: 60)")
     parser.add_argument("--probe-s", type=int, default=10, help="seconds of each probe (default: 10)")
     parser.add_argument("--few", type=int, help="no more held-back configurations than so many, to try the benchmark")
     parser.add_argument("--raw", type=Path, help="a file for what was measured, to judge it again with other laws")
@@ -145,13 +145,14 @@ class Seen:
         return bool(self.waiting) and statistics.median(self.waiting) >= WAITING
 
     def step(self, clock: Clock) -> float:
-        """Seconds of a step; by the processor's clock those of all workers, and what they waited for data."""
-        waited = statistics.median(s * share for s, share in zip(self.mean_s, self.waiting, strict=True))
-        if clock == "processor":
-            return statistics.median(self.processor_s) + (waited if self.waits else 0.0)
+        """Seconds of a step; by the processor's clock those of all workers, but where they wait for data."""
         if self.waits:
             return statistics.median(self.mean_s)
-        return sorted(self.step_s)[len(self.step_s) // 4]
+        # Few steps of an epoch wait, and long: those at its begin.
+        waited = statistics.median(s * share for s, share in zip(self.mean_s, self.waiting, strict=True))
+        if clock == "processor":
+            return statistics.median(self.processor_s) + waited
+        return sorted(self.step_s)[len(self.step_s) // 4] + waited
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:

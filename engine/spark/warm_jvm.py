@@ -113,7 +113,9 @@ class WarmJvm:
 
     def has_ended(self, wait_s: float = 0.0) -> bool:
         """Whether it has exited, with all its output in the log."""
-        return bool(select.select([self._connection], [], [], wait_s)[0])
+        poll = select.poll()  # not `select.select`, which takes no file handle beyond 1,023
+        poll.register(self._connection, select.POLLIN)
+        return bool(poll.poll(1000 * wait_s))
 
     def give_back(self, gateway: Any, minutes: float) -> bool:
         """Keep it idle for the next run, for that long; whether it is kept. With 0 minutes it has exited on return.

@@ -87,8 +87,9 @@ class Stopwatch:
         return self._done == self.warmup - 1 > 0
 
     def waited(self, seconds: float) -> None:
-        """The loop has its batch after so long."""
-        self._waited_s, self._handed_out, self._computed = seconds, time.perf_counter(), 0.0
+        """The loop has a batch after so long: that of its step, or one ahead of it."""
+        self._waited_s += seconds
+        self._handed_out, self._computed = time.perf_counter(), 0.0
 
     def computed(self) -> None:
         """The step's loss is known."""
@@ -104,6 +105,7 @@ class Stopwatch:
             self.computing_s += computed - self._handed_out
             self.rest_s += now - computed
             self.step_s.append(self._waited_s + now - self._handed_out)
+        self._waited_s = 0.0
         if self._done <= self.warmup:
             self._processor_s = time.process_time()
         if self._done >= self.warmup + self.steps:

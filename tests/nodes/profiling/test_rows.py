@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,19 @@ def test_the_watch_counts_the_steps_after_the_warm_up() -> None:
     assert spent.computing_s >= 0.004
     assert spent.total_s == spent.waiting_s + spent.computing_s + spent.rest_s
     assert spent.memory_bytes == pytest.approx(peak_memory(), rel=0.5)
+
+
+def test_the_watch_counts_what_is_waited_for_a_batch_ahead() -> None:
+    """At the begin of an epoch the loop takes two batches, the first of which has to be waited for."""
+    watch = Stopwatch(warmup=1, steps=2)
+    for waits in ([100.0, 0.0], [0.5, 0.0], [0.0]):
+        for seconds in waits:
+            watch.waited(seconds)
+        with suppress(Enough):
+            watch.stepped()
+    spent = watch.spent(0)
+    assert spent.waiting_s == 0.5
+    assert spent.step_s[0] >= 0.5 > spent.step_s[1]
 
 
 def test_out_of_memory_is_distinguished_from_other_errors() -> None:

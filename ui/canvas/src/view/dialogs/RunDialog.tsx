@@ -45,7 +45,8 @@ export function RunDialog({ asked }: { asked: Part }) {
   );
   const valueOf = (name: string): JsonValue => own(values, name) ?? own(doc.parameters, name)?.value ?? null;
   const ofFields = fields.filter((field) => notesOf(field, valueOf(field.name), []).length > 0);
-  const stops = blocking(problems, doc, part).length;
+  // A sweep runs from the beginning.
+  const stops = blocking(problems, doc, sweep === null ? part : { ...part, start: null }).length;
   const profiles = useCanvas((s) => s.welcome?.profiles);
   usePanels((p) => p.profile);
   const profile = profiles?.find(({ name }) => name === chosenProfile(app));

@@ -30,7 +30,10 @@ export function TablePanel({ dataset, panel, place, onMove, onRow, onOpen }: Pro
   );
   const page = asked.answer;
   useScrollBack(box, place, onMove);
-  if (page === null) return <Waiting asked={asked} />;
+  const toFirst = () => {
+    onMove({ offset: 0 });
+  };
+  if (page === null) return <Waiting asked={asked} onBack={offset > 0 ? toFirst : undefined} />;
   const items = page.rows.flatMap(({ volume, cells: [id, label] }) =>
     volume === null ? [] : [{ row: volume, id: String(id), label: String(label ?? ''), note: '' }],
   );

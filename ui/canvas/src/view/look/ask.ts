@@ -43,15 +43,20 @@ export interface Asked<T> {
   readonly answer: T | null;
   readonly problem: Refusal | null;
   readonly waiting: boolean;
+  /** Ask once more, as after a problem. */
+  readonly again: () => void;
+}
+
+interface Found<T> {
+  readonly url: string | null;
+  readonly answer: T | null;
+  readonly problem: Refusal | null;
 }
 
 /** The JSON at an address; nothing is asked while that is null. */
 export function useAsked<T>(url: string | null): Asked<T> {
-  const [found, setFound] = useState<{ url: string | null; answer: T | null; problem: Refusal | null }>({
-    url: null,
-    answer: null,
-    problem: null,
-  });
+  const [found, setFound] = useState<Found<T>>({ url: null, answer: null, problem: null });
+  const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (url === null) return undefined;
     const control = new AbortController();
@@ -66,8 +71,12 @@ export function useAsked<T>(url: string | null): Asked<T> {
     return () => {
       control.abort();
     };
-  }, [url]);
-  return { answer: found.answer, problem: found.problem, waiting: url !== null && found.url !== url };
+  }, [url, turn]);
+  const again = () => {
+    setFound({ url: null, answer: null, problem: null });
+    setTurn(turn + 1);
+  };
+  return { answer: found.answer, problem: found.problem, waiting: url !== null && found.url !== url, again };
 }
 
 export function refusalOf(error: unknown): Refusal {

@@ -1,0 +1,25 @@
+import { createElement } from 'react';
+import { expect, test } from 'vitest';
+
+import { markup, texts } from '../testing';
+import { Refusal, type Asked } from './ask';
+import { Waiting } from './Waiting';
+
+function asked(problem: Refusal | null): Asked<unknown> {
+  return { answer: null, problem, waiting: problem === null, again: () => undefined };
+}
+
+test('a problem can be asked about again, and a page that is not there left', () => {
+  const refused = asked(new Refusal('x.parquet is damaged', 'Run it again.'));
+  expect(texts(markup(createElement(Waiting, { asked: refused })))).toEqual([
+    'x.parquet is damaged',
+    'Run it again.',
+    'Try again',
+  ]);
+  const back = { asked: refused, onBack: () => undefined };
+  expect(texts(markup(createElement(Waiting, back))).at(-1)).toBe('First page');
+});
+
+test('what is awaited has no buttons', () => {
+  expect(markup(createElement(Waiting, { asked: asked(null) }))).not.toContain('button');
+});
