@@ -148,11 +148,12 @@ class Seen:
         """Seconds of a step; by the processor's clock those of all workers, but where they wait for data."""
         if self.waits:
             return statistics.median(self.mean_s)
-        # Few steps of an epoch wait, and long: those at its begin.
+        # Of a table that is read in windows few steps wait, and long: those at an epoch's begin.
         waited = statistics.median(s * share for s, share in zip(self.mean_s, self.waiting, strict=True))
+        begin = waited if self.case.remote else 0.0
         if clock == "processor":
-            return statistics.median(self.processor_s) + waited
-        return sorted(self.step_s)[len(self.step_s) // 4] + waited
+            return statistics.median(self.processor_s) + begin
+        return sorted(self.step_s)[len(self.step_s) // 4] + begin
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:

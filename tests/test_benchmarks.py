@@ -135,12 +135,15 @@ class Pretended:
         computing = self._seconds(replace(case, loader="", remote=False, delay_ms=0))
         step = self._seconds(case) * (self.too_long if case == self.odd else 1)
         waiting = 1 - computing / step if case.delay_ms else 0.0
-        seen.step_s += [step] * steps
+        # Of a table in an object store the first step waits for all.
+        each = [step * (1 - waiting)] * steps if case.remote else [step] * steps
+        each[0] += step * steps - sum(each)
+        seen.step_s += each
         seen.mean_s.append(step)
         seen.waiting.append(waiting)
         # By processor time, each row has all workers together.
         alone = step if case.cores == 1 else self._seconds(replace(case, cores=1))
-        seen.processor_s.append(alone if not seen.waits else step * (1 - waiting))
+        seen.processor_s.append(alone * (1 - waiting) if seen.waits or case.remote else alone)
 
     def _seconds(self, case: advisor.Case) -> float:
         here = Candidate("here", case.cores, None)
